@@ -1,0 +1,63 @@
+"""quack's CuTe DSL softmax, forward only: asynchronous copies, one online exchange, clusters for long rows."""
+
+from __future__ import annotations
+
+from softbench import Unsupported, implementation
+from softbench.operators.words import parse_layout
+
+VECTOR_ELEMENTS = {"float16": 8, "bfloat16": 8, "float32": 4}
+
+
+@implementation(
+    operator="softmax",
+    requires=["cuda>=sm_90", "quack-kernels"],
+    known_failures={
+        "softmax-bfloat16-*x65544*": "NaN: a warp without columns has the maximum -inf, and no guard",
+        "softmax-bfloat16-*x70000*": "NaN: a warp without columns has the maximum -inf, and no guard",
+        "softmax-bfloat16-*x131080*": "NaN: a warp without columns has the maximum -inf, and no guard",
+        "softmax-bfloat16-*x151936*": "NaN: a warp without columns has the maximum -inf, and no guard",
+        "softmax-bfloat16-*x152064*": "NaN: a warp without columns has the maximum -inf, and no guard",
+        "softmax-bfloat16-*x202048*": "NaN: a warp without columns has the maximum -inf, and no guard",
+        "softmax-bfloat16-*x262152*": "NaN: a warp without columns has the maximum -inf, and no guard",
+        "softmax-*float16-*x4096-prefix_inf_1": "NaN: a warp that sees only -inf has no guard",
+        "softmax-*float16-*x4096-prefix_inf_255": "NaN: a warp that sees only -inf has no guard",
+        "softmax-*float16-*x4096-prefix_inf_256": "NaN: a warp that sees only -inf has no guard",
+        "softmax-float32-*x4096-prefix_inf_1": "NaN: a warp that sees only -inf has no guard",
+        "softmax-*x131072-prefix_inf_*": "NaN: a warp that sees only -inf has no guard",
+        "softmax-*x4096-causal_inf": "NaN: a warp that sees only -inf has no guard",
+        "softmax-*x4096-padding_inf": "NaN: a warp that sees only -inf has no guard",
+        "softmax-*x4096-segments_inf": "NaN: a warp that sees only -inf has no guard",
+        "softmax-bfloat16-*x4096-causal_min": "NaN: finfo.min * log2(e) overflows to -inf",
+        "softmax-float32-*x4096-causal_min": "NaN: finfo.min * log2(e) overflows to -inf",
+        "softmax-bfloat16-*-padding_min": "NaN: finfo.min * log2(e) overflows to -inf",
+        "softmax-float32-*-padding_min": "NaN: finfo.min * log2(e) overflows to -inf",
+        "softmax-bfloat16-*-all_min": "NaN: finfo.min * log2(e) overflows to -inf",
+        "softmax-float32-*-all_min": "NaN: finfo.min * log2(e) overflows to -inf",
+        "softmax-float32-*x1048576*": "does not launch: it asks for 263 KB of shared memory a block",
+    },
+)
+def quack(case):
+    if case.dtype not in VECTOR_ELEMENTS:
+        raise Unsupported(f"quack takes {', '.join(VECTOR_ELEMENTS)}, not {case.dtype}")
+    if case.out_dtype != case.dtype:
+        raise Unsupported("quack's softmax_fwd returns its input's dtype")
+    if len(case.shape) != 2:
+        raise Unsupported(f"quack takes 2-D input, not {len(case.shape)}-D")
+    vector = VECTOR_ELEMENTS[case.dtype]
+    if case.columns % vector:
+        raise Unsupported(f"quack asserts that its vector of {vector} {case.dtype} divides the {case.columns} columns")
+    refusal = refused_layout(parse_layout(case.layout), vector)
+    if refusal:
+        raise Unsupported(f"{refusal}; the layout is {case.layout}")
+    from quack.softmax import softmax_fwd
+
+    return softmax_fwd
+
+
+def refused_layout(layout, vector):
+    """What the binding of quack's kernel refuses about a layout, "" where it takes it."""
+    if layout.transposed or layout.column_step != 1:
+        return "quack needs unit column stride"
+    if layout.offset % vector or layout.row_pad % vector:
+        return f"quack needs rows aligned to 16 bytes ({vector} elements)"
+    return ""

@@ -1,0 +1,191 @@
+"""A case from start to end: prepare and check every entrant, choose among variants, run the heats, take the call times.
+
+This is the one screen to read to know what happens to a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from softbench import device, operators
+from softbench.clocks import Plan, plan_graph, plan_wall
+from softbench.contest import admission, trials
+from softbench.contest.crew import Crew
+from softbench.contest.entrant import Entrant, modes
+from softbench.contest.preparing import Preparation
+from softbench.contest.rounds import Heat
+from softbench.contest.workers import Answer, gather
+from softbench.model import DTYPE_BYTES, Case, Record, Samples, Status, Telemetry, Variant
+
+CALL_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a run fixes for all its cases. Times in seconds; the budget is the measuring time of one case."""
+
+    budget_s: float = 10.0
+    timeout_s: float = 120.0
+    seed: int = 0
+    profile: str = ""
+
+
+@dataclass
+class Contest:
+    """Runs cases one after the other with the same crew. `roof`: the roof's variants by operator; `baseline`: the eager ones."""
+
+    rules: Rules
+    crew: Crew
+    card: device.Gpu | None
+    roofs: dict[str, tuple[Variant, ...]] = field(default_factory=dict)
+    baselines: dict[str, Variant] = field(default_factory=dict)
+    read_telemetry: Callable[[], Telemetry] = Telemetry
+    progress: Callable[[str], None] = lambda text: None
+
+    def run(self, case: Case, variants: Sequence[Variant]) -> list[Record]:
+        """All records of one case: the selected variants', the roof's, and the baseline's where it was not selected."""
+        rng = random.Random(f"{self.rules.seed}/{case.id}")
+        entrants = self._entrants(case, variants)
+        self.progress(f"{case.id}: compiling and checking {len(entrants)} variants")
+        preparation = Preparation(case, self.crew, self.rules.timeout_s, rng.getrandbits(40))
+        preparation.run(entrants)
+        try:
+            self._measure(case, entrants, preparation, rng)
+        finally:
+            self.crew.everyone("drop", CALL_TIMEOUT_S)
+        for entrant in entrants:
+            if entrant.is_open:
+                entrant.settle(Status.PASSED, "")
+        ideal = operators.get(case.operator).ideal_bytes(case)
+        kept = [e for e in entrants if e.role != "roof" or e.is_best]
+        return [e.record(case, ideal, self._reproduce(case, e.variant)) for e in kept]
+
+    def _entrants(self, case: Case, variants: Sequence[Variant]) -> list[Entrant]:
+        found = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
+        baseline = self.baselines.get(case.operator)
+        if baseline is not None:
+            mine = next((e for e in found if e.variant.id == baseline.id), None)
+            if mine is None and case.timed:
+                mine = Entrant(baseline, "reference")
+                found.append(mine)
+            if mine is not None:
+                mine.is_baseline = True
+        if case.timed:
+            found += [Entrant(v, "roof") for v in self.roofs.get(case.operator, ())]
+        for slot, entrant in enumerate(found):
+            entrant.slot = slot
+            ways, why = modes(entrant.variant, self.card)
+            if ways:
+                entrant.mode = ways[0]
+            else:
+                entrant.settle(Status.UNAVAILABLE, why)
+        return found
+
+    def _measure(self, case: Case, entrants: Sequence[Entrant], preparation: Preparation, rng: random.Random) -> None:
+        players = [e for e in entrants if e.is_open and e.mode == "measure"]
+        if not case.timed or not players:
+            return
+        plan = self._plan(case, players)
+        asker = self._asker()
+        finalists = trials.choose(players, plan, asker, rng, preparation.run)
+        self._heats(case, finalists, plan, asker, rng)
+        if self.card is not None:
+            self._calls(finalists, plan, rng)
+
+    def _plan(self, case: Case, players: Sequence[Entrant]) -> Plan:
+        if self.card is not None:
+            return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s)
+        ready = next((e for e in players if e.is_baseline), players[0])
+        answer = self._asker()({ready: ready.request("estimate", seed=1)})[ready]
+        return plan_wall(float(answer.data.get("ns", 1e6)))
+
+    def _heats(self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
+        """Heats that fit the memory; who runs out of it there is tried once more on a card with nobody else."""
+        always = [e for e in players if e.always_in_heats]
+        others = [e for e in players if not e.always_in_heats]
+        each = 2 * plan.bytes_held(*_bytes(case))
+        groups = admission.heats(always, others, each, self.crew.free_bytes(players[0]) if players else 0)
+        clock = "graph" if self.card is not None else "wall"
+        number = 0
+        while groups:
+            group = [e for e in groups.pop(0) if e.is_ready]
+            deadline = time.monotonic() + self.rules.budget_s
+            heat = Heat(group, plan, clock, number, asker, rng, deadline, self.read_telemetry, self._progress_of(case))
+            heat.run()
+            number += 1
+            self.crew.everyone("release", CALL_TIMEOUT_S)
+            for entrant in heat.out_of_memory:
+                if len(group) > 1 and _fits_alone(entrant, plan, asker, rng):
+                    groups.append([*(e for e in always if e is not entrant), entrant])
+                elif entrant.is_open:
+                    entrant.settle(
+                        Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
+                    )
+            for entrant in group:
+                entrant.notes.append(f"heat {heat.number}: {heat.stopped}")
+
+    def _calls(self, players: Sequence[Entrant], plan: Plan, rng: random.Random) -> None:
+        """Host time of a call, one entrant at a time, and cold single launches where the graph is warm."""
+        for entrant in players:
+            if not entrant.is_ready:
+                continue
+            flush = self.card.l2_bytes if plan.cache == "warm" and self.card is not None else 0
+            request = entrant.request("call", seed=rng.getrandbits(40), cold_l2_bytes=flush)
+            answer = self._asker()({entrant: request})[entrant]
+            if entrant.take(answer):
+                for clock in ("call", "cold"):
+                    if clock in answer.data:
+                        groups = tuple(tuple(group) for group in answer.data[clock])
+                        entrant.samples.append(Samples(clock, 1, groups, "cold" if clock == "cold" else ""))
+
+    def _asker(self) -> Asker:
+        return Asker(self.crew, max(30.0, self.rules.timeout_s / 4))
+
+    def _progress_of(self, case: Case) -> Callable[[str], None]:
+        return lambda text: self.progress(f"{case.id}: {text}")
+
+    def _reproduce(self, case: Case, variant: Variant) -> str:
+        profile = f" --softbench-profile {self.rules.profile}" if self.rules.profile else ""
+        return f"pytest --softbench{profile} -k '{case.id} and {variant.implementation}'"
+
+
+class Asker:
+    """Asks several entrants at once; those that share a worker one after the other."""
+
+    def __init__(self, crew: Crew, timeout_s: float) -> None:
+        self._crew, self._timeout_s = crew, timeout_s
+
+    def __call__(self, requests: dict[Entrant, dict[str, object]]) -> dict[Entrant, Answer]:
+        answers: dict[Entrant, Answer] = {}
+        waiting = dict(requests)
+        while waiting:
+            wave = {e.worker: e for e in reversed(waiting) if e.worker is not None and e.worker.is_alive}
+            if not wave:
+                gone = Answer(False, status=Status.CRASHED, reason="its worker died with another variant", fatal=True)
+                return answers | dict.fromkeys(waiting, gone)
+            for worker, answer in gather({w: waiting[e] for w, e in wave.items()}, self._timeout_s).items():
+                entrant = wave[worker]
+                self._crew.note(entrant, answer)
+                answers[entrant] = answer
+                del waiting[entrant]
+        return answers
+
+
+def _fits_alone(entrant: Entrant, plan: Plan, asker: Asker, rng: random.Random) -> bool:
+    request = entrant.request("place", plan=asdict(plan), seed=rng.getrandbits(40))
+    answer = asker({entrant: request})[entrant]
+    asker({entrant: entrant.request("release")})
+    if not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
+        entrant.take(answer)
+    return answer.ok
+
+
+def _bytes(case: Case) -> tuple[int, int]:
+    """Ideal bytes of the inputs and of the outputs."""
+    operator = operators.get(case.operator)
+    outputs = sum(math.prod(spec.shape) * DTYPE_BYTES[spec.dtype] for spec in operator.output_specs(case))
+    return operator.ideal_bytes(case) - outputs, outputs

@@ -1,0 +1,107 @@
+"""The workers of a run: one an implementation and mode, started when needed, restarted when it died, given up in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from softbench.contest.entrant import Entrant
+from softbench.contest.workers import Answer, Nursery, NurseryError, Worker, ask, environment_for, gather
+from softbench.model import Status
+
+MAX_DEATHS = 3
+"""An implementation whose process dies this often without a success between is not started again in this run."""
+_HELLO_TIMEOUT_S = 90.0
+
+Key = tuple[str, str, str]
+
+
+class Crew:
+    """Owns the nursery and every worker. Close it, and every process is gone."""
+
+    def __init__(self, device_kind: str, nursery: Callable[[], Nursery] | None = None) -> None:
+        self.device = device_kind
+        self._make_nursery = nursery or (
+            lambda: Nursery(["torch", "triton"] if device_kind == "cuda" else ["torch"], {})
+        )
+        self._nursery: Nursery | None = None
+        self._workers: dict[Key, Worker] = {}
+        self._deaths: Counter[Key] = Counter()
+        self._last: dict[Key, str] = {}
+
+    def hire(self, entrants: Sequence[Entrant]) -> None:
+        """Give every open entrant a living worker; starts the missing ones side by side."""
+        fresh: dict[Worker, Key] = {}
+        for entrant in entrants:
+            key = self._key(entrant)
+            worker = self._workers.get(key)
+            if worker is None or not worker.is_alive:
+                worker = self._start(key, entrant)
+                if worker is None:
+                    continue
+                fresh[worker] = key
+            entrant.worker = worker
+        answers = gather(
+            {w: {"op": "hello", "device": self.device_of(key[2])} for w, key in fresh.items()}, _HELLO_TIMEOUT_S
+        )
+        for entrant in entrants:
+            if entrant.worker in answers and entrant.is_open and not answers[entrant.worker].ok:
+                entrant.take(answers[entrant.worker])
+                self.note(entrant, answers[entrant.worker])
+
+    def note(self, entrant: Entrant, answer: Answer) -> None:
+        """Count deaths in a row; a good answer starts the count again."""
+        key = self._key(entrant)
+        if answer.ok:
+            self._deaths[key] = 0
+        elif answer.fatal:
+            self._deaths[key] += 1
+            self._last[key] = answer.reason
+
+    def device_of(self, mode: str) -> str:
+        return self.device if mode == "measure" else "cpu"
+
+    @property
+    def living(self) -> list[Worker]:
+        return [w for w in self._workers.values() if w.is_alive]
+
+    def everyone(self, operation: str, timeout_s: float) -> None:
+        """Ask all living workers for the same; whoever fails is ended."""
+        for worker, answer in gather({w: {"op": operation} for w in self.living}, timeout_s).items():
+            if not answer.ok and worker.is_alive:
+                worker.end()
+
+    def free_bytes(self, entrant: Entrant) -> int:
+        """Free memory of the device as this entrant's worker sees it; 0 where it cannot be told."""
+        if entrant.worker is None or not entrant.worker.is_alive:
+            return 0
+        answer = ask(entrant.worker, {"op": "hello"}, _HELLO_TIMEOUT_S)
+        return int(answer.data.get("free_bytes", 0)) if answer.ok else 0
+
+    def close(self) -> None:
+        """End every worker and the nursery."""
+        for worker in self.living:
+            worker.end()
+        self._workers.clear()
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
+
+    def _start(self, key: Key, entrant: Entrant) -> Worker | None:
+        if self._deaths[key] >= MAX_DEATHS:
+            reason = f"not started again after its process died {MAX_DEATHS} times in a row; the last time: {self._last[key]}"
+            entrant.settle(Status.CRASHED, reason)
+            return None
+        try:
+            if self._nursery is None or not self._nursery.is_alive:
+                self._nursery = self._make_nursery()
+            worker = Worker(self._nursery, environment_for(key[2]))
+        except NurseryError as error:
+            entrant.settle(Status.CRASHED, str(error))
+            return None
+        self._workers[key] = worker
+        return worker
+
+    @staticmethod
+    def _key(entrant: Entrant) -> Key:
+        return (entrant.variant.path, entrant.variant.implementation, entrant.mode)

@@ -1,0 +1,117 @@
+"""One variant in one case, while its fate is open; becomes a `Record` at the end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from softbench import device
+from softbench.contest.workers import Answer, Worker
+from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Variant
+
+
+@dataclass(eq=False)
+class Entrant:
+    """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `modes`)."""
+
+    variant: Variant
+    role: str
+    slot: int = 0
+    mode: str = "measure"
+    status: Status | None = None
+    reason: str = ""
+    worker: Worker | None = None
+    prepared_in: Worker | None = None
+    is_baseline: bool = False
+    samples: list[Samples] = field(default_factory=list)
+    telemetry: list[Telemetry] = field(default_factory=list)
+    kernels: list[KernelResources] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    best_of: int = 1
+    is_best: bool = True
+    is_captured: bool = True
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing has gone wrong so far."""
+        return self.status is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Prepared in a worker that still lives."""
+        return self.is_open and self.prepared_in is not None and self.prepared_in.is_alive
+
+    @property
+    def always_in_heats(self) -> bool:
+        return self.role in ("roof", "reference") or self.is_baseline
+
+    def settle(self, status: Status, reason: str) -> None:
+        """Close the cell; samples of a cell that did not pass are not kept."""
+        self.status, self.reason = status, reason
+        if status is not Status.PASSED:
+            self.samples.clear()
+
+    def take(self, answer: Answer) -> bool:
+        """Whether the answer is good; if it is not, the cell is closed with what it says."""
+        if not answer.ok:
+            self.settle(answer.status, answer.reason)
+        return answer.ok
+
+    def request(self, operation: str, case: Case | None = None, **more: Any) -> dict[str, Any]:
+        """A message to this entrant's worker; with a case it also says what to build from."""
+        base: dict[str, Any] = {"op": operation, "slot": self.slot, "role": self.role}
+        if case is not None:
+            base |= {
+                "case": asdict(case),
+                "path": self.variant.path,
+                "name": self.variant.implementation,
+                "params": dict(self.variant.params),
+            }
+        return base | more
+
+    def record(self, case: Case, ideal_bytes: int, reproduce: str) -> Record:
+        if self.status is None:
+            raise ValueError(f"{case.id} / {self.variant.id} is not settled")
+        return Record(
+            case=case,
+            variant=self.variant,
+            status=self.status,
+            reason=self.reason,
+            reproduce="" if self.status is Status.PASSED else reproduce,
+            samples=tuple(self.samples),
+            kernels=tuple(self.kernels),
+            telemetry=tuple(self.telemetry),
+            notes=tuple(self.notes),
+            ideal_bytes=ideal_bytes,
+            role=self.role,
+            known_failure=known_failure(case, self.variant),
+            best_of=self.best_of,
+        )
+
+
+def known_failure(case: Case, variant: Variant) -> str:
+    """The declared reason why this variant fails on this case, or ""."""
+    return next((k.reason for k in variant.known_failures if fnmatchcase(case.id, k.pattern)), "")
+
+
+def modes(variant: Variant, card: device.Gpu | None) -> tuple[tuple[str, ...], str]:
+    """How a variant can run on this machine, and why not where it cannot.
+
+    "measure" runs and times it. Without a GPU a variant that needs one is run in Triton's interpreter ("interpret") where it
+    requires triton, and built for sm_90a ("compile") where it yields cubins.
+    """
+    needs_gpu = [r for r in variant.requires if r.split(">")[0].strip() == "cuda"]
+    others = [r for r in variant.requires if r not in needs_gpu]
+    reasons = [why for r in others if (why := device.missing(r, card))]
+    gpu_reasons = [why for r in needs_gpu if (why := device.missing(r, card))]
+    if reasons or (card is not None and gpu_reasons):
+        return (), "; ".join(gpu_reasons + reasons)
+    if not gpu_reasons:
+        return ("measure",), ""
+    ways = []
+    if any(r.split(">")[0].strip() == "triton" for r in others):
+        ways.append("interpret")
+    if variant.has_cubins:
+        ways.append("compile")
+    return tuple(ways), "" if ways else gpu_reasons[0]

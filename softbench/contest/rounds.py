@@ -1,0 +1,165 @@
+"""One heat: placements, shuffled paired rounds inside each, and the rule that ends it."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from softbench import stats
+from softbench.clocks import Plan
+from softbench.contest.entrant import Entrant
+from softbench.contest.workers import Answer
+from softbench.model import Samples, Status, Telemetry
+
+ROUNDS = 10
+NEAR_LEADER = 1.03
+"""Only entrants this near to the leader are measured until their interval is narrow."""
+_WARM_UP_S = (0.3, 2.0)
+_SETTLED = 0.003
+_BLOCK = 5
+
+Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
+
+
+@dataclass
+class Heat:
+    """What one heat needs and what it collects: ns[entrant][placement][round]."""
+
+    entrants: list[Entrant]
+    plan: Plan
+    clock: str
+    number: int
+    ask: Ask
+    rng: random.Random
+    deadline: float
+    read_telemetry: Callable[[], Telemetry] = Telemetry
+    progress: Callable[[str], None] = lambda text: None
+    ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
+    out_of_memory: list[Entrant] = field(default_factory=list)
+    stopped: str = ""
+
+    def run(self) -> None:
+        """Measure until decided, and put the samples into the entrants that are still open."""
+        self.ns = {e: [] for e in self.entrants}
+        active = list(self.entrants)
+        verify_at = self.rng.randrange(stats.LOOKS[0])
+        for number in range(1, stats.LOOKS[-1] + 1):
+            active = self._place(active)
+            if number == 1:
+                self._warm_up(active)
+            active = self._rounds(active)
+            if number - 1 == verify_at or number == stats.LOOKS[-1]:
+                active = self._verify(active)
+            self._telemetry(active)
+            self.progress(f"placement {number}")
+            if number in stats.LOOKS:
+                active = self._undecided(active)
+            if not active:
+                self.stopped = self.stopped or f"decided after {number} placements"
+                break
+            if number >= 2 and time.monotonic() > self.deadline:
+                self.stopped = f"out of budget after {number} placements"
+                if number - 1 < verify_at:
+                    self._verify(active)
+                break
+        else:
+            self.stopped = f"the last look, after {stats.LOOKS[-1]} placements"
+        self._hand_over()
+
+    def samples_of(self, entrant: Entrant) -> Samples:
+        placements = tuple(tuple(rounds) for rounds in self.ns[entrant])
+        return Samples(self.clock, self.plan.launches, placements, self.plan.cache, self.number)
+
+    def _place(self, active: list[Entrant]) -> list[Entrant]:
+        plan = asdict(self.plan)
+        requests = {e: e.request("place", plan=plan, seed=self.rng.getrandbits(40)) for e in active}
+        stay = []
+        for entrant, answer in self.ask(requests).items():
+            if answer.ok:
+                stay.append(entrant)
+            elif answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
+                self.out_of_memory.append(entrant)
+            elif "capture raised" in answer.reason and not answer.fatal:
+                entrant.is_captured = False
+                entrant.notes.append(f"not ranked: it cannot be captured in a CUDA graph ({answer.reason})")
+            else:
+                entrant.take(answer)
+        return [e for e in active if e in stay]
+
+    def _warm_up(self, active: list[Entrant]) -> None:
+        """Real load until the medians settle: clocks and power need most of a second after a pause."""
+        start = time.monotonic()
+        totals: list[float] = []
+        while active and time.monotonic() - start < _WARM_UP_S[1]:
+            total = 0
+            for entrant in active:
+                answer = self.ask({entrant: entrant.request("turn")})[entrant]
+                total += int(answer.data.get("ns", 0)) if answer.ok else 0
+                if not answer.ok:
+                    entrant.take(answer)
+            active = [e for e in active if e.is_open]
+            totals.append(total)
+            if time.monotonic() - start > _WARM_UP_S[0] and _is_settled(totals):
+                return
+
+    def _rounds(self, active: list[Entrant]) -> list[Entrant]:
+        """Shuffled rounds; an entrant that fails leaves, the others are untouched."""
+        active = [e for e in active if e.is_open]
+        for entrant in active:
+            self.ns[entrant].append([])
+        for _ in range(ROUNDS):
+            order = [e for e in active if e.is_open]
+            self.rng.shuffle(order)
+            for entrant in order:
+                before = time.perf_counter_ns()
+                answer = self.ask({entrant: entrant.request("turn")})[entrant]
+                elapsed = time.perf_counter_ns() - before
+                if not entrant.take(answer):
+                    continue
+                ns = int(answer.data["ns"])
+                if not 0 < ns <= elapsed:
+                    entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
+                self.ns[entrant][-1].append(ns)
+        return [e for e in active if e.is_open]
+
+    def _verify(self, active: list[Entrant]) -> list[Entrant]:
+        answers: dict[Entrant, Answer] = {}
+        for entrant in active:  # one after the other: the reference takes memory
+            answers |= self.ask({entrant: entrant.request("verify")})
+        return [e for e in active if e.take(answers[e])]
+
+    def _telemetry(self, active: Sequence[Entrant]) -> None:
+        reading = self.read_telemetry()
+        for entrant in active:
+            entrant.telemetry.append(reading)
+
+    def _undecided(self, active: list[Entrant]) -> list[Entrant]:
+        """The leader and those near it whose verdict is open; empty when all is decided."""
+        ranked = [e for e in active if e.role != "roof"]
+        if not ranked:
+            return []
+        leader = min(ranked, key=lambda e: stats.per_launch_ns(self.samples_of(e)))
+        best = stats.per_launch_ns(self.samples_of(leader))
+        open_ones = [
+            e
+            for e in ranked
+            if e is not leader
+            and stats.per_launch_ns(self.samples_of(e)) <= NEAR_LEADER * best
+            and stats.compare(self.samples_of(e), self.samples_of(leader)).verdict == "unknown"
+        ]
+        return [leader, *open_ones] if open_ones else []
+
+    def _hand_over(self) -> None:
+        for entrant in self.entrants:
+            if entrant.is_open and any(self.ns[entrant]):
+                entrant.samples.append(self.samples_of(entrant))
+
+
+def _is_settled(totals: list[float]) -> bool:
+    if len(totals) < 2 * _BLOCK:
+        return False
+    last, before = statistics.median(totals[-_BLOCK:]), statistics.median(totals[-2 * _BLOCK : -_BLOCK])
+    return abs(last - before) <= _SETTLED * before

@@ -1,0 +1,173 @@
+"""What machine this is: name, SMs, L2, theoretical peak, telemetry; and why a requirement is not met.
+
+Read from the driver itself (libcuda through ctypes), so that neither torch nor a CUDA context is needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import platform
+import re
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from softbench.model import Telemetry
+
+_ATTRIBUTES = {"sms": 16, "l2_bytes": 38, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76}
+_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9_.-]+)\s*(?:>=\s*([A-Za-z0-9_.]+))?\s*$")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One CUDA device as the driver describes it. memory and L2 in bytes, bus in bits, clock in kHz."""
+
+    name: str
+    sm: int
+    sms: int
+    l2_bytes: int
+    memory_bytes: int
+    memory_clock_khz: int
+    bus_bits: int
+    pci: str = ""
+    driver: str = ""
+
+    @property
+    def peak_gb_s(self) -> float:
+        """Theoretical bandwidth: two transfers a clock over the whole bus, decimal GB/s."""
+        return self.memory_clock_khz * 1e3 * 2 * self.bus_bits / 8 / 1e9
+
+    def describe(self) -> dict[str, Any]:
+        return {**asdict(self), "kind": "cuda", "peak_gb_s": round(self.peak_gb_s, 1)}
+
+
+@lru_cache(maxsize=1)
+def gpu() -> Gpu | None:
+    """The first visible GPU, or None. Respects CUDA_VISIBLE_DEVICES, as the driver does."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, count = ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return None
+    if cuda.cuDeviceGet(ctypes.byref(device), 0):
+        return None
+    name, pci = ctypes.create_string_buffer(256), ctypes.create_string_buffer(32)
+    cuda.cuDeviceGetName(name, 256, device)
+    cuda.cuDeviceGetPCIBusId(pci, 32, device)
+    memory = ctypes.c_size_t()
+    cuda.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    values = {}
+    for key, attribute in _ATTRIBUTES.items():
+        value = ctypes.c_int()
+        cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+        values[key] = value.value
+    sm = values.pop("major") * 10 + values.pop("minor")
+    return Gpu(
+        name=name.value.decode(), sm=sm, memory_bytes=memory.value, pci=pci.value.decode(), driver=_driver(), **values
+    )
+
+
+def describe() -> dict[str, Any]:
+    """The machine for the passport: the GPU, or the processor where there is none."""
+    card = gpu()
+    if card is not None:
+        return card.describe()
+    return {"kind": "cpu", "name": _processor(), "cores": len(os.sched_getaffinity(0)), "memory_bytes": host_memory()}
+
+
+def host_memory() -> int:
+    """Physical memory in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def missing(requirement: str, card: Gpu | None) -> str:
+    """Why a requirement is not met, or "" if it is. "cuda>=sm_90" means the GPU, anything else a distribution."""
+    match = _REQUIREMENT.match(requirement)
+    if not match:
+        return f"the requirement {requirement!r} cannot be read; write 'cuda>=sm_90' or 'distribution>=1.2'"
+    name, least = match.groups()
+    if name == "cuda":
+        wanted = int(re.sub(r"\D", "", least or "") or 0)
+        if card is None:
+            return "needs a CUDA GPU, and this machine has none"
+        return "" if card.sm >= wanted else f"needs {least}, and {card.name} is sm_{card.sm}"
+    try:
+        found = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{name} is not installed"
+    if least and _release(found) < _release(least):
+        return f"needs {name} >= {least}, and {found} is installed"
+    return ""
+
+
+def expectation(expected: str, card: Gpu | None) -> str:
+    """Why this machine is not the GPU that is expected ("H100"), or "". A GH200 is not an H200: whole words count."""
+    if card is None:
+        return f"an {expected} is expected, but no CUDA GPU is visible here"
+    words = re.split(r"[^A-Za-z0-9]+", card.name.upper())
+    return "" if expected.upper() in words else f"an {expected} is expected, but this machine has {card.name!r}"
+
+
+class Monitor:
+    """Reads the GPU's state through NVML, where nvidia-ml-py is installed; else every reading is empty."""
+
+    def __init__(self, card: Gpu | None) -> None:
+        self._nvml: Any = None
+        if card is None:
+            return
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(card.pci.encode())
+            self._nvml = pynvml
+        except Exception:  # no NVML is no reason not to measure; the record then says null
+            self._nvml = None
+
+    def read(self) -> Telemetry:
+        if self._nvml is None:
+            return Telemetry()
+        nvml, handle = self._nvml, self._handle
+        try:
+            reasons = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+            return Telemetry(
+                sm_clock_mhz=int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+                memory_clock_mhz=int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+                power_w=int(nvml.nvmlDeviceGetPowerUsage(handle)) // 1000,
+                temperature_c=int(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
+                throttle=_throttle_words(reasons),
+            )
+        except nvml.NVMLError:
+            return Telemetry()
+
+
+_THROTTLE = {0x4: "power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "power_brake"}
+
+
+def _throttle_words(bits: int) -> str:
+    return "+".join(word for bit, word in _THROTTLE.items() if bits & bit)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+
+
+def _driver() -> str:
+    try:
+        match = re.search(r"(\d+\.\d+(?:\.\d+)?)", Path("/proc/driver/nvidia/version").read_text())
+        return match.group(1) if match else ""
+    except OSError:
+        return ""
+
+
+def _processor() -> str:
+    try:
+        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        return match.group(1) if match else platform.processor()
+    except OSError:
+        return platform.processor()

@@ -1,0 +1,133 @@
+"""From the records of a run to its ranked board. Pure: no I/O, no clock, no torch.
+
+**Rank in a case.** The leader is the entrant that no later one beats. Everyone whose interval against the leader
+holds 1 shares its rank: "=" where tied, "?" where it cannot be told. The rest are ranked in the same way behind them.
+
+**Score** = geometric mean over all timed cases of % of roof, with three rules that make refusing always cost something:
+
+- A case that an entrant did not pass with a time of the ranking clock counts half of the slowest pass there (the
+  reference's included). A pass counts at least `PASS_MARGIN` times that: otherwise the slowest kernel of a case, where
+  it takes more than twice as long as the next, would gain by refusing.
+- A case that nobody passed is left out for all. Its mirror image: a pass that nobody else has, not even the reference,
+  counts `PASS_MARGIN` times the entrant's mean over its other cases; left at its own figure it could be below that
+  mean, and refusing it would raise the score.
+- A case without a roof takes its fastest pass for the roof.
+
+An entrant without one timed pass has no score and no rank. One that fails an untimed (hard) case with any of its
+variants is marked with a dagger everywhere and has no rank. A declared failure is still a failure: not passed, and a
+dagger where the case is hard.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from softbench import stats
+from softbench.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
+from softbench.leaderboard.ranks import Heats, latency_ns, places, versus
+from softbench.leaderboard.score import NOT_PASSED, PASS_MARGIN, FailedHard, ranking
+from softbench.model import Case, Record, Run, Status
+
+__all__ = [
+    "BASELINE",
+    "NOT_PASSED",
+    "PASS_MARGIN",
+    "Board",
+    "CaseBoard",
+    "Cell",
+    "Standing",
+    "build",
+    "is_declared",
+    "versus",
+]
+BASELINE = "torch_eager"
+
+
+def build(run: Run, baseline: str = BASELINE) -> Board:
+    """Rank a run. baseline names the implementation that speed-ups are taken over, entrant or reference."""
+    grouped: dict[Case, list[Record]] = {}
+    for record in run.records:
+        grouped.setdefault(record.case, []).append(record)
+    failed = _failed_hard(run.records)
+    clock = run.passport.ranking_clock
+    cases = tuple(_case_board(case, records, clock, baseline, failed) for case, records in grouped.items())
+    return Board(run.passport, baseline, cases, ranking(cases, failed))
+
+
+def _failed_hard(records: Sequence[Record]) -> FailedHard:
+    failed: dict[tuple[str, str], dict[str, None]] = {}
+    for record in records:
+        if record.role == "entrant" and not record.case.timed and record.status.is_failure:
+            failed.setdefault((record.case.operator, record.variant.implementation), {})[record.case.id] = None
+    return {key: tuple(ids) for key, ids in failed.items()}
+
+
+def _case_board(case: Case, records: Sequence[Record], clock: str, baseline: str, failed: FailedHard) -> CaseBoard:
+    entrants, references, roofs = (_chosen(records, role, clock) for role in ("entrant", "reference", "roof"))
+    roof = min(roofs.values(), key=lambda record: _preference(record, clock), default=None)
+    base = entrants.get(baseline) or references.get(baseline)
+    roof_heats, base_heats = (record.clock(clock) if record else () for record in (roof, base))
+    marked = {name for name in entrants if (case.operator, name) in failed}
+    contest = {
+        name: record.clock(clock) for name, record in entrants.items() if name not in marked and record.clock(clock)
+    }
+    placed = places(contest, roof_heats, base_heats)
+
+    def cell(record: Record, name: str = "") -> Cell:
+        rank, mark = placed.get(name, (None, ""))
+        return Cell(
+            record=record,
+            samples=record.clock(clock),
+            rank=rank,
+            mark=mark,
+            is_winner=(rank, mark) == (1, "") and len(entrants) > 1,
+            dagger=name in marked,
+            **_figures(record, clock, roof_heats, base_heats),
+        )
+
+    return CaseBoard(
+        case=case,
+        cells={name: cell(record, name) for name, record in entrants.items()},
+        roof=cell(roof) if roof else None,
+        references={name: cell(record) for name, record in references.items() if name not in entrants},
+        others=tuple(r for r in records if r.role == "entrant" and r is not entrants[r.variant.implementation]),
+    )
+
+
+def _chosen(records: Sequence[Record], role: str, clock: str) -> dict[str, Record]:
+    """The record that stands for each implementation."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if record.role == role:
+            groups.setdefault(record.variant.implementation, []).append(record)
+    return {name: min(group, key=lambda record: _preference(record, clock)) for name, group in groups.items()}
+
+
+def _preference(record: Record, clock: str) -> tuple[int, float]:
+    """Smallest first: in a timed case the variant that took part in the contest, in a hard case one that failed."""
+    samples = record.clock(clock)
+    if samples:
+        return 0, latency_ns(samples)
+    if record.status.is_failure:
+        return (4 if record.case.timed else -1), 0.0
+    successes = (Status.PASSED, Status.CHECKED, Status.COMPILED)
+    return (1 + successes.index(record.status) if record.status in successes else 5), 0.0
+
+
+def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, float | None]:
+    heats, call, device = record.clock(clock), record.clock("call"), record.clock("device")
+    figures = {"call_ns": latency_ns(call) if call else None, "device_ns": latency_ns(device) if device else None}
+    if heats:
+        latency = latency_ns(heats)
+        figures["latency_ns"] = latency
+        figures["low_ns"], figures["high_ns"] = stats.median_interval(heats[0])
+        figures["bandwidth_gb_s"] = record.ideal_bytes / latency if record.ideal_bytes else None
+        share, figures["speedup"] = _ratio(roof, heats), _ratio(base, heats)
+        figures["percent_of_roof"] = None if share is None else 100 * share
+    return figures
+
+
+def _ratio(anchor: Heats, heats: Heats) -> float | None:
+    ratio = versus(anchor, heats).ratio if anchor else math.nan
+    return ratio if math.isfinite(ratio) else None

@@ -1,0 +1,123 @@
+"""What a board holds: frozen data, made by `softbench.leaderboard.build` and read by every renderer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from softbench.model import Case, Passport, Record, Samples, Status
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one implementation did on one case, with the figures that follow from its samples.
+
+    Times are nanoseconds a launch, bandwidth is decimal GB/s of the operator's ideal bytes, speedup a factor over the
+    baseline; None where not measured. low_ns to high_ns is the interval of the median; samples are those of the
+    ranking clock. rank counts from 1; mark is "=" (tied), "?" (cannot tell) or "" among those who share it.
+    """
+
+    record: Record
+    samples: tuple[Samples, ...] = ()
+    latency_ns: float | None = None
+    low_ns: float | None = None
+    high_ns: float | None = None
+    bandwidth_gb_s: float | None = None
+    percent_of_roof: float | None = None
+    speedup: float | None = None
+    call_ns: float | None = None
+    device_ns: float | None = None
+    rank: int | None = None
+    mark: str = ""
+    is_winner: bool = False
+    dagger: bool = False
+
+    @property
+    def status(self) -> Status:
+        return self.record.status
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether the figures were taken with the data partly in the L2 cache."""
+        return any(samples.cache == "warm" for samples in self.samples)
+
+
+@dataclass(frozen=True)
+class CaseBoard:
+    """One case: its entrants' cells by implementation, what ran beside them, and the variants that were not chosen."""
+
+    case: Case
+    cells: dict[str, Cell]
+    roof: Cell | None = None
+    references: dict[str, Cell] = field(default_factory=dict)
+    others: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One implementation of one operator over the whole run.
+
+    score is in % of roof; passed of timed cases carry a time; speedup is the geometric mean over the speedup_cases
+    where baseline and implementation both passed; failed_hard holds the ids of the untimed cases that it failed (the
+    dagger).
+    """
+
+    operator: str
+    implementation: str
+    family: str
+    rank: int | None
+    score: float | None
+    passed: int
+    timed: int
+    speedup: float | None
+    speedup_cases: int
+    wins: int
+    ties: int
+    failed_hard: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Board:
+    """Everything that people are shown about a run."""
+
+    passport: Passport
+    baseline: str
+    cases: tuple[CaseBoard, ...]
+    ranking: tuple[Standing, ...]
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(board.case.operator for board in self.cases))
+
+    @property
+    def timed(self) -> tuple[CaseBoard, ...]:
+        return tuple(board for board in self.cases if board.case.timed)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether anybody passed a timed case; without it there is a correctness table and no ranking."""
+        return any(standing.score is not None for standing in self.ranking)
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records, case by case: entrants, their variants that were not chosen, references, roof."""
+        found: list[Record] = []
+        for board in self.cases:
+            found += [*(cell.record for cell in board.cells.values()), *board.others]
+            found += [cell.record for cell in board.references.values()]
+            found += [board.roof.record] if board.roof else []
+        return tuple(found)
+
+    def standings(self, operator: str) -> tuple[Standing, ...]:
+        return tuple(standing for standing in self.ranking if standing.operator == operator)
+
+    def find(self, case_id: str) -> CaseBoard:
+        """The board of one case; KeyError where the run has no such case."""
+        for board in self.cases:
+            if board.case.id == case_id:
+                return board
+        raise KeyError(case_id)
+
+
+def is_declared(record: Record) -> bool:
+    """Whether a failure was declared beforehand: shown as xfail, counted as not passed."""
+    return bool(record.known_failure) and record.status.is_failure

@@ -1,0 +1,211 @@
+"""The words of the project as frozen data. Standard library only; nothing here computes or reads anything.
+
+A `Case` is what is asked, a `Variant` who answers, a `Record` what came of it. Measured facts are stored, figures
+that follow from them (bandwidth, ranks) never are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+SCHEMA_VERSION = 1
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+
+Scalar = int | float | bool | str
+
+
+class Status(str, Enum):
+    """What came of a cell; the value is the word that is shown and stored."""
+
+    PASSED = "PASSED"
+    CHECKED = "CHECKED"
+    COMPILED = "COMPILED"
+    UNSUPPORTED = "UNSUPPORTED"
+    UNAVAILABLE = "UNAVAILABLE"
+    INCORRECT = "INCORRECT"
+    COMPILE_ERROR = "COMPILE_ERROR"
+    RUNTIME_ERROR = "RUNTIME_ERROR"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    TIMEOUT = "TIMEOUT"
+    CRASHED = "CRASHED"
+
+    @property
+    def is_success(self) -> bool:
+        return self in (Status.PASSED, Status.CHECKED, Status.COMPILED)
+
+    @property
+    def is_refusal(self) -> bool:
+        return self in (Status.UNSUPPORTED, Status.UNAVAILABLE)
+
+    @property
+    def is_failure(self) -> bool:
+        return not (self.is_success or self.is_refusal)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question: operator x shape x dtypes x layout x distribution.
+
+    shape is that of the first input; the operator works along the last dimension. layout and distribution are words
+    of the operator (`softbench.operators`). A case that is not timed is checked only.
+    """
+
+    operator: str
+    shape: tuple[int, ...]
+    dtype: str
+    out_dtype: str
+    layout: str = "contiguous"
+    distribution: str = "normal"
+    timed: bool = True
+
+    @property
+    def columns(self) -> int:
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape[:-1])
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def id(self) -> str:
+        """Stable, readable, unique within a run: ``softmax-float16-32768x1024``."""
+        dtype = self.dtype if self.out_dtype == self.dtype else f"{self.dtype}_to_{self.out_dtype}"
+        parts = [self.operator, dtype, "x".join(map(str, self.shape)) or "scalar"]
+        if self.layout != "contiguous":
+            parts.append(self.layout)
+        if self.distribution != "normal":
+            parts.append(self.distribution)
+        if not self.timed and self.distribution == "normal":
+            parts.append("check")
+        return "-".join(parts)
+
+
+@dataclass(frozen=True)
+class KnownFailure:
+    """A declared failure: `pattern` matches case ids as in fnmatch."""
+
+    pattern: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One implementation at one point of its parameters, as declared in its file."""
+
+    implementation: str
+    operator: str
+    family: str
+    path: str
+    source_hash: str
+    params: tuple[tuple[str, Scalar], ...] = ()
+    requires: tuple[str, ...] = ()
+    known_failures: tuple[KnownFailure, ...] = ()
+    has_cubins: bool = False
+    summary: str = ""
+
+    @property
+    def id(self) -> str:
+        if not self.params:
+            return self.implementation
+        return f"{self.implementation}[{','.join(f'{k}={v}' for k, v in self.params)}]"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw samples of one clock in one heat.
+
+    ns[p][r] is the time in nanoseconds of `launches` launches in placement p, round r. Entrants of one heat that have
+    a sample (p, r) took it in the same shuffled round, so ratios of equal (p, r) are paired.
+    cache is "cold" where a sample touches at least twice the L2 cache, else "warm"; "" where it has no meaning.
+    """
+
+    clock: str
+    launches: int
+    ns: tuple[tuple[int, ...], ...]
+    cache: str = ""
+    heat: int = 0
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What a compiled kernel takes: registers a thread, bytes of stack a thread, static shared memory in bytes."""
+
+    name: str
+    registers: int
+    stack_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """The GPU's state after one placement's rounds; None where it cannot be read."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    power_w: int | None = None
+    temperature_c: int | None = None
+    throttle: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One cell of a run: what one variant did on one case. Only a PASSED record carries samples."""
+
+    case: Case
+    variant: Variant
+    status: Status
+    reason: str = ""
+    reproduce: str = ""
+    samples: tuple[Samples, ...] = ()
+    kernels: tuple[KernelResources, ...] = ()
+    telemetry: tuple[Telemetry, ...] = ()
+    notes: tuple[str, ...] = ()
+    ideal_bytes: int = 0
+    role: str = "entrant"
+    known_failure: str = ""
+    best_of: int = 1
+
+    def __post_init__(self) -> None:
+        if self.samples and self.status is not Status.PASSED:
+            raise ValueError(
+                f"{self.case.id} / {self.variant.id}: {self.status.value} carries samples; only PASSED may"
+            )
+        if self.status is not Status.PASSED and not self.reason:
+            raise ValueError(f"{self.case.id} / {self.variant.id}: {self.status.value} needs a reason")
+
+    def clock(self, name: str) -> tuple[Samples, ...]:
+        """All samples of one clock, one entry a heat."""
+        return tuple(s for s in self.samples if s.clock == name)
+
+
+@dataclass(frozen=True)
+class Passport:
+    """Where and with what a run was made; one a run, the header of its file."""
+
+    run_id: str
+    started: str
+    profiles: tuple[str, ...]
+    ranking_clock: str
+    seed: int
+    command: str
+    device: dict[str, Any] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    commit: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything one command wrote: the passport and the newest record of every cell, in file order."""
+
+    passport: Passport
+    records: tuple[Record, ...]

@@ -1,0 +1,20 @@
+"""pytest hooks. Without --softbench this does nothing and imports next to nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from softbench import settings
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    settings.add_options(parser.getgroup("softbench", "softmax kernels: right, fast, ranked"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--softbench"):
+        return
+    from softbench import session
+
+    session.start(config)

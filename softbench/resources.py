@@ -1,0 +1,58 @@
+"""Where the bundled files are, and how a file and a wrong word in it are spoken of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def bundled_impls() -> Path:
+    """The folder of family folders that comes with softbench; FileNotFoundError where the installation lacks it."""
+    return _bundled("impls")
+
+
+def bundled_shapes() -> Path:
+    """The shapes.yaml that comes with softbench; FileNotFoundError where the installation lacks it."""
+    return _bundled("shapes.yaml")
+
+
+def _bundled(name: str) -> Path:
+    # A wheel carries a copy inside the package; a checkout and an editable install have the original beside it.
+    wheel, checkout = _PACKAGE / "_bundled" / name, _PACKAGE.parent / name
+    for path in (wheel, checkout):
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"this softbench lacks its {name}: neither {wheel} nor {checkout} exists; reinstall it")
+
+
+def shown(path: Path) -> str:
+    """The path as a person would type it here: relative where it lies under the working directory."""
+    try:
+        return path.absolute().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def read_utf8(path: Path, error: type[Exception]) -> str:
+    """The text of a UTF-8 file, without a byte order mark; what prevents it is raised as `error`, in one line."""
+    try:
+        data = path.read_bytes()
+    except OSError as failure:
+        raise error(f"{shown(path)}: cannot be read: {failure.strerror}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as failure:
+        line = failure.object[: failure.start].count(b"\n") + 1
+        bad = failure.object[failure.start]
+        raise error(f"{shown(path)}:{line}: byte 0x{bad:02x} is not UTF-8; save the file as UTF-8") from None
+
+
+def choose_from(word: str, choices: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the nearest known one, where one is near, and all choices."""
+    known = list(choices)
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}choose from {', '.join(known)}"

@@ -1,0 +1,137 @@
+"""pytest's options, once, as one frozen object; every wrong value is one clear error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_BUDGET_S = 10.0
+DEFAULT_TIMEOUT_S = 120.0
+
+
+class SettingsError(ValueError):
+    """An option cannot be used; the message names it and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one command asks for. Times in seconds."""
+
+    profiles: tuple[str, ...]
+    shapes: Path
+    impls: tuple[Path, ...]
+    reports: Path
+    budget_s: float
+    timeout_s: float
+    resume: str
+    seed: int | None
+    expected_gpu: str
+    any_gpu: bool
+    axes: tuple[tuple[str, str], ...]
+
+
+def add_options(group: Any) -> None:
+    """Declare the options on pytest's option group."""
+    add = group.addoption
+    add("--softbench", action="store_true", help="run the benchmark: check, time and rank every implementation")
+    add(
+        "--softbench-profile",
+        metavar="NAMES",
+        default="",
+        help="profiles of shapes.yaml, comma-separated (default: gpu with a GPU, else cpu)",
+    )
+    add(
+        "--softbench-shapes",
+        metavar="FILE",
+        default="",
+        help="shapes.yaml to use (default: ./shapes.yaml, else the bundled one)",
+    )
+    add(
+        "--softbench-impls",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="further folder of implementation files; may be repeated",
+    )
+    add("--softbench-dtype", metavar="LIST", default="", help="only these dtypes, e.g. float16,float32")
+    add("--softbench-rows", metavar="LIST", default="", help="only these row counts, e.g. 1,4096-32768")
+    add("--softbench-columns", metavar="LIST", default="", help="only these column counts, e.g. 1024-8192,50257")
+    add(
+        "--softbench-budget",
+        metavar="S",
+        default="",
+        help=f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g})",
+    )
+    add(
+        "--softbench-timeout",
+        metavar="S",
+        default="",
+        help=f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)",
+    )
+    add("--softbench-reports", metavar="DIR", default="", help="where records and pages go (default: ./reports)")
+    add("--softbench-resume", metavar="RUN", default="", help="go on with a run (its id, its file, or 'latest')")
+    add("--softbench-seed", metavar="N", default="", help="seed of inputs and order (default: drawn, and recorded)")
+    add("--softbench-expect-gpu", metavar="NAME", default="", help="refuse to run on another GPU than this, e.g. H200")
+    add(
+        "--softbench-any-gpu",
+        action="store_true",
+        help="run on whatever GPU is there, in spite of --softbench-expect-gpu",
+    )
+
+
+def read(config: Any, default_profile: str) -> Settings:
+    """Settings from pytest's config. Raises `SettingsError`."""
+    option = config.getoption
+    root = Path(config.invocation_params.dir)
+    profiles = tuple(p.strip() for p in (option("--softbench-profile") or default_profile).split(",") if p.strip())
+    return Settings(
+        profiles=profiles,
+        shapes=_shapes(root, option("--softbench-shapes")),
+        impls=_impls(root, option("--softbench-impls")),
+        reports=root / (option("--softbench-reports") or "reports"),
+        budget_s=_seconds("--softbench-budget", option("--softbench-budget"), DEFAULT_BUDGET_S),
+        timeout_s=_seconds("--softbench-timeout", option("--softbench-timeout"), DEFAULT_TIMEOUT_S),
+        resume=option("--softbench-resume"),
+        seed=_integer("--softbench-seed", option("--softbench-seed")),
+        expected_gpu=option("--softbench-expect-gpu"),
+        any_gpu=option("--softbench-any-gpu"),
+        axes=tuple((name, option(f"--softbench-{name}")) for name in ("dtype", "rows", "columns")),
+    )
+
+
+def _shapes(root: Path, given: str) -> Path:
+    from softbench import resources
+
+    if given:
+        return (root / given).resolve()
+    own = root / "shapes.yaml"
+    return own.resolve() if own.is_file() else resources.bundled_shapes().resolve()
+
+
+def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
+    from softbench import resources
+
+    folders = [resources.bundled_impls().resolve(), *((root / folder).resolve() for folder in given)]
+    return tuple(dict.fromkeys(folders))
+
+
+def _seconds(name: str, text: str, default: float) -> float:
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e6:
+        raise SettingsError(f"{name}: {text!r} is not a time; give seconds above 0, e.g. {name} {default:g}")
+    return value
+
+
+def _integer(name: str, text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingsError(f"{name}: {text!r} is not a whole number") from None

@@ -1,0 +1,51 @@
+"""An exception in a worker -> status and a reason that a person can act on."""
+
+from __future__ import annotations
+
+import re
+import traceback
+
+from softbench.contract import Unsupported
+from softbench.model import Status
+
+_COMPILER_WORDS = ("Compil", "OutOfResources", "PTXAS", "DSL", "NVRTC", "BackendCompilerFailed", "InductorError")
+_MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|CUDA_ERROR_OUT_OF_MEMORY|not enough memory", re.I)
+_STICKY_TEXT = re.compile(
+    r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|device-side assert"
+    r"|CUDA_ERROR_ILLEGAL|CUDA_ERROR_LAUNCH_FAILED|ECC error",
+    re.I,
+)
+
+
+def classify(error: BaseException, phase: str) -> tuple[Status, str]:
+    """Status and one-line reason for what was raised in a phase: "import", "factory", "launch", "capture", "cubins"."""
+    text = _one_line(error)
+    if isinstance(error, Unsupported):
+        return Status.UNSUPPORTED, text or "no reason given"
+    if isinstance(error, MemoryError) or _MEMORY_TEXT.search(text):
+        return Status.OUT_OF_MEMORY, f"{phase}: {text or type(error).__name__}"
+    named = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    where = _where(error)
+    reason = f"{phase} raised {named}" + (f" ({where})" if where else "")
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if phase == "cubins" or any(word in name for name in names for word in _COMPILER_WORDS):
+        return Status.COMPILE_ERROR, reason
+    return Status.RUNTIME_ERROR, reason
+
+
+def is_sticky(reason: str) -> bool:
+    """Whether a CUDA error of this kind leaves the context unusable, so that the process must go."""
+    return bool(_STICKY_TEXT.search(reason))
+
+
+def _one_line(error: BaseException, limit: int = 300) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    last = next((f for f in reversed(frames) if "softbench/" not in f.filename), frames[-1])
+    return f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}"

@@ -1,0 +1,156 @@
+"""The nursery: a process that forks workers cheaply and outlives the parent just long enough to end them.
+
+It loads torch once and touches no CUDA; a worker is a fork of it and starts in milliseconds. When the parent goes away
+for whatever reason, kill -9 included, the control socket ends and the nursery kills every worker with all
+its descendants. When the nursery itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
+
+Requests, one at a time, each answered:
+    {"op": "spawn", "env": {...}} with two file descriptors (the worker's socket, its output pipe) -> {"pid": N}
+    {"op": "reap", "pid": N}      the worker has ended or been killed -> {"code": exit code, or -signal}
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from softbench.worker import wire
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_REAP_SECONDS = 5.0
+
+
+def main(control_fd: int, preload: list[str]) -> None:
+    """Serve spawn and reap requests until the parent goes away, then end everything."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans become ours, so that they can be found and killed
+    for module in preload:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            continue  # not installed: implementations that need it are UNAVAILABLE, and say so themselves
+    control = socket.socket(fileno=control_fd)
+    workers: set[int] = set()
+    try:
+        while True:
+            _serve_one(control, workers)
+    except (wire.Closed, wire.Malformed):
+        pass
+    finally:
+        _kill_all_children()
+        os._exit(0)
+
+
+def _serve_one(control: socket.socket, workers: set[int]) -> None:
+    data, fds, _, _ = socket.recv_fds(control, 1 << 20, 2)
+    if not data:
+        raise wire.Closed("parent is gone")
+    request = json.loads(data)
+    if request["op"] == "spawn":
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _become_worker(fds[0], fds[1], request["env"])
+        for fd in fds:
+            os.close(fd)
+        workers.add(pid)
+        answer = {"pid": pid}
+    else:
+        answer = {"code": _reap(request["pid"])}
+        workers.discard(request["pid"])
+        _kill_strays(workers)
+    control.sendall(json.dumps(answer).encode())
+
+
+def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
+    code = 1
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output_fd, 1)
+        os.dup2(output_fd, 2)
+        os.close(output_fd)
+        os.environ.update(environment)
+        from softbench.worker import session
+
+        session.serve(socket.socket(fileno=worker_fd))
+        code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        _flush_and_exit(code)
+
+
+def _flush_and_exit(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            pass
+    os._exit(code)
+
+
+def _reap(pid: int) -> int:
+    """Exit code of a worker (negative: the signal); kills its process group if it does not end by itself."""
+    deadline = time.monotonic() + _REAP_SECONDS
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            _kill_group(pid)
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    _kill_group(pid)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _children() -> list[int]:
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _kill_strays(workers: set[int]) -> None:
+    """Kill what dead workers left behind: orphans in sessions of their own, which now are our children."""
+    for pid in _children():
+        if pid not in workers:
+            _kill_group(pid)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _kill_all_children() -> None:
+    deadline = time.monotonic() + _REAP_SECONDS
+    while (pids := _children()) and time.monotonic() < deadline:
+        for pid in pids:
+            _kill_group(pid)
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+        time.sleep(0.01)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,206 @@
+"""One worker's life: answer requests until the parent goes away.
+
+Every answer is {"ok": true, ...} or {"ok": false, "status", "reason", "fatal"}; a fatal one asks the parent for a new process.
+The only place that imports implementation files.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import socket
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from softbench import check, clocks, operators, roof
+from softbench.model import Case
+from softbench.worker import faults, loading, wire
+from softbench.worker.wire import Message
+
+
+class Slot:
+    """One variant prepared for one case."""
+
+    def __init__(self, launch: clocks.Launch) -> None:
+        self.launch = launch
+        self.placement: Any = None
+
+
+class Session:
+    """The state between requests: the clock, the case, its slots."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.clock: Any = clocks.GraphClock() if device == "cuda" else clocks.WallClock()
+        self.case = Case("", (), "float32", "float32")
+        self.operator: Any = None
+        self.slots: dict[int, Slot] = {}
+        self.rng = random.Random()
+        self.phase = "start"
+
+    def handle(self, request: Message) -> Message:
+        return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}
+
+    def do_hello(self, request: Message) -> Message:
+        """Make a context; free and total device memory in bytes."""
+        if self.device != "cuda":
+            return {"pid": os.getpid()}
+        import torch
+
+        free, total = torch.cuda.mem_get_info()
+        return {"pid": os.getpid(), "free_bytes": free, "total_bytes": total}
+
+    def do_prepare(self, request: Message) -> Message:
+        """Import, build and check one variant for a case; its launch stays in the slot."""
+        self.case = _case(request["case"])
+        self.operator = operators.get(self.case.operator)
+        self.phase = "import"
+        factory = loading.load(Path(request["path"]), request["name"])
+        self.phase = "factory"
+        launch = factory(self.case, **request["params"])
+        if not callable(launch):
+            raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
+        self.phase = "launch"
+        if request["role"] == "roof":
+            inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+            wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
+        else:
+            wrong = check.check(self.case, launch, self.device, request["seed"]).reason
+        if wrong:
+            return _incorrect(wrong)
+        self.slots[request["slot"]] = Slot(launch)
+        return {}
+
+    def do_compile(self, request: Message) -> Message:
+        """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
+        from softbench import cubin
+
+        self.phase = "import"
+        factory = loading.load(Path(request["path"]), request["name"])
+        self.phase = "cubins"
+        kernels = []
+        for name, code in factory.softbench_cubins(_case(request["case"]), **request["params"]):
+            kernels += [asdict(found) | {"name": name} for found in cubin.resources(code)]
+        return {"kernels": kernels}
+
+    def do_estimate(self, request: Message) -> Message:
+        self.phase = "launch"
+        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+        return {"ns": self.clock.estimate(self.slots[request["slot"]].launch, inputs)}
+
+    def do_place(self, request: Message) -> Message:
+        """New buffers (and a new graph) for a slot, drawn from a new seed."""
+        self.phase = "capture" if self.device == "cuda" else "launch"
+        slot = self.slots[request["slot"]]
+        plan = clocks.Plan(**request["plan"])
+        slot.placement = self.clock.place(self.operator, self.case, slot.launch, plan, request["seed"], slot.placement)
+        return {}
+
+    def do_turn(self, request: Message) -> Message:
+        self.phase = "launch"
+        return {"ns": self.slots[request["slot"]].placement.turn()}
+
+    def do_verify(self, request: Message) -> Message:
+        """Compare what a randomly chosen timed call wrote."""
+        self.phase = "launch"
+        inputs, outputs = self.slots[request["slot"]].placement.buffers.pick(self.rng)
+        if request["role"] == "roof":
+            wrong = roof.verify(self.operator.roof, inputs, outputs)
+        else:
+            wrong = check.compare(self.case, inputs, outputs).reason
+        return _incorrect(f"timed call: {wrong}") if wrong else {}
+
+    def do_call(self, request: Message) -> Message:
+        """Host time of single calls; behind a flush as well, where that is asked for."""
+        self.phase = "launch"
+        launch = self.slots[request["slot"]].launch
+        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+        answer: Message = {"call": self.clock.call_samples(launch, inputs)}
+        if request.get("cold_l2_bytes"):
+            answer["cold"] = self.clock.cold_samples(launch, inputs, request["cold_l2_bytes"])
+        return answer
+
+    def do_release(self, request: Message) -> Message:
+        """Let go of all placements, keep the slots; free device memory in bytes."""
+        for slot in self.slots.values():
+            slot.placement = None
+        self.clock.close()
+        return self.do_hello(request)
+
+    def do_drop(self, request: Message) -> Message:
+        """Forget one slot, or with none named the whole case, and give the memory back."""
+        for key in [request["slot"]] if "slot" in request else list(self.slots):
+            self.slots.pop(key, None)
+        self.clock.close()
+        return {}
+
+
+def serve(sock: socket.socket) -> None:
+    """Answer requests until the parent goes away. The first request, "hello", names the device."""
+    _limits()
+    session: Session | None = None
+    while True:
+        try:
+            request = wire.receive(sock)
+        except wire.Closed:
+            return
+        try:
+            if session is None:
+                session = Session(request["device"])
+                if session.device == "cpu":
+                    _bound_memory()
+            answer = session.handle(request)
+        except BaseException as error:  # sys.exit at import is the cell's failure as well
+            answer = _failure(error, session.phase if session else "start")
+        wire.send(sock, answer)
+
+
+def _incorrect(reason: str) -> Message:
+    return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": False}
+
+
+def _failure(error: BaseException, phase: str) -> Message:
+    status, reason = faults.classify(error, phase)
+    return {
+        "ok": False,
+        "status": status.value,
+        "reason": reason,
+        "fatal": faults.is_sticky(reason) or _context_is_dead(),
+    }
+
+
+def _context_is_dead() -> bool:
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
+
+
+def _limits() -> None:
+    """No core files, and the first to go when the host runs out of memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    except OSError:
+        pass
+
+
+def _bound_memory() -> None:
+    """On a machine without a GPU an allocation without end meets a MemoryError before it meets the machine's end.
+
+    With CUDA this is no limit to set: the driver reserves address space far beyond the memory there is.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (total * 3 // 4, hard))
+
+
+def _case(data: dict[str, Any]) -> Case:
+    return Case(**{**data, "shape": tuple(data["shape"])})

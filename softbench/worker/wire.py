@@ -1,0 +1,80 @@
+"""Messages between processes: a length, then JSON. Data only, never pickle."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+Message = dict[str, Any]
+_LENGTH = struct.Struct("<I")
+MAX_BYTES = 64 << 20
+
+
+class Closed(Exception):
+    """The other side is gone."""
+
+
+class Malformed(Exception):
+    """The other side sent what is no message of ours."""
+
+
+def send(sock: socket.socket, message: Message) -> None:
+    """Send one message; raises `Closed` if nobody listens."""
+    body = json.dumps(message).encode()
+    try:
+        sock.sendall(_LENGTH.pack(len(body)) + body)
+    except OSError as error:
+        raise Closed(str(error)) from None
+
+
+def receive(sock: socket.socket) -> Message:
+    """Receive one message, blocking; raises `Closed` at the end of the stream, `TimeoutError` as the socket says."""
+    buffer = Buffer()
+    while (message := buffer.take()) is None:
+        try:
+            chunk = sock.recv(buffer.wanted)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Closed(str(error)) from None
+        if not chunk:
+            raise Closed("end of stream")
+        buffer.feed(chunk)
+    return message
+
+
+class Buffer:
+    """Puts one message together from the pieces that arrive."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    @property
+    def wanted(self) -> int:
+        """Bytes still missing: never more than this message, so that the next one stays in the socket."""
+        if len(self._data) < _LENGTH.size:
+            return _LENGTH.size - len(self._data)
+        return self._length() + _LENGTH.size - len(self._data)
+
+    def feed(self, chunk: bytes) -> None:
+        self._data += chunk
+
+    def take(self) -> Message | None:
+        """The message, once it is whole."""
+        if len(self._data) < _LENGTH.size or self.wanted:
+            return None
+        try:
+            message = json.loads(self._data[_LENGTH.size :])
+        except ValueError as error:
+            raise Malformed(f"not JSON: {error}") from None
+        if not isinstance(message, dict):
+            raise Malformed("not an object")
+        return message
+
+    def _length(self) -> int:
+        (length,) = _LENGTH.unpack(self._data[: _LENGTH.size])
+        if length > MAX_BYTES:
+            raise Malformed(f"a message of {length} bytes")
+        return int(length)

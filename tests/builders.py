@@ -1,0 +1,81 @@
+"""Synthetic runs for the tests of everything that comes after the contest."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from softbench.model import DTYPE_BYTES, Case, Passport, Record, Run, Samples, Status, Variant
+
+DATA = Path(__file__).parent / "data"
+LAUNCHES = 20
+GPU = {"name": "NVIDIA H200", "sms": 132, "l2_bytes": 62_914_560, "peak_gb_s": 4814.0, "driver": "580.1"}
+
+
+def passport(clock: str = "graph", **changes: Any) -> Passport:
+    fields: dict[str, Any] = {
+        "run_id": "r1",
+        "started": "2026-01-02T03:04:05Z",
+        "profiles": ("full",),
+        "ranking_clock": clock,
+        "seed": 1,
+        "command": "pytest",
+        "device": GPU if clock == "graph" else {"name": "a CPU"},
+        "packages": {"torch": "2.11.0"},
+        "commit": "0123abc",
+    }
+    return Passport(**{**fields, **changes})
+
+
+def softmax_case(rows: int = 4096, columns: int = 1024, dtype: str = "float16", **changes: Any) -> Case:
+    return Case(**{"operator": "softmax", "shape": (rows, columns), "dtype": dtype, "out_dtype": dtype, **changes})
+
+
+def variant(name: str, family: str = "triton", operator: str = "softmax", **changes: Any) -> Variant:
+    return Variant(name, operator, family, f"impls/{family}/{name}.py", "0" * 8, **changes)
+
+
+def samples(ns: float, clock: str = "graph", heat: int = 0, placements: int = 8, spread: float = 1e-4) -> Samples:
+    """Samples around ns a launch whose placements differ by `spread`, drawn anew for every time and heat."""
+    draw = random.Random(f"{ns} {heat} {clock}")
+    rounds = [[round(ns * LAUNCHES * (1 + draw.gauss(0, spread))) for _ in range(3)] for _ in range(placements)]
+    return Samples(clock, LAUNCHES, tuple(map(tuple, rounds)), "cold", heat)
+
+
+def timed(case: Case, name: str, ns: float, role: str = "entrant", **changes: Any) -> Record:
+    """A PASSED record of ns a launch; heat, placements, spread and clock go to its samples, the rest to the record."""
+    keys = ("heat", "placements", "spread", "clock")
+    taken = samples(ns, **{key: changes.pop(key) for key in keys if key in changes})
+    moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
+    record = {"variant": variant(name), "samples": (taken,), "ideal_bytes": moved, "role": role}
+    return Record(case=case, status=Status.PASSED, **{**record, **changes})
+
+
+def ended(case: Case, name: str, status: Status = Status.UNSUPPORTED, reason: str = "no", **changes: Any) -> Record:
+    """A record without samples."""
+    fields = {"variant": variant(name), "reproduce": f"pytest -k {case.id}", **changes}
+    return Record(case=case, status=status, reason=reason, **fields)
+
+
+def run(records: Iterable[Record], clock: str = "graph", **changes: Any) -> Run:
+    return Run(passport(clock, **changes), tuple(records))
+
+
+def h200_records() -> list[Record]:
+    """The peers measured on an H200; empty fields of the table are refusals, copy is the roof."""
+    records: list[Record] = []
+    lines = [line for line in (DATA / "h200-peers.csv").read_text().splitlines() if not line.startswith("#")]
+    for row in csv.DictReader(lines):
+        case = softmax_case(int(row["rows"]), int(row["columns"]), row["dtype"])
+        moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
+        for column in ("copy", "quack", "liger", "torch_eager", "torch_compile"):
+            bandwidth = row[f"{column}_gb_s"]
+            role = "roof" if column == "copy" else "entrant"
+            if bandwidth:
+                records.append(timed(case, column, moved / float(bandwidth), role=role))
+            elif role == "entrant":
+                records.append(ended(case, column))
+    return records

@@ -1,0 +1,299 @@
+"""The checker: what is right passes, and every known kind of wrong is named."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from softbench import check as module
+from softbench.check import check, compare
+from softbench.model import Case
+from softbench.operators import get
+
+torch = pytest.importorskip("torch")
+
+
+def make(shape=(6, 4096), dtype="float32", out_dtype=None, distribution="normal", **words):
+    timed = words.pop("timed", distribution == "normal")
+    return Case("softmax", shape, dtype, out_dtype or dtype, distribution=distribution, timed=timed, **words)
+
+
+def right(case):
+    """torch.softmax, as eager users call it."""
+    dtype = getattr(torch, case.out_dtype)
+    return lambda x: torch.softmax(x, -1, dtype=None if x.dtype is dtype else dtype)
+
+
+def altered(case, change):
+    """A launch that returns `change` of the right output."""
+    return lambda x: change(right(case)(x))
+
+
+def reason(case, launch):
+    verdict = check(case, launch, "cpu", seed=3)
+    assert not verdict.ok
+    assert "\n" not in verdict.reason
+    return verdict.reason
+
+
+def test_outputs_may_be_dense_in_another_order():
+    case = make((8, 64), layout="transposed")
+    assert check(case, lambda x: torch.empty_like(x).copy_(x.softmax(-1)), "cpu").reason == ""
+
+
+def test_column_blocks_of_a_long_row(monkeypatch):
+    monkeypatch.setattr("softbench.operators.softmax.BLOCK_ELEMENTS", 1000)
+    case = make((2, 4096))
+    monkeypatch.setattr(module, "BLOCK_ELEMENTS", 1000)
+    assert check(case, right(case), "cpu").reason == ""
+    late = altered(case, lambda y: y.index_put((torch.tensor(1), torch.tensor(3500)), torch.tensor(0.5)))
+    assert reason(case, late).startswith("row 1, column 3500: got 0.5, expected ")
+
+
+@pytest.mark.parametrize(
+    ("case", "launch", "words"),
+    [
+        (make(), torch.zeros_like, "every element is 0"),
+        (make((1, 262144), "float16"), torch.zeros_like, "every element is 0"),
+        (make(), lambda x: torch.full_like(x, 1 / x.shape[-1]), "every element is 1/N"),
+        (make(), lambda x: torch.full_like(x, 0.5), "every element is 0.5"),
+        (make(), lambda x: [x.softmax(-1)], "wrong type: list"),
+        (make(), lambda x: None, "wrong type: NoneType"),
+        (make(), lambda x: (x.softmax(-1), None), "2 outputs were returned where 1 are expected"),
+        (make(dtype="float16"), lambda x: x.softmax(-1).float(), "wrong dtype: float32 where float16 is expected"),
+        (make(), lambda x: x.softmax(-1)[:, :-1], "wrong shape: (6, 4095) where (6, 4096) is expected"),
+        (make((6, 6)), lambda x: x.softmax(-1).repeat(1, 2)[:, :6], "wrong layout: an output must be dense"),
+        (make(), lambda x: x.view_as(x), "view of the input's memory"),
+        (make(), lambda x: x.copy_(x.softmax(-1)).clone(), "the input was overwritten: 24576 of 24576"),
+        (make((64, 64)), lambda x: x.softmax(0), "row 0, column 0: got"),
+        (make(distribution="all_inf"), lambda x: x.softmax(-1).nan_to_num(0.0), "a number where NaN is expected"),
+        (
+            make(distribution="prefix_inf_255"),
+            lambda x: torch.where(x > -1, x.softmax(-1), math.nan),
+            "NaN where a number is expected",
+        ),
+    ],
+)
+def test_wrong_outputs_are_named(case, launch, words):
+    assert words in reason(case, launch)
+
+
+def test_the_first_wrong_element_is_named_in_full():
+    case = make((4, 8))
+
+    def launch(x):
+        y = x.softmax(-1)
+        y[3, 5] = 2.0
+        return y
+
+    text = reason(case, launch)
+    value = float(get("softmax").make_inputs(case, "cpu", 3)[0].double().softmax(-1)[3, 5])
+    assert f"row 3, column 5: got 2, expected {value:.6g} (allowed +-" in text
+    assert "; 1 of 32 elements wrong" in text
+
+
+@pytest.mark.parametrize("tail", [1, 512])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_tail_never_written(dtype, tail):
+    case = make((6, 4096), dtype)
+
+    def launch(x):
+        y = torch.empty_like(x).fill_(-15.6)
+        y[:, :-tail] = x.softmax(-1)[:, :-tail]
+        return y
+
+    assert f"tail from column {4096 - tail} not written: row 0, column {4096 - tail}" in reason(case, launch)
+
+
+def test_a_zeroed_tail_of_tiny_values():
+    case = make((6, 65536), "float16")
+    text = reason(case, altered(case, lambda y: torch.cat([y[:, :-300], torch.zeros_like(y[:, -300:])], 1)))
+    assert "tail from column 6523" in text
+
+
+def test_last_launch_returned_again():
+    case, seen = make(), []
+
+    def launch(x):
+        seen.append(x.softmax(-1))
+        return seen[0].clone()
+
+    assert "the last launch's output was returned for new inputs" in reason(case, launch)
+
+
+def test_output_cached_by_pointer():
+    case, seen = make(), {}
+    assert "the last launch's output was returned" in reason(
+        case, lambda x: seen.setdefault(x.data_ptr(), x.softmax(-1)).clone()
+    )
+
+
+def test_static_buffers():
+    case, buffers = make(), [torch.empty(6, 4096), torch.empty(6, 4096)]
+
+    def one(x):
+        return buffers[0].copy_(x.softmax(-1))
+
+    def hidden(x):
+        buffers[0].copy_(x.softmax(-1))
+        buffers.reverse()
+        buffers[0].copy_(buffers[1])
+        return buffers[1]
+
+    assert "one static buffer: the second launch returned the memory" in reason(case, one)
+    assert "one static buffer: the first launch's output changed" in reason(case, hidden)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "padded-3", "strided-2", "offset-1"])
+def test_writes_outside_the_input(layout):
+    case = make((4, 9), layout=layout)
+
+    def launch(x):
+        size = (1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))) + 1
+        y = x.softmax(-1)
+        x.as_strided((size,), (1,))[9 if layout == "padded-3" else -1] = 0
+        return y
+
+    expected = "wrote outside the input"
+    assert expected in reason(case, launch)
+
+
+@pytest.mark.parametrize(("inside", "dtype"), [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")])
+def test_low_precision_inside(inside, dtype):
+    case = make(dtype=dtype)
+    assert "row 0, column 0: got" in reason(case, lambda x: x.to(getattr(torch, inside)).softmax(-1).to(x.dtype))
+
+
+def test_low_precision_sum():
+    """Partial sums kept in bfloat16 move whole rows by less than an element's bound: only the row sums show it."""
+    case = make((64, 1024), "bfloat16")
+
+    def launch(x):
+        e = (x.float() - x.float().amax(-1, keepdim=True)).exp()
+        return (e / e.sum(-1, keepdim=True).bfloat16().float()).bfloat16()
+
+    assert reason(case, launch).startswith("row sums off: ")
+
+
+def test_nan_from_masks():
+    """A running maximum that starts with a masked block: exp(-inf - -inf) is NaN."""
+    case = make((4, 1024), distribution="segments_inf")
+
+    def launch(x):
+        first, rest = x[:, :256], x[:, 256:]
+        top = first.amax(-1, keepdim=True)
+        total = (first - top).exp().sum(-1, keepdim=True)
+        new = torch.maximum(top, rest.amax(-1, keepdim=True))
+        total = total * (top - new).exp() + (rest - new).exp().sum(-1, keepdim=True)
+        return (x - new).exp() / total
+
+    assert "NaN where a number is expected: row 1, column 0" in reason(case, launch)
+
+
+def test_product_minus_product_exponent():
+    log2e = 1 / math.log(2)
+
+    def launch(x):
+        e = torch.exp2(x * log2e - x.amax(-1, keepdim=True) * log2e)
+        return e / e.sum(-1, keepdim=True)
+
+    assert check(make(), launch, "cpu").ok
+    assert "row 0, column" in reason(make(distribution="shifted_1e4"), launch)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("shape", [(6, 4096), (4096, 16)])
+def test_sums_off_by_a_thousandth(shape, dtype):
+    case = make(shape, dtype)
+    assert "row sum" in reason(case, lambda x: (x.float().softmax(-1) * 1.001).to(x.dtype))
+
+
+def test_truncation_shows_in_the_sums():
+    case = make((6, 4096), "bfloat16")
+    assert reason(
+        case, lambda x: (x.float().softmax(-1).view(torch.int32) & -65536).view(torch.float32).bfloat16()
+    ).startswith("row sums off: row 0 has 0.99")
+
+
+@pytest.mark.parametrize("shape", [(6, 4096), (4096, 16), (1, 262144)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_unbiased_second_rounding_passes(dtype, shape):
+    """An intermediate rounding of half an ulp that is no bias is within one ulp, and within what the sums allow."""
+    case = make(shape, dtype)
+    eps = torch.finfo(getattr(torch, dtype)).eps
+
+    def launch(x):
+        noise = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) - 0.5
+        return (x.float().softmax(-1) * (1 + noise * eps)).to(x.dtype)
+
+    assert check(case, launch, "cpu").reason == ""
+
+
+def test_masked_elements_must_be_zero():
+    case = make(distribution="prefix_inf_257")
+    assert "column 257: got 1.4013e-45, expected 0" in reason(case, altered(case, lambda y: y.clamp(min=1e-45)))
+
+
+def test_exceptions_propagate():
+    def launch(x):
+        raise RuntimeError("no kernel image")
+
+    with pytest.raises(RuntimeError, match="no kernel image"):
+        check(make(), launch, "cpu")
+
+
+def test_some_rows_alone():
+    case = make((50, 64))
+    inputs = get("softmax").make_inputs(case, "cpu", 0)
+    y = right(case)(*inputs)
+    y[17, 3] = 0
+    verdicts = [module._judge(case, inputs, (y,), [torch.tensor(rows)], "cpu") for rows in ([5, 49, 0], [5, 17])]
+    assert verdicts[0] == ""
+    assert verdicts[1].startswith("row 17, column 3: got 0,")
+    assert compare(case, inputs, y).reason.startswith("row 17, column 3: got 0,")
+
+
+@pytest.mark.parametrize(
+    ("changed", "allocations", "words"),
+    [
+        (None, 8, ""),
+        (500, 8, "wrote past the end of the output: 1 bytes changed, first 500 bytes after it"),
+        (500, 9, ""),  # another tensor may lie there
+        (300, 9, "wrote past the end of the output: 1 bytes changed, first 300 bytes after it"),
+    ],
+)
+def test_what_a_canary_shows(changed, allocations, words, monkeypatch):
+    def read(address, size):
+        assert address == y.data_ptr() + 200
+        after = bytearray([module.CANARY]) * size
+        if changed is not None and changed < size:
+            after[changed] = 0
+        return bytes(after)
+
+    y = torch.empty(100, dtype=torch.float16)
+    monkeypatch.setattr(module, "_read", read)
+    monkeypatch.setattr(module, "_allocations", lambda device: allocations)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    canary = module._Canary(address=y.data_ptr(), size=4096, needed=200, allocations=7)
+    assert canary.overrun(y) == words
+    assert canary.overrun(y[1:]) == ""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize(("shape", "size"), [((7, 33), 64), ((1000, 1001), 512), ((4096, 4097), 4096)])
+def test_canaries_after_the_output(shape, size):
+    """The rogue launch allocates more than its output, which torch lets it write, and returns the front."""
+    case = make(shape, "float16")
+
+    def rogue(x):
+        memory = torch.empty(x.numel() + size, dtype=x.dtype, device=x.device)
+        memory[x.numel()] = 1.0
+        y = memory[: x.numel()].view(x.shape)
+        return torch.softmax(x, -1, out=y)
+
+    assert check(case, right(case), "cuda").reason == ""
+    assert (
+        "wrote past the end of the output: 2 bytes changed, first 0 bytes after it" in check(case, rogue, "cuda").reason
+    )

@@ -1,0 +1,299 @@
+"""shapes.yaml: what the bundled file asks, what every mistake says, and how cases are selected."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from softbench import matrix, resources
+from softbench.matrix import ShapesError, load, select
+from softbench.model import Case
+
+PUBLISHED = """32768x1024 32768x2048 32768x4096 32768x6144 16384x8192 8192x16384 4096x16384 4096x32768 4096x65536
+    4096x131072 4096x8192 8192x8192 16384x16384"""
+HEAD = "profiles:\n  mine:\n    description: d\n    groups:\n"
+GROUP = "      - {operator: softmax, dtype: float16, shapes: [[4, 8]]}\n"
+
+
+@pytest.fixture
+def shapes(tmp_path, monkeypatch):
+    """A function that writes shapes.yaml into the working directory and returns its path."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str | bytes) -> Path:
+        path = Path("shapes.yaml")
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return load(resources.bundled_shapes())
+
+
+def failure(path: Path) -> str:
+    with pytest.raises(ShapesError) as raised:
+        load(path)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_bundled_published_is_the_published_list(bundled):
+    cases = bundled.profile("published")
+    assert [f"{case.rows}x{case.columns}" for case in cases] == PUBLISHED.split()
+    assert {(case.dtype, case.out_dtype, case.timed) for case in cases} == {("float16", "float16", True)}
+
+
+def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
+    cases = bundled.profile("gpu")
+    by_dtype = {d: [c.shape for c in cases if c.dtype == d] for d in ("float16", "bfloat16", "float32")}
+    assert by_dtype["float16"] == by_dtype["bfloat16"] == by_dtype["float32"]
+    assert {2**n for n in range(8, 19)} < {shape[1] for shape in by_dtype["float16"]}
+    assert {(4096, 50257), (16384, 8191), (1, 1048576), (16, 131072)} <= set(by_dtype["float16"])
+    assert len(cases) == 57
+
+
+def test_bundled_cpu_stays_small_enough_for_two_cores(bundled):
+    cases = bundled.profile("cpu")
+    assert len(cases) <= 6
+    assert max(case.elements for case in cases) <= 256 * 1024
+    assert any(case.columns % 2 for case in cases)
+
+
+def test_bundled_hard_is_checked_only_bearable_and_reaches_every_word(bundled):
+    cases = bundled.profile("hard")
+    assert 120 <= len(cases) <= 200
+    assert not any(case.timed for case in cases)
+
+    assert {case.distribution for case in cases} == set(matrix.DISTRIBUTIONS)
+    layouts = {case.layout for case in cases}
+    assert {"contiguous", "transposed", "broadcast", "strided-2", "padded-3", "offset-1+padded-3"} <= layouts
+    assert {f"offset-{k}" for k in range(1, 8)} <= layouts
+    assert {len(case.shape) for case in cases} == {0, 1, 2, 3, 4}
+
+
+def test_bundled_hard_asks_only_what_can_be_built(bundled):
+    for case in bundled.profile("hard"):
+        assert not case.distribution.startswith("causal") or case.shape[-1] == case.shape[-2], case.id
+        assert (case.dtype, case.distribution) != ("float16", "shifted_1e5"), "1e5 is beyond 65504"
+        assert case.layout == "contiguous" or len(case.shape) >= 2, case.id
+
+
+def test_every_group_of_hard_says_why():
+    profiles = yaml.safe_load(resources.bundled_shapes().read_text(encoding="utf-8"))["profiles"]
+    assert all(group.get("why") for group in profiles["hard"]["groups"])
+
+
+def test_ids_are_unique_and_stable(bundled):
+    again = load(resources.bundled_shapes())
+    for name in bundled.profiles:
+        assert again.profile(name) == bundled.profile(name)
+        assert Counter(case.id for case in bundled.profile(name)).most_common(1)[0][1] == 1
+
+
+def test_axes_are_crossed_in_the_order_of_the_file(shapes):
+    group = "      - {operator: softmax, dtype: [float32, float16], rows: [2, 1], columns: [8, 4], why: w}\n"
+    found = load(shapes(HEAD + group)).profile("mine")
+    crossed = ((2, 8), (2, 4), (1, 8), (1, 4))
+    assert [(c.dtype, c.shape) for c in found] == [(d, shape) for d in ("float32", "float16") for shape in crossed]
+
+
+def test_all_fields_of_a_case_come_from_the_file(shapes):
+    text = HEAD.replace("    groups", "    timed: false\n    groups") + (
+        "      - {operator: softmax, dtype: float16, out_dtype: float32, shapes: [[], [3, 0, 5]],\n"
+        "         layout: offset-1+padded-3, distribution: nan_last}\n"
+    )
+    found = load(shapes(text))
+    assert dict(found.profiles) == {"mine": "d"}
+    rest = ("float16", "float32", "offset-1+padded-3", "nan_last", False)
+    assert found.profile("mine") == (Case("softmax", (), *rest), Case("softmax", (3, 0, 5), *rest))
+
+
+OF_SOFTMAX = "operator: softmax, dtype: float16, "
+NO_SIZE = "is not a size; use a whole number in digits, 0 or more"
+NO_DTYPE = "is not a dtype; choose from float16, bfloat16, float32, float64"
+NO_OPERATOR = f"is not an operator; choose from {', '.join(matrix.OPERATORS)}"
+NO_DISTRIBUTION = f"is not a distribution; choose from {', '.join(matrix.DISTRIBUTIONS)}"
+TWICE = "case 'softmax-float16-4x8' stands twice, first in profiles.mine.groups[0] (line 5)"
+NO_SIZES = ": give the sizes either as shapes, or as rows and columns"
+NO_NAME = "is not a name; use a letter, then letters, digits and _"
+EMPTY = "expected a list that is not empty"
+GROUP_MISTAKES = {
+    "operator: softmax, shapes: [[1, 2]]": ": the key 'dtype' is missing",
+    "operator: softmax, dtype: [float16, float61], shapes: [[1, 2]]": f".dtype: 'float61' {NO_DTYPE}",
+    "operator: softmax, dtype: [[float16]], shapes: [[1, 2]]": ".dtype[0]: expected a word",
+    "operator: softmix, dtype: float16, shapes: [[1, 2]]": f".operator: 'softmix' {NO_OPERATOR}",
+    OF_SOFTMAX + "out_dtype: [], shapes: [[1, 2]]": f".out_dtype: {EMPTY}",
+    OF_SOFTMAX + "shapes: [[1, 2]], distribution: norml": f".distribution: 'norml' {NO_DISTRIBUTION}",
+    OF_SOFTMAX + "shapes: [[1, 2]], distribution: [normal, peaked]": (
+        ".distribution: a timed profile measures 'normal' only; move it to one with timed: false"
+    ),
+    OF_SOFTMAX + "shape: [[1, 2]]": (
+        ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "
+        "layout, distribution, why"
+    ),
+    OF_SOFTMAX + "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' stands twice, first in line 5",
+    OF_SOFTMAX + "rows: 4": NO_SIZES,
+    OF_SOFTMAX + "rows: 4, columns: 4, shapes: [[1]]": NO_SIZES,
+    OF_SOFTMAX + "shapes: []": f".shapes: {EMPTY}",
+    OF_SOFTMAX + "shapes: [4, 8]": ".shapes[0]: expected a shape, a list of sizes such as [4096, 1024]; [] is a scalar",
+    OF_SOFTMAX + "shapes: [[4, -8]]": f".shapes[0]: '-8' {NO_SIZE}",
+    OF_SOFTMAX + "shapes: [[4, [8]]]": f".shapes[0]: a sequence {NO_SIZE}",
+    OF_SOFTMAX + "rows: 1, columns: [8, 010]": f".columns[1]: '010' {NO_SIZE}",
+    OF_SOFTMAX + "rows: 1.5, columns: 8": f".rows: '1.5' {NO_SIZE}",
+    OF_SOFTMAX + "shapes: [[4, 8], [4, 0]]": (
+        ".shapes[1]: a shape without elements cannot be timed; move it to a profile with timed: false"
+    ),
+    OF_SOFTMAX + "shapes: [[4, 8]], why: ''": ".why: expected a text",
+    OF_SOFTMAX + "shapes: [[4, 8], [4, 8]]": f": {TWICE}",
+}
+
+
+@pytest.mark.parametrize(("group", "message"), GROUP_MISTAKES.items(), ids=str)
+def test_a_mistake_in_a_group_names_file_line_key_and_choices(shapes, group, message):
+    assert failure(shapes(f"{HEAD}      - {{{group}}}\n")) == f"shapes.yaml:5: profiles.mine.groups[0]{message}"
+
+
+def test_a_wrong_layout_is_explained_by_the_operators_words(shapes):
+    group = "shapes: [[1, 2]],\n         layout: [contiguous,\n          padded]"
+    message = failure(shapes(f"{HEAD}      - {{{OF_SOFTMAX}{group}}}\n"))
+    assert message.startswith("shapes.yaml:7: profiles.mine.groups[0].layout: ")
+    assert "'padded'" in message
+    assert "offset-K" in message
+
+
+FILE_MISTAKES = {
+    b"profiles:\n  a: caf\xe9\n": "2: byte 0xe9 is not UTF-8; save the file as UTF-8",
+    "": "1: the file is empty; it needs the key 'profiles'",
+    "[1]": "1: expected a mapping: the keys profiles",
+    "profile: {}": "1: unknown key 'profile'; did you mean 'profiles'? choose from profiles",
+    "profiles: []": "1: profiles: expected a mapping: names with a mapping each",
+    "profiles:\n  ? [a]\n  : b\n": "2: profiles: a key must be a word",
+    "profiles:\n  a,b: {}\n": f"2: profiles.a,b: 'a,b' {NO_NAME}",
+    "profiles:\n  a: {description: d}\n": "2: profiles.a: the key 'groups' is missing",
+    "profiles:\n  a: {description: 3, groups: []}\n": "2: profiles.a.description: expected a text",
+    "profiles:\n  a: {description: d, groups: []}\n": f"2: profiles.a.groups: {EMPTY}",
+    "profiles:\n  a: {description: d, timed: yes, groups: []}\n": "2: profiles.a.timed: expected true or false",
+    HEAD + GROUP + GROUP: f"6: profiles.mine.groups[1]: {TWICE}",
+    "profiles:\n  a: &x {}\n  b: *x\n": "2: anchors and aliases are not accepted; write the value out",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), FILE_MISTAKES.items(), ids=range(len(FILE_MISTAKES)))
+def test_a_mistake_in_the_file_is_one_line(shapes, text, message):
+    assert failure(shapes(text)) == f"shapes.yaml:{message}"
+
+
+@pytest.mark.parametrize("loader", ["the fastest", "pure Python"])
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("profiles:\n  a: b: c\n", "shapes.yaml:2: not valid YAML: mapping values are not allowed"),
+        ("profiles:\n  a: [1,\n", "shapes.yaml:3: not valid YAML: "),
+        ("profiles: a\x07b", "shapes.yaml: not valid YAML: "),
+        ("profiles: " + "[" * 200_000, "shapes.yaml:1: nested more than 20 deep"),
+    ],
+    ids=["colon", "open", "control", "deep"],
+)
+def test_broken_yaml_names_the_line_with_both_loaders(shapes, monkeypatch, loader, text, start):
+    if loader == "pure Python":
+        monkeypatch.delattr("yaml.CSafeLoader", raising=False)
+    assert failure(shapes(text)).startswith(start)
+
+
+def test_a_missing_file_is_named_and_a_byte_order_mark_is_no_mistake(shapes):
+    assert failure(Path("none.yaml")) == "none.yaml: cannot be read: No such file or directory"
+    assert len(load(shapes(b"\xef\xbb\xbf" + (HEAD + GROUP).encode())).profile("mine")) == 1
+
+
+@pytest.mark.parametrize("columns", [101, 10_001])
+def test_too_many_cases_are_refused_before_they_are_made(shapes, columns):
+    sizes = str(list(range(1, columns + 1)))
+    message = failure(shapes(f"{HEAD}      - {{{OF_SOFTMAX}rows: {sizes}, columns: {sizes}}}\n"))
+    assert message == "shapes.yaml:5: profiles.mine.groups[0]: the profile has more than 10000 cases; split it"
+
+
+def test_an_unknown_profile_names_the_choices(shapes):
+    found = load(shapes(HEAD + GROUP + HEAD.replace("profiles:\n", "").replace("mine", "gpu") + GROUP))
+    with pytest.raises(ShapesError) as raised:
+        found.profile("gqu")
+    assert str(raised.value) == "shapes.yaml: no profile 'gqu'; did you mean 'gpu'? choose from mine, gpu"
+
+
+CASES = tuple(
+    Case("softmax", (rows, columns), dtype, dtype)
+    for dtype in ("float16", "float32")
+    for rows, columns in ((16, 1024), (16, 8192), (4, 50257), (16, 8193))
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, CASES),
+        ({"dtype": None, "rows": None}, CASES),
+        ({"dtype": "float32"}, CASES[4:]),
+        ({"dtype": "float32, float16"}, CASES),
+        ({"columns": "1024-8192,50257", "dtype": "float16"}, CASES[:3]),
+        ({"rows": "4", "columns": "50257", "operator": "softmax", "layout": "contiguous"}, (CASES[2], CASES[6])),
+        ({"rows": "5-15"}, ()),
+        ({"distribution": "peaked"}, ()),
+    ],
+)
+def test_select_keeps_what_every_option_admits(options, expected):
+    assert select(CASES, **options) == expected
+
+
+RANGES = "is not a size, or a range from low to high, such as 1024-8192,50257"
+
+
+@pytest.mark.parametrize(
+    ("axis", "text", "message"),
+    [
+        ("columns", "1024,8192-1024", f"'8192-1024' {RANGES}"),
+        ("rows", "16,", f"'' {RANGES}"),
+        ("rows", "-1", f"'-1' {RANGES}"),
+        ("dtype", "fp16", f"'fp16' {NO_DTYPE}"),
+    ],
+)
+def test_select_refuses_text_it_cannot_read(axis, text, message):
+    with pytest.raises(ValueError, match="--softbench") as raised:
+        select(CASES, **{axis: text})
+    assert str(raised.value) == f"--softbench-{axis}={text}: {message}"
+
+
+def test_select_refuses_an_axis_that_does_not_exist():
+    with pytest.raises(TypeError, match="no axis 'column'; did you mean 'columns'"):
+        select(CASES, column="4")
+
+
+def test_reading_everything_imports_no_torch():
+    program = (
+        "import sys; from softbench import matrix, registry, resources; "
+        "assert 'yaml' not in sys.modules; "
+        "matrix.load(resources.bundled_shapes()); registry.find([resources.bundled_impls()]); "
+        "print([m for m in ('torch', 'triton', 'numpy', 'cutlass') if m in sys.modules])"
+    )
+    root = Path(resources.__file__).parents[1]
+    assert subprocess.check_output([sys.executable, "-c", program], cwd=root, text=True).strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["impls", "shapes.yaml"])
+def test_bundled_files_are_found_in_a_wheel_before_a_checkout(tmp_path, monkeypatch, name):
+    find = resources.bundled_impls if name == "impls" else resources.bundled_shapes
+    package = tmp_path / "softbench"
+    (package / "_bundled").mkdir(parents=True)
+    monkeypatch.setattr(resources, "_PACKAGE", package)
+    with pytest.raises(FileNotFoundError, match=f"lacks its {name}: neither .* reinstall"):
+        find()
+    (tmp_path / name).touch()
+    assert find() == tmp_path / name
+    (package / "_bundled" / name).touch()
+    assert find() == package / "_bundled" / name

@@ -1,0 +1,225 @@
+"""Words, inputs and the softmax reference."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from softbench.check import check
+from softbench.model import DTYPES, Case
+from softbench.operators import DISTRIBUTIONS, OPERATORS, check_distribution, check_layout, get
+from softbench.operators.words import Layout, parse_layout
+
+torch = pytest.importorskip("torch")
+PAIRS = [(dtype, dtype) for dtype in DTYPES] + [("float16", "float32")]
+LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast", "offset-3+strided-3+padded-5")
+
+
+def draw(shape, dtype="float32", seed=0, **words):
+    return get("softmax").make_inputs(Case("softmax", shape, dtype, dtype, **words), "cpu", seed)[0]
+
+
+def question(shape, dtype, out_dtype, distribution="normal", layout="contiguous"):
+    return Case("softmax", shape, dtype, out_dtype, layout, distribution, timed=distribution == "normal")
+
+
+def right(case):
+    """torch.softmax, as eager users call it."""
+    dtype = getattr(torch, case.out_dtype)
+    return lambda x: torch.softmax(x, -1, dtype=None if x.dtype is dtype else dtype)
+
+
+def test_words_import_no_torch():
+    code = (
+        "import sys, softbench.operators, softbench.operators.words, softbench.check; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_layout_words():
+    assert parse_layout("contiguous") == Layout()
+    assert parse_layout("offset-1+padded-3") == Layout(offset=1, row_pad=3)
+    assert parse_layout("offset-2+transposed") == Layout(offset=2, transposed=True)
+    assert parse_layout("broadcast+strided-4") == Layout(column_step=4, broadcast=True)
+
+
+@pytest.mark.parametrize(
+    "word", ["", "offset", "offset-0", "offset--1", "wide", "offset-1+", "offset-1+offset-2", "transposed+padded-1"]
+)
+def test_wrong_layout_words_name_the_choices(word):
+    with pytest.raises(ValueError, match=r"padded-K.*transposed"):
+        check_layout(word)
+
+
+def test_wrong_words_name_the_choices():
+    with pytest.raises(ValueError, match=r"'gaussian'.*normal.*growing"):
+        check_distribution("gaussian")
+    with pytest.raises(ValueError, match=r"'relu'.*softmax"):
+        get("relu")
+    with pytest.raises(ValueError, match="two dimensions"):
+        draw((5,), layout="transposed")
+
+
+def test_every_operator_word_is_an_operator_of_that_name():
+    assert [get(name).name for name in OPERATORS] == list(OPERATORS)
+
+
+@pytest.mark.parametrize(
+    ("layout", "strides", "offset"),
+    [
+        ("contiguous", (28, 7, 1), 0),
+        ("offset-1+padded-3", (40, 10, 1), 1),
+        ("strided-2", (56, 14, 2), 0),
+        ("transposed", (28, 1, 4), 0),
+        ("broadcast", (0, 0, 1), 0),
+    ],
+)
+def test_layouts_in_memory(layout, strides, offset):
+    x = draw((2, 4, 7), layout=layout)
+    assert x.shape == (2, 4, 7)
+    assert x.stride() == strides
+    assert (x.storage_offset() * 4 - offset * 4) % 512 == 0
+    assert x.isfinite().all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_of_the_storage_but_the_elements_is_guard(layout, dtype):
+    x = draw((3, 5), dtype, layout=layout)
+    storage = torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage())
+    x.fill_(0) if layout != "broadcast" else x[0].fill_(0)
+    elements = 5 if layout == "broadcast" else 15
+    assert (storage == 0).sum() == elements * x.element_size()
+    assert (storage == 255).sum() == len(storage) - elements * x.element_size()
+    assert storage[:4096].min() == storage[-4096:].min() == 255
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_same_seed_same_bits_and_refill_redraws(distribution, layout):
+    case = Case("softmax", (2, 3, 40), "float16", "float16", layout=layout, distribution=distribution)
+    operator = get("softmax")
+    (x,) = inputs = operator.make_inputs(case, "cpu", 1)
+    (y,) = operator.make_inputs(case, "cpu", 2)
+    before = y.clone()
+    operator.refill(case, (y,), 1)
+    assert torch.equal(x.view(torch.int16), y.view(torch.int16))
+    operator.refill(case, inputs, 2)
+    assert torch.equal(x.view(torch.int16), before.view(torch.int16))
+
+
+def test_another_seed_gives_other_values():
+    assert (draw((4, 100), seed=1) != draw((4, 100), seed=2)).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ordinary_distributions_are_finite(dtype):
+    ordinary = [w for w in DISTRIBUTIONS if "inf" not in w and "nan" not in w]
+    assert len(ordinary) == 14
+    for word in ordinary:
+        assert draw((6, 100), dtype, distribution=word).isfinite().all(), word
+
+
+def test_masks():
+    inf = float("-inf")
+    i, j = torch.arange(9)[:, None], torch.arange(5)[None]
+    assert torch.equal(draw((9, 5), distribution="causal_inf") == inf, j > i % 5)
+    assert torch.equal(draw((9, 5), distribution="causal_min") == torch.finfo(torch.float32).min, j > i % 5)
+    assert torch.equal((draw((2, 300), distribution="prefix_inf_257") == inf)[1], torch.arange(300) >= 257)
+    valid = (draw((200, 5), distribution="padding_inf") != inf).sum(1)
+    assert set(valid.tolist()) == {1, 2, 3, 4, 5}
+    masked = draw((2, 1024), distribution="segments_inf") == inf
+    assert torch.equal(masked[0], torch.arange(1024) // 256 % 2 == 1)
+    assert torch.equal(masked[1], ~masked[0])
+    assert not (draw((5, 1), distribution="segments_inf") == inf).any()
+
+
+@pytest.mark.parametrize("word", ["all_inf", "plus_inf", "nan_first", "nan_middle", "nan_last", "nan_with_inf"])
+def test_special_rows_are_mixed_with_ordinary_ones(word):
+    rows = draw((5, 9), distribution=word).softmax(-1).isnan().all(1)
+    assert rows.tolist() == [True, False, True, False, True]
+    assert draw((1, 9), distribution=word).softmax(-1).isnan().all()
+
+
+def test_places_of_nan():
+    for word, column in (("nan_first", 0), ("nan_middle", 4), ("nan_last", 8)):
+        assert draw((1, 9), distribution=word).isnan().nonzero().tolist() == [[0, column]]
+
+
+def test_values():
+    assert (draw((9, 50), distribution="equal").std(1) == 0).all()
+    assert (draw((9, 50), distribution="peaked") > 15).sum(1).tolist() == [1] * 9
+    growing = draw((2, 100), distribution="growing")
+    assert (growing.diff() > 0).all()
+    assert set(draw((9, 50), "float16", distribution="dtype_max").abs().max(1).values.tolist()) == {65504.0}
+    assert abs(float(draw((50, 1000)).std()) - 1) < 0.02
+
+
+def test_ideal_work():
+    operator = get("softmax")
+    case = Case("softmax", (4, 2, 8), "float16", "float32")
+    assert operator.ideal_bytes(case) == 64 * (2 + 4)
+    assert operator.ideal_flops(case) == 64 * 5
+    assert operator.ideal_bytes(Case("softmax", (4, 8), "float32", "float32", layout="broadcast")) == 8 * 4 + 32 * 4
+    assert operator.ideal_bytes(Case("softmax", (0, 8), "float32", "float32", layout="broadcast")) == 0
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "broadcast"])
+@pytest.mark.parametrize("block", [4, 2**22])
+def test_expected_agrees_with_exact_sums(layout, block, monkeypatch):
+    monkeypatch.setattr("softbench.operators.softmax.BLOCK_ELEMENTS", block)
+    case = Case("softmax", (2, 3, 37), "float32", "float32", layout=layout)
+    operator = get("softmax")
+    (x,) = inputs = operator.make_inputs(case, "cpu", 0)
+    for rows in (slice(1, 4), torch.tensor([5, 0])):
+        blocks = list(operator.expected(case, inputs, rows, "cpu"))
+        assert [b.first_column for b in blocks] == list(
+            range(0, 37, max(1, block // (3 if rows == slice(1, 4) else 2)))
+        )
+        values = torch.cat([b.values for b in blocks], 1)
+        indices = range(1, 4) if isinstance(rows, slice) else rows.tolist()
+        for row, index in zip(values.tolist(), indices, strict=True):
+            exponentials = [math.exp(v) for v in x[index // 3, index % 3].tolist()]
+            total = math.fsum(exponentials)
+            assert row == pytest.approx([e / total for e in exponentials], rel=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "out_dtype"), PAIRS)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_torch_passes_every_distribution(distribution, dtype, out_dtype):
+    # one row: the special row alone; 1 column; odd; two blocks of 256; a power of two
+    for shape in ((1, 9), (5, 1), (4, 1001), (3, 513), (2, 4096)):
+        case = question(shape, dtype, out_dtype, distribution)
+        assert check(case, right(case), "cpu", 1).reason == "", case.id
+
+
+@pytest.mark.parametrize(("dtype", "out_dtype"), PAIRS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_torch_passes_every_layout(layout, dtype, out_dtype):
+    for shape in ((1, 1), (5, 1001), (3, 7, 33), (2, 3, 4, 9)):
+        case = question(shape, dtype, out_dtype, layout=layout)
+        assert check(case, right(case), "cpu", 1).reason == "", case.id
+
+
+@pytest.mark.parametrize(("dtype", "out_dtype"), PAIRS)
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (0,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 2, 2, 5), (1000, 16), (65537, 2), (1, 262144)]
+)
+def test_torch_passes_every_shape(shape, dtype, out_dtype):
+    case = question(shape, dtype, out_dtype)
+    assert check(case, right(case), "cpu", 1).reason == ""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize(("dtype", "out_dtype"), PAIRS)
+def test_torch_passes_on_cuda(dtype, out_dtype):
+    for distribution in DISTRIBUTIONS:
+        case = question((65, 4097), dtype, out_dtype, distribution)
+        assert check(case, right(case), "cuda").reason == "", case.id
+    for layout in LAYOUTS:
+        case = question((3, 65, 1025), dtype, out_dtype, layout=layout)
+        assert check(case, right(case), "cuda").reason == "", case.id

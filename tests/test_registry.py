@@ -1,0 +1,299 @@
+"""Implementation files: what is read from them, that they are never imported, and what every mistake says."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from softbench import resources
+from softbench.model import KnownFailure
+from softbench.operators.words import OPERATORS
+from softbench.registry import RegistryError, find
+
+SIMPLE = """\
+from softbench import implementation
+
+@implementation(operator="softmax")
+def {name}(case):
+    return None
+"""
+FULL = '''\
+"""The module's line."""
+raise SystemExit("imported!")
+import softbench as sb
+
+@sb.implementation(
+    operator="softmax",
+    requires=["cuda>=sm_90", "triton"],
+    params={"num_warps": [8, 4], "mode": ["a", "b"]},
+    known_failures={"*-bfloat16-*": "NaN past 64k columns"},
+)
+def full(case, num_warps, mode="a"):
+    """The factory's line.
+
+    More.
+    """
+
+@full.cubins
+def full_cubins(case, num_warps, mode):
+    yield "k", b""
+
+@sb.implementation(operator="softmax")
+def plain(case): ...
+'''
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A function that writes files, path -> text, below the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(files: dict[str, str | bytes]) -> Path:
+        for name, text in files.items():
+            path = Path(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Path("impls")
+
+    return write
+
+
+def failure(*directories: Path) -> str:
+    with pytest.raises(RegistryError) as raised:
+        find(directories)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def names(*directories: Path) -> list[str]:
+    return [variant.implementation for variant in find(directories)]
+
+
+def test_a_file_that_would_exit_is_read_whole_and_never_imported(tree):
+    *full, plain = find([tree({"impls/fam/entry.py": FULL})])
+    assert [variant.id for variant in full] == [
+        "full[num_warps=8,mode=a]",
+        "full[num_warps=8,mode=b]",
+        "full[num_warps=4,mode=a]",
+        "full[num_warps=4,mode=b]",
+    ]
+    first = full[0]
+    assert (first.operator, first.family, first.summary) == ("softmax", "fam", "The factory's line.")
+    assert first.path == str(Path("impls/fam/entry.py").resolve())
+    assert first.requires == ("cuda>=sm_90", "triton")
+    assert first.known_failures == (KnownFailure("*-bfloat16-*", "NaN past 64k columns"),)
+    assert first.has_cubins
+    assert (plain.id, plain.summary, plain.has_cubins, plain.requires) == ("plain", "The module's line.", False, ())
+
+
+@pytest.mark.parametrize(
+    ("statement", "decorator"),
+    [
+        ("from softbench import implementation", "implementation"),
+        ("from softbench import Unsupported, implementation as impl", "impl"),
+        ("import softbench", "softbench.implementation"),
+        ("import softbench.contract", "softbench.contract.implementation"),
+        ("import softbench.contract as c", "c.implementation"),
+        ("from softbench import contract as c", "c.implementation"),
+        ("from softbench.contract import implementation as i", "i"),
+        ("from softbench import *", "implementation"),
+    ],
+)
+def test_every_way_to_import_the_decorator_is_seen(tree, statement, decorator):
+    text = f"{statement}\n@{decorator}(operator='softmax')\ndef f(case): ...\n"
+    assert names(tree({"impls/fam/a.py": text})) == ["f"]
+
+
+def test_order_is_family_then_file_then_line(tree):
+    two = SIMPLE.format(name="z") + SIMPLE.format(name="a").split("\n", 1)[1]
+    directory = tree(
+        {
+            "impls/b/one.py": SIMPLE.format(name="first_of_b"),
+            "impls/a/two.py": two,
+            "impls/a/one.py": SIMPLE.format(name="m"),
+        }
+    )
+    assert names(directory) == ["m", "z", "a", "first_of_b"]
+
+
+def test_private_files_and_folders_are_not_read(tree):
+    directory = tree(
+        {
+            "impls/fam/a.py": SIMPLE.format(name="a"),
+            "impls/fam/_private.py": "not python",
+            "impls/fam/kernels/b.py": SIMPLE.format(name="b"),
+            "impls/fam/kernels/broken.py": "import softbench (",
+            "impls/_hidden/c.py": SIMPLE.format(name="c"),
+            "impls/.git/d.py": SIMPLE.format(name="d"),
+            "impls/notes.txt": "not python",
+            "impls/fam/helper.py": "X = 1\n",
+            "impls/helper.py": "X = (\n",
+        }
+    )
+    assert names(directory) == ["a"]
+
+
+def test_a_folder_may_itself_be_the_family(tree):
+    tree({"mine/a.py": SIMPLE.format(name="a"), "mine/kernels/types.py": "import softbench (\n"})
+    (variant,) = find([Path("mine")])
+    assert (variant.implementation, variant.family) == ("a", "mine")
+
+
+def test_a_folder_that_is_reached_twice_is_read_once(tree):
+    directory = tree({"impls/fam/a.py": SIMPLE.format(name="a")})
+    assert names(directory, directory / "fam", directory) == ["a"]
+
+
+def test_declarations_below_a_family_are_not_lost_silently(tree):
+    tree({"mine/a.py": SIMPLE.format(name="a"), "mine/fam/b.py": SIMPLE.format(name="b")})
+    assert failure(Path("mine")) == (
+        "mine/fam/b.py:4: implementation 'b' would be overlooked: a.py makes mine a family, whose sub-folders are "
+        "private; move one of them"
+    )
+
+
+def test_the_hash_follows_every_source_of_the_family_and_nothing_else(tree):
+    files = {
+        "impls/fam/a.py": SIMPLE.format(name="a"),
+        "impls/fam/b.py": SIMPLE.format(name="b"),
+        "impls/fam/_private.py": "X = 1\n",
+        "impls/fam/kernels/k.cu": "1",
+        "impls/fam/kernels/k.cuh": "1",
+        "impls/other/c.py": SIMPLE.format(name="c"),
+    }
+    directory = tree(files)
+
+    def hashes() -> list[str]:
+        return [variant.source_hash for variant in find([directory])]
+
+    before = hashes()
+    assert len(set(before)) == 3
+    assert all(len(digest) == 16 for digest in before)
+    tree({"impls/fam/__pycache__/x.py": "1", "impls/fam/notes.md": "1"})
+    assert hashes() == before
+    for name in ("impls/fam/_private.py", "impls/fam/kernels/k.cu", "impls/fam/kernels/k.cuh", "impls/fam/a.py"):
+        tree({name: files[name] + "\n"})
+        after = hashes()
+        assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True], name
+        before = after
+
+
+DECLARE = "from softbench import implementation\n\n@implementation({})\ndef f(case, w=1): ...\n"
+OK = "operator='softmax', "
+ARGUMENT_MISTAKES = {
+    "": f"operator is missing; choose from {', '.join(OPERATORS)}",
+    "operator='softmix'": (
+        f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(OPERATORS)}"
+    ),
+    "'softmax'": "@implementation takes keywords only: operator, requires, params, known_failures",
+    "**KEYWORDS": "@implementation takes keywords only: operator, requires, params, known_failures",
+    OK + "param={'w': [1]}": (
+        "unknown keyword 'param'; did you mean 'params'? choose from operator, requires, params, known_failures"
+    ),
+    OK + "operator='softmax'": "keyword 'operator' stands twice",
+    OK + "params={'w': list(range(4))}": (
+        "{'w': list(range(4))} is not a literal; the file is not imported, so write the value out"
+    ),
+    OK + "requires='triton'": "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']",
+    OK + "requires=[1]": "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']",
+    OK + "params=[4]": "params must map names to lists of values, such as {'num_warps': [4, 8]}",
+    OK + "params={'w': []}": "params: 'w' needs a list of values that is not empty",
+    OK + "params={'w': 4}": "params: 'w' needs a list of values that is not empty",
+    OK + "params={'w': [None]}": (
+        "params: w=None cannot be a value; use a number, a bool or a word of letters, digits and _ . + -"
+    ),
+    OK + "params={'w': ['a b']}": (
+        "params: w='a b' cannot be a value; use a number, a bool or a word of letters, digits and _ . + -"
+    ),
+    OK + "params={'w': [1, '1']}": "params: 'w' lists a value twice",
+    OK + "params={'v': [1]}": "params: the factory takes no argument 'v'",
+    OK + "params={'case': [1]}": "params: the factory takes no argument 'case'",
+    OK + f"params={{'w': {list(range(257))}}}": "params make 257 variants, more than 256; give fewer values",
+    OK + "known_failures=['*']": "known_failures must map patterns of case ids to reasons, all texts",
+    OK + "known_failures={'*': ''}": "known_failures must map patterns of case ids to reasons, all texts",
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), ARGUMENT_MISTAKES.items(), ids=range(len(ARGUMENT_MISTAKES)))
+def test_a_mistake_in_the_arguments_names_file_line_and_remedy(tree, arguments, message):
+    assert failure(tree({"impls/fam/a.py": DECLARE.format(arguments)})) == f"impls/fam/a.py:3: f: {message}"
+
+
+IMPORT = "from softbench import implementation\n"
+DECORATE = "@implementation(operator='softmax')\n"
+FILE_MISTAKES = {
+    IMPORT: (
+        "1: the file imports softbench but declares no implementation; decorate a factory with @implementation(...), "
+        "or rename the file to start with _"
+    ),
+    IMPORT + "@implementation\ndef f(case): ...\n": (
+        "2: f: @implementation takes arguments; write @implementation(operator=...)"
+    ),
+    IMPORT + DECORATE + "def f(): ...\n": "3: f: a factory takes the case first: def NAME(case, ...)",
+    IMPORT + DECORATE + "def f(case, w): ...\n": "3: f: nothing gives its argument 'w'; list its values in params",
+    IMPORT + DECORATE + "def f(case, *, w, v=1): ...\n": (
+        "3: f: nothing gives its argument 'w'; list its values in params"
+    ),
+    IMPORT + DECORATE + "async def f(case): ...\n": (
+        "3: f: a factory must be a plain function at the top level of its file"
+    ),
+    IMPORT + "if True:\n  @implementation(operator='softmax')\n  def f(case): ...\n": (
+        "4: f: a factory must be a plain function at the top level of its file"
+    ),
+    IMPORT + DECORATE + "def f(case): ...\n@f.cubins\ndef f(case): ...\n": (
+        "5: f: the name is defined again here and hides the factory; rename this one"
+    ),
+    IMPORT + DECORATE + "def f(case): ...\n" + DECORATE + "def f(case): ...\n": (
+        "5: implementation 'f' is declared in impls/fam/a.py:3 too; rename one"
+    ),
+    IMPORT + "x = (\n": "2: not valid Python: '(' was never closed",
+    b"import softbench\n# caf\xe9\n": "2: byte 0xe9 is not UTF-8; save the file as UTF-8",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), FILE_MISTAKES.items(), ids=range(len(FILE_MISTAKES)))
+def test_a_mistake_in_a_file_names_its_line(tree, text, message):
+    assert failure(tree({"impls/fam/a.py": text})) == f"impls/fam/a.py:{message}"
+
+
+def test_null_bytes_are_not_valid_python(tree):
+    message = failure(tree({"impls/fam/a.py": "import softbench\n\0"}))
+    assert message.startswith("impls/fam/a.py:")
+    assert "not valid Python: source code" in message
+
+
+def test_an_invalid_escape_in_an_entrants_file_is_no_error_of_ours(tree):
+    assert names(tree({"impls/fam/a.py": SIMPLE.format(name="a") + 'X = "\\d"\n'})) == ["a"]
+
+
+def test_equal_names_in_two_files_name_both_places(tree):
+    directory = tree({"impls/a/x.py": SIMPLE.format(name="f"), "impls/b/y.py": "\n" + SIMPLE.format(name="f")})
+    assert failure(directory) == "impls/b/y.py:5: implementation 'f' is declared in impls/a/x.py:4 too; rename one"
+
+
+def test_a_missing_folder_and_a_file_in_its_place_are_named(tree):
+    tree({"impls/fam/a.py": SIMPLE.format(name="a")})
+    assert failure(Path("none")) == "none: this folder of implementations does not exist"
+    assert failure(Path("impls/fam/a.py")) == (
+        "impls/fam/a.py: this folder of implementations is a file; give the folder that it lies in"
+    )
+
+
+def test_the_bundled_implementations_can_be_read():
+    variants = find([resources.bundled_impls()])
+    assert variants
+    assert len({variant.id for variant in variants}) == len(variants)
+    assert all(variant.summary for variant in variants)
+
+
+def test_fifteen_files_are_read_in_well_under_a_tenth_of_a_second(tree):
+    body = "\n".join(f"def helper_{i}(x, y):\n    return [x + y * {i} for x in range(y)]" for i in range(30))
+    directory = tree({f"impls/fam/f{i}.py": SIMPLE.format(name=f"f{i}") + body for i in range(15)})
+    seconds = []
+    for _ in range(5):
+        start = time.process_time()
+        assert len(find([directory])) == 15
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 0.1

@@ -1,0 +1,91 @@
+"""The rules that decide who is faster, on simulated placements."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from softbench import stats
+from softbench.model import Samples
+
+PLACEMENT_SPREAD = 0.0028
+ROUND_SPREAD = 0.002
+
+
+def simulated(
+    rng: random.Random, placements: int, true_ratio: float = 1.0, rounds: int = 10
+) -> tuple[Samples, Samples]:
+    """Two entrants whose placements and rounds scatter as measured on an H200 (one standard deviation each)."""
+
+    def draw(scale: float) -> Samples:
+        rows = []
+        for _ in range(placements):
+            base = 65_000 * 20 * scale * (1 + rng.gauss(0, PLACEMENT_SPREAD))
+            rows.append(tuple(round(base * (1 + rng.gauss(0, ROUND_SPREAD))) for _ in range(rounds)))
+        return Samples("graph", 20, tuple(rows), "cold")
+
+    return draw(true_ratio), draw(1.0)
+
+
+def verdict_with_looks(rng: random.Random, true_ratio: float) -> str:
+    """As a contest does: look after 8, 16 and 32 placements and stop at the first decided verdict."""
+    a, b = simulated(rng, stats.LOOKS[-1], true_ratio)
+    verdict = "unknown"
+    for look in stats.LOOKS:
+        cut = [Samples(s.clock, s.launches, s.ns[:look], s.cache) for s in (a, b)]
+        verdict = stats.compare(*cut).verdict
+        if verdict != "unknown":
+            break
+    return verdict
+
+
+def test_identical_kernels_are_rarely_called_different() -> None:
+    rng = random.Random(1)
+    verdicts = [verdict_with_looks(rng, 1.0) for _ in range(600)]
+    assert sum(v in ("faster", "slower") for v in verdicts) <= 9  # 1.5 % of 600; the design allows 1 %
+
+
+def test_two_percent_slower_is_always_found() -> None:
+    rng = random.Random(2)
+    assert {verdict_with_looks(rng, 1.02) for _ in range(200)} == {"slower"}
+
+
+def test_one_percent_slower_is_found() -> None:
+    rng = random.Random(3)
+    assert [verdict_with_looks(rng, 1.01) for _ in range(100)].count("slower") >= 98
+
+
+def test_fixed_placements_would_mislead() -> None:
+    """With one placement drawn once and many rounds, there must be no verdict at all."""
+    rng = random.Random(4)
+    a, b = simulated(rng, 1, rounds=1000)
+    assert stats.compare(a, b).verdict == "unknown"
+
+
+# Critical values from Student's table (two-sided).
+@pytest.mark.parametrize(
+    ("freedom", "error", "value"),
+    [
+        (1, 0.05, 12.706),
+        (2, 0.05, 4.303),
+        (3, 0.01, 5.841),
+        (4, 0.05, 2.776),
+        (7, 0.01, 3.499),
+        (15, 0.05, 2.131),
+        (31, 0.01, 2.744),
+    ],
+)
+def test_student_t_matches_the_table(freedom: int, error: float, value: float) -> None:
+    assert stats.student_t(freedom, error) == pytest.approx(value, abs=2e-3)
+
+
+def test_launch_counts_may_differ() -> None:
+    a = Samples("graph", 10, ((1000, 1000), (1010, 1010)))
+    b = Samples("graph", 20, ((2000, 2000), (2020, 2020)))
+    assert stats.compare(a, b).ratio == pytest.approx(1.0)
+    assert stats.per_launch_ns(a) == pytest.approx(100.5)
+
+
+def test_no_common_placement_is_unknown() -> None:
+    assert stats.compare(Samples("graph", 1, ()), Samples("graph", 1, ((5,),))).verdict == "unknown"
