@@ -1,0 +1,113 @@
+"""A board as Markdown for a README and as CSV for everything else. Pure."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+from softbench.leaderboard import Board, CaseBoard, Cell, is_declared
+from softbench.leaderboard.words import (
+    LEGEND,
+    cell_text,
+    clock_note,
+    names,
+    outcome_counts,
+    resources,
+    section_title,
+    sections,
+    shape_text,
+    verdict,
+)
+from softbench.tables import ranking_header, standing_row
+
+COLUMNS = (
+    *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role", "implementation"),
+    *(
+        "variant",
+        "family",
+        "status",
+        "declared",
+        "rank",
+        "mark",
+        "dagger",
+        "best_of",
+        "latency_ns",
+        "low_ns",
+        "high_ns",
+    ),
+    *("bandwidth_gb_s", "percent_of_roof", "speedup", "call_ns", "device_ns", "cache", "registers", "stack_bytes"),
+    *("shared_bytes", "reason", "notes", "reproduce"),
+)
+
+
+def markdown(board: Board) -> str:
+    """Verdict, ranking (or counts where nothing was timed) and the timed cases."""
+    parts = [_escaped(verdict(board))]
+    if board.has_scores:
+        parts.append(_escaped(clock_note(board)))
+        rows = [standing_row(standing) for standing in board.ranking]
+        header = ranking_header(board)
+    else:
+        header = ["implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
+        rows = [[s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]
+    parts += [_table(header, rows)] if rows else []
+    for section, cases in sections(board).items():
+        shown = names(board, section[0], cases)
+        parts.append(f"### {_escaped(section_title(section))}: latency (ms) / bandwidth (GB/s)")
+        parts.append(_table(["[M, N]", *shown], (_summary_row(case, shown) for case in cases)))
+    parts += [_escaped(LEGEND)] if board.timed else []
+    return "\n\n".join(parts) + "\n"
+
+
+def csv(board: Board) -> str:
+    """One line a cell under the header `COLUMNS`, figures with all their digits, "" where there is none."""
+    buffer = io.StringIO()
+    writer = csv_module.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for case in board.cases:
+        found = [*case.cells.values(), *map(Cell, case.others), *case.references.values()]
+        found += [case.roof] if case.roof else []
+        writer.writerows(_line(cell) for cell in found)
+    return buffer.getvalue()
+
+
+def _line(cell: Cell) -> list[object]:
+    record = cell.record
+    case, variant = record.case, record.variant
+    asked = [case.id, case.operator, "x".join(map(str, case.shape)), case.dtype, case.out_dtype, case.layout]
+    asked += [case.distribution, str(case.timed).lower()]
+    who = [record.role, variant.implementation, variant.id, variant.family]
+    cache = cell.samples[0].cache if cell.samples else ""
+    return [
+        *(*asked, *who, record.status.value, str(is_declared(record)).lower()),
+        *(cell.rank, cell.mark, str(cell.dagger).lower(), record.best_of),
+        *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.percent_of_roof, cell.speedup),
+        *(cell.call_ns, cell.device_ns, cache, *resources(record)),
+        *(record.reason, "; ".join(record.notes), record.reproduce),
+    ]
+
+
+def _summary_row(case: CaseBoard, shown: Sequence[str]) -> list[str]:
+    return [
+        shape_text(case.case),
+        *(cell_text(case.cells[name]) if name in case.cells else "not run" for name in shown),
+    ]
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    rule = "| " + " | ".join(lines[1]) + " |"
+    return "\n".join(rule if index == 1 else _row(line) for index, line in enumerate(lines))
+
+
+def _row(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(_escaped(text) for text in texts) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line."""
+    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    flat = re.sub(r"[\\|*`]", r"\\\g<0>", flat).replace("](", "]\\(")
+    return re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", flat)

@@ -1,0 +1,184 @@
+"""The words and number formats that the terminal, the page and the exports share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from softbench.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
+from softbench.model import Case, Record
+
+NAME_LIMIT = 24
+LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case, so not ranked   w warm L2 cache"
+Section = tuple[str, str, str, str]
+
+
+def verdict(board: Board) -> str:
+    """What the run says, in one sentence an operator."""
+    return " ".join(_verdict(board, operator) for operator in board.operators) or "The run holds no cells."
+
+
+def _verdict(board: Board, operator: str) -> str:
+    standings = board.standings(operator)
+    scored = [standing for standing in standings if standing.score is not None]
+    if not scored:
+        total = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
+        right, failed = sum(total[:3]), total[3] + total[4]
+        return f"Nothing of {operator} was timed: {plural(right, 'cell')} right, {failed} failed, {total[5]} refused."
+    leader = scored[0]
+    if leader.rank is None:
+        return f"Nobody leads {operator}: every timed implementation fails a hard case (†)."
+    speedup = f", {leader.speedup:.2f}x {short(board.baseline)}" if leader.speedup is not None else ""
+    if leader.implementation == board.baseline:
+        speedup = ""
+    won = f"alone the fastest in {leader.wins} and tied for it in {leader.ties} of {plural(leader.timed, 'case')}"
+    where = short(str(board.passport.device.get("name", "this machine")), 60)
+    return f"{short(leader.implementation)} leads {operator} on {where}: {leader.score:.1f} % of roof{speedup}, {won}."
+
+
+def clock_note(board: Board) -> str:
+    """What the figures of the run stand for."""
+    if board.passport.ranking_clock == "wall":
+        return "Wall clock on a machine without a GPU; the roof is a copy on that machine and says nothing about a GPU."
+    clock = board.passport.ranking_clock
+    return f"Ranked by the {clock} clock; % of roof is against the roof kernels timed in the same rounds."
+
+
+def outcome_counts(board: Board, standing: Standing) -> tuple[int, int, int, int, int, int]:
+    """Cells of one implementation: passed, checked, compiled, failed, declared failures, refused."""
+    cases = [case for case in board.cases if case.case.operator == standing.operator]
+    records = [case.cells[standing.implementation].record for case in cases if standing.implementation in case.cells]
+    words = [record.status.value for record in records]
+    return (
+        words.count("PASSED"),
+        words.count("CHECKED"),
+        words.count("COMPILED"),
+        sum(record.status.is_failure and not is_declared(record) for record in records),
+        sum(is_declared(record) for record in records),
+        sum(record.status.is_refusal for record in records),
+    )
+
+
+def status_groups(board: Board) -> list[tuple[str, str, list[Record]]]:
+    """(status word, first line of the reason, their records), failures before refusals, else in the order of the run."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in board.records:
+        if not record.status.is_success:
+            groups.setdefault((status_text(record), first_line(record.reason)), []).append(record)
+    found = [(word, reason, records) for (word, reason), records in groups.items()]
+    return sorted(found, key=lambda group: group[2][0].status.is_refusal)
+
+
+def who(records: Iterable[Record]) -> str:
+    """The implementations of some records, the first three by name."""
+    roles = ((short(r.variant.implementation), "" if r.role == "entrant" else f" ({r.role})") for r in records)
+    found = list(dict.fromkeys(name + role for name, role in roles))
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+
+
+def sections(board: Board) -> dict[Section, list[CaseBoard]]:
+    """Timed cases by (operator, dtype, out_dtype, layout), in the order of the run."""
+    found: dict[Section, list[CaseBoard]] = {}
+    for case in board.timed:
+        key = (case.case.operator, case.case.dtype, case.case.out_dtype, case.case.layout)
+        found.setdefault(key, []).append(case)
+    return found
+
+
+def section_title(section: Section) -> str:
+    operator, dtype, out_dtype, layout = section
+    dtypes = dtype if dtype == out_dtype else f"{dtype} to {out_dtype}"
+    return f"{operator}, {dtypes}" + ("" if layout == "contiguous" else f", {layout}")
+
+
+def names(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str]:
+    """Implementations that take part in these cases, best first."""
+    return [
+        s.implementation for s in board.standings(operator) if any(s.implementation in case.cells for case in cases)
+    ]
+
+
+def shape_text(case: Case) -> str:
+    return "[" + ", ".join(map(str, case.shape)) + "]"
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell as "0.0485 / 2765.00 *", or its status word."""
+    if cell.latency_ns is None:
+        registers = resources(cell.record)[0]
+        return status_text(cell.record) + (f" {registers} regs" if registers else "") + (" †" if cell.dagger else "")
+    bandwidth = "-" if cell.bandwidth_gb_s is None else f"{cell.bandwidth_gb_s:.2f}"
+    mark = "†" if cell.dagger else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
+    return " ".join(filter(None, [f"{milliseconds(cell.latency_ns)} / {bandwidth}", mark, "w" if cell.is_warm else ""]))
+
+
+def status_text(record: Record) -> str:
+    """The status word; a declared failure says xfail, a pass that shows the call clock alone says so."""
+    if is_declared(record):
+        return f"{record.status.value} (xfail)"
+    only_call = record.samples and all(samples.clock == "call" for samples in record.samples)
+    return record.status.value + (" (call only)" if only_call else "")
+
+
+def variant_text(record: Record) -> str:
+    return short(record.variant.id) + (f" best of {record.best_of}" if record.best_of > 1 else "")
+
+
+def resources(record: Record) -> list[str]:
+    """Registers a thread, stack bytes (spills) and static shared bytes, the most that any of its kernels takes."""
+    if not record.kernels:
+        return ["", "", ""]
+    return [
+        str(max(kernel.registers for kernel in record.kernels)),
+        str(max(kernel.stack_bytes for kernel in record.kernels)),
+        str(max(kernel.shared_bytes for kernel in record.kernels)),
+    ]
+
+
+def number(value: float | None, form: Callable[[float], str]) -> str:
+    return "" if value is None else form(value)
+
+
+def milliseconds(ns: float) -> str:
+    """Four decimals as is usual; six under 10 us, where four would leave two digits."""
+    return f"{ns / 1e6:.4f}" if ns >= 1e4 else f"{ns / 1e6:.6f}"
+
+
+def microseconds(ns: float) -> str:
+    return f"{ns / 1e3:.2f}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def short(name: str, limit: int = NAME_LIMIT) -> str:
+    """A name in at most limit characters; the middle gives way, since variants differ at their ends."""
+    flat = " ".join(name.split())
+    tail = (limit - 1) // 2
+    return flat if len(flat) <= limit else f"{flat[: limit - 1 - tail]}…{flat[-tail:]}"
+
+
+def first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def cell_figures(cell: Cell) -> list[str]:
+    """Rank, ms, interval, GB/s, % of roof, call us, device us, registers, stack and shared bytes; "" where unknown."""
+    return [
+        f"{cell.rank}{cell.mark}" if cell.rank else "",
+        number(cell.latency_ns, milliseconds),
+        interval_text(cell),
+        number(cell.bandwidth_gb_s, "{:.0f}".format),
+        number(cell.percent_of_roof, "{:.1f}".format),
+        number(cell.call_ns, microseconds),
+        number(cell.device_ns, microseconds),
+        *resources(cell.record),
+    ]
+
+
+def interval_text(cell: Cell) -> str:
+    """Half-width of the interval in per cent; "" where too few placements give none."""
+    if not cell.latency_ns or cell.low_ns is None or cell.high_ns is None or math.isinf(cell.high_ns):
+        return ""
+    return f"±{50 * (cell.high_ns - cell.low_ns) / cell.latency_ns:.2f} %"
