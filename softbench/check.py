@@ -181,8 +181,9 @@ def _describe(
     at, column = bad.nonzero()[0].tolist()
     value, right, allowed = (float(block[at, column]) for block in (got, expected.values, expected.allowed))
     output = outputs[expected.output]
+    digits = ".6g" if f"{value:.6g}" != f"{right:.6g}" else ".12g"
     text = (
-        f"row {_row(rows, at)}, column {expected.first_column + column}: got {value:.6g}, expected {right:.6g} "
+        f"row {_row(rows, at)}, column {expected.first_column + column}: got {value:{digits}}, expected {right:{digits}} "
         f"(allowed +-{allowed:.2g}); {count} of {sum(y.numel() for y in outputs)} elements wrong"
     )
     invariant = get(case.operator).invariants(case, expected, got)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,7 +88,7 @@ class CellItem(pytest.Function):
         benchmark.extra_info.update(
             clock=clock,
             bandwidth_gb_s=record.ideal_bytes / latency,
-            latency_interval_ns=[low, high],
+            latency_interval_ns=[bound if math.isfinite(bound) else None for bound in (low, high)],
             percent_of_roof=self._percent_of_roof(record),
             implementation=record.variant.implementation,
             case=record.case.id,

@@ -93,6 +93,8 @@ def missing(requirement: str, card: Gpu | None) -> str:
     name, least = match.groups()
     if name == "cuda":
         wanted = int(re.sub(r"\D", "", least or "") or 0)
+        if least and not wanted:
+            return f"the requirement {requirement!r} cannot be read; write 'cuda>=sm_90'"
         if card is None:
             return "needs a CUDA GPU, and this machine has none"
         return "" if card.sm >= wanted else f"needs {least}, and {card.name} is sm_{card.sm}"
@@ -109,8 +111,8 @@ def expectation(expected: str, card: Gpu | None) -> str:
     """Why this machine is not the GPU that is expected ("H100"), or "". A GH200 is not an H200: whole words count."""
     if card is None:
         return f"an {expected} is expected, but no CUDA GPU is visible here"
-    words = re.split(r"[^A-Za-z0-9]+", card.name.upper())
-    return "" if expected.upper() in words else f"an {expected} is expected, but this machine has {card.name!r}"
+    wanted, words = (set(re.findall(r"[A-Z0-9]+", text.upper())) for text in (expected, card.name))
+    return "" if wanted <= words else f"an {expected} is expected, but this machine has {card.name!r}"
 
 
 class Monitor:
@@ -154,7 +156,8 @@ def _throttle_words(bits: int) -> str:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3])
+    parts = [int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3]]
+    return (*parts, *[0] * (3 - len(parts)))
 
 
 def _driver() -> str:

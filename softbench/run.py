@@ -53,8 +53,20 @@ class Bench:
             raise SettingsError(f"--softbench-resume: {path.name} cannot be gone on with: {why}; start a new run")
         self._writer, self._passport = store.Writer(path), old.passport
         for case, variants in self.takes_part.items():
+            theirs = [r for r in old.records if r.case == case]
             if store.finished(old, case, variants):
-                self._keep([r for r in old.records if r.case == case])
+                self._keep(theirs)
+            else:  # run again whole: old samples cannot be paired with new ones
+                had = {r.variant.id for r in theirs}
+                variants += [v for v in self.variants if v.id in had and v not in variants]
+        self._keep([r for r in old.records if r.case not in self.takes_part])
+
+    def open(self) -> None:
+        """Make the run's file, or find the one to go on with, before anything is measured."""
+        if self.settings.resume:
+            self.resume()
+        elif self._writer is None:
+            self._issue()
 
     def record(self, case: Case, variant: Variant) -> Record:
         """The record of a cell; the first cell of a case that is asked for runs the whole case."""
@@ -102,14 +114,18 @@ class Bench:
             )
 
     def _start(self) -> tuple[Contest, store.Writer]:
+        issued, writer = self._issue()
+        if self._contest is None:
+            self._contest = self._make_contest(issued.seed)
+        return self._contest, writer
+
+    def _issue(self) -> tuple[Passport, store.Writer]:
         if self._passport is None:
             seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
             self._passport = passport.issue(self.settings, self.variants, seed)
         if self._writer is None:
             self._writer = store.Writer.create(self.settings.reports, self._passport)
-        if self._contest is None:
-            self._contest = self._make_contest(self._passport.seed)
-        return self._contest, self._writer
+        return self._passport, self._writer
 
     def _make_contest(self, seed: int) -> Contest:
         card = device.gpu()

@@ -29,8 +29,7 @@ def start(config: pytest.Config) -> None:
         bench = Bench.plan(chosen)
     except (*_ERRORS, FileNotFoundError, ValueError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
-    if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        config.args = [str(chosen.shapes)]
+    config.args = _what_to_collect(config, chosen.shapes)
     if not _wants_benchmark_table(config):
         config.option.benchmark_quiet = True
     config.pluginmanager.register(BenchSession(config, bench), "softbench-session")
@@ -66,9 +65,9 @@ class BenchSession:
         for item in session.items:
             if isinstance(item, CellItem):
                 self._bench.takes_part.setdefault(item.case, []).append(item.variant)
-        if self._bench.settings.resume and not self._config.option.collectonly:
+        if self._bench.takes_part and not self._config.option.collectonly:
             try:
-                self._bench.resume()
+                self._bench.open()
             except _ERRORS as error:
                 raise pytest.UsageError(f"softbench: {error}") from None
 
@@ -160,6 +159,15 @@ class BenchSession:
 
 def _only(run: Run, case: Case) -> Run:
     return Run(run.passport, tuple(r for r in run.records if r.case == case))
+
+
+def _what_to_collect(config: pytest.Config, shapes: Path) -> list[str]:
+    """The benchmark alone, in place of testpaths; paths that are named are collected beside it."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return [str(shapes)]
+    named = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    includes_it = any(path == shapes or path in shapes.parents for path in named)
+    return config.args if includes_it else [str(shapes), *config.args]
 
 
 def _refuse_other_gpu(chosen: settings.Settings) -> None:

@@ -84,7 +84,12 @@ def read(config: Any, default_profile: str) -> Settings:
     """Settings from pytest's config. Raises `SettingsError`."""
     option = config.getoption
     root = Path(config.invocation_params.dir)
-    profiles = tuple(p.strip() for p in (option("--softbench-profile") or default_profile).split(",") if p.strip())
+    given = (option("--softbench-profile") or default_profile).split(",")
+    profiles = tuple(dict.fromkeys(name.strip() for name in given if name.strip()))
+    if not profiles:
+        raise SettingsError(
+            f"--softbench-profile: no name in {','.join(given)!r}; give one or more, e.g. {default_profile}"
+        )
     return Settings(
         profiles=profiles,
         shapes=_shapes(root, option("--softbench-shapes")),

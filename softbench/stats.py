@@ -61,7 +61,7 @@ def median_interval(samples: Samples) -> tuple[float, float]:
     """Interval of the time a launch in nanoseconds over placements, at the error of one look."""
     logs = [math.log(statistics.median(rounds) / samples.launches) for rounds in samples.ns if rounds]
     centre, half = _interval(logs)
-    return math.exp(centre - half), math.exp(centre + half) if math.isfinite(half) else math.inf
+    return _exp(centre - half), _exp(centre + half)
 
 
 def placement_ratios(a: Samples, b: Samples) -> list[float]:
@@ -83,9 +83,16 @@ def compare(a: Samples, b: Samples) -> Comparison:
 def compare_logs(log_ratios: Sequence[float]) -> Comparison:
     """Verdict on log-ratios, one a placement: "faster", "slower", "tied" or "unknown" (cannot tell)."""
     centre, half = _interval(log_ratios)
-    low = math.exp(centre - half) if math.isfinite(half) else 0.0
-    high = math.exp(centre + half) if math.isfinite(half) else math.inf
-    return Comparison(_verdict(centre, half), math.exp(centre), low, high, len(log_ratios))
+    low, high = (_exp(centre - half), _exp(centre + half)) if math.isfinite(half) else (0.0, math.inf)
+    return Comparison(_verdict(centre, half), _exp(centre), low, high, len(log_ratios))
+
+
+def _exp(value: float) -> float:
+    """exp that overflows to infinity: two wild placements give a half-width of hundreds."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
 
 
 def _verdict(centre: float, half: float) -> str:

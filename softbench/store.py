@@ -13,18 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from softbench.model import (
-    SCHEMA_VERSION,
-    Case,
-    KernelResources,
-    Passport,
-    Record,
-    Run,
-    Samples,
-    Status,
-    Telemetry,
-    Variant,
-)
+from softbench import typed
+from softbench.model import SCHEMA_VERSION, Case, Passport, Record, Run, Variant
 
 
 class StoreError(ValueError):
@@ -69,12 +59,12 @@ def read(path: Path) -> Run:
     lines = _lines(path)
     if not lines:
         raise StoreError(f"{path}: is empty, and no run; was it truncated?")
-    header = lines[0]
+    header = lines[0][1]
     if header.get("kind") != "passport":
         raise StoreError(f"{path}:1: is no passport; this is no softbench run")
-    passport = _build(path, 1, lambda: Passport(**_fields(header, profiles=tuple)))
+    passport = _build(path, 1, lambda: typed.build(Passport, _content(header)))
     cells: dict[tuple[str, str], Record] = {}
-    for number, data in enumerate(lines[1:], start=2):
+    for number, data in lines[1:]:
         record = _build(path, number, lambda data=data: _record(data))  # type: ignore[misc]
         key = (record.case.id, f"{record.role == 'roof'}/{record.variant.id}")
         cells.pop(key, None)
@@ -90,8 +80,11 @@ def find(folder: Path, name: str) -> Path:
             raise StoreError(f"{folder}: holds no run yet")
         return runs[-1]
     for path in (Path(name), folder / name, folder / f"{name}.jsonl"):
-        if path.is_file():
-            return path
+        try:
+            if path.is_file():
+                return path
+        except OSError:  # a name too long, a folder that may not be searched
+            continue
     known = ", ".join(sorted(p.stem for p in folder.glob("*.jsonl"))[-5:]) or "none"
     raise StoreError(f"no run {name!r} in {folder}; the newest there: {known}")
 
@@ -108,50 +101,53 @@ def _without_stale_roofs(records: tuple[Record, ...]) -> tuple[Record, ...]:
     return tuple(r for r in records if r.role != "roof" or last[r.case.id] == r.variant.id)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise StoreError(f"{path}: is not UTF-8 text; this is no softbench run") from None
+        rows = path.read_bytes().split(b"\n")
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
     parsed = []
-    rows = text.split("\n")
     for number, row in enumerate(rows, start=1):
         if not row.strip():
             continue
         try:
-            data = json.loads(row)
+            data = json.loads(row.decode("utf-8"))
         except (ValueError, RecursionError):
-            if number == len(rows) or row.endswith("\x00"):
+            if number > 1 and (number == len(rows) or row.endswith(b"\x00")):
                 continue  # the last write was cut off; the case is run again by --softbench-resume
-            raise StoreError(f"{path}:{number}: is not JSON; remove the line to read the rest") from None
+            what = "is no text of a softbench run" if number == 1 else "is not JSON; remove the line to read the rest"
+            raise StoreError(f"{path}:{number}: {what}") from None
         if not isinstance(data, dict):
             raise StoreError(f"{path}:{number}: is not an object; remove the line to read the rest")
         if data.get("schema") != SCHEMA_VERSION:
             found = data.get("schema")
-            raise StoreError(f"{path}:{number}: has schema {found!r}; this version reads {SCHEMA_VERSION}")
-        parsed.append(data)
+            raise StoreError(f"{path}:{number}: has schema {found!r:.40}; this version reads {SCHEMA_VERSION}")
+        parsed.append((number, data))
     return parsed
 
 
 def _end_torn_line(path: Path) -> None:
-    """Drop an unfinished last line before appending, or the next record would be glued to it."""
+    """Drop an unfinished last line before appending, or the next record would be glued to it.
+
+    A line that lacks nothing but its end is whole, as a prefix of a JSON object never is one.
+    """
     with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        if not size:
+        data = file.read()
+        if not data or data.endswith(b"\n"):
             return
-        file.seek(size - 1)
-        if file.read(1) == b"\n":
-            return
-        file.seek(0)
-        file.truncate(file.read().rfind(b"\n") + 1)
+        start = data.rfind(b"\n") + 1
+        try:
+            json.loads(data[start:].decode("utf-8"))
+        except (ValueError, RecursionError):
+            file.truncate(start)
+        else:
+            file.write(b"\n")
 
 
 def _build(path: Path, number: int, make: Callable[[], Any]) -> Any:
     try:
         return make()
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{path}:{number}: is no record of schema {SCHEMA_VERSION} ({error})") from None
 
 
@@ -177,39 +173,17 @@ def _variant_data(variant: Variant) -> dict[str, Any]:
 
 
 def _record(data: dict[str, Any]) -> Record:
-    return Record(
-        **_fields(
-            data,
-            case=lambda c: Case(**{**c, "shape": tuple(c["shape"])}),
-            variant=_variant,
-            status=Status,
-            samples=lambda rows: tuple(_samples(s) for s in rows),
-            kernels=lambda rows: tuple(KernelResources(**k) for k in rows),
-            telemetry=lambda rows: tuple(Telemetry(*t) for t in rows),
-            notes=tuple,
-        )
-    )
+    record = typed.build(Record, _content(data))
+    for samples in record.samples:
+        if not samples.ns or not all(value > 0 for rounds in samples.ns for value in rounds):
+            raise ValueError("samples must be positive")
+        if samples.launches < 1:
+            raise ValueError("launches must be positive")
+    if min(record.case.shape, default=0) < 0:
+        raise ValueError("a shape cannot be negative")
+    return record
 
 
-def _samples(data: dict[str, Any]) -> Samples:
-    ns = tuple(tuple(row) for row in data["ns"])
-    if not all(type(value) is int and value > 0 for row in ns for value in row):
-        raise ValueError("samples must be positive integers")
-    if type(data["launches"]) is not int or data["launches"] < 1:
-        raise ValueError("launches must be a positive integer")
-    return Samples(**{**data, "ns": ns})
-
-
-def _variant(data: dict[str, Any]) -> Variant:
-    return Variant(
-        **{
-            **data,
-            "params": tuple((str(k), v) for k, v in data["params"]),
-        }
-    )
-
-
-def _fields(data: dict[str, Any], **convert: Callable[[Any], Any]) -> dict[str, Any]:
-    """Constructor arguments: our own keys go, the named ones are converted."""
-    rest = {key: value for key, value in data.items() if key not in ("kind", "schema")}
-    return {key: convert[key](value) if key in convert else value for key, value in rest.items()}
+def _content(data: dict[str, Any]) -> dict[str, Any]:
+    """A line without what says which kind of line it is."""
+    return {key: value for key, value in data.items() if key not in ("kind", "schema")}

@@ -9,7 +9,7 @@ from softbench import Unsupported, implementation
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8"])
+@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"])
 def cute_cluster(case):
     import torch
 

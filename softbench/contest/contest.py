@@ -16,6 +16,7 @@ from softbench.clocks import Plan, plan_graph, plan_wall
 from softbench.contest import admission, trials
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Entrant, modes
+from softbench.contest.laps import Laps
 from softbench.contest.preparing import Preparation
 from softbench.contest.rounds import Heat
 from softbench.contest.workers import Answer, gather
@@ -52,14 +53,22 @@ class Contest:
         entrants = self._entrants(case, variants)
         self.progress(f"{case.id}: compiling and checking {len(entrants)} variants")
         preparation = Preparation(case, self.crew, self.rules.timeout_s, rng.getrandbits(40))
-        preparation.run(entrants)
+        laps = Laps()
         try:
-            self._measure(case, entrants, preparation, rng)
-        finally:
-            self.crew.everyone("drop", CALL_TIMEOUT_S)
+            with laps.lap("prepare"):
+                preparation.run(entrants)
+            self._measure(case, entrants, preparation, rng, laps)
+        except BaseException:
+            self.crew.close()  # answers are under way that nobody will take; asking a hung worker would take a minute
+            raise
         for entrant in entrants:
-            if entrant.is_open:
+            if entrant.is_ready:
                 entrant.settle(Status.PASSED, "")
+            elif entrant.is_open:
+                entrant.settle(Status.CRASHED, "its process ended between two requests")
+            if entrant.role == "roof":
+                entrant.notes.append(str(laps))
+        self.crew.everyone("drop", CALL_TIMEOUT_S)
         ideal = operators.get(case.operator).ideal_bytes(case)
         kept = [e for e in entrants if e.role != "roof" or e.is_best]
         return [e.record(case, ideal, self._reproduce(case, e.variant)) for e in kept]
@@ -85,25 +94,33 @@ class Contest:
                 entrant.settle(Status.UNAVAILABLE, why)
         return found
 
-    def _measure(self, case: Case, entrants: Sequence[Entrant], preparation: Preparation, rng: random.Random) -> None:
+    def _measure(
+        self, case: Case, entrants: Sequence[Entrant], preparation: Preparation, rng: random.Random, laps: Laps
+    ) -> None:
         players = [e for e in entrants if e.is_open and e.mode == "measure"]
         if not case.timed or not players:
             return
         plan = self._plan(case, players)
         asker = self._asker()
-        finalists = trials.choose(players, plan, asker, rng, preparation.run)
-        self._heats(case, finalists, plan, asker, rng)
+        with laps.lap("choose"):
+            finalists = trials.choose(players, plan, asker, rng, preparation.run)
+        with laps.lap("heats"):
+            self._heats(case, finalists, plan, asker, rng, laps)
         if self.card is not None:
-            self._calls(finalists, plan, rng)
+            with laps.lap("calls"):
+                self._calls(finalists, plan, rng)
 
     def _plan(self, case: Case, players: Sequence[Entrant]) -> Plan:
         if self.card is not None:
             return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s)
         ready = next((e for e in players if e.is_baseline), players[0])
         answer = self._asker()({ready: ready.request("estimate", seed=1)})[ready]
+        ready.take(answer)
         return plan_wall(float(answer.data.get("ns", 1e6)))
 
-    def _heats(self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
+    def _heats(
+        self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, laps: Laps
+    ) -> None:
         """Heats that fit the memory; who runs out of it there is tried once more on a card with nobody else."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
@@ -114,7 +131,18 @@ class Contest:
         while groups:
             group = [e for e in groups.pop(0) if e.is_ready]
             deadline = time.monotonic() + self.rules.budget_s
-            heat = Heat(group, plan, clock, number, asker, rng, deadline, self.read_telemetry, self._progress_of(case))
+            heat = Heat(
+                group,
+                plan,
+                clock,
+                number,
+                asker,
+                rng,
+                deadline,
+                self.read_telemetry,
+                self._progress_of(case),
+                laps=laps,
+            )
             heat.run()
             number += 1
             self.crew.everyone("release", CALL_TIMEOUT_S)
@@ -143,7 +171,7 @@ class Contest:
                         entrant.samples.append(Samples(clock, 1, groups, "cold" if clock == "cold" else ""))
 
     def _asker(self) -> Asker:
-        return Asker(self.crew, max(30.0, self.rules.timeout_s / 4))
+        return Asker(self.crew, min(self.rules.timeout_s, max(30.0, self.rules.timeout_s / 4)))
 
     def _progress_of(self, case: Case) -> Callable[[str], None]:
         return lambda text: self.progress(f"{case.id}: {text}")

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from softbench import stats
 from softbench.clocks import Plan
 from softbench.contest.entrant import Entrant
+from softbench.contest.laps import Laps
 from softbench.contest.workers import Answer
 from softbench.model import Samples, Status, Telemetry
 
@@ -39,6 +40,7 @@ class Heat:
     progress: Callable[[str], None] = lambda text: None
     ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     out_of_memory: list[Entrant] = field(default_factory=list)
+    laps: Laps = field(default_factory=Laps)
     stopped: str = ""
 
     def run(self) -> None:
@@ -47,10 +49,13 @@ class Heat:
         active = list(self.entrants)
         verify_at = self.rng.randrange(stats.LOOKS[0])
         for number in range(1, stats.LOOKS[-1] + 1):
-            active = self._place(active)
+            with self.laps.lap("placing"):
+                active = self._place(active)
             if number == 1:
-                self._warm_up(active)
-            active = self._rounds(active)
+                with self.laps.lap("warm-up"):
+                    self._warm_up(active)
+            with self.laps.lap("rounds"):
+                active = self._rounds(active)
             if number - 1 == verify_at or number == stats.LOOKS[-1]:
                 active = self._verify(active)
             self._telemetry(active)
@@ -58,7 +63,7 @@ class Heat:
             if number in stats.LOOKS:
                 active = self._undecided(active)
             if not active:
-                self.stopped = self.stopped or f"decided after {number} placements"
+                self.stopped = f"{'decided' if number in stats.LOOKS else 'nobody left'} after {number} placements"
                 break
             if number >= 2 and time.monotonic() > self.deadline:
                 self.stopped = f"out of budget after {number} placements"
@@ -82,8 +87,10 @@ class Heat:
                 stay.append(entrant)
             elif answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
                 self.out_of_memory.append(entrant)
+                self.ns[entrant].clear()
             elif "capture raised" in answer.reason and not answer.fatal:
                 entrant.is_captured = False
+                self.ns[entrant].clear()
                 entrant.notes.append(f"not ranked: it cannot be captured in a CUDA graph ({answer.reason})")
             else:
                 entrant.take(answer)
@@ -106,11 +113,14 @@ class Heat:
                 return
 
     def _rounds(self, active: list[Entrant]) -> list[Entrant]:
-        """Shuffled rounds; an entrant that fails leaves, the others are untouched."""
+        """Shuffled rounds; an entrant that fails leaves, the others are untouched.
+
+        The first round is thrown away: behind the pause of a new placement a replay reads up to 10 % slow.
+        """
         active = [e for e in active if e.is_open]
         for entrant in active:
             self.ns[entrant].append([])
-        for _ in range(ROUNDS):
+        for number in range(-1, ROUNDS):
             order = [e for e in active if e.is_open]
             self.rng.shuffle(order)
             for entrant in order:
@@ -122,7 +132,8 @@ class Heat:
                 ns = int(answer.data["ns"])
                 if not 0 < ns <= elapsed:
                     entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
-                self.ns[entrant][-1].append(ns)
+                if number >= 0:
+                    self.ns[entrant][-1].append(ns)
         return [e for e in active if e.is_open]
 
     def _verify(self, active: list[Entrant]) -> list[Entrant]:

@@ -54,6 +54,7 @@ class Nursery:
         root = str(Path(__file__).resolve().parents[2])
         argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload})
         self._control = ours
+        self._has_answered = False
         self._process = subprocess.Popen(
             [sys.executable, "-c", _BOOT, argument],
             pass_fds=[theirs.fileno()],
@@ -80,6 +81,7 @@ class Nursery:
             os.close(writer)
         if not answer:
             raise NurseryError(f"workers cannot be started: the nursery ended with code {self._process.wait()}")
+        self._has_answered = True
         return int(json.loads(answer)["pid"]), ours, reader
 
     def reap(self, pid: int) -> int | None:
@@ -99,6 +101,8 @@ class Nursery:
     def close(self) -> None:
         """End every worker; returns when they are gone."""
         self._control.close()
+        if not self._has_answered:
+            self._process.kill()  # still importing, which may take many seconds, and without workers
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -130,7 +134,7 @@ class Worker:
     def last_words(self) -> str:
         """The last printed line that says something."""
         lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
-        return lines[-1][:200] if lines else ""
+        return _printable(lines[-1])[:200] if lines else ""
 
     def end(self, *, kill: bool = True) -> int | None:
         """End the process and its group; its exit code."""
@@ -177,7 +181,12 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float) -> dict[Worker,
                     answers[worker] = answer
                     del buffers[worker]
                     _forget(selector, worker, answer)
-        for worker in buffers:
+        for worker, buffer in buffers.items():
+            # reaping others takes time: an answer that came meanwhile is not late
+            if (answer := _advance(worker, buffer, start)) is not None:
+                answers[worker] = answer
+                _forget(selector, worker, answer)
+                continue
             _forget(selector, worker, None)
             worker.end()
             answers[worker] = Answer(
@@ -211,7 +220,7 @@ def _advance(worker: Worker, buffer: wire.Buffer, start: float) -> Answer | None
     if message.get("ok"):
         return Answer(True, message, seconds=seconds)
     try:
-        status, reason = Status(message["status"]), str(message["reason"])
+        status, reason = Status(message["status"]), _printable(str(message["reason"]))
     except (KeyError, ValueError):
         worker.end()
         return Answer(False, status=Status.CRASHED, reason="answered nonsense", fatal=True)
@@ -221,13 +230,29 @@ def _advance(worker: Worker, buffer: wire.Buffer, start: float) -> Answer | None
 def _death(worker: Worker, start: float) -> Answer:
     code = worker.end(kill=False)
     if code is None:
-        how = "the process is gone"
+        how = "the process is gone, and the one that starts processes with it"
+    elif code == wire.LOST_CONNECTION:
+        how = "the process closed its connection to the harness"
     elif code < 0:
-        how = f"the process died of {signal.Signals(-code).name}"
+        how = f"the process died of {_signal_name(-code)}"
     else:
         how = f"the process ended itself with exit code {code}"
     words = f"; its last words: {worker.last_words}" if worker.last_words else ""
     return Answer(False, status=Status.CRASHED, reason=how + words, fatal=True, seconds=time.monotonic() - start)
+
+
+def _signal_name(number: int) -> str:
+    if number == signal.SIGKILL:
+        return "SIGKILL (sent by itself, by the system when memory ran out, or by hand)"
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _printable(text: str) -> str:
+    """An implementation's text may hold terminal controls, or surrogates that no file takes."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _forget(selector: selectors.BaseSelector, worker: Worker, answer: Answer | None) -> None:

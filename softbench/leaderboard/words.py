@@ -103,10 +103,12 @@ def shape_text(case: Case) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell as "0.0485 / 2765.00 *", or its status word."""
+    """A cell as "0.0485 / 2765.00 *", or its status word with what the compiled kernels take."""
     if cell.latency_ns is None:
-        registers = resources(cell.record)[0]
-        return status_text(cell.record) + (f" {registers} regs" if registers else "") + (" †" if cell.dagger else "")
+        registers, stack, _ = resources(cell.record)
+        taken = f" {registers} regs" if registers else ""
+        spilled = f" {stack} B stack" if stack not in ("", "0") else ""
+        return status_text(cell.record) + taken + spilled + (" †" if cell.dagger else "")
     bandwidth = "-" if cell.bandwidth_gb_s is None else f"{cell.bandwidth_gb_s:.2f}"
     mark = "†" if cell.dagger else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
     return " ".join(filter(None, [f"{milliseconds(cell.latency_ns)} / {bandwidth}", mark, "w" if cell.is_warm else ""]))
@@ -166,7 +168,7 @@ def first_line(text: str) -> str:
 def cell_figures(cell: Cell) -> list[str]:
     """Rank, ms, interval, GB/s, % of roof, call us, device us, registers, stack and shared bytes; "" where unknown."""
     return [
-        f"{cell.rank}{cell.mark}" if cell.rank else "",
+        f"{cell.rank}{'*' if cell.is_winner else cell.mark}" if cell.rank else "",
         number(cell.latency_ns, milliseconds),
         interval_text(cell),
         number(cell.bandwidth_gb_s, "{:.0f}".format),

@@ -176,8 +176,7 @@ def _equal(slab: _Slab) -> None:
 
 def _shifted(slab: _Slab, shift: float) -> None:
     slab.normal()
-    # float16 cannot hold 1e5, and torch refuses a scalar that the dtype cannot hold
-    slab.x.add_(min(shift, -slab.lowest)).clamp_(slab.lowest, -slab.lowest)
+    slab.x.add_(shift).clamp_(slab.lowest, -slab.lowest)  # float16 cannot hold 1e5
 
 
 def _dtype_max(slab: _Slab) -> None:

@@ -153,7 +153,7 @@ def _cell_row(cell: Cell, role: str) -> list[Markup]:
     kind = "word failed" if failed else "word right" if record.status.is_success else "word"
     notes = join((note for note in (record.reason, record.known_failure, *record.notes) if note), "<br>")
     return [
-        tag("td", record.case.id, class_="text"),
+        tag("td", short(record.case.id, 60), class_="label", title=record.case.id),
         tag("td", label + ("†" if cell.dagger else ""), class_="text", title=record.variant.id),
         tag("td", tag("span", status_text(record), class_=kind), class_="label"),
         *(tag("td", text) for text in cell_figures(cell)),

@@ -8,7 +8,7 @@ CSS = """
 @media (prefers-color-scheme: dark) { :root { --paper: #15181c; --ink: #e4e7eb; --muted: #98a1ab; --rule: #30363d;
   --faint: #1c2026; --tint: 86 180 233; --bad: #f2935a; --good: #3fc79b; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 82rem; padding: 2.5rem 1.5rem 4rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; max-width: 96rem; padding: 2.5rem 1.5rem 4rem; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; font-weight: 600; margin: 0 0 .5rem; line-height: 1.25; }
 h2 { font-size: 1.15rem; font-weight: 600; margin: 2.75rem 0 .5rem; }
@@ -31,7 +31,8 @@ td.status { text-align: left; min-width: 8rem; max-width: 13rem; overflow-wrap: 
 .word { font-size: .75rem; letter-spacing: .03em; color: var(--muted); }
 .failed .word, .word.failed { color: var(--bad); font-weight: 600; }
 .word.right { color: var(--good); }
-.reason { display: block; font-size: .76rem; line-height: 1.3; }
+.reason { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden;
+  font-size: .76rem; line-height: 1.3; }
 .first td:first-child, .first th:first-child { position: sticky; left: 0; background: var(--paper); }
 ul.plain { list-style: none; padding: 0; margin: .4rem 0; font-size: .87rem; }
 ul.plain li { padding: .3rem 0; border-bottom: 1px solid var(--rule); }

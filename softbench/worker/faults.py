@@ -8,6 +8,7 @@ import traceback
 from softbench.contract import Unsupported
 from softbench.model import Status
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _COMPILER_WORDS = ("Compil", "OutOfResources", "PTXAS", "DSL", "NVRTC", "BackendCompilerFailed", "InductorError")
 _MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|CUDA_ERROR_OUT_OF_MEMORY|not enough memory", re.I)
 _STICKY_TEXT = re.compile(
@@ -39,7 +40,8 @@ def is_sticky(reason: str) -> bool:
 
 
 def _one_line(error: BaseException, limit: int = 300) -> str:
-    text = " ".join(str(error).split())
+    said = _COLOURS.sub("", str(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
+    text = " ".join(said.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -30,7 +30,11 @@ def _module(path: Path) -> types.ModuleType:
         raise ImportError(f"{path} cannot be imported as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[full] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[full]  # the next variant is to meet the same error, not half a module
+        raise
     return module
 
 

@@ -4,6 +4,9 @@ It loads torch once and touches no CUDA; a worker is a fork of it and starts in 
 for whatever reason, kill -9 included, the control socket ends and the nursery kills every worker with all
 its descendants. When the nursery itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
 
+Between the nursery and a worker stands its guard: whoever kills its parent kills nobody else's, and what a worker leaves
+behind falls to its guard, which ends it with the worker. Outside, a guard's pid stands for its worker.
+
 Requests, one at a time, each answered:
     {"op": "spawn", "env": {...}} with two file descriptors (the worker's socket, its output pipe) -> {"pid": N}
     {"op": "reap", "pid": N}      the worker has ended or been killed -> {"code": exit code, or -signal}
@@ -15,6 +18,7 @@ import ctypes
 import importlib
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -25,18 +29,20 @@ from softbench.worker import wire
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_REAP_SECONDS = 5.0
+_REAP_SECONDS = 2.0
 
 
 def main(control_fd: int, preload: list[str]) -> None:
     """Serve spawn and reap requests until the parent goes away, then end everything."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans become ours, so that they can be found and killed
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody reads the control socket during the imports
     for module in preload:
         try:
             importlib.import_module(module)
         except ImportError:
             continue  # not installed: implementations that need it are UNAVAILABLE, and say so themselves
+    _prctl(_PR_SET_PDEATHSIG, 0)
     control = socket.socket(fileno=control_fd)
     workers: set[int] = set()
     try:
@@ -58,7 +64,7 @@ def _serve_one(control: socket.socket, workers: set[int]) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            _become_worker(fds[0], fds[1], request["env"])
+            _become_guard(fds[0], fds[1], request["env"])
         for fd in fds:
             os.close(fd)
         workers.add(pid)
@@ -68,6 +74,33 @@ def _serve_one(control: socket.socket, workers: set[int]) -> None:
         workers.discard(request["pid"])
         _kill_strays(workers)
     control.sendall(json.dumps(answer).encode())
+
+
+def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
+    """Start the worker, wait for its end, end what it left, and end as it did."""
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        worker = os.fork()
+        if worker == 0:
+            _become_worker(worker_fd, output_fd, environment)
+        os.close(worker_fd)
+        os.close(output_fd)
+        pid, status = os.wait()
+        while pid != worker:  # an orphan of the worker
+            pid, status = os.wait()
+        _kill_group(worker)
+        _kill_all_children()
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            if -code not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+    finally:
+        os._exit(1)
 
 
 def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
@@ -84,7 +117,9 @@ def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) 
         from softbench.worker import session
 
         session.serve(socket.socket(fileno=worker_fd))
-        code = 0
+        code = wire.LOST_CONNECTION
+    except wire.Closed:
+        code = wire.LOST_CONNECTION
     except BaseException:
         import traceback
 
@@ -97,13 +132,13 @@ def _flush_and_exit(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError:
-            pass
+        except Exception:  # closed or replaced by the implementation
+            continue
     os._exit(code)
 
 
 def _reap(pid: int) -> int:
-    """Exit code of a worker (negative: the signal); kills its process group if it does not end by itself."""
+    """Exit code of a worker (negative: the signal); one that does not end by itself is killed and has lost its connection."""
     deadline = time.monotonic() + _REAP_SECONDS
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -112,8 +147,8 @@ def _reap(pid: int) -> int:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.002)
     _kill_group(pid)
-    _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status)
+    os.waitpid(pid, 0)
+    return wire.LOST_CONNECTION
 
 
 def _kill_group(pid: int) -> None:
@@ -132,8 +167,8 @@ def _children() -> list[int]:
 
 def _kill_strays(workers: set[int]) -> None:
     """Kill what dead workers left behind: orphans in sessions of their own, which now are our children."""
-    for pid in _children():
-        if pid not in workers:
+    while strays := set(_children()) - workers:
+        for pid in strays:
             _kill_group(pid)
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

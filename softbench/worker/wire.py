@@ -10,6 +10,8 @@ from typing import Any
 Message = dict[str, Any]
 _LENGTH = struct.Struct("<I")
 MAX_BYTES = 64 << 20
+LOST_CONNECTION = 113
+"""Exit code of a worker that closed its own channel, whether it then went or had to be killed."""
 
 
 class Closed(Exception):
@@ -67,7 +69,7 @@ class Buffer:
             return None
         try:
             message = json.loads(self._data[_LENGTH.size :])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"not JSON: {error}") from None
         if not isinstance(message, dict):
             raise Malformed("not an object")

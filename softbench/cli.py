@@ -1,0 +1,95 @@
+"""The command `softbench`: pages and tables of runs on disk, made from their records alone."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from softbench import __version__, export, leaderboard, report, store, tables
+from softbench.leaderboard import Board
+from softbench.model import Run
+
+_EXAMPLES = """\
+RUN is the id of a run, the path of its .jsonl file, or "latest".
+
+examples:
+  softbench report latest                      the page again, beside the records, and the tables here
+  softbench report reports/h200/RUN.jsonl --output page.html
+  softbench table latest                       the ranking and the figures, as pytest --softbench ends
+  softbench table RUN --format markdown        for a README
+  softbench table RUN --format csv > run.csv   every cell with all its figures
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it is done, 2 with one line on stderr when something given cannot be used."""
+    options = _parser().parse_args(arguments)
+    try:
+        path = store.find(Path(options.reports), options.run)
+        text: str = options.command(store.read(path), path, options)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; without this the interpreter complains when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except store.StoreError as error:
+        print(f"softbench: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"softbench: {error.filename}: cannot be written ({error.strerror})", file=sys.stderr)
+        return 2
+    return 0
+
+
+def text_tables(board: Board) -> str:
+    """What a benchmark session ends with: figures, ranking, and what did not pass."""
+    parts = (tables.summary_table(board), tables.ranking_table(board), tables.statuses(board))
+    return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
+
+
+def _report(run: Run, path: Path, options: argparse.Namespace) -> str:
+    page = Path(options.output) if options.output else path.with_suffix(".html")
+    page.write_text(report.render(run), encoding="utf-8")
+    return f"{text_tables(leaderboard.build(run))}\npage:    {page}\n"
+
+
+def _table(run: Run, path: Path, options: argparse.Namespace) -> str:
+    return _FORMATS[options.format](leaderboard.build(run))
+
+
+_FORMATS: dict[str, Callable[[Board], str]] = {
+    "text": text_tables,
+    "markdown": export.markdown,
+    "csv": export.csv,
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="softbench",
+        description="Pages and tables of benchmark runs, from their records; runs are made by pytest --softbench.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"softbench {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, command, summary in (
+        ("report", _report, "render the HTML page of a run and print its tables"),
+        ("table", _table, "print a run as text, Markdown or CSV"),
+    ):
+        sub = commands.add_parser(
+            name, help=summary, description=summary, epilog=_EXAMPLES, formatter_class=parser.formatter_class
+        )
+        sub.add_argument("run", metavar="RUN", help="id of a run, path of its file, or latest")
+        sub.add_argument(
+            "--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)"
+        )
+        sub.set_defaults(command=command)
+        if name == "report":
+            sub.add_argument("--output", metavar="FILE", help="where the page goes (default: beside the records)")
+        else:
+            sub.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: %(default)s")
+    return parser

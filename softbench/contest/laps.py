@@ -1,0 +1,26 @@
+"""Where the seconds of a case went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Laps:
+    """Seconds by stage, in order."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def lap(self, stage: str) -> Iterator[None]:
+        """Time what runs inside, and add it to the stage."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[stage] = self._seconds.get(stage, 0.0) + time.monotonic() - start
+
+    def __str__(self) -> str:
+        return ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in self._seconds.items())

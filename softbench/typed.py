@@ -1,0 +1,70 @@
+"""JSON data -> frozen dataclasses, held to their annotations: what a file says is checked before anything uses it."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def build(cls: type[T], data: Any) -> T:
+    """A `cls` from a JSON object, or from the list of its values in order. Raises ValueError that names the field."""
+    if isinstance(data, list):
+        names = [f.name for f in fields(cast(Any, cls))]
+        if len(data) > len(names):
+            raise ValueError(f"{cls.__name__} has {len(names)} values, not {len(data)}")
+        data = dict(zip(names, data, strict=False))
+    if not isinstance(data, dict):
+        raise ValueError(f"{cls.__name__} must be an object")
+    hints = _hints(cast(Any, cls))
+    if unknown := sorted(set(data) - set(hints)):
+        raise ValueError(f"{cls.__name__} has no field {unknown[0]!r}")
+    for field in fields(cast(Any, cls)):
+        if field.name not in data and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{cls.__name__}.{field.name} is missing")
+    return cls(**{name: _value(hints[name], value, f"{cls.__name__}.{name}") for name, value in data.items()})
+
+
+@lru_cache(maxsize=64)
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _value(hint: Any, value: Any, name: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _any_of(arguments, value, name)
+    if origin is tuple:
+        return _tuple(arguments, value, name)
+    if origin is dict and isinstance(value, dict):
+        return {key: _value(arguments[1], item, name) for key, item in value.items()}
+    if isinstance(hint, type) and is_dataclass(hint):
+        return build(hint, value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value)
+    if type(value) is hint:  # exact, because True is an int
+        return value
+    raise ValueError(f"{name} cannot be {value!r:.40}")
+
+
+def _any_of(choices: tuple[Any, ...], value: Any, name: str) -> Any:
+    for choice in choices:
+        if value is None if choice is type(None) else type(value) is choice:
+            return value
+    raise ValueError(f"{name} cannot be {value!r:.40}")
+
+
+def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} must be a list")
+    if arguments[1:] == (...,):
+        return tuple(_value(arguments[0], item, name) for item in value)
+    if len(value) != len(arguments):
+        raise ValueError(f"{name} must have {len(arguments)} values")
+    return tuple(_value(hint, item, name) for hint, item in zip(arguments, value, strict=True))

@@ -1,0 +1,49 @@
+"""On a real GPU: identical kernels tie, a kernel that does 2 % more work loses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softbench import device, registry, stats
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.crew import Crew
+from softbench.model import Case, Status, Variant
+
+pytestmark = pytest.mark.gpu
+
+TWINS = {v.implementation: v for v in registry.find([Path(__file__).parent / "twins"])}
+CASE = Case("softmax", (8192, 4096), "float16", "float16")
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    if device.gpu() is None:
+        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
+    crew = Crew("cuda")
+    yield crew
+    crew.close()
+
+
+def verdict(crew: Crew, number: int, first: Variant, second: Variant) -> str:
+    """How the first stands to the second in a contest of its own."""
+    contest = Contest(Rules(budget_s=20.0, seed=number), crew, device.gpu())
+    records = {r.variant.implementation: r for r in contest.run(CASE, [first, second])}
+    assert {r.status for r in records.values()} == {Status.PASSED}
+    a, b = (records[v.implementation].clock("graph")[0] for v in (first, second))
+    return stats.compare(a, b).verdict
+
+
+def test_the_same_kernel_under_two_names_ties(crew: Crew) -> None:
+    verdicts = Counter(verdict(crew, i, TWINS["twin_a"], TWINS["twin_b"]) for i in range(100))
+    print(dict(verdicts))
+    assert verdicts["faster"] + verdicts["slower"] <= 3
+
+
+def test_two_percent_more_work_loses_every_time(crew: Crew) -> None:
+    verdicts = Counter(verdict(crew, 1000 + i, TWINS["twin_slow"], TWINS["twin_a"]) for i in range(20))
+    print(dict(verdicts))
+    assert verdicts == {"slower": 20}

@@ -1,0 +1,127 @@
+"""Implementation files that misbehave, contests that they take part in, and the processes that are left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import indent
+
+from softbench import registry
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.crew import Crew
+from softbench.contest.workers import Nursery
+from softbench.model import Case, Record
+
+MARK = "SOFTBENCH_TEST_MARK"
+BAD = Case("softmax", (8, 64), "float32", "float32")
+"""The case in which factories and launches misbehave; it is timed."""
+NEXT = Case("softmax", (8, 48), "float32", "float32", timed=False)
+PLACES = ("import", "factory", "launch")
+
+_FILE = """
+import ctypes, os, signal, socket, struct, sys, time
+import torch
+from pathlib import Path
+from softbench import Unsupported, implementation
+
+with open(__file__ + ".pids", "a") as log:
+    log.write(f"{{os.getpid()}}\\n")
+BAD_COLUMNS, calls = 64, 0
+{imported}
+@implementation(operator="softmax", requires=["torch"]{declared})
+def {name}(case{arguments}):
+    if case.columns == BAD_COLUMNS:
+        pass
+{factory}
+    def launch(x):
+        global calls
+        calls += 1
+        if case.columns == BAD_COLUMNS:
+            pass
+{launch}
+        return torch.softmax(x, dim=-1)
+    return launch
+"""
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A folder of implementations with an honest one in it, and a contest among them."""
+
+    folder: Path
+    mark: str
+    contest: Contest
+
+    def run(self, case: Case) -> dict[str, Record]:
+        """The records of a contest by variant."""
+        return {r.variant.id: r for r in self.contest.run(case, registry.find([self.folder]))}
+
+    def pids(self, name: str) -> list[int]:
+        """The processes that imported an implementation's file, in order."""
+        return [int(line) for line in (self.folder / f"{name}.py.pids").read_text().split()]
+
+
+def write(folder: Path, name: str, place: str = "launch", code: str = "", params: Mapping[str, list[int]] = {}) -> None:  # noqa: B006
+    """An implementation that is honest but for `code` at a place ("import", "factory" or "launch")."""
+    code = f"{code}\n"
+    text = _FILE.format(
+        name=name,
+        declared=f", params={dict(params)!r}" if params else "",
+        arguments="".join(f", {key}" for key in params),
+        imported=code if place == "import" else "",
+        factory=indent(code, " " * 8) if place == "factory" else "",
+        launch=indent(code, " " * 12) if place == "launch" else "",
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.py").write_text(text)
+
+
+@contextmanager
+def arena(folder: Path, timeout_s: float = 60.0) -> Iterator[Arena]:
+    """Runs contests on what is in the folder; no process may be left afterwards."""
+    mark = f"{os.getpid()}-{folder}"
+    write(folder, "honest")
+    crew = Crew("cpu", lambda: Nursery(["torch"], {MARK: mark}))
+    try:
+        yield Arena(folder, mark, Contest(Rules(budget_s=0.05, timeout_s=timeout_s), crew, None))
+    finally:
+        crew.close()
+    assert processes(mark) == []
+
+
+def processes(mark: str) -> list[int]:
+    """The living processes that were started, directly or not, with this mark in their environment."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            if state not in "ZX" and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def seconds_until(condition: Callable[[], bool], limit_s: float) -> float:
+    """How long it takes until a condition holds; infinite where that is longer than the limit."""
+    start = time.monotonic()
+    while time.monotonic() - start < limit_s:
+        if condition():
+            return time.monotonic() - start
+        time.sleep(0.02)
+    return float("inf")
+
+
+def passed(records: Mapping[str, Record], names: Sequence[str] = ("honest",)) -> bool:
+    """Whether these variants passed, with samples where the case is timed."""
+    return all(
+        records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed)
+        for n in names
+    )

@@ -1,0 +1,128 @@
+"""How a sample is planned, and the clock of machines without a GPU."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from softbench import matrix, operators
+from softbench.clocks import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Plan, WallClock, plan_graph, plan_wall
+from softbench.model import DTYPE_BYTES, Case
+
+L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
+PEAK_GB_S = 4814.0  # H200
+SHAPES = matrix.load(Path(__file__).parent.parent / "shapes.yaml")
+
+
+def planned(case: Case, l2_bytes: int = L2_BYTES) -> tuple[Plan, int]:
+    """The plan of a softmax case, and the bytes of its input, which are those of its output as well."""
+    one = case.elements * DTYPE_BYTES[case.dtype]
+    return plan_graph(one, one, l2_bytes, PEAK_GB_S), one
+
+
+@pytest.mark.parametrize("case", SHAPES.profile("published"), ids=lambda c: c.id)
+def test_published_shapes_are_cold(case: Case) -> None:
+    plan, one = planned(case)
+    assert plan.cache == "cold"
+    assert MIN_LAUNCHES <= plan.launches <= MAX_LAUNCHES
+    assert 1 <= plan.inputs <= plan.launches
+    assert plan.inputs * one + plan.launches * one >= 2 * L2_BYTES
+    assert plan.launches * 2 * one / PEAK_GB_S >= 0.99 * REPLAY_NS  # 1.5 us of an event pair weigh 0.15 %
+    assert plan.bytes_held(one, one) == plan.inputs * one + plan.launches * one
+
+
+@pytest.mark.parametrize("case", [c for c in SHAPES.profile("gpu") if c.elements > 1 << 17], ids=lambda c: c.id)
+def test_an_input_comes_round_again_only_behind_twice_the_cache(case: Case) -> None:
+    plan, one = planned(case)
+    if plan.cache == "cold" and plan.inputs < plan.launches:
+        assert plan.inputs * one >= 2 * L2_BYTES
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "cache", "launches"),
+    [
+        ((1, 256), "float16", "warm", 500),
+        ((1, 1024), "float32", "warm", 500),
+        ((1, 61440), "float16", "warm", 500),  # 512 launches would be twice 60 MiB
+        ((1, 131072), "float16", "cold", 500),
+        ((16, 131072), "float16", "cold", 500),  # the time asks for 574
+        ((4096, 131072), "float16", "cold", 3),
+        ((65537, 65536), "float16", "cold", 2),
+    ],
+)
+def test_plans_of_marked_shapes(shape: tuple[int, ...], dtype: str, cache: str, launches: int) -> None:
+    plan, _ = planned(Case("softmax", shape, dtype, dtype))
+    assert (plan.cache, plan.launches) == (cache, launches)
+
+
+def test_one_row_of_131072_is_cold_while_500_launches_flush_the_cache() -> None:
+    """Half a MiB a launch: 500 of them are twice 125 MiB."""
+    case = Case("softmax", (1, 131072), "float16", "float16")
+    assert [planned(case, size << 20)[0].cache for size in (60, 125, 126)] == ["cold", "cold", "warm"]
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 4096), (4096, 0)])
+def test_a_side_without_bytes_is_planned(sizes: tuple[int, int]) -> None:
+    plan = plan_graph(*sizes, L2_BYTES, PEAK_GB_S)
+    assert 1 <= plan.inputs <= plan.launches <= MAX_LAUNCHES
+
+
+@pytest.mark.parametrize(
+    ("call_ns", "launches"), [(0.0, 200), (1.0, 200), (5_000, 200), (10_000, 100), (300_001, 4), (1e6, 1), (1e12, 1)]
+)
+def test_a_wall_sample_lasts_a_millisecond(call_ns: float, launches: int) -> None:
+    assert plan_wall(call_ns) == Plan(launches, 2, "")
+
+
+class Recorder:
+    """A launch that remembers what it was given; every call returns a tensor of its own."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __call__(self, x):
+        self.seen.append(x.data_ptr())
+        return x + 1
+
+
+def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output() -> None:
+    case, launch, clock = Case("softmax", (4, 64), "float32", "float32"), Recorder(), WallClock()
+    placed = clock.place(operators.get("softmax"), case, launch, Plan(5, 2, ""), 1, None)
+    one, two = (inputs[0] for inputs in placed.buffers.inputs)
+    assert not one.equal(two)
+    assert placed.turn() > 0
+    a, b = one.data_ptr(), two.data_ptr()
+    assert launch.seen == [a, a, b, a, b, a]  # the first is not timed
+    outputs = placed.buffers.outputs
+    assert len({t.data_ptr() for t in outputs}) == len(outputs) == 5
+    for _ in range(20):
+        (x,), y = placed.buffers.pick(random.Random(3))
+        assert y.equal(x + 1)
+
+
+def test_a_wall_turn_times_what_it_calls() -> None:
+    """One tick a call: five launches between the two readings, the untimed one before them."""
+    ticks = iter(range(100))
+    clock = WallClock()
+    clock._now = lambda: next(ticks)
+
+    def launch(x):
+        next(ticks)
+        return x
+
+    case = Case("softmax", (4, 64), "float32", "float32")
+    placed = clock.place(operators.get("softmax"), case, launch, Plan(5, 2, ""), 1, None)
+    assert placed.turn() == 6
+    assert clock.estimate(launch, placed.buffers.inputs[0]) == 2
+
+
+def test_placements_of_other_seeds_hold_other_values() -> None:
+    case, clock, operator = Case("softmax", (4, 64), "float32", "float32"), WallClock(), operators.get("softmax")
+    first = clock.place(operator, case, abs, Plan(1, 2, ""), 10, None)
+    second = clock.place(operator, case, abs, Plan(1, 2, ""), 20, first)
+    again = clock.place(operator, case, abs, Plan(1, 2, ""), 10, second)
+    values = [p.buffers.inputs[0][0] for p in (first, second, again)]
+    assert values[0].equal(values[2])
+    assert not values[0].equal(values[1])

@@ -1,0 +1,157 @@
+"""What a machine is, what it lacks, and the refusal to measure on another GPU than the one that was asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+from dataclasses import replace
+
+import pytest
+
+from softbench import device
+from softbench.model import Telemetry
+
+H200 = device.Gpu("NVIDIA H200", 90, 132, 62_914_560, 150_000_000_000, 3_201_000, 6016, "0000:01:00.0", "580.1")
+A100 = replace(H200, name="NVIDIA A100-SXM4-80GB", sm=80)
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Distributions of a machine of our own making."""
+    found = {"triton": "3.6.0", "whole": "3", "torch": "2.13.0a0+gitabc", "nvidia-cutlass-dsl": "4.8.0.dev1"}
+
+    def version(name: str) -> str:
+        if name not in found:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("requirement", "card", "why"),
+    [
+        ("cuda>=sm_90", H200, ""),
+        ("cuda >= sm_90", H200, ""),
+        ("cuda>=sm_80", H200, ""),
+        ("cuda", A100, ""),
+        ("cuda>=sm_90", A100, "needs sm_90, and NVIDIA A100-SXM4-80GB is sm_80"),
+        ("cuda>=sm_90", None, "needs a CUDA GPU, and this machine has none"),
+        ("cuda", None, "needs a CUDA GPU, and this machine has none"),
+        ("triton", None, ""),
+        ("triton>=3.6", None, ""),
+        ("triton>=3.6.0", None, ""),
+        ("triton>=3.10", None, "needs triton >= 3.10, and 3.6.0 is installed"),
+        ("whole>=3.0", None, ""),
+        ("whole>=3.0.1", None, "needs whole >= 3.0.1, and 3 is installed"),
+        ("torch>=2.13", None, ""),
+        ("nvidia-cutlass-dsl>=4.8", None, ""),
+        ("quack-kernels", H200, "quack-kernels is not installed"),
+        ("quack-kernels>=0.6", H200, "quack-kernels is not installed"),
+    ],
+)
+@pytest.mark.usefixtures("installed")
+def test_what_is_missing(requirement: str, card: device.Gpu | None, why: str) -> None:
+    assert device.missing(requirement, card) == why
+
+
+@pytest.mark.parametrize("requirement", ["", "triton>=", "triton>=3,<4", "triton==3.6", "cuda>=hopper", "a b"])
+def test_a_requirement_that_cannot_be_read_is_not_met(requirement: str) -> None:
+    assert f"{requirement!r} cannot be read" in device.missing(requirement, H200)
+
+
+@pytest.mark.parametrize(
+    ("expected", "name", "fits"),
+    [
+        ("H200", "NVIDIA H200", True),
+        ("h200", "NVIDIA H200", True),
+        ("H200", "NVIDIA H200 NVL", True),
+        ("NVIDIA H200", "NVIDIA H200", True),
+        ("H200", "NVIDIA GH200 480GB", False),
+        ("GH200", "NVIDIA GH200 480GB", True),
+        ("H100", "NVIDIA H100 80GB HBM3", True),
+        ("H100", "NVIDIA H100 PCIe", True),
+        ("H100", "NVIDIA H200", False),
+        ("H800", "NVIDIA H800 PCIe", True),
+        ("H800 PCIe", "NVIDIA H800", False),
+        ("H800", "NVIDIA H100 80GB HBM3", False),
+        ("A100", "NVIDIA A100-SXM4-80GB", True),
+    ],
+)
+def test_an_expected_gpu_is_a_whole_word_of_the_name(expected: str, name: str, fits: bool) -> None:
+    why = device.expectation(expected, replace(H200, name=name))
+    assert why == ("" if fits else f"an {expected} is expected, but this machine has {name!r}")
+
+
+def test_an_expected_gpu_where_there_is_none() -> None:
+    assert device.expectation("H100", None) == "an H100 is expected, but no CUDA GPU is visible here"
+
+
+def test_the_peak_of_an_h200_is_its_published_bandwidth() -> None:
+    assert H200.peak_gb_s == pytest.approx(4814, abs=1)  # 4.8 TB/s
+    described = H200.describe()
+    assert described["kind"] == "cuda"
+    assert described["peak_gb_s"] == round(H200.peak_gb_s, 1)
+
+
+def test_without_the_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", absent)
+    assert device.gpu.__wrapped__() is None
+
+
+def test_a_driver_without_a_device_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Driver:
+        def cuInit(self, flags: int) -> int:
+            return 100  # CUDA_ERROR_NO_DEVICE, as with an empty CUDA_VISIBLE_DEVICES
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    assert device.gpu.__wrapped__() is None
+
+
+def test_a_machine_without_a_gpu_is_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "gpu", lambda: None)
+    found = device.describe()
+    assert found["kind"] == "cpu"
+    assert found["cores"] >= 1
+    assert found["memory_bytes"] == device.host_memory() > 1 << 28
+
+
+def test_telemetry_without_nvml_is_empty() -> None:
+    assert device.Monitor(None).read() == device.Monitor(H200).read() == Telemetry()
+
+
+@pytest.fixture
+def faked(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setattr(device, "gpu", lambda: H200)
+    pytester.makefile(
+        ".yaml",
+        shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}",
+    )
+    return pytester
+
+
+def test_another_gpu_is_refused_naming_both(faked: pytest.Pytester) -> None:
+    result = faked.runpytest_inprocess(
+        "-p", "softbench.plugin", "--softbench", "--softbench-expect-gpu", "H100", "--collect-only"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: softbench: an H100 is expected, but this machine has 'NVIDIA H200'; add --softbench-any-gpu to run *"]
+    )
+    assert len([line for line in result.stderr.lines if line.strip()]) == 1
+    result.stdout.no_fnmatch_line("*::*")
+
+
+@pytest.mark.parametrize(
+    "extra", [["--softbench-expect-gpu=H200"], ["--softbench-expect-gpu=H100", "--softbench-any-gpu"]]
+)
+def test_the_right_gpu_or_any_goes_on(faked: pytest.Pytester, extra: list[str]) -> None:
+    result = faked.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only", "-q", *extra)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["shapes.yaml::softmax-float16-8x64::torch_eager"])

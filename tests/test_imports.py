@@ -1,0 +1,225 @@
+"""Who may import whom, read from the sources; and what the cheap commands cost."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import builders
+import pytest
+
+from softbench import store
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "softbench"
+
+MAY_IMPORT: dict[str, str] = {
+    "model": "",
+    "contract": "",
+    "resources": "",
+    "stats": "model",
+    "device": "model",
+    "cubin": "model",
+    "typed": "",
+    "store": "model typed",
+    "operators": "model",
+    "settings": "resources",
+    "matrix": "model operators resources",
+    "registry": "model operators resources",
+    "roof": "contract model registry",
+    "check": "model operators",
+    "clocks": "model operators",
+    "worker": "check clocks contract cubin model operators roof",
+    "contest": "clocks device model operators stats worker",
+    "passport": "device model settings",
+    "run": "contest device matrix model operators passport registry resources roof settings store",
+    "leaderboard": "model stats",
+    "tables": "leaderboard model",
+    "export": "leaderboard tables",
+    "report": "leaderboard model tables",
+    "collect": "model run stats",
+    "session": "collect device leaderboard matrix model registry report run settings store tables",
+    "plugin": "session settings",
+    "cli": "device export leaderboard model report settings store tables",
+}
+"""Module or package of softbench -> those that it may import. Nothing flows back: see docs/design.md."""
+
+MAY_IMPORT_TORCH = {"operators", "roof", "check", "clocks", "device", "worker"}
+ONLY_IN = {
+    "torch": MAY_IMPORT_TORCH,
+    "triton": {"roof", "worker"},
+    "numpy": {"worker"},
+    "plotly": {"report"},
+    "pynvml": {"device"},
+    "pytest": {"collect", "session", "plugin"},
+    "cuda": set(),
+    "cutlass": set(),
+}
+LAZY = set(ONLY_IN) - {"pytest"}
+RUN_A_FILE = {"spec_from_file_location", "exec_module", "import_module", "run_path", "run_module", "__import__", "exec"}
+
+
+def files() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every import statement with the full name that it imports; relative ones stay inside their package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def edges() -> set[tuple[str, str]]:
+    """(importer, imported) between the modules of softbench, type-checking imports included."""
+    found = set()
+    for path in files():
+        for _, name in imported(ast.parse(path.read_text())):
+            parts = name.split(".")
+            if parts[0] == "softbench" and (module_of(path), parts[1]) != (parts[1], module_of(path)):
+                found.add((module_of(path), parts[1]))
+    return found
+
+
+def reached(module: str) -> set[str]:
+    """All modules that come along when one is imported."""
+    found, waiting = set(), [module]
+    while waiting:
+        new = {there for here, there in edges() if here == waiting[-1]} - found
+        waiting.pop()
+        found |= new
+        waiting += new
+    return found
+
+
+def test_the_table_names_every_module():
+    assert {module_of(path) for path in files()} - {"__init__"} == set(MAY_IMPORT)
+
+
+def test_only_allowed_imports():
+    allowed = {(here, there) for here, names in MAY_IMPORT.items() for there in names.split()}
+    allowed |= {("__init__", "contract"), ("passport", "__version__")}
+    allowed |= {("roof", name) for name in ("Unsupported", "implementation")}
+    allowed |= {(name, "__version__") for name in ("cli", "export", "report")}
+    assert not edges() - allowed
+
+
+def test_the_order_has_no_circle():
+    order: list[str] = []
+    while rest := set(MAY_IMPORT) - set(order):
+        ready = [name for name in sorted(rest) if set(MAY_IMPORT[name].split()) <= set(order)]
+        assert ready, f"these import each other in a circle: {', '.join(sorted(rest))}"
+        order += ready
+
+
+def test_the_plugin_is_imported_by_nobody():
+    assert not [here for here, there in edges() if there == "plugin"]
+
+
+def test_heavy_modules_stay_where_they_belong():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
+        for path in files()
+        for node, name in imported(ast.parse(path.read_text()))
+        if module_of(path) not in ONLY_IN.get(name.split(".")[0], {module_of(path)})
+    ]
+    assert not found
+
+
+def test_heavy_modules_are_imported_inside_functions():
+    """`_copy_kernel.py` is @triton.jit code; `roof` imports it inside a factory, in a worker."""
+    found = []
+    for path in files():
+        tree = ast.parse(path.read_text())
+        inside = {
+            node
+            for outer in ast.walk(tree)
+            if isinstance(outer, ast.FunctionDef) or (isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.dump(outer.test))
+            for node in ast.walk(outer)
+        }  # fmt: skip
+        top = [name for node, name in imported(tree) if node not in inside and name.split(".")[0] in LAZY]
+        if top and path.relative_to(PACKAGE).as_posix() != "roof/_copy_kernel.py":
+            found.append((path.relative_to(ROOT).as_posix(), top))
+    assert not found
+
+
+def test_only_workers_run_implementation_files():
+    found = set()
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Attribute | ast.Name) else ""
+            if name in RUN_A_FILE:
+                found.add(module_of(path))
+    assert found == {"worker"}
+
+
+@pytest.mark.parametrize("module", ["leaderboard", "tables", "report", "export", "store", "stats", "cli"])
+def test_rendering_reaches_nothing_that_needs_torch(module):
+    assert not reached(module) & (MAY_IMPORT_TORCH - {"device"} | {"contest", "run"})
+
+
+SHOW = """
+import sys
+code = {call}
+heavy = sorted({{"torch", "triton", "numpy", "cutlass", "cuda"}} & set(sys.modules))
+sys.exit(f"imported {{heavy}}" if heavy else int(code or 0))
+"""
+
+
+def python(call: str, *arguments: str, cwd: Path = ROOT) -> tuple[subprocess.CompletedProcess[str], float]:
+    """A child that runs one expression with `arguments` in sys.argv, and its seconds. It fails if torch is loaded."""
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW.format(call=call), *arguments],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done, time.perf_counter() - started
+
+
+PYTEST = "__import__('pytest').main()"
+COLLECT = ("--softbench", "--collect-only", "-q", "-p", "no:cacheprovider", "--softbench-profile", "gpu")
+
+
+def test_collecting_imports_no_torch():
+    done, _ = python(PYTEST, *COLLECT)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert "softmax-bfloat16-4096x128256::triton_online" in done.stdout
+
+
+def test_help_imports_no_torch():
+    done, _ = python(PYTEST, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--softbench-profile" in done.stdout
+
+
+def test_report_imports_no_torch(tmp_path):
+    case = builders.softmax_case()
+    writer = store.Writer.create(tmp_path, builders.passport())
+    writer.append([builders.timed(case, "torch_eager", 2e4), builders.timed(case, "mine", 1e4)])
+    page = tmp_path / "page.html"
+    done, _ = python("__import__('softbench.cli').cli.main()", "report", str(writer.path), "--output", str(page))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert case.id in page.read_text()
+
+
+def test_collecting_the_gpu_profile_takes_under_a_second(tmp_path):
+    """Over what pytest itself takes; the best of three of each, as other work slows single runs."""
+    bare = min(python(PYTEST + " and 0", "--collect-only", "-q", cwd=tmp_path)[1] for _ in range(3))
+    ours = min(python(PYTEST, *COLLECT)[1] for _ in range(3))
+    assert ours - bare < 1.0, f"{ours:.2f} s, of which pytest alone takes {bare:.2f} s"

@@ -1,0 +1,365 @@
+"""One heat and the trial before it, on entrants that are simulated: no process, no clock, no waiting."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from builders import variant
+
+from softbench import stats
+from softbench.clocks import Plan
+from softbench.contest import rounds, trials
+from softbench.contest.entrant import Entrant
+from softbench.contest.rounds import ROUNDS, Heat
+from softbench.contest.workers import Answer
+from softbench.model import Status, Telemetry
+
+PLAN = Plan(launches=20, inputs=2, cache="cold")
+PLACEMENT_SPREAD = 0.0028
+ROUND_SPREAD = 0.002
+"""One standard deviation each, as measured on an H200."""
+
+Fault = Callable[[str, int, int], Answer | None]
+
+
+class World:
+    """Simulated workers and the time that their turns take. A fault sees (operation, placement, turn), both from 1."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> None:
+        self.now_ns = 0
+        self.noise = random.Random(seed)
+        self.rng = random.Random(seed + 1)
+        self.base: dict[Entrant, float] = {}
+        self.spread: dict[Entrant, float] = {}
+        self.faults: dict[Entrant, Fault] = {}
+        self.placement: dict[Entrant, tuple[int, float]] = {}
+        self.turns: dict[Entrant, int] = {}
+        self.log: list[tuple[str, Entrant]] = []
+        clock = SimpleNamespace(monotonic=lambda: self.now_ns / 1e9, perf_counter_ns=lambda: self.now_ns)
+        monkeypatch.setattr(rounds, "time", clock)
+        monkeypatch.setattr(trials, "time", clock)
+
+    def enter(
+        self,
+        name: str,
+        ns: float = 1e6,
+        role: str = "entrant",
+        spread: float = 1.0,
+        fault: Fault | None = None,
+        **params: int,
+    ) -> Entrant:
+        entrant = Entrant(variant(name, params=tuple(params.items())), role, slot=len(self.base))
+        entrant.prepared_in = SimpleNamespace(is_alive=True)  # type: ignore[assignment]
+        self.base[entrant], self.spread[entrant], self.placement[entrant] = ns, spread, (0, 0.0)
+        if fault:
+            self.faults[entrant] = fault
+        return entrant
+
+    def ask(self, requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
+        return {e: self._answer(e, request) for e, request in requests.items()}
+
+    def _answer(self, entrant: Entrant, request: dict[str, Any]) -> Answer:
+        operation = request["op"]
+        self.log.append((operation, entrant))
+        number, _ = self.placement[entrant]
+        if operation == "place":
+            number += 1
+            draw = self.noise.gauss(0, PLACEMENT_SPREAD * self.spread[entrant])
+            self.placement[entrant] = number, self.base[entrant] * (1 + draw)
+            self.turns[entrant] = 0
+        if operation == "turn":
+            self.turns[entrant] += 1
+        fault = self.faults.get(entrant)
+        if fault and (answer := fault(operation, number, self.turns.get(entrant, 0))):
+            return answer
+        if operation != "turn":
+            return Answer(True)
+        ns = round(self.placement[entrant][1] * (1 + self.noise.gauss(0, ROUND_SPREAD)))
+        self.now_ns += ns + 1000
+        return Answer(True, {"ns": ns})
+
+    def heat(self, *entrants: Entrant, budget_s: float = 1e9, **more: Any) -> Heat:
+        heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, self.now_ns / 1e9 + budget_s, **more)
+        heat.run()
+        return heat
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def placements(entrant: Entrant) -> int:
+    return len(entrant.samples[0].ns)
+
+
+def verdict(a: Entrant, b: Entrant) -> str:
+    return stats.compare(a.samples[0], b.samples[0]).verdict
+
+
+def at(operation: str, placement: int, answer: Answer, turn: int = 0) -> Fault:
+    """A fault at one point: an operation of a placement, and of its turns from a given one on."""
+    return lambda op, number, turns: answer if op == operation and number == placement and turns >= turn else None
+
+
+def test_clear_differences_are_decided_after_eight_placements(world: World) -> None:
+    a, b, c = world.enter("a", 1e6), world.enter("b", 1.02e6), world.enter("c", 1.5e6)
+    heat = world.heat(a, b, c)
+    assert heat.stopped == "decided after 8 placements"
+    assert [placements(e) for e in (a, b, c)] == [8, 8, 8]
+    assert all(len(taken) == ROUNDS for e in (a, b, c) for taken in e.samples[0].ns)
+    assert (a.samples[0].clock, a.samples[0].launches, a.samples[0].cache, a.samples[0].heat) == (
+        "graph",
+        20,
+        "cold",
+        7,
+    )
+    assert verdict(b, a) == verdict(c, b) == "slower"
+
+
+def test_a_heat_of_one_ends_at_the_first_look(world: World) -> None:
+    alone, roof = world.enter("a"), world.enter("copy", role="roof")
+    assert world.heat(alone, roof).stopped == "decided after 8 placements"
+    assert placements(alone) == placements(roof) == 8
+
+
+def test_only_the_leader_and_the_undecided_near_it_go_on(world: World) -> None:
+    leader, rival = world.enter("leader", 1e6, spread=4), world.enter("rival", 1.0005e6, spread=4)
+    far, unsteady = world.enter("far", 1.2e6), world.enter("unsteady", 1.4e6, spread=30)
+    roof = world.enter("copy", 0.9e6, role="roof")
+    heat = world.heat(leader, rival, far, unsteady, roof)
+    assert placements(leader) == placements(rival) > 8
+    assert heat.stopped.endswith(f"after {placements(leader)} placements")
+    assert placements(leader) in stats.LOOKS
+    # More than 3 % behind, nobody waits for a narrow interval; the roof leads, and is no rival of anybody.
+    assert placements(far) == placements(unsteady) == placements(roof) == 8
+
+
+def test_the_last_look_is_the_end(world: World) -> None:
+    a, b = world.enter("a", spread=12), world.enter("b", spread=12)
+    heat = world.heat(a, b)
+    assert heat.stopped == "the last look, after 32 placements"
+    assert placements(a) == placements(b) == 32
+    assert verdict(a, b) == "unknown"
+    assert [op for op, _ in world.log].count("verify") == 4
+
+
+def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world: World) -> None:
+    entrants = [world.enter(name, 1e6 * (1 + 0.1 * i)) for i, name in enumerate("abcd")]
+    world.heat(*entrants)
+    turns = [e for op, e in world.log if op == "turn"][-8 * 4 * ROUNDS // 2 :]
+    orders = [tuple(turns[i : i + 4]) for i in range(0, len(turns), 4)]
+    assert all(set(order) == set(entrants) for order in orders)
+    assert len(set(orders)) > 12  # of 24 possible ones, in 40 rounds
+    first = [order[0] for order in orders]
+    assert all(first.count(e) >= 2 for e in entrants)
+
+
+def test_samples_of_one_place_and_round_are_neighbours_in_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card that slows down all the way through must leave the paired ratios as they are."""
+    a, b = world.enter("a"), world.enter("b", 1.01e6)
+    plain = world._answer
+
+    def drifting(entrant: Entrant, request: dict[str, Any]) -> Answer:
+        number, _ = world.placement[entrant]
+        world.placement[entrant] = number, world.base[entrant] * 1.0003 ** len(world.log)
+        return plain(entrant, request)
+
+    monkeypatch.setattr(world, "_answer", drifting)
+    world.heat(a, b)
+    assert a.samples[0].ns[-1][0] > 1.04 * a.samples[0].ns[0][0]
+    assert stats.compare(b.samples[0], a.samples[0]).ratio == pytest.approx(1.01, abs=1e-3)
+
+
+def test_the_budget_ends_a_heat_and_says_so(world: World) -> None:
+    a, b = world.enter("a", 2e6, spread=12), world.enter("b", 2e6, spread=12)
+    heat = world.heat(a, b, budget_s=1.0)
+    count = placements(a)
+    assert heat.stopped == f"out of budget after {count} placements"
+    assert 2 <= count < 32
+    assert {op for op, _ in world.log} == {"place", "turn", "verify"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    world = World(monkeypatch, seed)
+    a, b = world.enter("a"), world.enter("b")
+    assert world.heat(a, b, budget_s=0).stopped == "out of budget after 2 placements"
+    assert [op for op, _ in world.log].count("verify") == 2
+
+
+@pytest.mark.parametrize("turn", [1, 4, ROUNDS + 1])
+def test_a_failure_in_a_round_costs_only_the_one_that_failed(world: World, turn: int) -> None:
+    dead = Answer(False, status=Status.CRASHED, reason="the process died of SIGSEGV", fatal=True)
+    a, b = world.enter("a", 1e6), world.enter("b", 1.02e6)
+    bad = world.enter("bad", 1.01e6, fault=at("turn", 3, dead, turn))
+    assert world.heat(a, bad, b).stopped == "decided after 8 placements"
+    assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, "the process died of SIGSEGV", [])
+    assert [len(taken) for taken in a.samples[0].ns] == [len(taken) for taken in b.samples[0].ns] == [ROUNDS] * 8
+    after = world.log[next(i for i, (op, e) in enumerate(world.log) if e is bad and op == "turn") :]
+    assert [op for op, e in after if e is bad].count("place") == 2  # its third was the last
+
+
+def test_a_failure_while_warming_up_costs_only_its_cell(world: World) -> None:
+    hung = Answer(False, status=Status.TIMEOUT, reason="no answer", fatal=True)
+    a, bad = world.enter("a"), world.enter("bad", fault=at("turn", 1, hung, 3))
+    world.heat(a, bad)
+    assert (bad.status, bad.samples) == (Status.TIMEOUT, [])
+    assert placements(a) == 8
+    assert [op for op, e in world.log if e is bad].count("turn") == 3
+
+
+def test_out_of_memory_at_a_placement_is_left_to_the_contest(world: World) -> None:
+    full = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
+    a, first = world.enter("a"), world.enter("first", fault=at("place", 1, full))
+    third = world.enter("third", fault=at("place", 3, full))
+    heat = world.heat(a, first, third)
+    assert heat.out_of_memory == [first, third]
+    assert all(e.is_open and e.samples == [] for e in (first, third))  # half a heat would be paired with another's rest
+    assert placements(a) == 8
+
+
+def test_a_death_of_memory_closes_the_cell(world: World) -> None:
+    dead = Answer(False, status=Status.OUT_OF_MEMORY, reason="killed", fatal=True)
+    a, bad = world.enter("a"), world.enter("bad", fault=at("place", 1, dead))
+    assert world.heat(a, bad).out_of_memory == []
+    assert bad.status is Status.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize("placement", [1, 2])
+def test_what_cannot_be_captured_is_noted_and_not_ranked(world: World, placement: int) -> None:
+    no = Answer(False, status=Status.RUNTIME_ERROR, reason="capture raised RuntimeError: operation not permitted")
+    a, bad = world.enter("a"), world.enter("bad", fault=at("place", placement, no))
+    world.heat(a, bad)
+    assert bad.is_open
+    assert not bad.is_captured
+    assert bad.samples == []
+    assert bad.notes == [f"not ranked: it cannot be captured in a CUDA graph ({no.reason})"]
+    assert placements(a) == 8
+
+
+def test_a_wrong_timed_output_closes_the_cell(world: World) -> None:
+    wrong = Answer(False, status=Status.INCORRECT, reason="timed call: row 0")
+    a, b = world.enter("a"), world.enter("b", 1.1e6)
+    bad = world.enter("bad", 0.5e6, fault=lambda op, number, turns: wrong if op == "verify" else None)
+    world.heat(a, bad, b)
+    assert (bad.status, bad.reason, bad.samples) == (Status.INCORRECT, "timed call: row 0", [])
+    assert placements(a) == placements(b) == 8
+
+
+@pytest.mark.parametrize("ns", [0, -5, 10**12])
+def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world: World, ns: int) -> None:
+    a = world.enter("a")
+    liar = world.enter("liar", fault=lambda op, n, turns: Answer(True, {"ns": ns}) if op == "turn" and n == 4 else None)
+    world.heat(a, liar)
+    assert (liar.status, liar.samples) == (Status.INCORRECT, [])
+    assert liar.reason.startswith(f"clock: the worker reads {ns} ns, the parent saw")
+    assert placements(a) == 8
+
+
+def test_nobody_left_is_not_called_decided(world: World) -> None:
+    dead = Answer(False, status=Status.CRASHED, reason="gone", fatal=True)
+    a, b = (world.enter(name, fault=at("place", 3, dead)) for name in "ab")
+    assert world.heat(a, b).stopped == "nobody left after 3 placements"
+
+
+def test_warming_up_goes_on_until_the_times_settle(world: World) -> None:
+    a = world.enter("a", 1e7, spread=0)
+    plain = world._answer
+
+    def cooling(entrant: Entrant, request: dict[str, Any]) -> Answer:
+        slow = 1 + 0.5 * max(0.0, 1 - world.now_ns / 1e9)  # the clocks come up within a second
+        number, ns = world.placement[entrant]
+        world.placement[entrant] = number, ns and 1e7 * slow
+        return plain(entrant, request)
+
+    world._answer = cooling  # type: ignore[method-assign]
+    world.heat(a)
+    assert max(a.samples[0].ns[0]) < 1.02e7
+
+
+def test_telemetry_is_read_once_a_placement(world: World) -> None:
+    readings = iter(range(100))
+    a, b = world.enter("a"), world.enter("b", 1.1e6)
+    world.heat(a, b, read_telemetry=lambda: Telemetry(sm_clock_mhz=next(readings)))
+    assert [t.sm_clock_mhz for t in a.telemetry] == list(range(8))
+    assert a.telemetry == b.telemetry
+
+
+def test_one_kernel_under_two_names_is_rarely_called_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    for seed in range(100):
+        world = World(monkeypatch, seed)
+        a, b = world.enter("a"), world.enter("b")
+        world.heat(a, b)
+        called.append(verdict(a, b))
+    assert sum(v in ("faster", "slower") for v in called) <= 3
+    assert called.count("tied") >= 90  # and it is not for want of an answer
+
+
+def test_two_percent_of_real_work_are_always_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20):
+        world = World(monkeypatch, 1000 + seed)
+        a, b = world.enter("a"), world.enter("b", 1.02e6)
+        world.heat(a, b)
+        assert verdict(b, a) == "slower"
+
+
+def chosen(world: World, entrants: list[Entrant], prepare: Callable[[Any], None] = lambda group: None) -> list[Entrant]:
+    return trials.choose(entrants, PLAN, world.ask, world.rng, prepare)
+
+
+def test_the_fastest_variant_is_chosen_and_measured_afresh(world: World) -> None:
+    slow, fast, slower = (world.enter("k", ns, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6), (4, 1.5e6)))
+    other = world.enter("other")
+    assert set(chosen(world, [slow, fast, slower, other])) == {fast, other}
+    assert (fast.status, fast.samples, fast.best_of, fast.is_best) == (None, [], 3, True)
+    assert (other.status, other.samples, other.best_of) == (None, [], 1)
+    for entrant in (slow, slower):
+        assert (entrant.status, entrant.best_of, entrant.is_best) == (Status.PASSED, 3, False)
+        assert [s.clock for s in entrant.samples] == ["trial"]
+        assert entrant.notes == ["not the fastest of 3 variants in the trial: k[warps=2] was"]
+    assert other not in [e for op, e in world.log]  # nothing to choose, nothing to time
+
+
+def test_many_variants_meet_in_groups(world: World) -> None:
+    group = [world.enter("k", 1e6 * (1 + 0.05 * ((i * 7) % 20)), warps=i) for i in range(20)]
+    (best,) = chosen(world, group)
+    assert best is group[0]
+    assert [e.status for e in group if e is not best] == [Status.PASSED] * 19
+    assert {e.best_of for e in group} == {20}
+
+
+def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world: World) -> None:
+    dead = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
+    good, better = world.enter("k", 1.2e6, warps=1), world.enter("k", 1e6, warps=4)
+    bad = world.enter("k", 0.5e6, warps=2, fault=at("turn", 1, dead, 5))
+    prepared: list[list[Entrant]] = []
+    assert chosen(world, [good, bad, better], lambda group: prepared.append(list(group))) == [better]
+    assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, "died", [])
+    assert good.status is Status.PASSED
+    assert [good, better] in prepared  # their process went with the sibling: made ready again before they meet
+
+
+def test_a_variant_that_cannot_be_made_ready_again_keeps_its_reason(world: World) -> None:
+    good, bad = world.enter("k", warps=1), world.enter("k", warps=2)
+
+    def prepare(group: Any) -> None:
+        if bad.is_open:
+            bad.settle(Status.COMPILE_ERROR, "no such instruction")
+
+    assert chosen(world, [good, bad], prepare) == [good]
+    assert (bad.status, bad.reason) == (Status.COMPILE_ERROR, "no such instruction")
+
+
+def test_where_every_variant_fails_nobody_is_sent(world: World) -> None:
+    dead = Answer(False, status=Status.RUNTIME_ERROR, reason="no")
+    group = [world.enter("k", warps=w, fault=at("place", 1, dead)) for w in (1, 2)]
+    assert chosen(world, group) == []
+    assert [e.status for e in group] == [Status.RUNTIME_ERROR] * 2

@@ -1,0 +1,116 @@
+"""pytest's options as one object: defaults, where files are looked for, and one clear error for each wrong value."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from softbench import resources, settings
+from softbench.settings import SettingsError
+
+
+class Group:
+    """Collects options as pytest's group would."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, Any] = {}
+        self.help: dict[str, str] = {}
+        settings.add_options(self)
+
+    def addoption(self, name: str, **how: Any) -> None:
+        self.options[name] = how.get("default", False)
+        self.help[name] = how["help"]
+
+
+def read(folder: Path, **given: Any) -> settings.Settings:
+    options = Group().options
+    for key, value in given.items():
+        name = f"--softbench-{key.replace('_', '-')}"
+        assert name in options
+        options[name] = value
+    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder))
+    return settings.read(config, "cpu")
+
+
+def test_defaults(tmp_path: Path) -> None:
+    assert read(tmp_path) == settings.Settings(
+        profiles=("cpu",),
+        shapes=resources.bundled_shapes().resolve(),
+        impls=(resources.bundled_impls().resolve(),),
+        reports=tmp_path / "reports",
+        budget_s=settings.DEFAULT_BUDGET_S,
+        timeout_s=settings.DEFAULT_TIMEOUT_S,
+        resume="",
+        seed=None,
+        expected_gpu="",
+        any_gpu=False,
+        axes=(("dtype", ""), ("rows", ""), ("columns", "")),
+    )
+
+
+def test_settings_cannot_be_changed(tmp_path: Path) -> None:
+    with pytest.raises(FrozenInstanceError):
+        read(tmp_path).budget_s = 1.0  # type: ignore[misc]
+
+
+def test_a_shapes_file_of_ones_own_overrides(tmp_path: Path) -> None:
+    own = tmp_path / "shapes.yaml"
+    own.write_text("")
+    assert read(tmp_path).shapes == own.resolve()
+    assert read(tmp_path, shapes="other.yaml").shapes == (tmp_path / "other.yaml").resolve()
+
+
+def test_folders_of_ones_own_come_behind_ours_and_once(tmp_path: Path) -> None:
+    ours = resources.bundled_impls().resolve()
+    assert read(tmp_path, impls=["b", "a", "./b", str(ours)]).impls == (ours, tmp_path / "b", tmp_path / "a")
+
+
+def test_reports_go_where_they_are_asked_to(tmp_path: Path) -> None:
+    assert read(tmp_path, reports="x/y").reports == tmp_path / "x/y"
+    assert read(tmp_path, reports="/elsewhere").reports == Path("/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))],
+)
+def test_profiles(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
+    assert read(tmp_path, profile=text).profiles == names
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ")),
+        ("timeout", "0"),
+        ("seed", "1.5"),
+        ("seed", "x"),
+        ("profile", ","),
+        ("profile", "  "),
+    ],
+)
+def test_wrong_values_name_the_option_and_what_was_given(tmp_path: Path, option: str, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, **{option: text})
+    message = str(caught.value)
+    assert message.startswith(f"--softbench-{option}: ")
+    assert repr(text) in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0.5", 0.5), ("1e2", 100.0), ("30", 30.0)])
+def test_times_are_seconds(tmp_path: Path, text: str, seconds: float) -> None:
+    found = read(tmp_path, budget=text, timeout=text, seed="-7")
+    assert (found.budget_s, found.timeout_s, found.seed) == (seconds, seconds, -7)
+
+
+def test_every_option_says_what_it_does() -> None:
+    found = Group().help
+    assert len(found) >= 14
+    for name, text in found.items():
+        assert name.startswith("--softbench")
+        assert len(text) > 15
