@@ -17,4 +17,7 @@ if Path(softbench.__file__).resolve().parent != ROOT / "softbench":
         "uninstall that copy, or install this checkout with: pip install -e ."
     )
 
-pytest_plugins = ["softbench.plugin"]
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Load the plugin; pytest refuses `pytest_plugins` where this folder is reached from elsewhere, for its shapes.yaml."""
+    pluginmanager.import_plugin("softbench.plugin")

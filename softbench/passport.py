@@ -17,7 +17,8 @@ from softbench.model import Passport, Variant
 from softbench.settings import Settings
 
 _PACKAGES = (
-    "torch", "triton", "nvidia-cutlass-dsl", "cuda-core", "nvidia-cuda-nvrtc", "liger-kernel", "quack-kernels", "pytest", "pytest-benchmark",
+    "torch", "triton", "nvidia-cutlass-dsl", "cuda-core", "nvidia-cuda-nvrtc", "liger-kernel",
+    "quack-kernels", "pytest", "pytest-benchmark",
 )  # fmt: skip
 
 

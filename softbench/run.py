@@ -52,12 +52,14 @@ class Bench:
         if why := passport.difference(old.passport):
             raise SettingsError(f"--softbench-resume: {path.name} cannot be gone on with: {why}; start a new run")
         self._writer, self._passport = store.Writer(path), old.passport
+        baselines = self._baselines({case.operator for case in self.takes_part})
         for case, variants in self.takes_part.items():
             theirs = [r for r in old.records if r.case == case]
-            if store.finished(old, case, variants):
+            always = [baselines[case.operator]] if case.timed and case.operator in baselines else []
+            if store.finished(old, case, [*variants, *always]):
                 self._keep(theirs)
             else:  # run again whole: old samples cannot be paired with new ones
-                had = {r.variant.id for r in theirs}
+                had = {r.variant.id for r in theirs if r.role == "entrant"}
                 variants += [v for v in self.variants if v.id in had and v not in variants]
         self._keep([r for r in old.records if r.case not in self.takes_part])
 

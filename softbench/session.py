@@ -56,7 +56,9 @@ class BenchSession:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> ShapesFile | None:
         if file_path != self._bench.settings.shapes:
             return None
-        file: ShapesFile = ShapesFile.from_parent(parent, path=file_path)
+        # pytest names a file outside its root by nothing at all; ids begin with the file's name then.
+        name = None if file_path.is_relative_to(self._config.rootpath) else file_path.name
+        file: ShapesFile = ShapesFile.from_parent(parent, path=file_path, nodeid=name)
         file.bench = self._bench
         return file
 

@@ -90,8 +90,14 @@ def find(folder: Path, name: str) -> Path:
 
 
 def finished(run: Run, case: Case, variants: Sequence[Variant]) -> bool:
-    """Whether a case needs no second run: every variant has a record, of the same case and the same source."""
-    have = {r.variant.id: r for r in run.records if r.case == case}
+    """Whether a case needs no second run: every variant has a record, of the same case and the same source.
+
+    A timed case has its roof's record as well, or its last write was cut off.
+    """
+    theirs = [r for r in run.records if r.case == case]
+    have = {r.variant.id: r for r in theirs if r.role != "roof"}
+    if case.timed and not any(r.role == "roof" for r in theirs):
+        return False
     return all(v.id in have and have[v.id].variant.source_hash == v.source_hash for v in variants)
 
 

@@ -65,7 +65,7 @@ class Arena:
         return [int(line) for line in (self.folder / f"{name}.py.pids").read_text().split()]
 
 
-def write(folder: Path, name: str, place: str = "launch", code: str = "", params: Mapping[str, list[int]] = {}) -> None:  # noqa: B006
+def write(folder: Path, name: str, place: str = "launch", code: str = "", params: Mapping[str, list[int]] = {}) -> None:
     """An implementation that is honest but for `code` at a place ("import", "factory" or "launch")."""
     code = f"{code}\n"
     text = _FILE.format(

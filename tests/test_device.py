@@ -7,6 +7,7 @@ import importlib.metadata
 from dataclasses import replace
 
 import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 
 from softbench import device
 from softbench.model import Telemetry

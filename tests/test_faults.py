@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,10 +16,14 @@ from softbench.model import Record
 
 # what is done -> its code, the status that it gets, and what the reason must say
 DEEDS = {
-    "raises": ("raise RuntimeError('on purpose')", "RUNTIME_ERROR", r"{place} raised RuntimeError: on purpose \(raises_"),
+    "raises": (
+        "raise RuntimeError('on purpose')",
+        "RUNTIME_ERROR",
+        r"{place} raised RuntimeError: on purpose \(raises_",
+    ),
     "raises_odd_text": ("raise ValueError('\\x1b[2J\\udcff')", "RUNTIME_ERROR", r"raised ValueError: \?\[2J\?"),
     "exits_python": ("sys.exit('bye')", "RUNTIME_ERROR", "{place} raised SystemExit: bye"),
-    "interrupts": ("signal.raise_signal(signal.SIGINT)", "(RUNTIME_ERROR|CRASHED)", "KeyboardInterrupt|SIGINT"),
+    "interrupts": ("signal.raise_signal(signal.SIGINT)", "CRASHED", "died of SIGINT"),
     "segfaults": ("ctypes.string_at(0)", "CRASHED", "died of SIGSEGV"),
     "aborts": ("os.write(2, b'last\\x1b words\\n'); os.abort()", "CRASHED", r"SIGABRT; its last words: last\? words"),
     "unnamed_signal": ("os.kill(os.getpid(), 40)", "CRASHED", "died of signal 40"),
@@ -38,16 +43,23 @@ DEEDS = {
         "CRASHED",
         "wrote into the harness's own channel: not JSON",
     ),
-    "asks_too_much": ("torch.empty(2**45, dtype=torch.uint8)", "OUT_OF_MEMORY", "{place}: .*allocate 35184372088832 bytes"),
+    "asks_too_much": (
+        "torch.empty(2**45, dtype=torch.uint8)",
+        "OUT_OF_MEMORY",
+        "{place}: .*allocate 35184372088832 bytes",
+    ),
     # untouched zero pages take address space, not memory; without a limit this stops by itself
-    "grows": ("kept = []\nfor _ in range(2000): kept.append(bytes(2**28))\nraise KeyError('no limit')", "OUT_OF_MEMORY", "{place}: MemoryError"),
+    "grows": (
+        "kept = []\nfor _ in range(2000): kept.append(bytes(2**28))\nraise KeyError('no limit')",
+        "OUT_OF_MEMORY",
+        "{place}: MemoryError",
+    ),
     "leaves_a_child": (
         "if os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)",
         "CRASHED",
         "ended itself with exit code 4",
     ),
 }
-DIES_IN_PYTHON = ("RUNTIME_ERROR", "OUT_OF_MEMORY")
 
 HANGS = {
     "spins": "while True: pass",
@@ -55,6 +67,8 @@ HANGS = {
     "hangs_natively": "ctypes.PyDLL(None).pause()",
     "stops": "os.kill(os.getpid(), signal.SIGSTOP)",
 }
+HUNG = [(name, place) for name in HANGS for place in PLACES if place != "import" or name == "hangs_natively"]
+HANG_TIMEOUT_S = 4  # far above the tenths of a second that an honest preparation takes, for a loaded machine
 
 ANSWERS = {
     "none": ("launch", "return None", "INCORRECT", "wrong type: NoneType where a tensor is expected"),
@@ -62,11 +76,21 @@ ANSWERS = {
     "numpy": ("launch", "return torch.softmax(x, -1).numpy()", "INCORRECT", "wrong type: ndarray"),
     "two": ("launch", "return torch.softmax(x, -1), x", "INCORRECT", "2 outputs were returned where 1 are expected"),
     "zeros": ("launch", "return torch.zeros_like(x)", "INCORRECT", "every element is 0"),
-    "no_launch": ("factory", "return 3", "RUNTIME_ERROR", "factory raised TypeError: the factory returned int, not a launch"),
+    "no_launch": (
+        "factory",
+        "return 3",
+        "RUNTIME_ERROR",
+        "factory raised TypeError: the factory returned int, not a launch",
+    ),
     "unsupported": ("factory", "raise Unsupported('only\\nodd rows')", "UNSUPPORTED", "^only odd rows$"),
     "unsupported_late": ("launch", "raise Unsupported('not here')", "UNSUPPORTED", "^not here$"),
     "unsupported_mute": ("factory", "raise Unsupported", "UNSUPPORTED", "^no reason given$"),
-    "renamed": ("import", "globals().update(implementation=lambda **_: lambda f: None)", "RUNTIME_ERROR", "factory raised"),
+    "renamed": (
+        "import",
+        "globals().update(implementation=lambda **_: lambda f: None)",
+        "RUNTIME_ERROR",
+        "factory raised",
+    ),
 }
 
 # harmless, however rude
@@ -75,13 +99,12 @@ NUISANCES = {
     "forks_on": "if calls == 1: os.fork()",
     "keeps_a_child": "if calls == 1 and os.fork() == 0:\n    os.setsid(); time.sleep(600)",
     "changes_streams": "sys.stdout = sys.stderr = None",
-    "defers_death": "if calls == 1: signal.signal(signal.SIGTERM, signal.SIG_IGN)",
 }
 
 LATE = {  # by then they have been checked, and are in the middle of being timed
     "raises": ("if calls > 30: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
     "exits": ("if calls > 30: os._exit(5)", "CRASHED", "exit code 5"),
-    "hangs": ("if calls > 30: time.sleep(600)", "TIMEOUT", "no answer to '(turn|place)' within 5 s"),
+    "hangs": ("if calls > 30: time.sleep(600)", "TIMEOUT", "no answer to '(turn|place)' within 4 s"),
     "lies": ("if calls > 30: return x * 0", "INCORRECT", "timed call: every element is 0"),
 }
 
@@ -130,19 +153,17 @@ def test_misdeed_costs_its_own_cell(deeds: tuple[str, Outcome], name: str) -> No
 @pytest.fixture(scope="module")
 def hangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     folder = tmp_path_factory.mktemp("hangs")
-    for name, code in HANGS.items():
-        for place in PLACES:
-            write(folder, f"{name}_{place}", place, code)
-    with arena(folder, timeout_s=5) as field:
+    for name, place in HUNG:
+        write(folder, f"{name}_{place}", place, HANGS[name])
+    with arena(folder, HANG_TIMEOUT_S) as field:
         yield _contest(field)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", HANGS)
+@pytest.mark.parametrize(("name", "place"), HUNG)
 def test_hang_is_ended(hangs: Outcome, name: str, place: str) -> None:
     first, second, pids = hangs
     offender = f"{name}_{place}"
-    _says(first[offender], "TIMEOUT", "^no answer to 'prepare' within 5 s")
+    _says(first[offender], "TIMEOUT", f"^no answer to 'prepare' within {HANG_TIMEOUT_S} s")
     assert passed(first)
     assert passed(second)
     assert len(set(pids[offender])) == 2
@@ -184,7 +205,7 @@ def late(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     folder = tmp_path_factory.mktemp("late")
     for name, (code, _, _) in LATE.items():
         write(folder, name, "launch", code)
-    with arena(folder, timeout_s=5) as field:
+    with arena(folder, HANG_TIMEOUT_S) as field:
         yield _contest(field)
 
 
@@ -203,8 +224,9 @@ def test_variant_dies_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
     code = "if way == 1: os._exit(1)\nif way == 2: raise RuntimeError('two')\nif way == 3 and calls > 30: os._exit(3)"
     write(folder, "many", "launch", code, {"way": [0, 1, 2, 3]})
     with arena(folder) as field:
-        first, second, _ = _contest(field)
-    assert passed(first, ["honest", "many[way=0]"])
+        first, second = field.run(BAD), field.run(NEXT)
+    assert passed(first, ["honest"])
+    assert first["many[way=0]"].status.value == "PASSED"  # with the samples of the trial, or of the contest if it won
     _says(first["many[way=1]"], "CRASHED", "exit code 1")
     _says(first["many[way=2]"], "RUNTIME_ERROR", "RuntimeError: two")
     _says(first["many[way=3]"], "CRASHED", "exit code 3")
@@ -226,10 +248,13 @@ def test_always_dying_is_given_up(tmp_path_factory: pytest.TempPathFactory) -> N
 
 def test_memory_limit_is_set(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The limit itself, read in a worker: below what the machine has, so that `grows` ends by it."""
-    import os
-
     folder = tmp_path_factory.mktemp("limit")
-    write(folder, "limited", "factory", "import resource\nraise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))")
+    write(
+        folder,
+        "limited",
+        "factory",
+        "import resource\nraise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))",
+    )
     with arena(folder) as field:
         limit = int(field.run(BAD)["limited"].reason)
     assert 0 < limit < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

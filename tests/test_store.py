@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import replace
@@ -217,12 +218,8 @@ def test_whatever_is_on_disk_there_is_one_kind_of_error(tmp_path: Path, data: st
         where = data.draw(st.integers(0, len(text) - 1))
         text[where : where + 3] = data.draw(st.binary(max_size=4))
     path.write_bytes(bytes(text))
-    try:
-        run = store.read(path)
-    except StoreError as error:
-        assert str(path) in str(error)
-    else:
-        assert all(isinstance(r.case.id, str) for r in run.records)
+    with contextlib.suppress(StoreError):
+        assert all(isinstance(r.case.id, str) for r in store.read(path).records)
 
 
 def test_an_existing_run_is_not_written_over(tmp_path: Path) -> None:
@@ -265,10 +262,20 @@ def test_runs_are_found_by_path_id_and_age(tmp_path: Path) -> None:
 
 
 def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path: Path) -> None:
-    run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b")))
+    roof = timed(CASE, "copy", 5, "roof")
+    run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b"), roof))
     a, b = variant("a"), variant("b")
     assert store.finished(run, CASE, [a, b])
     assert not store.finished(run, CASE, [a, b, variant("c")])
+    assert not store.finished(run, CASE, [a, variant("copy")])  # an entrant is not the roof of the same name
     assert not store.finished(run, CASE, [a, replace(b, source_hash="changed")])
     assert not store.finished(run, CASE, [replace(a, params=(("warps", 8),)), b])
     assert not store.finished(run, replace(CASE, timed=False), [a, b])
+
+
+def test_a_case_whose_last_line_is_missing_is_not_finished(tmp_path: Path) -> None:
+    """The roof is written last: without it the write of the case was cut off. A case that is not timed has none."""
+    checked = replace(CASE, timed=False)
+    run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(checked, "a")))
+    assert not store.finished(run, CASE, [variant("a")])
+    assert store.finished(run, checked, [variant("a")])

@@ -31,6 +31,8 @@ class Crew:
 
     def hire(self, entrants: Sequence[Entrant]) -> None:
         """Give every open entrant a living worker; starts the missing ones side by side."""
+        if self._nursery is not None and not self._nursery.is_alive:
+            self.close()  # its workers went with it, which is nobody's fault here
         fresh: dict[Worker, Key] = {}
         for entrant in entrants:
             key = self._key(entrant)
@@ -80,12 +82,12 @@ class Crew:
 
     def close(self) -> None:
         """End every worker and the nursery."""
-        for worker in self.living:
-            worker.end()
-        self._workers.clear()
         if self._nursery is not None:
             self._nursery.close()
             self._nursery = None
+        for worker in self.living:
+            worker.end(kill=False)
+        self._workers.clear()
 
     def _start(self, key: Key, entrant: Entrant) -> Worker | None:
         if self._deaths[key] >= MAX_DEATHS:
@@ -93,7 +95,7 @@ class Crew:
             entrant.settle(Status.CRASHED, reason)
             return None
         try:
-            if self._nursery is None or not self._nursery.is_alive:
+            if self._nursery is None:
                 self._nursery = self._make_nursery()
             worker = Worker(self._nursery, environment_for(key[2]))
         except NurseryError as error:

@@ -30,6 +30,7 @@ class Preparation:
             for entrant, answer in self._ask(wave).items():
                 if entrant.take(answer):
                     entrant.prepared_in = entrant.worker
+                    entrant.notes.append(f"built and checked in {answer.seconds:.1f} s")
         for entrant in entrants:
             if entrant.is_open and entrant.mode != "measure":
                 self._without_gpu(entrant)

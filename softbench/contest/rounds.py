@@ -15,7 +15,10 @@ from softbench.contest.laps import Laps
 from softbench.contest.workers import Answer
 from softbench.model import Samples, Status, Telemetry
 
-ROUNDS = 10
+ROUNDS = 8
+FAR_ROUNDS = 3
+FAR_FROM_LEADER = 1.25
+"""Entrants this far behind after the first placement take only the first rounds of the later ones."""
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 _WARM_UP_S = (0.3, 2.0)
@@ -120,8 +123,9 @@ class Heat:
         active = [e for e in active if e.is_open]
         for entrant in active:
             self.ns[entrant].append([])
+        far = self._far(active)
         for number in range(-1, ROUNDS):
-            order = [e for e in active if e.is_open]
+            order = [e for e in active if e.is_open and (number < FAR_ROUNDS or e not in far)]
             self.rng.shuffle(order)
             for entrant in order:
                 before = time.perf_counter_ns()
@@ -135,6 +139,11 @@ class Heat:
                 if number >= 0:
                     self.ns[entrant][-1].append(ns)
         return [e for e in active if e.is_open]
+
+    def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
+        """Who is so far behind the leader that few rounds will do; nobody in the first placement."""
+        speeds = {e: stats.per_launch_ns(self.samples_of(e)) for e in active if any(self.ns[e])}
+        return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * min(speeds.values())}
 
     def _verify(self, active: list[Entrant]) -> list[Entrant]:
         answers: dict[Entrant, Answer] = {}

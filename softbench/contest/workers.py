@@ -73,16 +73,16 @@ class Nursery:
             request = json.dumps({"op": "spawn", "env": dict(environment)}).encode()
             self._control.settimeout(START_TIMEOUT_S)
             socket.send_fds(self._control, [request], [theirs.fileno(), writer])
-            answer = self._control.recv(1 << 16)
-        except OSError as error:
-            raise NurseryError(f"workers cannot be started: {error}") from None
+            pid = int(json.loads(self._control.recv(1 << 16))["pid"])
+        except (OSError, ValueError) as error:
+            ours.close()
+            os.close(reader)
+            raise NurseryError(f"workers cannot be started: {error or 'no answer'}") from None
         finally:
             theirs.close()
             os.close(writer)
-        if not answer:
-            raise NurseryError(f"workers cannot be started: the nursery ended with code {self._process.wait()}")
         self._has_answered = True
-        return int(json.loads(answer)["pid"]), ours, reader
+        return pid, ours, reader
 
     def reap(self, pid: int) -> int | None:
         """Exit code of an ended worker (negative: the signal), None if the nursery itself is gone."""
@@ -288,4 +288,5 @@ def environment_for(mode: str) -> dict[str, str]:
         return {**common, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     if mode == "compile":
         return {**common, "CUTE_DSL_ARCH": "sm_90a", "CUDA_VISIBLE_DEVICES": ""}
-    return common
+    # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
+    return {**common, "TORCHINDUCTOR_COMPILE_THREADS": "1"}

@@ -1,0 +1,65 @@
+"""On a real GPU: what corrupts a context, hangs or fills the card costs its own cell; the honest keep their times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softbench import device, registry
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.crew import Crew
+from softbench.model import Case, Record, Status
+
+pytestmark = pytest.mark.gpu
+
+HERE = Path(__file__).parent
+OFFENDERS = {v.implementation: v for v in registry.find([HERE / "offenders"])}
+HONEST = next(v for v in registry.find([HERE / "twins"]) if v.implementation == "twin_a")
+CASES = [Case("softmax", (rows, 4096), "float16", "float16") for rows in (4096, 2048)]
+
+EXPECTED = {
+    "illegal_address": (Status.RUNTIME_ERROR, "illegal memory access"),
+    "endless_kernel": (Status.TIMEOUT, "no answer"),
+    "takes_all_memory": (Status.OUT_OF_MEMORY, "out of memory"),
+    "leaks": (Status.OUT_OF_MEMORY, ""),
+    "wrong_when_captured": (Status.INCORRECT, "timed call"),
+    "breaks_while_timed": (Status.RUNTIME_ERROR, "illegal memory access"),
+}
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    if device.gpu() is None:
+        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
+    crew = Crew("cuda")
+    yield crew
+    crew.close()
+
+
+def contest(crew: Crew, case: Case, offender: str) -> tuple[Record, Record]:
+    """The offender's record and the honest kernel's, from a contest of the two."""
+    rules = Rules(budget_s=4.0, timeout_s=20.0, seed=1)
+    records = Contest(rules, crew, device.gpu()).run(case, [OFFENDERS[offender], HONEST])
+    found = {r.variant.implementation: r for r in records}
+    return found[offender], found["twin_a"]
+
+
+@pytest.mark.parametrize("offender", EXPECTED)
+def test_costs_its_own_cell(crew: Crew, offender: str) -> None:
+    status, words = EXPECTED[offender]
+    for case in CASES:  # the second shows that a fresh process came after the first
+        culprit, honest = contest(crew, case, offender)
+        assert (culprit.status, words in culprit.reason) == (status, True), culprit.reason
+        assert not culprit.samples
+        assert honest.status is Status.PASSED
+        assert len(honest.clock("graph")[0].ns) >= 8
+
+
+def test_what_cannot_be_captured_has_a_call_time_and_no_rank(crew: Crew) -> None:
+    culprit, honest = contest(crew, CASES[0], "synchronises")
+    assert culprit.status is Status.PASSED
+    assert [s.clock for s in culprit.samples] == ["call"]
+    assert any("cannot be captured" in note for note in culprit.notes)
+    assert honest.clock("graph")

@@ -1,0 +1,87 @@
+"""A project of somebody else's, and the benchmark run in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SHAPES = """
+profiles:
+  cpu:
+    description: one tiny case that is timed
+    groups: [{operator: softmax, dtype: float32, shapes: [[16, 256]]}]
+  both:
+    description: two tiny cases
+    groups: [{operator: softmax, dtype: [float32, float16], rows: [4, 16], columns: 256}]
+"""
+KERNELS = """
+import os, time
+from softbench import Unsupported, implementation
+
+def exact(x):
+    import torch
+    return torch.softmax(x, dim=-1)
+
+@implementation(operator="softmax", requires=["torch"])
+def own_right(case):
+    def launch(x):
+        if "OWN_SLEEP" in os.environ:
+            time.sleep(float(os.environ["OWN_SLEEP"]))
+        return exact(x)
+    return launch
+
+@implementation(operator="softmax", requires=["torch"])
+def own_zeros(case):
+    return lambda x: x * 0
+
+@implementation(operator="softmax", requires=["torch"])
+def own_refusing(case):
+    raise Unsupported("only on Sundays")
+
+@implementation(operator="softmax", requires=["torch"], known_failures={"*-16x256": "zeros, as everybody knows"})
+def own_declared(case):
+    return lambda x: x * 0
+
+@implementation(operator="softmax", requires=["torch"], known_failures={"*-16x256": "it was wrong once"})
+def own_mended(case):
+    return exact
+
+@implementation(operator="softmax", requires=["distribution-that-nobody-has"])
+def own_lacking(case):
+    return exact
+"""
+OWN = ("own_declared", "own_lacking", "own_mended", "own_refusing", "own_right", "own_zeros")
+
+
+def project(folder: Path) -> Path:
+    """Somebody else's project: a shapes.yaml and one kernel file."""
+    (folder / "kernels" / "mine").mkdir(parents=True)
+    (folder / "kernels" / "mine" / "own.py").write_text(KERNELS)
+    (folder / "shapes.yaml").write_text(SHAPES)
+    return folder
+
+
+def bench(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """pytest --softbench in a process of its own, on the CPU, with a short budget."""
+    command = [sys.executable, "-m", "pytest", "-p", "softbench.plugin", "--softbench", "--softbench-budget=0.2"]
+    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "120", **environment}
+    return subprocess.run(
+        [*command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def record_lines(folder: Path) -> list[dict[str, Any]]:
+    (path,) = (folder / "reports").glob("*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,129 @@
+"""The pages say what the code does: options, statuses, modules, constants, commands, links, and the README's kernel."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from softbench import model, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "reports" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+README = PAGES[0].read_text()
+DESIGN, MEASURING, OPTIONS = (
+    (ROOT / "docs" / name).read_text() for name in ("design.md", "measuring.md", "options.md")
+)
+
+
+def rows(page: str, header: str) -> list[list[str]]:
+    """The cells of the table whose header line begins with `| header |`."""
+    lines = page[page.index(f"| {header} |") :].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def declared() -> dict[str, argparse.Action]:
+    parser = argparse.ArgumentParser()
+    parser.addoption = parser.add_argument  # pytest's name for the same
+    settings.add_options(parser)
+    return {action.option_strings[0]: action for action in parser._actions if action.option_strings[0] != "-h"}
+
+
+def test_every_option_is_documented_with_its_value():
+    documented = [re.fullmatch(r"`(--softbench[a-z-]*)(?:=([A-Z]+))?`", row[0]) for row in rows(OPTIONS, "option")]
+    assert all(documented)
+    found = {match[1]: match[2] for match in documented}
+    assert found == {name: action.metavar for name, action in declared().items()}
+
+
+def test_documented_defaults_are_those_of_the_code():
+    defaults = {row[0].strip("`").split("=")[0]: row[2] for row in rows(OPTIONS, "option")}
+    assert defaults["--softbench-budget"] == f"{settings.DEFAULT_BUDGET_S:g}"
+    assert defaults["--softbench-timeout"] == f"{settings.DEFAULT_TIMEOUT_S:g}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_name_only_options_that_exist(page):
+    named = set(re.findall(r"--softbench[a-z-]*", page.read_text()))
+    assert named <= set(declared())
+
+
+def test_every_status_is_documented():
+    documented = {row[0]: row[2] for row in rows(DESIGN, "status")}
+    outcome = {status.value: "passed" if status.is_success else "skipped" for status in model.Status}
+    outcome |= {status.value: "failed" for status in model.Status if status.is_failure}
+    assert documented == outcome
+
+
+def test_every_module_is_documented():
+    documented = [row[0].strip("`") for row in rows(DESIGN, "module of `softbench/`")]
+    modules = {path.stem for path in (ROOT / "softbench").glob("*.py")} - {"__init__"}
+    modules |= {path.parent.name for path in (ROOT / "softbench").glob("*/__init__.py")}
+    assert sorted(documented) == sorted(modules)
+
+
+@pytest.mark.parametrize("row", rows(MEASURING, "constant"), ids=lambda row: row[0].strip("`"))
+def test_constants_have_the_documented_value(row):
+    module, _, name = row[0].strip("`").rpartition(".")
+    value = getattr(importlib.import_module(module), name)
+    assert row[1] == (", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.10g}")
+
+
+def test_named_tox_environments_exist():
+    text = (ROOT / "tox.ini").read_text()
+    environments = set(re.findall(r"^\[testenv:(\w+)\]", text, re.M)) | set(re.findall(r"^    (h\d+):", text, re.M))
+    named = set(re.findall(r"tox -e (\w+)", "".join(page.read_text() for page in PAGES)))
+    assert {"cpu", "test", "h200"} <= named <= environments
+    assert "-e test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_named_profiles_exist():
+    profiles = set(re.findall(r"^  (\w+):$", (ROOT / "shapes.yaml").read_text(), re.M))
+    named = re.findall(r"--softbench-profile=([a-z,]+)", README)
+    assert named
+    assert {profile for names in named for profile in names.split(",")} <= profiles
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", prose)
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_the_leaderboard_has_its_place():
+    assert README.count("<!-- leaderboard -->") == README.count("<!-- /leaderboard -->") == 1
+
+
+@pytest.mark.slow
+def test_the_kernel_of_the_readme_is_right(tmp_path):
+    """Run by the README's own command, in Triton's interpreter: 781 columns leave a part of its tile masked."""
+    pytest.importorskip("triton")
+    code = re.search(r"<!-- kernel -->\n```python\n(.*?)```", README, re.S)
+    assert code
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "mine.py").write_text(code[1])
+    chosen = ["--softbench-profile=cpu", "--softbench-columns=781", "-k", "my_softmax", "-v", "-p", "softbench.plugin"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--softbench", "--softbench-impls=kernels", *chosen],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert done.stdout.count("CHECKED") >= 2

@@ -1,0 +1,198 @@
+"""Where workers come from and how they end: the nursery, its guards, and what the parent asks of them."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
+
+from softbench.contest import workers
+from softbench.contest.workers import Nursery, NurseryError, Worker, ask, gather
+from softbench.model import Status
+from softbench.worker import wire
+
+HELLO = {"op": "hello", "device": "cpu"}
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> str:
+    return f"{os.getpid()}-{tmp_path}"
+
+
+@pytest.fixture
+def nursery(mark: str) -> Iterator[Nursery]:
+    """Without torch, with a module that is not there: it starts in a tenth of the time."""
+    made = Nursery(["no_such_module"], {MARK: mark})
+    yield made
+    made.close()
+    assert processes(mark) == []
+
+
+@pytest.fixture
+def hire(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
+    """Makes workers that have said hello."""
+    made: list[Worker] = []
+
+    def start(**environment: str) -> Worker:
+        made.append(Worker(nursery, environment))
+        assert ask(made[-1], HELLO, 30).ok
+        return made[-1]
+
+    yield start
+    for worker in made:
+        worker.end()
+
+
+def _prepare(folder: Path, name: str) -> dict[str, object]:
+    case = {"operator": "softmax", "shape": [2, 4], "dtype": "float32", "out_dtype": "float32"}
+    path = str(folder / f"{name}.py")
+    return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, "path": path, "name": name, "params": {}}
+
+
+def test_end_returns_when_the_process_is_gone(hire: Callable[..., Worker], mark: str) -> None:
+    worker = hire()
+    assert len(processes(mark)) == 3
+    worker.end()
+    assert len(processes(mark)) == 1  # the nursery
+    assert not worker.is_alive
+    assert worker.end() is None
+
+
+def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: Path) -> None:
+    write(tmp_path, "tells", "import", "raise RuntimeError(os.environ['SOFTBENCH_TEST_WORD'])")
+    tells = {word: hire(SOFTBENCH_TEST_WORD=word) for word in ("one", "two")}
+    answers = gather(dict.fromkeys(tells.values(), _prepare(tmp_path, "tells")), 60)
+    assert [f"RuntimeError: {word}" in answers[worker].reason for word, worker in tells.items()] == [True, True]
+
+
+def test_killed_nursery_takes_its_workers_with_it(nursery: Nursery, hire: Callable[..., Worker], mark: str) -> None:
+    worker = hire()
+    os.kill(nursery._process.pid, signal.SIGKILL)
+    assert seconds_until(lambda: processes(mark) == [], 5) < 5
+    answer = ask(worker, HELLO, 30)
+    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
+    assert "the one that starts processes" in answer.reason
+    assert not nursery.is_alive
+    with pytest.raises(NurseryError, match="workers cannot be started"):
+        Worker(nursery, {})
+
+
+def test_contest_survives_the_loss_of_the_nursery(tmp_path: Path) -> None:
+    with arena(tmp_path) as field:
+        assert passed(field.run(NEXT))
+        nursery = field.contest.crew._nursery
+        assert nursery is not None
+        os.kill(nursery._process.pid, signal.SIGKILL)
+        assert seconds_until(lambda: not nursery.is_alive, 5) < 5
+        assert passed(field.run(BAD))
+        assert len(set(field.pids("honest"))) == 2
+
+
+def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) -> None:
+    """Ctrl-C while a worker sleeps: no question is asked of it any more, which would take a minute."""
+    write(tmp_path, "sleeps", "launch", "time.sleep(600)")
+    with arena(tmp_path) as field:
+        interrupt = threading.Timer(4, _thread.interrupt_main)
+        interrupt.start()
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            field.run(BAD)
+        assert time.monotonic() - start < 6
+        assert field.pids("sleeps")  # it was asleep by then
+        assert processes(field.mark) == []
+        assert passed(field.run(NEXT), ["honest", "sleeps"])
+
+
+def test_nursery_that_is_still_importing_closes_at_once(mark: str) -> None:
+    nursery = Nursery(["torch"], {MARK: mark})
+    start = time.monotonic()
+    nursery.close()
+    assert time.monotonic() - start < 0.5
+    assert processes(mark) == []
+
+
+def test_answer_in_time_is_not_late(hire: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ending one worker took longer than the other had; the other had answered meanwhile."""
+    quick, dead = hire(), hire()
+
+    def slow_death(worker: Worker, start: float) -> workers.Answer:
+        time.sleep(1.5)  # stands for the reaping of a process that is long in dying
+        return real_death(worker, start)
+
+    real_death = workers._death
+    monkeypatch.setattr(workers, "_death", slow_death)
+    os.killpg(dead.pid, signal.SIGKILL)
+    answers = gather({dead: HELLO, quick: HELLO}, 1)
+    assert answers[quick].ok, answers[quick].reason
+    assert answers[dead].status is Status.CRASHED
+
+
+def test_children_of_a_worker_end_with_it(tmp_path: Path) -> None:
+    """In sessions of their own, and a generation further on; the honest neighbour's process stays."""
+    fork = "for _ in range(2):\n    if os.fork() == 0:\n        os.setsid()\n        os.fork()\n        time.sleep(600)"
+    write(tmp_path, "forks", "factory", fork)
+    with arena(tmp_path) as field:
+        assert passed(field.run(replace(BAD, timed=False)), ["honest", "forks"])
+        forks = next(w for k, w in field.contest.crew._workers.items() if k[1] == "forks")
+        assert seconds_until(lambda: len(processes(field.mark)) == 9, 5) < 5
+        forks.end()
+        assert len(processes(field.mark)) == 3
+        assert passed(field.run(NEXT))
+        assert len(set(field.pids("honest"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (-signal.SIGSEGV, "died of SIGSEGV"),
+        (-signal.SIGKILL, "by the system when memory ran out"),
+        (-40, "died of signal 40"),
+        (3, "ended itself with exit code 3"),
+        (wire.LOST_CONNECTION, "closed its connection to the harness"),
+        (None, "the process is gone"),
+    ],
+)
+def test_death_is_named(code: int | None, text: str) -> None:
+    class Dead:
+        last_words = "bye"
+
+        def end(self, *, kill: bool) -> int | None:
+            return code
+
+    answer = workers._death(Dead(), 0.0)  # type: ignore[arg-type]
+    assert text in answer.reason
+    assert answer.reason.endswith("; its last words: bye")
+    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
+
+
+def test_message_arrives_in_pieces() -> None:
+    body = b'{"ok": true}'
+    whole = len(body).to_bytes(4, "little") + body
+    buffer = wire.Buffer()
+    for i, byte in enumerate(whole):
+        assert buffer.take() is None, i
+        buffer.feed(bytes([byte]))
+    assert buffer.take() == {"ok": True}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000], ids=lambda b: repr(b[:4]))
+def test_what_is_no_message_is_malformed(body: bytes) -> None:
+    buffer = wire.Buffer()
+    buffer.feed(len(body).to_bytes(4, "little") + body)
+    with pytest.raises(wire.Malformed):
+        buffer.take()
+
+
+def test_message_of_gigabytes_is_malformed_before_it_is_read() -> None:
+    buffer = wire.Buffer()
+    buffer.feed((wire.MAX_BYTES + 1).to_bytes(4, "little"))
+    with pytest.raises(wire.Malformed, match="a message of 67108865 bytes"):
+        _ = buffer.wanted
