@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import re
 import subprocess
@@ -76,7 +77,10 @@ def _slug(name: str, is_gpu: bool) -> str:
 
 
 def _commit(folder: Path) -> str:
-    """Commit of the checkout that this code runs from, with "+" where it was changed; "" outside of one."""
+    """Commit of the checkout that this code runs from, with "+" where it was changed.
+
+    Outside of a checkout (a copy on a machine without git) it is what SOFTBENCH_COMMIT says, else "".
+    """
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -85,9 +89,9 @@ def _commit(folder: Path) -> str:
 
     try:
         if not git("ls-files", "--", __file__).strip():
-            return ""
+            return os.environ.get("SOFTBENCH_COMMIT", "")
         return git("rev-parse", "--short=12", "HEAD").strip() + (
             "+" if git("status", "--porcelain", "-uno").strip() else ""
         )
     except (OSError, subprocess.SubprocessError):
-        return ""
+        return os.environ.get("SOFTBENCH_COMMIT", "")

@@ -101,6 +101,7 @@ def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -
     assert len(processes(command.mark)) > 5  # pytest, the nursery, guards, workers and the sleeper's child
     process.kill()
     assert seconds_until(lambda: processes(command.mark) == [], 5) < 5
+    process.communicate()
     _first_case_is_kept(command.records())
     file = store.find(command.folder / "reports", "latest")
     before = file.read_bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import threading
@@ -100,7 +99,7 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) ->
     """Ctrl-C while a worker sleeps: no question is asked of it any more, which would take a minute."""
     write(tmp_path, "sleeps", "launch", "time.sleep(600)")
     with arena(tmp_path) as field:
-        interrupt = threading.Timer(4, _thread.interrupt_main)
+        interrupt = threading.Timer(4, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
         interrupt.start()
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
@@ -119,20 +118,29 @@ def test_nursery_that_is_still_importing_closes_at_once(mark: str) -> None:
     assert processes(mark) == []
 
 
-def test_answer_in_time_is_not_late(hire: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ending one worker took longer than the other had; the other had answered meanwhile."""
+@pytest.mark.parametrize("dies", ["before", "meanwhile"])
+def test_answer_in_time_is_not_late(
+    hire: Callable[..., Worker], tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    """Ending one worker takes longer than the other has; the other answers in the meantime."""
+    (tmp_path / "first.py").write_text("raise KeyError")
+    (tmp_path / "quick.py").write_text("import time; time.sleep(0.4); raise KeyError('quick')")
+    (tmp_path / "dying.py").write_text("import os; os._exit(1)")
     quick, dead = hire(), hire()
+    assert not ask(quick, _prepare(tmp_path, "first"), 60).ok  # what follows finds everything imported
 
     def slow_death(worker: Worker, start: float) -> workers.Answer:
-        time.sleep(1.5)  # stands for the reaping of a process that is long in dying
+        time.sleep(1)  # stands for the reaping of a process that is long in dying
         return real_death(worker, start)
 
     real_death = workers._death
     monkeypatch.setattr(workers, "_death", slow_death)
-    os.killpg(dead.pid, signal.SIGKILL)
-    answers = gather({dead: HELLO, quick: HELLO}, 1)
-    assert answers[quick].ok, answers[quick].reason
+    if dies == "before":
+        os.killpg(dead.pid, signal.SIGKILL)
+        assert seconds_until(lambda: len(processes(mark)) == 3, 5) < 5
+    answers = gather({dead: _prepare(tmp_path, "dying"), quick: _prepare(tmp_path, "quick")}, 0.6)
     assert answers[dead].status is Status.CRASHED
+    assert "KeyError: 'quick'" in answers[quick].reason
 
 
 def test_children_of_a_worker_end_with_it(tmp_path: Path) -> None:

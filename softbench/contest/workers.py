@@ -168,7 +168,8 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float) -> dict[Worker,
             buffers[worker] = wire.Buffer()
             selector.register(worker.sock, selectors.EVENT_READ, worker)
             selector.register(worker.output, selectors.EVENT_READ, worker)
-        while buffers and (left := start + timeout_s - time.monotonic()) > 0:
+        deadline = time.monotonic() + timeout_s  # not from the start: a send to a dead worker has waited for its end
+        while buffers and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
                 worker = key.data
                 if worker not in buffers:
