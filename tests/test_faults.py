@@ -26,6 +26,11 @@ DEEDS = {
     "interrupts": ("signal.raise_signal(signal.SIGINT)", "CRASHED", "died of SIGINT"),
     "segfaults": ("ctypes.string_at(0)", "CRASHED", "died of SIGSEGV"),
     "aborts": ("os.write(2, b'last\\x1b words\\n'); os.abort()", "CRASHED", r"SIGABRT; its last words: last\? words"),
+    "prints_and_exits": (
+        "for _ in range(4096): os.write(1, b'x' * 65536)\nos.write(1, b'\\nthe end\\n'); os._exit(8)",
+        "CRASHED",
+        "exit code 8; its last words: the end",
+    ),
     "unnamed_signal": ("os.kill(os.getpid(), 40)", "CRASHED", "died of signal 40"),
     "exits_0": ("os._exit(0)", "CRASHED", "ended itself with exit code 0"),
     "exits_3": ("os._exit(3)", "CRASHED", "ended itself with exit code 3"),
@@ -102,6 +107,7 @@ NUISANCES = {
 }
 
 LATE = {  # by then they have been checked, and are in the middle of being timed
+    "asked_first": ("if calls == 3: os._exit(6)", "CRASHED", "exit code 6"),  # the estimate, behind the two checks
     "raises": ("if calls > 30: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
     "exits": ("if calls > 30: os._exit(5)", "CRASHED", "exit code 5"),
     "hangs": ("if calls > 30: time.sleep(600)", "TIMEOUT", "no answer to '(turn|place)' within 4 s"),

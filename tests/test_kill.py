@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -77,7 +78,8 @@ class Command:
         if self.running is not None and self.running.poll() is None:
             self.running.kill()
         for pid in processes(self.mark):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if self.running is not None:
             self.running.communicate()
 

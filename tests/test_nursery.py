@@ -143,6 +143,13 @@ def test_answer_in_time_is_not_late(
     assert "KeyError: 'quick'" in answers[quick].reason
 
 
+def test_death_is_seen_though_a_child_holds_the_connection(hire: Callable[..., Worker], tmp_path: Path) -> None:
+    code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)"
+    (tmp_path / "leaves.py").write_text(code)
+    answer = ask(hire(), _prepare(tmp_path, "leaves"), 10)
+    assert (answer.status, answer.reason) == (Status.CRASHED, "the process ended itself with exit code 4")
+
+
 def test_children_of_a_worker_end_with_it(tmp_path: Path) -> None:
     """In sessions of their own, and a generation further on; the honest neighbour's process stays."""
     fork = "for _ in range(2):\n    if os.fork() == 0:\n        os.setsid()\n        os.fork()\n        time.sleep(600)"

@@ -59,8 +59,10 @@ def test_a_heat_of_one_ends_at_the_first_look(world: World) -> None:
     assert placements(alone) == placements(roof) == 8
 
 
-def test_only_the_leader_and_the_undecided_near_it_go_on(world: World) -> None:
-    leader, rival = world.enter("leader", 1e6, spread=6), world.enter("rival", 1.0005e6, spread=6)
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    world = World(monkeypatch, seed)
+    leader, rival = world.enter("leader", spread=6), world.enter("rival", spread=6)
     far, unsteady = world.enter("far", 1.2e6), world.enter("unsteady", 1.15e6, spread=40)
     roof = world.enter("copy", 0.9e6, role="roof")
     heat = world.heat(leader, rival, far, unsteady, roof)

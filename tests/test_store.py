@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from softbench import store
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry
 from softbench.store import StoreError
+from softbench.worker import faults
 
 CASE = softmax_case(16, 256)
 FULL_CASE = Case("softmax", (2, 3, 5), "float16", "float32", "offset-1+padded-3", "prefix_inf_1", timed=False)
@@ -279,3 +280,10 @@ def test_a_case_whose_last_line_is_missing_is_not_finished(tmp_path: Path) -> No
     run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(checked, "a")))
     assert not store.finished(run, CASE, [variant("a")])
     assert store.finished(run, checked, [variant("a")])
+
+
+def test_a_message_that_is_no_text_can_be_stored(tmp_path: Path) -> None:
+    """A file name that is not UTF-8 comes with lone surrogates; its record must not cost the others of the case."""
+    _, reason = faults.classify(OSError("no such file: a\udcffb"), "import")
+    path = written(tmp_path, ended(CASE, "a", Status.RUNTIME_ERROR, reason))
+    assert "no such file: a?b" in store.read(path).records[0].reason
