@@ -59,7 +59,7 @@ def ranking_table(board: Board) -> str:
 
 
 def ranking_header(board: Board) -> list[str]:
-    return ["rank", "implementation", "family", "% of roof", "coverage", f"vs {short(board.baseline)}", "wins", "ties"]
+    return ["rank", "implementation", "family", "score", "coverage", f"vs {short(board.baseline)}", "wins", "ties"]
 
 
 def standing_row(standing: Standing) -> list[str]:

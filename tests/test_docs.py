@@ -53,6 +53,13 @@ def test_documented_defaults_are_those_of_the_code():
     assert defaults["--softbench-timeout"] == f"{settings.DEFAULT_TIMEOUT_S:g}"
 
 
+def test_every_environment_variable_is_documented():
+    sources = [*(ROOT / "softbench").rglob("*.py"), *(ROOT / "impls").rglob("*.py")]
+    read = set(re.findall(r'environ[^\n]*"(SOFTBENCH_[A-Z_]+)"', "".join(path.read_text() for path in sources)))
+    assert "SOFTBENCH_CACHE_DIR" in read
+    assert {f"`{name}`" for name in read} <= {row[0] for row in rows(OPTIONS, "variable")}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_pages_name_only_options_that_exist(page):
     named = set(re.findall(r"--softbench[a-z-]*", page.read_text()))

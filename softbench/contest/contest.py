@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from softbench import device, operators
-from softbench.clocks import Plan, plan_graph, plan_wall
+from softbench.clocks import REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.contest import admission, trials
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Entrant, modes
@@ -113,10 +113,11 @@ class Contest:
     def _plan(self, case: Case, players: Sequence[Entrant]) -> Plan:
         if self.card is not None:
             return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s)
-        ready = next((e for e in players if e.is_baseline), players[0])
-        answer = self._asker()({ready: ready.request("estimate", seed=1)})[ready]
-        ready.take(answer)
-        return plan_wall(float(answer.data.get("ns", 1e6)))
+        for entrant in players:
+            answer = self._asker()({entrant: entrant.request("estimate", seed=1)})[entrant]
+            if entrant.take(answer):
+                entrant.own_plan = plan_wall(float(answer.data["ns"]))
+        return plan_wall(REPLAY_NS)
 
     def _heats(
         self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, laps: Laps

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from softbench import device
+from softbench.clocks import Plan
 from softbench.contest.workers import Answer, Worker
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Variant
 
@@ -28,6 +29,7 @@ class Entrant:
     telemetry: list[Telemetry] = field(default_factory=list)
     kernels: list[KernelResources] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    own_plan: Plan | None = None
     best_of: int = 1
     is_best: bool = True
     is_captured: bool = True
@@ -45,6 +47,10 @@ class Entrant:
     @property
     def always_in_heats(self) -> bool:
         return self.role in ("roof", "reference") or self.is_baseline
+
+    def plan(self, common: Plan) -> Plan:
+        """How its samples are taken: as everybody's, unless it is so slow (on a CPU) that it has a plan of its own."""
+        return self.own_plan or common
 
     def settle(self, status: Status, reason: str) -> None:
         """Close the cell; samples of a cell that did not pass are not kept."""

@@ -79,11 +79,12 @@ class Heat:
 
     def samples_of(self, entrant: Entrant) -> Samples:
         placements = tuple(tuple(rounds) for rounds in self.ns[entrant])
-        return Samples(self.clock, self.plan.launches, placements, self.plan.cache, self.number)
+        plan = entrant.plan(self.plan)
+        return Samples(self.clock, plan.launches, placements, plan.cache, self.number)
 
     def _place(self, active: list[Entrant]) -> list[Entrant]:
-        plan = asdict(self.plan)
-        requests = {e: e.request("place", plan=plan, seed=self.rng.getrandbits(40)) for e in active}
+        seeds = {e: self.rng.getrandbits(40) for e in active}
+        requests = {e: e.request("place", plan=asdict(e.plan(self.plan)), seed=seeds[e]) for e in active}
         stay = []
         for entrant, answer in self.ask(requests).items():
             if answer.ok:

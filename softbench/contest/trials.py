@@ -6,12 +6,12 @@ The chosen variant then takes part in the contest with fresh samples, so that ha
 from __future__ import annotations
 
 import random
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
+from softbench import stats
 from softbench.clocks import Plan
 from softbench.contest.entrant import Entrant
 from softbench.contest.workers import Answer
@@ -56,8 +56,9 @@ def _best(
         turns = _trial(part, plan, ask, rng) if part else {}
         if turns:
             for entrant, taken in turns.items():
-                entrant.samples = [Samples("trial", plan.launches, (tuple(taken),), plan.cache)]
-            return min(turns, key=lambda e: statistics.median(turns[e]))
+                own = entrant.plan(plan)
+                entrant.samples = [Samples("trial", own.launches, (tuple(taken),), own.cache)]
+            return min(turns, key=lambda e: stats.per_launch_ns(e.samples[0]))
     return None
 
 
@@ -68,9 +69,8 @@ def _trial(part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) ->
     """
     turns: dict[Entrant, list[int]] = {e: [] for e in part}
     for entrant in part:
-        if not entrant.take(
-            ask({entrant: entrant.request("place", plan=asdict(plan), seed=rng.getrandbits(40))})[entrant]
-        ):
+        request = entrant.request("place", plan=asdict(entrant.plan(plan)), seed=rng.getrandbits(40))
+        if not entrant.take(ask({entrant: request})[entrant]):
             return {}
     warm_until = time.monotonic() + _WARM_UP_S
     while any(len(taken) < ROUNDS for taken in turns.values()):

@@ -3,14 +3,13 @@
 **Rank in a case.** The leader is the entrant that no later one beats. Everyone whose interval against the leader
 holds 1 shares its rank: "=" where tied, "?" where it cannot be told. The rest are ranked in the same way behind them.
 
-**Score** = geometric mean over all timed cases of % of roof, with three rules that make refusing always cost something:
+**Score** = geometric mean over all timed cases of % of roof. Passes count as measured; refusing is made to cost:
 
 - A case that an entrant did not pass with a time of the ranking clock counts half of the slowest pass there (the
-  reference's included). A pass counts at least `PASS_MARGIN` times that: otherwise the slowest kernel of a case, where
-  it takes more than twice as long as the next, would gain by refusing.
-- A case that nobody passed is left out for all. Its mirror image: a pass that nobody else has, not even the reference,
-  counts `PASS_MARGIN` times the entrant's mean over its other cases; left at its own figure it could be below that
-  mean, and refusing it would raise the score.
+  reference's included), and never more than half of the entrant's own slowest pass: otherwise the slowest kernel of a
+  case would gain by refusing it. Only a pass that is more than twice below everything else, the entrant's own passes
+  and its rivals' in that case, could still be worth hiding; coverage shows it.
+- A case that nobody passed counts half of the entrant's own slowest pass.
 - A case without a roof takes its fastest pass for the roof.
 
 An entrant without one timed pass has no score and no rank. One that fails an untimed (hard) case with any of its
@@ -26,13 +25,12 @@ from collections.abc import Sequence
 from softbench import stats
 from softbench.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
 from softbench.leaderboard.ranks import Heats, latency_ns, places, versus
-from softbench.leaderboard.score import NOT_PASSED, PASS_MARGIN, FailedHard, ranking
+from softbench.leaderboard.score import NOT_PASSED, FailedHard, ranking
 from softbench.model import Case, Record, Run, Status
 
 __all__ = [
     "BASELINE",
     "NOT_PASSED",
-    "PASS_MARGIN",
     "Board",
     "CaseBoard",
     "Cell",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,9 +11,7 @@ from softbench.leaderboard.board import CaseBoard, Cell, Standing
 from softbench.leaderboard.ranks import latency_ns
 
 NOT_PASSED = 0.5
-"""Share of the slowest pass that a case counts where the entrant did not pass."""
-PASS_MARGIN = 1.2
-"""How far above a refusal of the same case any pass counts, however slow."""
+"""Share that a case counts where the entrant did not pass: of the slowest pass there, or of its own slowest anywhere."""
 
 FailedHard = Mapping[tuple[str, str], tuple[str, ...]]
 """(operator, implementation) -> ids of the untimed cases that it failed."""
@@ -58,21 +57,19 @@ def _standing(operator: str, name: str, cases: Sequence[CaseBoard], failed_hard:
 
 
 def score(name: str, timed: Sequence[CaseBoard]) -> float:
-    """Score of one implementation over the timed cases, in % of roof; nan where nobody passed any."""
-    counted: list[float] = []
-    alone: list[float] = []
+    """Score of one implementation over the timed cases, in % of roof; nan where it passed none."""
+    passed: list[float] = []
+    slowest_elsewhere: list[float] = []
     for board in timed:
         passes = {who: cell for who, cell in {**board.references, **board.cells}.items() if cell.samples}
-        rivals = [who for who in passes if who != name]
-        own = _shares(passes, list(passes))[name] if name in passes else None
-        if rivals:
-            refusal = NOT_PASSED * min(_shares(passes, rivals).values())
-            counted.append(refusal if own is None else max(own, PASS_MARGIN * refusal))
-        elif own is not None:
-            alone.append(own)
-    if not counted:
-        return stats.geometric_mean(alone)
-    return stats.geometric_mean(counted + [PASS_MARGIN * stats.geometric_mean(counted)] * len(alone))
+        shares = _shares(passes, list(passes))
+        if name in shares:
+            passed.append(shares[name])
+        else:
+            slowest_elsewhere.append(min(shares.values(), default=math.inf))
+    if not passed:
+        return math.nan
+    return stats.geometric_mean(passed + [NOT_PASSED * min([slowest, *passed]) for slowest in slowest_elsewhere])
 
 
 def _shares(passes: Mapping[str, Cell], names: Sequence[str]) -> dict[str, float]:

@@ -38,10 +38,15 @@ def _verdict(board: Board, operator: str) -> str:
 
 def clock_note(board: Board) -> str:
     """What the figures of the run stand for."""
+    score = (
+        "Score: geometric mean of % of roof; a case without a pass counts half of the slowest pass, or of one's own."
+    )
     if board.passport.ranking_clock == "wall":
-        return "Wall clock on a machine without a GPU; the roof is a copy on that machine and says nothing about a GPU."
-    clock = board.passport.ranking_clock
-    return f"Ranked by the {clock} clock; % of roof is against the roof kernels timed in the same rounds."
+        roof = "Wall clock on a machine without a GPU; the roof is a copy on that machine and says nothing about a GPU."
+    else:
+        clock = board.passport.ranking_clock
+        roof = f"Ranked by the {clock} clock; % of roof is against the roof kernels timed in the same rounds."
+    return f"{roof} {score}"
 
 
 def outcome_counts(board: Board, standing: Standing) -> tuple[int, int, int, int, int, int]:
