@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from softbench.leaderboard import Board, CaseBoard, Cell, Standing
@@ -48,7 +49,7 @@ def ranking_table(board: Board) -> str:
     """Overall ranking, one table an operator, with notes on daggers; the correctness table where nothing was timed."""
     if not board.has_scores:
         return correctness_table(board)
-    parts = [clock_note(board)]
+    parts = [textwrap.fill(clock_note(board), WIDTH)]
     for operator in board.operators:
         standings = board.standings(operator)
         rows = [standing_row(standing) for standing in standings]

@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, str] = {
     "collect": "model run stats",
     "session": "collect device leaderboard matrix model registry report run settings store tables",
     "plugin": "session settings",
+    "__main__": "cli",
     "cli": "device export leaderboard model report settings store tables",
 }
 """Module or package of softbench -> those that it may import. Nothing flows back: see docs/design.md."""

@@ -33,7 +33,7 @@ def _verdict(board: Board, operator: str) -> str:
         speedup = ""
     won = f"alone the fastest in {leader.wins} and tied for it in {leader.ties} of {plural(leader.timed, 'case')}"
     where = short(str(board.passport.device.get("name", "this machine")), 60)
-    return f"{short(leader.implementation)} leads {operator} on {where}: {leader.score:.1f} % of roof{speedup}, {won}."
+    return f"{short(leader.implementation)} leads {operator} on {where}: score {leader.score:.1f}{speedup}, {won}."
 
 
 def clock_note(board: Board) -> str:

@@ -51,7 +51,7 @@ def ranking(board: Board) -> Markup:
                 failed = plural(len(standing.failed_hard), "hard case")
                 ids = ", ".join(standing.failed_hard)
                 parts.append(tag("p", f"† {short(standing.implementation)} fails {failed}: {ids}", class_="note"))
-    note = "A case that was not passed counts half of the slowest pass there. Coverage: passed of timed cases."
+    note = "Coverage: passed of timed cases. Wins and ties: cases where nobody is faster."
     return join([tag("h2", "Ranking"), *parts, tag("p", note, class_="note")])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from softbench import device, registry, stats
+from softbench import device, registry, resources, stats
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.model import Case, Status, Variant
@@ -35,6 +35,20 @@ def verdict(crew: Crew, number: int, first: Variant, second: Variant) -> str:
     assert {r.status for r in records.values()} == {Status.PASSED}
     a, b = (records[v.implementation].clock("graph")[0] for v in (first, second))
     return stats.compare(a, b).verdict
+
+
+def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(crew: Crew) -> None:
+    """17 GB move at a launch: two placements of four entrants are more than a card of 141 GB holds."""
+    eager = registry.find([resources.bundled_impls()])
+    baseline = next(v for v in eager if v.implementation == "torch_eager")
+    case = Case("softmax", (1 << 19, 8192), "float16", "float16")
+    contest = Contest(Rules(budget_s=5.0, seed=3), crew, device.gpu(), baselines={"softmax": baseline})
+    records = {r.variant.implementation: r for r in contest.run(case, list(TWINS.values()))}
+    assert {r.status for r in records.values()} == {Status.PASSED}
+    heats = {name: {s.heat for s in r.clock("graph")} for name, r in records.items()}
+    assert len(heats["torch_eager"]) >= 2
+    assert set().union(*(heats[name] for name in TWINS)) == heats["torch_eager"]
+    assert all(len(heats[name]) == 1 for name in TWINS)
 
 
 def test_the_same_kernel_under_two_names_ties(crew: Crew) -> None:
