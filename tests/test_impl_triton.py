@@ -39,6 +39,7 @@ from softbench.model import Case
 from softbench.worker.loading import load
 factory = load(Path(sys.argv[1]), sys.argv[2])
 inf, nan = float("inf"), float("nan")
+torch.manual_seed(7)
 
 def check(x, out_dtype=None, **params):
     dtype = str(x.dtype).removeprefix("torch.")
@@ -53,7 +54,7 @@ def check(x, out_dtype=None, **params):
     if x.numel():
         # (x - maximum) is rounded once and multiplied once, so its error grows with it.
         depth = (x.double() - x.double().amax(-1, keepdim=True)).abs().nan_to_num(0.0, 0.0, 0.0)
-        allowed = (info.eps + (1 + depth) * (2**-20 if x.dtype != torch.float64 else 2**-48)) * right + info.tiny
+        allowed = (info.eps + (1 + depth) * (2**-20 if x.dtype != torch.float64 else 2**-46)) * right + info.tiny
         error = (y.double() - right).abs()
         assert not (error > allowed).any(), (case.id, error.nan_to_num().max())
 """
