@@ -126,6 +126,7 @@ class Contest:
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
+        self.crew.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches counts as taken
         groups = admission.heats(always, others, each, self.crew.free_bytes(players[0]) if players else 0)
         clock = "graph" if self.card is not None else "wall"
         number = 0
