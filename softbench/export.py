@@ -56,8 +56,9 @@ def markdown(board: Board) -> str:
     for section, cases in sections(board).items():
         shown = names(board, section[0], cases)
         parts.append(f"### {_escaped(section_title(section))}: latency (ms) / bandwidth (GB/s)")
-        parts.append(_table(["[M, N]", *shown], (_summary_row(case, shown) for case in cases)))
-    parts += [_escaped(LEGEND)] if board.timed else []
+        roof = ["roof"] if any(case.roof for case in cases) else []
+        parts.append(_table(["[M, N]", *shown, *roof], (_summary_row(case, shown, bool(roof)) for case in cases)))
+    parts += [_escaped(LEGEND.replace("   ", "; "))] if board.timed else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -89,11 +90,12 @@ def _line(cell: Cell) -> list[object]:
     ]
 
 
-def _summary_row(case: CaseBoard, shown: Sequence[str]) -> list[str]:
-    return [
+def _summary_row(case: CaseBoard, shown: Sequence[str], has_roof: bool) -> list[str]:
+    row = [
         shape_text(case.case),
         *(cell_text(case.cells[name]) if name in case.cells else "not run" for name in shown),
     ]
+    return row + [cell_text(case.roof) if case.roof else ""] * has_roof
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

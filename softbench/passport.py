@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ def issue(settings: Settings, variants: Sequence[Variant], seed: int) -> Passpor
         profiles=settings.profiles,
         ranking_clock="graph" if card is not None else "wall",
         seed=seed,
-        command=" ".join(["pytest", *sys.argv[1:]]),
+        command=shlex.join(["pytest", *map(_portable, sys.argv[1:])]),
         device=machine,
         packages=packages(),
         sources={v.implementation: v.source_hash for v in variants},
@@ -67,6 +68,11 @@ def difference(passport: Passport) -> str:
         if passport.packages.get(name) != here.get(name):
             return f"it was made with {name} {passport.packages.get(name)}, and here it is {here.get(name)}"
     return ""
+
+
+def _portable(argument: str) -> str:
+    """An argument without the folders that mean something on this machine only: records get passed on."""
+    return re.sub(r"(^|=)/(?:[^/]*/)*", r"\1", argument)
 
 
 def _slug(name: str, is_gpu: bool) -> str:

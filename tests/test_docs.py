@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from softbench import model, settings
+from softbench import export, leaderboard, model, settings, store, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -134,3 +134,15 @@ def test_the_kernel_of_the_readme_is_right(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert done.stdout.count("CHECKED") >= 2
+
+
+def test_the_readmes_leaderboard_is_what_the_committed_records_say():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
+    published, gpu = (
+        leaderboard.build(store.read(ROOT / path))
+        for path in re.findall(r"\((reports/h200/\S+(?:published|gpu)\.jsonl)\)", section)
+    )
+    assert export.markdown(published) in section
+    for standing in gpu.ranking:
+        assert f"| {' | '.join(tables.standing_row(standing))} |" in section
