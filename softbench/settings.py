@@ -31,53 +31,33 @@ class Settings:
     axes: tuple[tuple[str, str], ...]
 
 
+_OPTIONS = (
+    ("profile", "NAMES", "profiles of shapes.yaml, comma-separated (default: gpu with a GPU, else cpu)"),
+    ("shapes", "FILE", "shapes.yaml to use (default: ./shapes.yaml, else the bundled one)"),
+    ("impls", "DIR", "further folder of implementation files; may be repeated"),
+    ("dtype", "LIST", "only these dtypes, e.g. float16,float32"),
+    ("rows", "LIST", "only these row counts, e.g. 1,4096-32768"),
+    ("columns", "LIST", "only these column counts, e.g. 1024-8192,50257"),
+    ("budget", "S", f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g})"),
+    ("timeout", "S", f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)"),
+    ("reports", "DIR", "where records and pages go (default: ./reports)"),
+    ("resume", "RUN", "go on with a run (its id, its file, or 'latest')"),
+    ("seed", "N", "seed of inputs and order (default: drawn, and recorded)"),
+    ("expect-gpu", "NAME", "refuse to run on another GPU than this, e.g. H200"),
+)
+_FLAGS = (
+    ("--softbench", "run the benchmark: check, time and rank every implementation"),
+    ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
+)
+
+
 def add_options(group: Any) -> None:
     """Declare the options on pytest's option group."""
-    add = group.addoption
-    add("--softbench", action="store_true", help="run the benchmark: check, time and rank every implementation")
-    add(
-        "--softbench-profile",
-        metavar="NAMES",
-        default="",
-        help="profiles of shapes.yaml, comma-separated (default: gpu with a GPU, else cpu)",
-    )
-    add(
-        "--softbench-shapes",
-        metavar="FILE",
-        default="",
-        help="shapes.yaml to use (default: ./shapes.yaml, else the bundled one)",
-    )
-    add(
-        "--softbench-impls",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="further folder of implementation files; may be repeated",
-    )
-    add("--softbench-dtype", metavar="LIST", default="", help="only these dtypes, e.g. float16,float32")
-    add("--softbench-rows", metavar="LIST", default="", help="only these row counts, e.g. 1,4096-32768")
-    add("--softbench-columns", metavar="LIST", default="", help="only these column counts, e.g. 1024-8192,50257")
-    add(
-        "--softbench-budget",
-        metavar="S",
-        default="",
-        help=f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g})",
-    )
-    add(
-        "--softbench-timeout",
-        metavar="S",
-        default="",
-        help=f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)",
-    )
-    add("--softbench-reports", metavar="DIR", default="", help="where records and pages go (default: ./reports)")
-    add("--softbench-resume", metavar="RUN", default="", help="go on with a run (its id, its file, or 'latest')")
-    add("--softbench-seed", metavar="N", default="", help="seed of inputs and order (default: drawn, and recorded)")
-    add("--softbench-expect-gpu", metavar="NAME", default="", help="refuse to run on another GPU than this, e.g. H200")
-    add(
-        "--softbench-any-gpu",
-        action="store_true",
-        help="run on whatever GPU is there, in spite of --softbench-expect-gpu",
-    )
+    for flag, text in _FLAGS:
+        group.addoption(flag, action="store_true", help=text)
+    for name, metavar, text in _OPTIONS:
+        repeats: dict[str, Any] = {"action": "append", "default": []} if name == "impls" else {"default": ""}
+        group.addoption(f"--softbench-{name}", metavar=metavar, help=text, **repeats)
 
 
 def read(config: Any, default_profile: str) -> Settings:

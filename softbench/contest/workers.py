@@ -184,18 +184,9 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float) -> dict[Worker,
                     _forget(selector, worker, answer)
         for worker, buffer in buffers.items():
             # reaping others takes time: an answer that came meanwhile is not late
-            if (answer := _advance(worker, buffer, start)) is not None:
-                answers[worker] = answer
-                _forget(selector, worker, answer)
-                continue
-            _forget(selector, worker, None)
-            worker.end()
-            answers[worker] = Answer(
-                False,
-                status=Status.TIMEOUT,
-                fatal=True,
-                reason=f"no answer to {requests[worker]['op']!r} within {timeout_s:g} s",
-            )
+            answer = _advance(worker, buffer, start)
+            _forget(selector, worker, answer)
+            answers[worker] = answer or _too_late(worker, requests[worker], timeout_s)
     return answers
 
 
@@ -254,6 +245,12 @@ def _signal_name(number: int) -> str:
 def _printable(text: str) -> str:
     """An implementation's text may hold terminal controls, or surrogates that no file takes."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _too_late(worker: Worker, request: Message, timeout_s: float) -> Answer:
+    worker.end()
+    reason = f"no answer to {request['op']!r} within {timeout_s:g} s"
+    return Answer(False, status=Status.TIMEOUT, fatal=True, reason=reason)
 
 
 def _forget(selector: selectors.BaseSelector, worker: Worker, answer: Answer | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,15 +26,6 @@ EXPECTED = {
     "wrong_when_captured": (Status.INCORRECT, "timed call"),
     "breaks_while_timed": (Status.RUNTIME_ERROR, "illegal memory access"),
 }
-
-
-@pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
-    if device.gpu() is None:
-        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
-    crew = Crew("cuda")
-    yield crew
-    crew.close()
 
 
 def contest(crew: Crew, case: Case, offender: str) -> tuple[Record, Record]:

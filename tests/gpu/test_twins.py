@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,6 @@ pytestmark = pytest.mark.gpu
 
 TWINS = {v.implementation: v for v in registry.find([Path(__file__).parent / "twins"])}
 CASE = Case("softmax", (8192, 4096), "float16", "float16")
-
-
-@pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
-    if device.gpu() is None:
-        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
-    crew = Crew("cuda")
-    yield crew
-    crew.close()
 
 
 def verdict(crew: Crew, number: int, first: Variant, second: Variant) -> str:
