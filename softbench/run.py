@@ -109,6 +109,11 @@ class Bench:
         self.progress(f"{case.id}: done in {time.monotonic() - began:.1f} s")
         self.on_case(case)
 
+    def _progress(self, text: str) -> None:
+        """How far the run is, before what is going on."""
+        finished = {case for case, _ in self._records}
+        self.progress(f"[{min(len(finished) + 1, len(self.takes_part))}/{len(self.takes_part)}] {text}")
+
     def _keep(self, records: Sequence[Record]) -> None:
         for record in records:
             self._records[record.case, f"roof/{record.variant.id}" if record.role == "roof" else record.variant.id] = (
@@ -141,7 +146,7 @@ class Bench:
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
             baselines=self._baselines(names),
             read_telemetry=device.Monitor(card).read,
-            progress=self.progress,
+            progress=self._progress,
         )
 
     def _baselines(self, names: set[str]) -> dict[str, Variant]:
