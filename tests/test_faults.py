@@ -100,7 +100,7 @@ ANSWERS = {
 
 # harmless, however rude
 NUISANCES = {
-    "prints": "if calls == 1:\n    for _ in range(4096): os.write(1, b'x' * 65536)",
+    "prints": "if calls == 1:\n    for _ in range(16384): os.write(1, b'x' * 65536)",
     "forks_on": "if calls == 1: os.fork()",
     "keeps_a_child": "if calls == 1 and os.fork() == 0:\n    os.setsid(); time.sleep(600)",
     "changes_streams": "sys.stdout = sys.stderr = None",
