@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from softbench import stats
+from softbench import leaderboard
 from softbench.model import Case, Record, Status, Variant
 from softbench.run import Bench
 
@@ -68,45 +68,31 @@ class CellItem(pytest.Function):
             if record.known_failure:
                 pytest.xfail(f"{record.status.value}, as declared: {record.known_failure}")
             raise CellFailed(f"{record.status.value}: {record.reason}\nrepeat it with: {record.reproduce}")
-        if record.known_failure:
-            self.user_properties.append(("softbench_unexpected_pass", record.known_failure))
         if record.status is Status.PASSED and self.config.pluginmanager.hasplugin("benchmark"):
             self._replay(request, record)
 
     def _replay(self, request: pytest.FixtureRequest, record: Record) -> None:
         """Hand the samples of the ranking clock to pytest-benchmark as rounds, in seconds a launch."""
-        clock = "graph" if record.clock("graph") else "wall"
-        samples = record.clock(clock)
-        seconds = [ns / s.launches / 1e9 for s in samples for rounds in s.ns for ns in rounds]
-        if not seconds:
+        run = self.bench.result(self.case)
+        board = leaderboard.build(run) if run else None
+        cells = {c.record.variant.id: c for case in board.cases for c in case.cells.values()} if board else {}
+        cell = cells.get(record.variant.id)
+        if cell is None or not cell.samples or run is None:
             return
-        timer = _replaying(seconds, clock)
-        self.add_marker(pytest.mark.benchmark(timer=timer, group=self.case.id, disable_gc=False))
+        seconds = [ns / s.launches / 1e9 for s in cell.samples for rounds in s.ns for ns in rounds]
+        clock = run.passport.ranking_clock
+        marker = pytest.mark.benchmark(timer=_replaying(seconds, clock), group=self.case.id, disable_gc=False)
+        self.add_marker(marker)
         benchmark = request.getfixturevalue("benchmark")
-        low, high = stats.median_interval(samples[0])
-        latency = stats.per_launch_ns(samples[0])
         benchmark.extra_info.update(
             clock=clock,
-            bandwidth_gb_s=record.ideal_bytes / latency,
-            latency_interval_ns=[bound if math.isfinite(bound) else None for bound in (low, high)],
-            percent_of_roof=self._percent_of_roof(record),
+            bandwidth_gb_s=cell.bandwidth_gb_s,
+            latency_interval_ns=[_finite(cell.low_ns), _finite(cell.high_ns)],
+            percent_of_roof=cell.percent_of_roof,
             implementation=record.variant.implementation,
             case=record.case.id,
         )
         benchmark.pedantic(_nothing, rounds=len(seconds))
-
-    def _percent_of_roof(self, record: Record) -> float | None:
-        run = self.bench.result()
-        roofs = (
-            [r for r in run.records if r.role == "roof" and r.case == self.case and r.status is Status.PASSED]
-            if run
-            else []
-        )
-        for mine in record.samples:
-            for theirs in roofs[0].samples if roofs else ():
-                if mine.clock == theirs.clock in ("graph", "wall") and mine.heat == theirs.heat:
-                    return 100 * stats.compare(theirs, mine).ratio
-        return None
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, CellFailed):
@@ -115,6 +101,11 @@ class CellItem(pytest.Function):
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         return self.path, None, f"{self.case.id}::{self.name}"
+
+
+def _finite(bound: float | None) -> float | None:
+    """JSON has no infinity."""
+    return bound if bound is not None and math.isfinite(bound) else None
 
 
 def _nothing() -> None:

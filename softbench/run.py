@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softbench import device, matrix, operators, passport, registry, resources, roof, store
+from softbench import device, matrix, operators, passport, registry, roof, store
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.model import Case, Passport, Record, Run, Variant
@@ -76,10 +76,12 @@ class Bench:
             self._run(case)
         return self._records[case, variant.id]
 
-    def result(self) -> Run | None:
-        """All records so far, newest passport; None if nothing was measured."""
+    def result(self, case: Case | None = None) -> Run | None:
+        """All records so far, or those of one case; None if nothing was measured."""
         if self._passport is None:
             return None
+        if case is not None:
+            return Run(self._passport, tuple(r for r in self._records.values() if r.case == case))
         order = {case: i for i, case in enumerate(self.takes_part)}
         records = sorted(self._records.values(), key=lambda r: order.get(r.case, len(order)))
         return Run(self._passport, tuple(records))
@@ -151,10 +153,9 @@ class Bench:
 
     def _baselines(self, names: set[str]) -> dict[str, Variant]:
         found: dict[str, Variant] = {}
-        bundled = registry.find([resources.bundled_impls()])
         for name in names:
             wanted = operators.get(name).baseline
-            candidates = [v for v in (*bundled, *self.variants) if v.implementation == wanted and v.operator == name]
+            candidates = [v for v in self.variants if v.implementation == wanted and v.operator == name]
             if candidates:
                 found[name] = candidates[-1]
         return found

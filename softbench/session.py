@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,6 @@ class BenchSession:
 
     def __init__(self, config: pytest.Config, bench: Bench) -> None:
         self._config, self._bench = config, bench
-        self._collecting = time.perf_counter()
         self._progress_shown = False
         self._page: Path | None = None
         bench.progress, bench.on_case = self._progress, self._case_board
@@ -138,9 +136,9 @@ class BenchSession:
     def _case_board(self, case: Case) -> None:
         from softbench import leaderboard, tables
 
-        run = self._bench.result()
+        run = self._bench.result(case)
         if run is not None:
-            self._line("\n" + tables.case_table(leaderboard.build(_only(run, case)), case).rstrip())
+            self._line("\n" + tables.case_table(leaderboard.build(run), case).rstrip())
 
     def _line(self, text: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -157,10 +155,6 @@ class BenchSession:
 
         manager = self._config.pluginmanager.get_plugin("capturemanager")
         return manager.global_and_fixture_disabled() if manager else contextlib.nullcontext()
-
-
-def _only(run: Run, case: Case) -> Run:
-    return Run(run.passport, tuple(r for r in run.records if r.case == case))
 
 
 def _what_to_collect(config: pytest.Config, shapes: Path) -> list[str]:

@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, str] = {
     "tables": "leaderboard model",
     "export": "leaderboard tables",
     "report": "leaderboard model tables",
-    "collect": "model run stats",
+    "collect": "leaderboard model run",
     "session": "collect device leaderboard matrix model registry report run settings store tables",
     "plugin": "session settings",
     "__main__": "cli",

@@ -13,21 +13,9 @@ import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from projects import OWN, ROOT, bench, project, record_lines
 
-from softbench import device, store
+from softbench import store
 
 pytest_plugins = ["pytester"]
-
-
-@pytest.fixture
-def here(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs pytest in this process on a machine without a GPU; for what ends before anything is measured."""
-    monkeypatch.setattr(device, "gpu", lambda: None)
-    project(pytester.path)
-
-    def run(*arguments: str) -> pytest.RunResult:
-        return pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench-impls=kernels", *arguments)
-
-    return run
 
 
 def collected(result: pytest.RunResult) -> list[str]:

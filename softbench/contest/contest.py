@@ -37,7 +37,7 @@ class Rules:
 
 @dataclass
 class Contest:
-    """Runs cases one after the other with the same crew. `roof`: the roof's variants by operator; `baseline`: the eager ones."""
+    """Runs cases one after the other with the same crew. `roofs`: the roof's variants by operator; `baselines`: the eager ones."""
 
     rules: Rules
     crew: Crew
@@ -100,21 +100,21 @@ class Contest:
         players = [e for e in entrants if e.is_open and e.mode == "measure"]
         if not case.timed or not players:
             return
-        plan = self._plan(case, players)
-        asker = self._asker()
+        asker = Asker(self.crew, min(self.rules.timeout_s, max(30.0, self.rules.timeout_s / 4)))
+        plan = self._plan(case, players, asker)
         with laps.lap("choose"):
             finalists = trials.choose(players, plan, asker, rng, preparation.run)
         with laps.lap("heats"):
             self._heats(case, finalists, plan, asker, rng, laps)
         if self.card is not None:
             with laps.lap("calls"):
-                self._calls(finalists, plan, rng)
+                self._calls(finalists, plan, asker, rng)
 
-    def _plan(self, case: Case, players: Sequence[Entrant]) -> Plan:
+    def _plan(self, case: Case, players: Sequence[Entrant], asker: Asker) -> Plan:
         if self.card is not None:
             return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s)
         for entrant in players:
-            answer = self._asker()({entrant: entrant.request("estimate", seed=1)})[entrant]
+            answer = asker({entrant: entrant.request("estimate", seed=1)})[entrant]
             if entrant.take(answer):
                 entrant.own_plan = plan_wall(float(answer.data["ns"]))
         return plan_wall(REPLAY_NS)
@@ -158,22 +158,19 @@ class Contest:
             for entrant in group:
                 entrant.notes.append(f"heat {heat.number}: {heat.stopped}")
 
-    def _calls(self, players: Sequence[Entrant], plan: Plan, rng: random.Random) -> None:
+    def _calls(self, players: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
         """Host time of a call, one entrant at a time, and cold single launches where the graph is warm."""
         for entrant in players:
             if not entrant.is_ready:
                 continue
             flush = self.card.l2_bytes if plan.cache == "warm" and self.card is not None else 0
             request = entrant.request("call", seed=rng.getrandbits(40), cold_l2_bytes=flush)
-            answer = self._asker()({entrant: request})[entrant]
+            answer = asker({entrant: request})[entrant]
             if entrant.take(answer):
                 for clock in ("call", "cold"):
                     if clock in answer.data:
                         groups = tuple(tuple(group) for group in answer.data[clock])
                         entrant.samples.append(Samples(clock, 1, groups, "cold" if clock == "cold" else ""))
-
-    def _asker(self) -> Asker:
-        return Asker(self.crew, min(self.rules.timeout_s, max(30.0, self.rules.timeout_s / 4)))
 
     def _progress_of(self, case: Case) -> Callable[[str], None]:
         return lambda text: self.progress(f"{case.id}: {text}")
@@ -206,7 +203,7 @@ class Asker:
 
 
 def _fits_alone(entrant: Entrant, plan: Plan, asker: Asker, rng: random.Random) -> bool:
-    request = entrant.request("place", plan=asdict(plan), seed=rng.getrandbits(40))
+    request = entrant.request("place", plan=asdict(entrant.plan(plan)), seed=rng.getrandbits(40))
     answer = asker({entrant: request})[entrant]
     asker({entrant: entrant.request("release")})
     if not answer.ok and answer.status is not Status.OUT_OF_MEMORY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -94,6 +95,10 @@ class Entrant:
             known_failure=known_failure(case, self.variant),
             best_of=self.best_of,
         )
+
+
+Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
+"""Requests to several entrants' workers and what they said."""
 
 
 def known_failure(case: Case, variant: Variant) -> str:

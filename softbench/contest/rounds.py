@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from softbench import stats
 from softbench.clocks import Plan
-from softbench.contest.entrant import Entrant
+from softbench.contest.entrant import Ask, Entrant
 from softbench.contest.laps import Laps
 from softbench.contest.workers import Answer
 from softbench.model import Samples, Status, Telemetry
@@ -24,8 +24,6 @@ NEAR_LEADER = 1.03
 _WARM_UP_S = (0.3, 2.0)
 _SETTLED = 0.003
 _BLOCK = 5
-
-Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
 
 
 @dataclass

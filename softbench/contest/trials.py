@@ -13,16 +13,13 @@ from itertools import groupby
 
 from softbench import stats
 from softbench.clocks import Plan
-from softbench.contest.entrant import Entrant
-from softbench.contest.workers import Answer
+from softbench.contest.entrant import Ask, Entrant
 from softbench.model import Samples, Status
 
 ROUNDS = 9
 GROUP = 8
 """Variants that hold a placement at the same time; of more than these the best of each group meet again."""
 _WARM_UP_S = 0.3
-
-Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
 
 
 def choose(

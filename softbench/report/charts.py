@@ -19,7 +19,7 @@ SMALLEST_SHARE = 0.01
 Figure = dict[str, Any]
 
 
-def library() -> str:
+def plotly_script() -> str:
     """The source of plotly.js."""
     from plotly.offline import get_plotlyjs
 

@@ -62,7 +62,7 @@ def _charts(figures: list[charts.Figure]) -> Markup:
 def _scripts(figures: list[charts.Figure]) -> Markup:
     scripts = [tag("script", Markup(FILTER_SCRIPT))]
     if figures:
-        scripts.append(tag("script", Markup(charts.library())))
+        scripts.append(tag("script", Markup(charts.plotly_script())))
         scripts.append(tag("script", embedded_json(figures), id="figures", type="application/json"))
         scripts.append(tag("script", Markup(CHART_SCRIPT)))
     return join(scripts, "\n")

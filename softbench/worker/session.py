@@ -141,9 +141,8 @@ class Session:
         return self.do_hello(request)
 
     def do_drop(self, request: Message) -> Message:
-        """Forget one slot, or with none named the whole case, and give the memory back."""
-        for key in [request["slot"]] if "slot" in request else list(self.slots):
-            self.slots.pop(key, None)
+        """Forget the whole case, and give the memory back."""
+        self.slots.clear()
         self.clock.close()
         return {}
 
