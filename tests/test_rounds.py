@@ -53,6 +53,13 @@ def test_who_is_far_behind_takes_fewer_rounds_that_still_are_paired(world: World
     assert turns.endswith("a" * (ROUNDS - FAR_ROUNDS))  # its rounds are the first ones, beside the others' first
 
 
+def test_a_roof_far_ahead_leaves_the_contenders_their_rounds(world: World) -> None:
+    """With one long row a copy takes a third of any softmax's time; the leader is the fastest entrant all the same."""
+    a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.enter("copy", 1e6, role="roof")
+    world.heat(a, b, roof)
+    assert {len(taken) for e in (a, b, roof) for taken in e.samples[0].ns} == {ROUNDS}
+
+
 def test_a_heat_of_one_ends_at_the_first_look(world: World) -> None:
     alone, roof = world.enter("a"), world.enter("copy", role="roof")
     assert world.heat(alone, roof).stopped == "decided after 8 placements"

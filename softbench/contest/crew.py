@@ -46,14 +46,18 @@ class Crew:
         answers = gather(
             {w: {"op": "hello", "device": self.device_of(key[2])} for w, key in fresh.items()}, _HELLO_TIMEOUT_S
         )
+        failed = {worker: answer for worker, answer in answers.items() if not answer.ok}
         for entrant in entrants:
-            if entrant.worker in answers and entrant.is_open and not answers[entrant.worker].ok:
-                entrant.take(answers[entrant.worker])
-                self.note(entrant, answers[entrant.worker])
+            if entrant.worker in failed and entrant.is_open:
+                entrant.take(failed[entrant.worker])
+        for worker, answer in failed.items():
+            self._count(fresh[worker], answer)  # one death, however many variants the process was for
 
     def note(self, entrant: Entrant, answer: Answer) -> None:
         """Count deaths in a row; a good answer starts the count again."""
-        key = self._key(entrant)
+        self._count(self._key(entrant), answer)
+
+    def _count(self, key: Key, answer: Answer) -> None:
         if answer.ok:
             self._deaths[key] = 0
         elif answer.fatal:

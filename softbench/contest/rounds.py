@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -141,8 +142,13 @@ class Heat:
 
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
         """Who is so far behind the leader that few rounds will do; nobody in the first placement."""
-        speeds = {e: stats.per_launch_ns(self.samples_of(e)) for e in active if any(self.ns[e])}
-        return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * min(speeds.values())}
+        speeds = self._speeds(active)
+        leading = min((ns for e, ns in speeds.items() if e.role != "roof"), default=math.inf)
+        return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * leading}
+
+    def _speeds(self, entrants: Sequence[Entrant]) -> dict[Entrant, float]:
+        """Nanoseconds a launch so far, of those that have a sample."""
+        return {e: stats.per_launch_ns(self.samples_of(e)) for e in entrants if any(self.ns[e])}
 
     def _verify(self, active: list[Entrant]) -> list[Entrant]:
         answers: dict[Entrant, Answer] = {}
@@ -157,16 +163,15 @@ class Heat:
 
     def _undecided(self, active: list[Entrant]) -> list[Entrant]:
         """The leader and those near it whose verdict is open; empty when all is decided."""
-        ranked = [e for e in active if e.role != "roof"]
-        if not ranked:
+        speeds = self._speeds([e for e in active if e.role != "roof"])
+        if not speeds:
             return []
-        leader = min(ranked, key=lambda e: stats.per_launch_ns(self.samples_of(e)))
-        best = stats.per_launch_ns(self.samples_of(leader))
+        leader = min(speeds, key=lambda e: speeds[e])
         open_ones = [
             e
-            for e in ranked
+            for e, ns in speeds.items()
             if e is not leader
-            and stats.per_launch_ns(self.samples_of(e)) <= NEAR_LEADER * best
+            and ns <= NEAR_LEADER * speeds[leader]
             and stats.compare(self.samples_of(e), self.samples_of(leader)).verdict == "unknown"
         ]
         return [leader, *open_ones] if open_ones else []
