@@ -28,16 +28,17 @@ class Declared(Protocol):
 
 def implementation(
     *,
-    operator: str,
+    operator: str | Sequence[str],
     requires: Sequence[str] = (),
     params: dict[str, list[Scalar]] | None = None,
     known_failures: dict[str, str] | None = None,
 ) -> Callable[[Factory], Declared]:
-    """Declare that the decorated function is a factory of launches for one operator.
+    """Declare that the decorated function is a factory of launches for an operator, or for several.
 
     All arguments must be literals: the registry reads them from the source without importing the file.
 
-    operator        name of the operator that is implemented ("softmax")
+    operator        name of the operator that is implemented ("softmax"), or a list of names: the factory then makes
+                    the launch of `case.operator`, and stands under its one name on the board of each
     requires        what the machine must have: "cuda>=sm_90", or a distribution such as "triton>=3.6". With
                     "triton" among them the kernel is run in Triton's interpreter where there is no GPU
     params          tuning parameters, each with its values; every combination is one variant

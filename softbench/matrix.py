@@ -49,8 +49,8 @@ def load(path: Path) -> Matrix:
     profiles: dict[str, str] = {}
     cases: dict[str, tuple[Case, ...]] = {}
     for name, place in root["profiles"].mapping().items():
-        if not re.fullmatch(r"[A-Za-z]\w*", name):
-            raise place.error(f"{name!r} is not a name; use a letter, then letters, digits and _")
+        if not re.fullmatch(r"[A-Za-z][\w-]*", name):
+            raise place.error(f"{name!r} is not a name; use a letter, then letters, digits, _ and -")
         fields = place.mapping(known=("description", "timed", "groups"), required=("description", "groups"))
         profiles[name] = fields["description"].text()
         timed = fields["timed"].flag() if "timed" in fields else True

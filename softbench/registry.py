@@ -190,7 +190,7 @@ class _Reader:
 
     path: Path
     function: ast.FunctionDef | ast.AsyncFunctionDef
-    operators: tuple[str, ...] = OPERATORS
+    operators: tuple[str, ...]
 
     def error(self, node: ast.stmt | ast.expr | ast.keyword, text: str) -> RegistryError:
         return RegistryError(f"{shown(self.path)}:{node.lineno}: {self.function.name}: {text}")
@@ -207,9 +207,6 @@ class _Reader:
         nodes = self.keywords(decorator)
         values = {name: self.literal(node) for name, node in nodes.items()}
         at = {name: nodes.get(name, decorator) for name in KEYWORDS}
-        if values.get("operator") not in self.operators:
-            what = f"operator {values['operator']!r} is not known" if "operator" in values else "operator is missing"
-            raise self.error(at["operator"], f"{what}; {choose_from(str(values.get('operator')), self.operators)}")
         requires = values.get("requires", ())
         if not isinstance(requires, (list, tuple)) or not all(isinstance(r, str) and r.strip() for r in requires):
             raise self.error(at["requires"], "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']")
@@ -220,7 +217,7 @@ class _Reader:
         params = self.params(at["params"], values.get("params"))
         variant = Variant(
             implementation=self.function.name,
-            operator=values["operator"],
+            operator="",
             family=self.path.parent.name,
             path=str(self.path),
             source_hash="",
@@ -229,9 +226,19 @@ class _Reader:
             has_cubins=has_cubins,
             summary=summary,
         )
-        points = itertools.product(*params.values())
-        variants = tuple(replace(variant, params=tuple(zip(params, point, strict=True))) for point in points)
-        return _Declaration(self.function.lineno, variants)
+        operators = self.served(at["operator"], values.get("operator", ()))
+        points = [tuple(zip(params, point, strict=True)) for point in itertools.product(*params.values())]
+        variants = (replace(variant, operator=o, params=p) for o in operators for p in points)
+        return _Declaration(self.function.lineno, tuple(variants))
+
+    def served(self, node: ast.expr, value: Any) -> tuple[str, ...]:
+        """The operators that a declaration names: one, or a list of them."""
+        names = value if isinstance(value, (list, tuple)) else [value]
+        unknown = [name for name in names if name not in self.operators]
+        if unknown or not names:
+            what = f"operator {unknown[0]!r} is not known" if unknown else "operator is missing"
+            raise self.error(node, f"{what}; {choose_from(str(*unknown[:1]), self.operators)}")
+        return tuple(dict.fromkeys(names))
 
     def keywords(self, decorator: ast.expr) -> dict[str, ast.expr]:
         if not isinstance(decorator, ast.Call):

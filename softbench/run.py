@@ -60,7 +60,8 @@ class Bench:
                 self._keep(theirs)
             else:  # run again whole: old samples cannot be paired with new ones
                 had = {r.variant.id for r in theirs if r.role == "entrant"}
-                variants += [v for v in self.variants if v.id in had and v not in variants]
+                also = [v for v in self.variants if v.operator == case.operator and v.id in had]
+                variants += [v for v in also if v not in variants]
         self._keep([r for r in old.records if r.case not in self.takes_part])
 
     def open(self) -> None:

@@ -96,8 +96,8 @@ def test_named_tox_environments_exist():
 
 
 def test_named_profiles_exist():
-    profiles = set(re.findall(r"^  (\w+):$", (ROOT / "shapes.yaml").read_text(), re.M))
-    named = re.findall(r"--softbench-profile=([a-z,]+)", README)
+    profiles = set(re.findall(r"^  ([\w-]+):$", (ROOT / "shapes.yaml").read_text(), re.M))
+    named = re.findall(r"--softbench-profile=([a-z,-]+)", README)
     assert named
     assert {profile for names in named for profile in names.split(",")} <= profiles
 

@@ -1,160 +1,187 @@
-"""impls/cute without a GPU: the layout table, what is refused, and the compiled kernels."""
+"""The entries of impls/cute without a GPU: what is refused, what a launch hands to its kernel, cubins."""
 
 from __future__ import annotations
 
-import importlib
-import re
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
 
-from softbench import Unsupported
+from softbench import Unsupported, cubin, registry
 from softbench.model import Case
 
-FOLDER = Path(__file__).parents[1] / "impls" / "cute"
-PACKAGE = "_test_impl_cute"
+torch = pytest.importorskip("torch")
+from impls.cute import _functions, _launch, _norm_functions, _plans, ladder, norms, softmax  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
+LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
 
 
-@pytest.fixture(scope="module")
-def family():
-    """impls/cute as a package under a private name, as a worker loads it."""
-    package = types.ModuleType(PACKAGE)
-    package.__path__ = [str(FOLDER)]
-    sys.modules[PACKAGE] = package
-    yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
-    for name in [n for n in sys.modules if n.split(".")[0] == PACKAGE]:
-        del sys.modules[name]
+def case(shape, dtype="float16", out_dtype="", operator="softmax", **more) -> Case:
+    return Case(operator, shape, dtype, out_dtype or dtype, **more)
 
 
-def case(columns: int, dtype: str = "float16", out_dtype: str = "", rows: int = 4) -> Case:
-    return Case("softmax", (rows, columns), dtype, out_dtype or dtype)
+def entry(operator):
+    return norms.cute_norm if operator in NORMS else softmax.cute_softmax
 
 
-@pytest.mark.parametrize(
-    ("columns", "itemsize", "cluster", "threads", "threads_per_row", "vectors_per_thread"),
-    [
-        (8, 2, 1, 128, 1, 1),  # one vector: 128 rows a CTA
-        (256, 2, 1, 128, 32, 1),
-        (1000, 2, 1, 128, 32, 4),  # uneven: 125 vectors on 32 threads
-        (1024, 2, 1, 128, 32, 4),  # the last that one warp takes alone
-        (1032, 2, 1, 128, 64, 3),
-        (4096, 2, 1, 128, 128, 4),
-        (16384, 2, 1, 256, 256, 8),  # 32 KiB: the last without a cluster
-        (16392, 2, 2, 256, 256, 5),
-        (131072, 2, 8, 256, 256, 8),
-        (128256, 2, 8, 256, 256, 8),
-        (262144, 2, 16, 256, 256, 8),
-        (1048576, 2, 16, 1024, 1024, 8),  # beyond 512 KiB a row the share grows
-        (8192, 4, 1, 256, 256, 8),
-        (262144, 4, 16, 512, 512, 8),
-    ],
-)
-def test_layout(family, columns, itemsize, cluster, threads, threads_per_row, vectors_per_thread):
-    config = family("htile.config").choose(columns, itemsize)
-    found = (config.cluster, config.threads, config.threads_per_row, config.vectors_per_thread)
-    assert found == (cluster, threads, threads_per_row, vectors_per_thread)
+def test_what_the_family_declares():
+    variants = registry.find([ROOT / "impls" / "cute"])
+    assert {(v.implementation, v.operator) for v in variants} == {
+        *(("cute_softmax", operator) for operator in ("softmax", "softmax_backward")),
+        *(("cute_norm", operator) for operator in NORMS),
+        *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
+    }
+    assert all(v.has_cubins for v in variants)
 
 
-@pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("share_bytes", [8 * 1024, 32 * 1024, 128 * 1024])
-def test_every_vector_of_a_row_has_one_thread(family, itemsize, share_bytes):
-    choose = family("htile.config").choose
-    for vectors in [*range(1, 700), 2047, 2048, 2049, 4095, 4097, 16032, 16385, 32767, 65535, 131072]:
-        config = choose(vectors * 16 // itemsize, itemsize, "sm_90", share_bytes)
-        shares = [min(config.cta_vectors, vectors - rank * config.cta_vectors) for rank in range(config.cluster)]
-        assert min(shares) > 0, "a CTA without columns"
-        assert sum(shares) == vectors
-        assert config.cta_vectors <= config.threads_per_row * config.vectors_per_thread
-        assert config.cta_vectors > config.threads_per_row * (config.vectors_per_thread - 1)
-        assert config.rows == 1 or config.cluster == 1, "the mbarrier of a cluster counts one row"
-        assert config.is_even == (vectors == config.cluster * config.threads_per_row * config.vectors_per_thread)
-        assert config.shared_bytes <= 227 * 1024
+def test_importing_the_functions_imports_no_compiler():
+    code = (
+        "import sys; from impls.cute.softmax import softmax; from impls.cute.norms import rms_norm; "
+        "print([name for name in ('cutlass', 'tvm_ffi', 'quack') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (case(1001), "whole 16-byte vectors"),
-        (case(1023, "float32"), "whole 16-byte vectors"),
-        (case(4096, "float64"), "float64"),
-        (case(4096, "float32", "float16"), "float32 to float16"),
-        (case(1048576, "float32"), "shared memory"),
-        (case(2097152), "shared memory"),
+        (case((4, 4096), "float64"), "float64"),
+        (case((4, 4096), "float32", "float16"), "float32 to float16"),
+        (case((4, 4096), "float16", "float32", "softmax_backward"), "write float16"),
+        (case((4, 4096), "float16", "float32", "rmsnorm"), "write float16"),
+        (case((4, 10**8), "float32", operator="softmax_backward"), "no layout"),
+        (case((), operator="rmsnorm"), "dimension"),
     ],
 )
-def test_refusal_has_a_reason(family, asked, reason):
+def test_refusal_has_a_reason(asked, reason):
     with pytest.raises(Unsupported, match=reason) as refusal:
-        list(family("softmax").cute_cluster.softbench_cubins(asked))
+        list(entry(asked.operator).softbench_cubins(asked))
     assert "\n" not in str(refusal.value)
 
 
-def test_config_refuses_what_the_kernel_cannot_divide(family):
-    config = family("htile.config")
-    with pytest.raises(ValueError, match="power of two"):
-        config.ElementwiseTileConfig(4096, 2, 3, 128, 128)
-    with pytest.raises(ValueError, match="sm_80"):
-        config.choose(4096, 2, "sm_80")
+def test_a_rung_refuses_what_it_would_not_change():
+    with pytest.raises(Unsupported, match="one warp"):
+        list(ladder.cute_two_stage.softbench_cubins(case((1024, 256))))
+    with pytest.raises(Unsupported, match="one vector"):
+        list(ladder.cute_l1.softbench_cubins(case((1024, 8))))
+    with pytest.raises(Unsupported, match="whole GPU"):
+        list(ladder.cute_shared.softbench_cubins(case((4, 2**22))))
+
+
+@pytest.mark.parametrize("operator", ["softmax", "softmax_backward", *NORMS])
+def test_an_empty_input_needs_no_kernel(operator, monkeypatch):
+    monkeypatch.setattr(_functions, "checked", lambda x, *rest: x.dtype)
+    monkeypatch.setattr(_norm_functions, "checked", lambda *tensors: None)
+    for shape in [(0, 4096), (3, 0), (2, 0, 8)]:
+        asked = case(shape, operator=operator)
+        count = {"softmax": 1, "softmax_backward": 2}.get(operator, 1 + operator.startswith("add_"))
+        columns = [torch.empty(shape[-1], dtype=torch.float16)] * (operator in NORMS) * (1 + ("layer" in operator))
+        inputs = [torch.empty(shape, dtype=torch.float16) for _ in range(count)]
+        y = entry(operator)(asked)(*inputs, *columns)
+        first = y[0] if isinstance(y, tuple) else y
+        assert first.shape == shape
+        assert first.dtype is torch.float16
+        assert isinstance(y, tuple) == operator.startswith("add_")
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """The kernel of an entry is a stand-in that keeps its tensors; yields (builds, tensors)."""
+    given = ([], [])
+
+    def ready(builds, device):
+        given[0].extend(builds)
+        return lambda *tensors: given[1].append(tensors)
+
+    monkeypatch.setattr(_launch, "ready", ready)
+    monkeypatch.setattr(_launch, "gpu", lambda index: _plans.HOPPER)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    return given
+
+
+def matrix(columns=1024, dtype=torch.float16):
+    return torch.zeros(8, columns, dtype=dtype)
 
 
 @pytest.mark.parametrize("out_dtype", ["float16", "float32"])
-def test_empty_input_needs_no_kernel(family, out_dtype):
-    torch = pytest.importorskip("torch")
-    for shape in [(0, 4096), (3, 0), (2, 0, 8)]:
-        launch = family("softmax").cute_cluster(Case("softmax", shape, "float16", out_dtype))
-        y = launch(torch.empty(shape, dtype=torch.float16))
-        assert y.shape == shape
-        assert y.dtype is getattr(torch, out_dtype)
+def test_softmax_hands_over_x_and_a_new_y(kernel, out_dtype):
+    launch = softmax.cute_softmax(case((8, 1024), out_dtype=out_dtype))
+    x = matrix()
+    y = launch(x)
+    assert y.dtype is getattr(torch, out_dtype)
+    assert y.data_ptr() != launch(x).data_ptr()
+    assert kernel[1][0][0] is x
+    assert kernel[1][0][1] is y
+    assert kernel[0][0].dtypes[:2] == ("float16", out_dtype)
+    assert kernel[0][0].config.aligned
 
 
-def test_rows_must_start_on_16_bytes(family):
-    torch = pytest.importorskip("torch")
-    aligned_rows = family("softmax")._aligned_rows
-    whole = torch.empty((3, 4 * 1024 + 8), dtype=torch.float16)
-    assert aligned_rows(whole[:, :4096], 3, 4096).stride() == (4104, 1)
-    assert aligned_rows(torch.empty((2, 3, 64)), 6, 64).shape == (6, 64)
-    odd = torch.empty((3, 4097), dtype=torch.float16)
-    for bad in (whole[:, 1:4097], odd[:, :4096], torch.empty((4096, 3), dtype=torch.float16).T):
-        with pytest.raises(Unsupported, match="input"):
-            aligned_rows(bad, 3, 4096)
+def test_columns_that_are_not_whole_vectors_take_the_other_variant(kernel):
+    softmax.cute_softmax(case((8, 1001)))
+    assert not any(build.config.aligned for build in kernel[0])
+
+
+@pytest.mark.parametrize("operator", NORMS)
+def test_norms_hand_over_what_they_have(kernel, operator):
+    adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
+    launch = norms.cute_norm(case((8, 1024), operator=operator))
+    rows = [matrix() for _ in range(1 + adds)]
+    columns = [torch.zeros(1024, dtype=torch.float16) for _ in range(1 + layer)]
+    outputs = launch(*rows, *columns)
+    x, weight, bias, residual, y, total, rstd, mean = kernel[1][0]
+    assert x is rows[0]
+    assert weight is columns[0]
+    assert bias is (columns[1] if layer else None)
+    assert residual is (rows[1] if adds else None)
+    expected = (y, total, rstd, mean)[: 4 if adds and layer else 3 if adds else 1]
+    assert all(a is b for a, b in zip(outputs if adds else (outputs,), expected, strict=True))
+    assert [t is None for t in (total, rstd, mean)] == [not adds, not adds, not (adds and layer)]
+    dtypes = tuple(None if t is None else str(t.dtype).removeprefix("torch.") for t in kernel[1][0])
+    assert tuple(name or None for name in kernel[0][0].dtypes) == dtypes
+    assert dict(kernel[0][0].flags)["layer"] == layer
+    assert rstd is None or rstd.shape == (8,)
 
 
 @pytest.fixture(scope="module")
-def resources(family, tmp_path_factory):
-    """(registers, stack bytes, SASS) of the kernel of a case."""
+def resources():
+    """The kernel of a case as the harness reports it: registers, stack, shared memory."""
     pytest.importorskip("cutlass")
-    triton = pytest.importorskip("triton")
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-    folder = tmp_path_factory.mktemp("cubins")
 
-    def inspect(asked: Case) -> tuple[int, int, str]:
-        ((name, cubin),) = family("softmax").cute_cluster.softbench_cubins(asked)
-        path = folder / f"{name}.cubin"
-        path.write_bytes(cubin)
-        usage = subprocess.run([tool, "-res-usage", path], capture_output=True, text=True, check=True).stdout
-        sass = subprocess.run([tool, "-sass", path], capture_output=True, text=True, check=True).stdout
-        assert "sm_90a" in sass
-        return int(re.search(r"REG:(\d+)", usage)[1]), int(re.search(r"STACK:(\d+)", usage)[1]), sass
+    def inspect(factory, asked: Case):
+        ((name, built),) = factory.softbench_cubins(asked)
+        assert asked.operator in name
+        (found,) = cubin.resources(built)
+        return found
 
     return inspect
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("columns", [256, 1000, 4096, 16384, 128256, 262144])
-def test_few_registers_and_no_spills(resources, dtype, columns):
-    registers, stack, sass = resources(case(columns, dtype))
-    assert stack == 0
-    assert registers <= 40, "more than 40 registers take CTAs off the SM"
-    assert "LDGSTS" in sass
-    assert "STG.E.128" in sass
-    in_cluster = columns * (4 if dtype == "float32" else 2) > 32 * 1024
-    assert ("STAS.64" in sass) == in_cluster, "pairs go to the other CTAs by st.async, and only in a cluster"
+@pytest.mark.parametrize(
+    "asked",
+    [
+        case((4096, 256)),
+        case((4096, 1000), "float32"),
+        case((4096, 8191), "bfloat16"),
+        case((4096, 128256)),
+        case((4096, 262144), "float32"),
+        case((4096, 4096), out_dtype="float32"),
+        case((4096, 8192), operator="softmax_backward"),
+        case((4096, 4096), "bfloat16", operator="rmsnorm"),
+        case((4096, 4095), "bfloat16", operator="add_layernorm"),
+    ],
+    ids=lambda asked: asked.id,
+)
+def test_entries_compile_without_spills(resources, asked):
+    found = resources(entry(asked.operator), asked)
+    assert found.stack_bytes == 0
 
 
-@pytest.mark.parametrize(("columns", "out_dtype"), [(4096, "float32"), (1048576, "float16"), (8, "float16")])
-def test_the_ends_of_the_range_compile_without_spills(resources, columns, out_dtype):
-    registers, stack, _ = resources(case(columns, "float16", out_dtype))
-    assert stack == 0
-    assert registers <= 64, "1024 threads have 64 registers each"
+@pytest.mark.slow
+@pytest.mark.parametrize("rung", LADDER)
+def test_rungs_compile_without_spills(resources, rung):
+    for columns in (4096, 65536):
+        assert resources(LADDER[rung], case((4096, columns))).stack_bytes == 0

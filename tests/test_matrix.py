@@ -123,7 +123,7 @@ NO_OPERATOR = f"is not an operator; choose from {', '.join(matrix.OPERATORS)}"
 NO_DISTRIBUTION = f"is not a distribution; choose from {', '.join(matrix.DISTRIBUTIONS)}"
 TWICE = "case 'softmax-float16-4x8' stands twice, first in profiles.mine.groups[0] (line 5)"
 NO_SIZES = ": give the sizes either as shapes, or as rows and columns"
-NO_NAME = "is not a name; use a letter, then letters, digits and _"
+NO_NAME = "is not a name; use a letter, then letters, digits, _ and -"
 EMPTY = "expected a list that is not empty"
 GROUP_MISTAKES = {
     "operator: softmax, shapes: [[1, 2]]": ": the key 'dtype' is missing",

@@ -284,7 +284,7 @@ def test_a_missing_folder_and_a_file_in_its_place_are_named(tree):
 def test_the_bundled_implementations_can_be_read():
     variants = find([resources.bundled_impls()])
     assert variants
-    assert len({variant.id for variant in variants}) == len(variants)
+    assert len({(variant.operator, variant.id) for variant in variants}) == len(variants)
     assert all(variant.summary for variant in variants)
 
 

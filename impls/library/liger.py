@@ -1,15 +1,33 @@
-"""Liger's Triton softmax: one tile a row. Called through its autograd function, the only public way in."""
+"""Liger's Triton kernels: one tile a row. Softmax goes through its autograd function, the only public way in."""
 
 from __future__ import annotations
 
 from softbench import Unsupported, implementation
+from softbench.operators.norms import LAYER_EPS, RMS_EPS
 
 # liger_kernel.ops.utils.calculate_settings raises above it.
 MAX_COLUMNS = 65536
 
 
 # "triton" is not required by name: that would run Liger's kernel in the interpreter where there is no GPU.
-@implementation(operator="softmax", requires=["cuda>=sm_80", "liger-kernel"])
+@implementation(
+    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm"],
+    requires=["cuda>=sm_80", "liger-kernel"],
+    known_failures={
+        "softmax_backward-float16-*[2-8]": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-float16-*x256-check": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-float16-*x1001-*": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-float16-37x[!1]*": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-float16-4096-check": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-float16-64x4096-nan_middle": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-float16-64x4096-padding_inf": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-float16-64x4096-peaked": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+        "softmax_backward-bfloat16-37x1001-*": "in bfloat16 its row sums err by more than the rounding of dy y explains",
+        "softmax_backward-bfloat16-*x[1-9]???": "in bfloat16 its row sums err by more than the rounding of dy y explains",
+        "softmax_backward-bfloat16-*x[1-9]????": "in bfloat16 its row sums err by more than the rounding of dy y explains",
+        "softmax_backward-float16-96x1024-*": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
+    },
+)
 def liger(case):
     if case.out_dtype != case.dtype:
         raise Unsupported("Liger's output has its input's dtype")
@@ -19,6 +37,52 @@ def liger(case):
         raise Unsupported(f"Liger raises above {MAX_COLUMNS} columns, its largest Triton block")
     if case.columns == 0:
         raise Unsupported("Liger cannot reshape rows of no columns")
+    if case.operator.endswith("norm") and case.dtype == "float64":
+        raise Unsupported("Liger's norms compute in float32")
+    return LAUNCHES[case.operator](case)
+
+
+def softmax(case):
     from liger_kernel.ops import LigerSoftmaxFunction
 
     return LigerSoftmaxFunction.apply
+
+
+def softmax_backward(case):
+    """What its autograd function calls with what its forward has kept."""
+    from liger_kernel.ops.softmax import _softmax_backward
+    from liger_kernel.ops.utils import calculate_settings
+
+    block, warps = calculate_settings(case.columns)
+    return lambda dy, y: _softmax_backward(dy, y, block, warps, False)
+
+
+def rmsnorm(case):
+    """Casting mode "gemma": float32 up to the one rounding of y; "llama", the default, rounds x rstd as well."""
+    from liger_kernel.ops.rms_norm import rms_norm_forward
+
+    return lambda x, weight: rms_norm_forward(x.contiguous(), weight, RMS_EPS, 0.0, "gemma", False)[0]
+
+
+def layernorm(case):
+    from liger_kernel.ops.layer_norm import layer_norm_forward
+
+    return lambda x, weight, bias: layer_norm_forward(x.contiguous(), weight, bias, LAYER_EPS)[0]
+
+
+def add_rmsnorm(case):
+    from liger_kernel.ops.fused_add_rms_norm import fused_add_rms_norm_forward
+
+    def launch(x, residual, weight):
+        return fused_add_rms_norm_forward(x.contiguous(), residual.contiguous(), weight, RMS_EPS, 0.0, "gemma")[:3]
+
+    return launch
+
+
+LAUNCHES = {
+    "softmax": softmax,
+    "softmax_backward": softmax_backward,
+    "rmsnorm": rmsnorm,
+    "layernorm": layernorm,
+    "add_rmsnorm": add_rmsnorm,
+}

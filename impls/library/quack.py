@@ -1,15 +1,19 @@
-"""quack's CuTe DSL softmax, forward only: asynchronous copies, one online exchange, clusters for long rows."""
+"""quack's CuTe DSL kernels: asynchronous copies, one online exchange of a softmax, clusters for long rows."""
 
 from __future__ import annotations
 
+import math
+
 from softbench import Unsupported, implementation
+from softbench.model import DTYPE_BYTES
+from softbench.operators.norms import LAYER_EPS, RMS_EPS
 from softbench.operators.words import parse_layout
 
 VECTOR_ELEMENTS = {"float16": 8, "bfloat16": 8, "float32": 4}
 
 
 @implementation(
-    operator="softmax",
+    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm"],
     requires=["cuda>=sm_90", "quack-kernels"],
     known_failures={
         "softmax-*float16-*x65544*": "NaN: a warp without columns has the maximum -inf, and no guard",
@@ -38,24 +42,29 @@ VECTOR_ELEMENTS = {"float16": 8, "bfloat16": 8, "float32": 4}
         "softmax-float32-*x131072-growing": "x * log2(e) - max * log2(e) loses digits where the row maximum is large",
         "softmax-*-1x100000000-check": "its compilation does not end within minutes",
         "softmax-float32-*x1048576*": "does not launch: it asks for 263 KB of shared memory a block",
+        "softmax_backward-float32-*x1048576*": "does not launch: it asks for 525 KB of shared memory a block",
+        "add_*norm-float32-*x65536*": "does not launch: it asks for 262 KB of shared memory a block",
+        "add_*norm-float32-*x131072*": "does not launch: it asks for 262 KB of shared memory a block",
     },
 )
 def quack(case):
     if case.dtype not in VECTOR_ELEMENTS:
         raise Unsupported(f"quack takes {', '.join(VECTOR_ELEMENTS)}, not {case.dtype}")
     if case.out_dtype != case.dtype:
-        raise Unsupported("quack's softmax_fwd returns its input's dtype")
+        raise Unsupported("quack's output has its input's dtype")
     if len(case.shape) != 2:
         raise Unsupported(f"quack takes 2-D input, not {len(case.shape)}-D")
     vector = VECTOR_ELEMENTS[case.dtype]
-    if case.columns % vector:
+    if case.operator.endswith("norm"):
+        vector = math.gcd(vector, case.columns)
+        if vector * DTYPE_BYTES[case.dtype] < 4:
+            raise Unsupported(f"quack's norms copy 4 bytes at least; of {case.columns} {case.dtype} columns 2 are left")
+    elif case.columns % vector:
         raise Unsupported(f"quack asserts that its vector of {vector} {case.dtype} divides the {case.columns} columns")
     refusal = refused_layout(parse_layout(case.layout), vector)
     if refusal:
         raise Unsupported(f"{refusal}; the layout is {case.layout}")
-    from quack.softmax import softmax_fwd
-
-    return softmax_fwd
+    return LAUNCHES[case.operator]()
 
 
 def refused_layout(layout, vector):
@@ -63,5 +72,66 @@ def refused_layout(layout, vector):
     if layout.transposed or layout.column_step != 1:
         return "quack needs unit column stride"
     if layout.offset % vector or layout.row_pad % vector:
-        return f"quack needs rows aligned to 16 bytes ({vector} elements)"
+        return f"quack needs rows aligned to its vector of {vector} elements"
     return ""
+
+
+def softmax():
+    from quack.softmax import softmax_fwd
+
+    return softmax_fwd
+
+
+def softmax_backward():
+    from quack.softmax import softmax_bwd
+
+    return softmax_bwd
+
+
+def rmsnorm():
+    from quack.rmsnorm import rmsnorm_fwd
+
+    return lambda x, weight: rmsnorm_fwd(x, weight, eps=RMS_EPS)[0]
+
+
+def layernorm():
+    """The operator below layernorm_fwd, which takes float32 weights only where its kernel takes any."""
+    import torch
+    from quack.rmsnorm import _rmsnorm_fwd
+
+    def launch(x, weight, bias):
+        y = torch.empty_like(x)
+        _rmsnorm_fwd(x, weight, y, bias, None, None, None, None, LAYER_EPS, True)
+        return y
+
+    return launch
+
+
+def add_rmsnorm():
+    from quack.rmsnorm import rmsnorm_fwd
+
+    return lambda x, residual, weight: rmsnorm_fwd(x, weight, residual=residual, eps=RMS_EPS, store_rstd=True)
+
+
+def add_layernorm():
+    """The same operator: no function above it adds a residual to a LayerNorm."""
+    import torch
+    from quack.rmsnorm import _rmsnorm_fwd
+
+    def launch(x, residual, weight, bias):
+        y, total = torch.empty_like(x), torch.empty_like(x)
+        rstd, mean = (torch.empty(len(x), dtype=torch.float32, device=x.device) for _ in range(2))
+        _rmsnorm_fwd(x, weight, y, bias, rstd, mean, residual, total, LAYER_EPS, True)
+        return y, total, rstd, mean
+
+    return launch
+
+
+LAUNCHES = {
+    "softmax": softmax,
+    "softmax_backward": softmax_backward,
+    "rmsnorm": rmsnorm,
+    "layernorm": layernorm,
+    "add_rmsnorm": add_rmsnorm,
+    "add_layernorm": add_layernorm,
+}

@@ -1,27 +1,80 @@
-"""torch.compile of torch.softmax for the case's exact shape, without CUDA graphs."""
+"""torch.compile of an operator's own formula for the case's exact shape, without CUDA graphs."""
 
 from __future__ import annotations
 
-from softbench import implementation
+from softbench import Unsupported, implementation
+from softbench.operators.norms import LAYER_EPS, RMS_EPS
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(
+    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm"],
+    requires=["torch"],
+)
 def torch_compile(case):
     import torch
 
+    formula, inputs = FORMULAS[case.operator](case)
     # Graphs of an earlier case would count as recompilations of this one.
     torch._dynamo.reset()
     # One compilation here, and one at the checked launch for inputs of another layout. A third one would fall into
     # the timing: with fullgraph it is an error rather than a slow sample.
     torch._dynamo.config.recompile_limit = 2
-    dtype = getattr(torch, case.dtype)
-    out_dtype = getattr(torch, case.out_dtype)
-    options = {"triton.cudagraphs": False}
-
-    def softmax(x):
-        return torch.softmax(x, dim=-1, dtype=None if out_dtype == dtype else out_dtype)
-
-    launch = torch.compile(softmax, dynamic=False, fullgraph=True, options=options)
+    launch = torch.compile(formula, dynamic=False, fullgraph=True, options={"triton.cudagraphs": False})
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    launch(torch.zeros(case.shape, dtype=dtype, device=device))
+    launch(*(torch.zeros(shape, dtype=getattr(torch, case.dtype), device=device) for shape in inputs))
     return launch
+
+
+def softmax(case):
+    import torch
+
+    out_dtype = None if case.out_dtype == case.dtype else getattr(torch, case.out_dtype)
+    return lambda x: torch.softmax(x, dim=-1, dtype=out_dtype), [case.shape]
+
+
+def softmax_backward(case):
+    import torch
+
+    same_dtype(case)
+    dtype = getattr(torch, case.dtype)
+    return lambda dy, y: torch.ops.aten._softmax_backward_data(dy, y, -1, dtype), [case.shape] * 2
+
+
+def norm(case):
+    """The four norms, in float32 (or float64) up to the one rounding of each output: Inductor makes one kernel of it."""
+    import torch
+
+    same_dtype(case)
+    centred, adds = case.operator.endswith("layernorm"), case.operator.startswith("add_")
+    dtype = getattr(torch, case.dtype)
+    working = torch.promote_types(dtype, torch.float32)
+    eps = LAYER_EPS if centred else RMS_EPS
+    first = int(adds)  # torch 2.11's dynamo indexes a tuple with an int only, not with a bool
+
+    def formula(x, *rest):
+        total = x.to(working) + rest[0].to(working) if adds else x.to(working)
+        weight, bias = rest[first].to(working), rest[-1].to(working)
+        mean = total.mean(-1, keepdim=True) if centred else None
+        spread = total - mean if centred else total
+        rstd = torch.rsqrt(spread.square().mean(-1, keepdim=True) + eps)
+        y = spread * rstd * weight
+        y = (y + bias if centred else y).to(dtype)
+        statistics = [s.reshape(-1) for s in (rstd, mean) if s is not None]
+        return (y, total.to(dtype), *statistics) if adds else y
+
+    return formula, [case.shape] * (1 + adds) + [(case.columns,)] * (1 + centred)
+
+
+def same_dtype(case):
+    if case.out_dtype != case.dtype:
+        raise Unsupported("written for an output of the inputs' dtype")
+
+
+FORMULAS = {
+    "softmax": softmax,
+    "softmax_backward": softmax_backward,
+    "rmsnorm": norm,
+    "layernorm": norm,
+    "add_rmsnorm": norm,
+    "add_layernorm": norm,
+}

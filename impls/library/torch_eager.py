@@ -1,15 +1,81 @@
-"""PyTorch's own softmax, on whatever device the input is."""
+"""PyTorch's own operators, one after the other, on whatever device the inputs are."""
 
 from __future__ import annotations
 
-from softbench import implementation
+from softbench import Unsupported, implementation
+from softbench.operators.norms import LAYER_EPS, RMS_EPS
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(
+    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm"],
+    requires=["torch"],
+)
 def torch_eager(case):
+    if case.operator == "softmax":
+        return softmax(case)
+    if case.out_dtype != case.dtype:
+        raise Unsupported("torch's output has its input's dtype")
+    if case.operator != "softmax_backward" and not case.shape:
+        raise Unsupported("torch's norms take no 0-d input")
+    return {
+        "softmax_backward": softmax_backward,
+        "rmsnorm": rmsnorm,
+        "layernorm": layernorm,
+        "add_rmsnorm": add_rmsnorm,
+        "add_layernorm": add_layernorm,
+    }[case.operator](case)
+
+
+def softmax(case):
     import torch
 
     if case.out_dtype == case.dtype:
         return lambda x: torch.softmax(x, dim=-1)
     out_dtype = getattr(torch, case.out_dtype)
     return lambda x: torch.softmax(x, dim=-1, dtype=out_dtype)
+
+
+def softmax_backward(case):
+    """What autograd calls, without autograd's own work."""
+    import torch
+
+    gradient, dtype = torch.ops.aten._softmax_backward_data, getattr(torch, case.dtype)
+    return lambda dy, y: gradient(dy, y, -1, dtype)
+
+
+def rmsnorm(case):
+    import torch
+
+    return lambda x, weight: torch.nn.functional.rms_norm(x, (case.columns,), weight, RMS_EPS)
+
+
+def layernorm(case):
+    import torch
+
+    return lambda x, weight, bias: torch.nn.functional.layer_norm(x, (case.columns,), weight, bias, LAYER_EPS)
+
+
+def add_rmsnorm(case):
+    import torch
+
+    def launch(x, residual, weight):
+        total = x + residual
+        y, rstd = torch.ops.aten._fused_rms_norm(total, (case.columns,), weight, RMS_EPS)
+        return y, total, rstd.view(-1)
+
+    return launch
+
+
+def add_layernorm(case):
+    import torch
+
+    # On a CPU the fused operator returns 16-bit statistics for 16-bit inputs.
+    widened = not torch.cuda.is_available() and case.dtype in ("float16", "bfloat16")
+
+    def launch(x, residual, weight, bias):
+        total = x + residual
+        taken = [t.float() for t in (total, weight, bias)] if widened else [total, weight, bias]
+        y, mean, rstd = torch.native_layer_norm(taken[0], (case.columns,), *taken[1:], LAYER_EPS)
+        return y.to(total.dtype), total, rstd.view(-1), mean.view(-1)
+
+    return launch

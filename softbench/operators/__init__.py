@@ -76,6 +76,8 @@ class Expected:
     values   (rows, width) float64: the result in exact arithmetic
     slack    (rows, width) float64: the absolute error that the arithmetic of a right kernel may make before it rounds
     allowed  (rows, width) float64: slack plus the rounding to the output's dtype; the bound on |got - values|
+    others   (rows, width) float64 each: results of other ways of rounding that are right as well. `allowed` reaches that
+             far; a row's invariant may be that of any.
     """
 
     values: Tensor
@@ -83,6 +85,7 @@ class Expected:
     allowed: Tensor
     first_column: int = 0
     output: int = 0
+    others: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,17 @@ class Invariant:
     def violated(self) -> Tensor:
         """(rows,) bool."""
         return (self.got - self.middle).abs() > self.margin
+
+    def or_else(self, other: Invariant) -> Invariant:
+        """Of each row whichever of two right figures `got` is nearer to, by its margin."""
+        far = (self.got - self.middle).abs() * other.margin > (other.got - other.middle).abs() * self.margin
+        return replace(
+            self,
+            low=other.low.where(far, self.low),
+            high=other.high.where(far, self.high),
+            exact=other.exact.where(far, self.exact),
+            variance=other.variance.where(far, self.variance),
+        )
 
     def plus(self, other: Invariant) -> Invariant:
         """The invariant of two blocks of the same rows."""
@@ -212,4 +226,12 @@ def get(name: str) -> Operator:
         from softbench.operators.softmax import Softmax
 
         return Softmax()
+    if name == "softmax_backward":
+        from softbench.operators.softmax_backward import SoftmaxBackward
+
+        return SoftmaxBackward()
+    if name in OPERATORS:
+        from softbench.operators.norms import NORMS
+
+        return NORMS[name]
     raise ValueError(f"unknown operator {name!r}; choose one of {', '.join(OPERATORS)}")

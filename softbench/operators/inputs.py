@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from softbench.operators.words import Layout, check_distribution
+from softbench.model import Case
+from softbench.operators.words import Layout, check_distribution, parse_layout
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -52,6 +53,11 @@ def _strides(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
         strides.insert(0, step)
         step *= size
     return tuple(strides)
+
+
+def distinct(case: Case) -> int:
+    """Elements of an input of the case's shape and layout that lie at different places in memory."""
+    return case.columns if parse_layout(case.layout).broadcast and case.rows else case.elements
 
 
 def as_rows(x: Tensor, rows: int) -> Tensor | None:

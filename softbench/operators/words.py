@@ -15,7 +15,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-OPERATORS: tuple[str, ...] = ("softmax",)
+OPERATORS: tuple[str, ...] = (
+    "softmax",
+    "softmax_backward",
+    "rmsnorm",
+    "layernorm",
+    "add_rmsnorm",
+    "add_layernorm",
+)
 
 DISTRIBUTIONS: dict[str, str] = {
     "normal": "independent standard normals",

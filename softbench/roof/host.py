@@ -1,10 +1,11 @@
-"""The memory's speed as a CPU reaches it: torch's own copy into a new tensor."""
+"""The memory's speed as a CPU reaches it: torch's own loops over as many streams as the GPU's roof has."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softbench.contract import implementation
+from softbench.contract import Unsupported, implementation
+from softbench.model import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,9 +14,41 @@ if TYPE_CHECKING:
 
 
 @implementation(operator="copy", requires=["torch"])
-def host_copy(case: Case) -> Callable[[Any], Any]:
-    """launch(x) -> a new contiguous tensor of x's shape and the case's out_dtype, filled by Tensor.copy_."""
+def host_copy(case: Case) -> Callable[..., Any]:
+    """launch(x, ...) -> a new contiguous tensor of x's shape and the case's out_dtype, filled by Tensor.copy_."""
     import torch
 
     out_dtype = getattr(torch, case.out_dtype)
-    return lambda x: torch.empty(x.shape, dtype=out_dtype, device=x.device).copy_(x)
+    return lambda x, *rest: torch.empty(x.shape, dtype=out_dtype, device=x.device).copy_(x)
+
+
+@implementation(operator="read2_write1", requires=["torch"])
+def host_read2_write1(case: Case) -> Callable[..., Any]:
+    """launch(a, b, ...) -> a xor b of their bits, seen as the case's out_dtype."""
+    import torch
+
+    word, out_dtype = _word(case), getattr(torch, case.out_dtype)
+    return lambda a, b, *rest: torch.bitwise_xor(a.view(word), b.view(word)).view(out_dtype)
+
+
+@implementation(operator="read2_write2", requires=["torch"])
+def host_read2_write2(case: Case) -> Callable[..., Any]:
+    """launch(a, b, ...) -> (a xor b, a and b) of their bits, seen as the case's out_dtype: two loops, four reads."""
+    import torch
+
+    word, out_dtype = _word(case), getattr(torch, case.out_dtype)
+
+    def launch(a: Any, b: Any, *rest: Any) -> Any:
+        a, b = a.view(word), b.view(word)
+        return torch.bitwise_xor(a, b).view(out_dtype), torch.bitwise_and(a, b).view(out_dtype)
+
+    return launch
+
+
+def _word(case: Case) -> Any:
+    """The integer type of an element's size. Raises Unsupported where an output element has another size."""
+    import torch
+
+    if DTYPE_BYTES[case.out_dtype] != DTYPE_BYTES[case.dtype]:
+        raise Unsupported(f"the roof writes as many bytes as it reads, not {case.dtype} to {case.out_dtype}")
+    return {2: torch.int16, 4: torch.int32, 8: torch.int64}[DTYPE_BYTES[case.dtype]]

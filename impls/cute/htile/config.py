@@ -12,15 +12,7 @@ WARP = 32
 MAX_THREADS = 1024
 MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
-
-# One CTA's share of a row. At 32 KiB and 256 threads seven CTAs share an SM, so that some load while others reduce
-# and store; a larger share leaves too few of them to keep the memory busy all the time.
-PREFERRED_SHARE_BYTES = 32 * 1024
-# Threads are added to a row until each has this many vectors (of 16 bytes), but past WIDE_THREADS only until twice
-# as many: more warps a row make the exchange dearer and do not bring more bytes into flight.
-VECTORS_PER_THREAD = 4
-WIDE_THREADS = 256
-MIN_THREADS = 128
+KEEPS = ("registers", "l1", "shared")
 
 
 @dataclass(frozen=True)
@@ -28,25 +20,40 @@ class ElementwiseTileConfig:
     """The layout of one row-wise kernel.
 
     columns          elements in a row
-    itemsize         bytes of an element of the input
+    itemsize         bytes of an element of the first input
     cluster          CTAs that share a row; each takes `cta_vectors` vectors, the last one what is left
     threads          threads in a CTA
     threads_per_row  threads that share a row within a CTA
+    keep             where a row stays between its passes: "registers", "l1" (it is read twice, and the second time
+                     the first-level cache serves it) or "shared" (shared memory, filled by cp.async)
+    aligned          whether every row starts on a vector boundary and is whole vectors long. Otherwise a thread's
+                     vectors are those of memory, and the first and the last of a row are taken element by element
 
-    The last three are powers of two. Raises ValueError for others.
+    Raises ValueError for threads that are not whole warps, and for a CTA of a cluster that would have no columns.
     """
 
     columns: int
     itemsize: int
-    cluster: int
-    threads: int
-    threads_per_row: int
+    cluster: int = 1
+    threads: int = 128
+    threads_per_row: int = 32
+    keep: str = "registers"
+    aligned: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("cluster", "threads", "threads_per_row"):
-            value = getattr(self, name)
-            if value < 1 or value & (value - 1):
-                raise ValueError(f"{name} must be a power of two, not {value}")
+        share = self.threads_per_row
+        if share < 1 or (share & (share - 1) if share < WARP else share % WARP):
+            raise ValueError(f"threads_per_row must be a power of two below {WARP} or whole warps, not {share}")
+        if self.threads % share or self.threads % WARP or not WARP <= self.threads <= MAX_THREADS or self.cluster < 1:
+            raise ValueError(f"{self.threads} threads are not whole warps of rows of {share} threads")
+        if self.keep not in KEEPS:
+            raise ValueError(f"keep must be one of {', '.join(KEEPS)}, not {self.keep}")
+        if self.columns < 1 or (self.aligned and self.columns % self.vector):
+            raise ValueError(f"{self.columns} columns of {self.itemsize} bytes are not whole 16-byte vectors")
+        if (self.cluster - 1) * self.cta_vectors * self.vector >= self.columns:
+            raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
+        if self.cluster > 1 and self.rows > 1:
+            raise ValueError("the CTAs of a cluster share one row, not several")
 
     @property
     def vector(self) -> int:
@@ -55,24 +62,21 @@ class ElementwiseTileConfig:
 
     @property
     def vectors(self) -> int:
-        return self.columns // self.vector
+        """Vectors of memory that a row touches, at most."""
+        return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
 
     @property
     def cta_vectors(self) -> int:
         """Vectors of a row in every CTA of the cluster but the last."""
-        return _ceil_div(self.vectors, self.cluster)
-
-    @property
-    def cta_columns(self) -> int:
-        return self.cta_vectors * self.vector
+        return ceil_div(self.vectors, self.cluster)
 
     @property
     def vectors_per_thread(self) -> int:
-        return _ceil_div(self.cta_vectors, self.threads_per_row)
+        return ceil_div(self.cta_vectors, self.threads_per_row)
 
     @property
     def tile_columns(self) -> int:
-        """Columns of the shared-memory tile: `cta_columns` rounded up to whole turns of the threads of a row."""
+        """Columns of a CTA's tile: its share of a row, rounded up to whole turns of the threads of a row."""
         return self.vectors_per_thread * self.threads_per_row * self.vector
 
     @property
@@ -81,8 +85,13 @@ class ElementwiseTileConfig:
         return self.threads // self.threads_per_row
 
     @property
+    def tiler_mn(self) -> tuple[int, int]:
+        """A CTA's tile: (rows, columns)."""
+        return self.rows, self.tile_columns
+
+    @property
     def warps_per_row(self) -> int:
-        return max(1, self.threads_per_row // WARP)
+        return ceil_div(self.threads_per_row, WARP)
 
     @property
     def group(self) -> int:
@@ -96,57 +105,196 @@ class ElementwiseTileConfig:
 
     @property
     def is_even(self) -> bool:
-        """Whether every thread of every CTA has `vectors_per_thread` vectors, so that no bounds are checked."""
-        return self.tile_columns * self.cluster == self.columns
+        """Whether every thread of every CTA has `vectors_per_thread` vectors, so that no column is checked."""
+        return self.aligned and self.tile_columns * self.cluster == self.columns
+
+    def is_inner(self, turn: int) -> bool:
+        """Whether every thread's vector number `turn`, in every CTA, lies wholly in the row: no column is checked."""
+        if not self.aligned and turn == 0:
+            return False
+        reached = (turn + 1) * self.threads_per_row
+        whole = self.columns // self.vector - (self.cluster - 1) * self.cta_vectors
+        return reached <= min(self.cta_vectors, whole)
+
+    def shared_bytes(self, tiles: int = 1, width: int = 2, stage: int = 1) -> int:
+        """Shared memory of a CTA: `tiles` tiles where rows are kept there, the reduction buffer and its mbarriers.
+
+        width  float32 values that a warp hands to its peers in one exchange
+        stage  exchanges
+        """
+        tile = self.rows * self.tile_columns * self.itemsize * tiles if self.keep == "shared" else 0
+        buffer = self.rows * self.peers * 4 * width * stage if self.peers > 1 else 0
+        return tile + buffer + (8 * stage if self.cluster > 1 else 0)
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+@dataclass(frozen=True)
+class SplitTileConfig:
+    """The layout of a kernel that splits every row over the whole GPU.
+
+    columns   elements in a row
+    itemsize  bytes of an element of the input
+    ctas      CTAs that share a row; all CTAs of all groups are on the GPU at once
+    threads   threads in a CTA that have vectors; two more warps carry the pairs
+    stages    rows of which a CTA's shares are in shared memory at a time; 0: a row is read twice from global memory
+    groups    groups of CTAs that take the rows in turn
+    team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads those of all
+    aligned   as in ElementwiseTileConfig
+    """
+
+    columns: int
+    itemsize: int
+    ctas: int
+    threads: int
+    stages: int
+    team: int = 1
+    groups: int = 1
+    aligned: bool = True
+
+    @property
+    def vector(self) -> int:
+        """Elements in a 16-byte vector."""
+        return VECTOR_BYTES // self.itemsize
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of memory that a row touches, at most."""
+        return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
+
+    @property
+    def cta_vectors(self) -> int:
+        """Vectors of a row in every CTA but the last."""
+        return ceil_div(self.vectors, self.ctas)
+
+    @property
+    def vectors_per_thread(self) -> int:
+        return ceil_div(self.cta_vectors, self.threads)
+
+    @property
+    def bursts(self) -> int:
+        """Turns of four vectors a thread where a row is read twice."""
+        return ceil_div(self.vectors_per_thread, 4)
+
+    @property
+    def relay_lag(self) -> int:
+        """Rows between the sending of a CTA's own pair and the merging of its team's."""
+        return 0 if self.team == 1 else 1 if self.stages < 6 else 2
+
+    @property
+    def lookahead(self) -> int:
+        """Rows whose pair is sent before the first of them is waited for: time for a pair to come around."""
+        return max(1, 2 * self.relay_lag)
+
+    @property
+    def slots(self) -> int:
+        """Rows whose pairs have places of their own: a place is overwritten only when all have read it."""
+        return 2 * self.lookahead + 2
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a CTA: the tile, a (max, sum) pair of two float32 a peer and row, and one mbarrier."""
-        pairs = self.rows * self.peers * 8 if self.peers > 1 else 0
-        return self.rows * self.tile_columns * self.itemsize + pairs + (8 if self.cluster > 1 else 0)
+        return self.stages * self.vectors_per_thread * self.threads * VECTOR_BYTES + 1024
+
+    @property
+    def teams(self) -> int:
+        return ceil_div(self.ctas, self.team)
+
+    @property
+    def group_words(self) -> int:
+        """Words of 64 bits for a group: the tag and its cache line, and two for each slot of each CTA and team."""
+        return ceil_div(16 + 2 * self.slots * (self.ctas + self.teams), 16) * 16
+
+    @property
+    def workspace_words(self) -> int:
+        return self.groups * self.group_words
+
+
+# Measured on an H200 (docs/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with two vectors
+# a thread: what is in flight is then 64 KiB a multiprocessor. Longer rows lie in shared memory, which leaves registers
+# for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors a thread; past the clusters
+# that every GPU takes, which have eight CTAs, the shares grow before the cluster does.
+SINGLE_BYTES = 16 * 1024
+SHARE_BYTES = 16 * 1024
+PORTABLE_SHARE_BYTES = 40 * 1024
+PORTABLE_CLUSTER = 8
+MIN_THREADS = 128
+SHARE_THREADS = 448
+MAX_VECTORS = 16
+# Rows of up to SHORT_BYTES: more of them a CTA.
+SHORT_BYTES = 512
+SHORT_ROWS_THREADS = 256
+# Two exchanges: fewer threads that wait.
+FEW_THREADS = 256
+LARGE_SHARE_BYTES = 32 * 1024
+# An unaligned row in registers has its first and last vectors cut to size there, which costs 16-bit rows a sixth.
+UNALIGNED_SINGLE_BYTES = 4 * 1024
 
 
 def choose(
-    columns: int, itemsize: int, architecture: str = "sm_90", share_bytes: int = PREFERRED_SHARE_BYTES
+    columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True, tiles: int = 1, exchanges: int = 1
 ) -> ElementwiseTileConfig:
     """The layout for rows of `columns` elements of `itemsize` bytes.
 
-    The cluster is the smallest power of two that brings a CTA's share of a row to at most `share_bytes`, or the
-    largest that the architecture has; the share may then be as large as shared memory.
-
+    tiles      matrices that are kept until their last use
+    exchanges  reductions of which each waits for the one before
     Raises ValueError, with a reason in one line, where no layout exists.
     """
     if architecture not in MAX_CLUSTER:
         raise ValueError(f"no layout for {architecture}; there is one for {', '.join(MAX_CLUSTER)}")
-    if columns <= 0 or columns * itemsize % VECTOR_BYTES:
-        raise ValueError(f"{columns} columns of {itemsize} bytes are not a positive number of whole 16-byte vectors")
-    vectors = columns * itemsize // VECTOR_BYTES
-    cluster = 1
-    while cluster < MAX_CLUSTER[architecture] and _ceil_div(vectors, cluster) * VECTOR_BYTES > share_bytes:
-        cluster *= 2
-    threads_per_row = _threads_per_row(_ceil_div(vectors, cluster))
-    if cluster > 1:
-        threads_per_row = max(threads_per_row, WARP)
-    threads = threads_per_row if cluster > 1 else max(MIN_THREADS, threads_per_row)
-    config = ElementwiseTileConfig(columns, itemsize, cluster, threads, threads_per_row)
-    if (cluster - 1) * config.cta_vectors >= vectors:
-        raise ValueError(f"{vectors} vectors leave a CTA of a cluster of {cluster} without columns")
-    if config.shared_bytes > SHARED_BYTES[architecture]:
-        raise ValueError(
-            f"a row of {columns} columns takes {config.shared_bytes} bytes of shared memory in each of {cluster} CTAs;"
-            f" {architecture} has {SHARED_BYTES[architecture]}"
-        )
+    whole = ElementwiseTileConfig(columns, itemsize, aligned=aligned)
+    row_bytes = whole.vectors * VECTOR_BYTES
+    if row_bytes <= (SINGLE_BYTES if aligned else UNALIGNED_SINGLE_BYTES):
+        return _single(whole, exchanges)
+    layout = _shares if exchanges == 1 else _few_large_shares
+    cluster, threads = layout(whole.vectors, MAX_CLUSTER[architecture])
+    config = ElementwiseTileConfig(columns, itemsize, cluster, threads, threads, "shared", aligned)
+    if (
+        config.shared_bytes(tiles, stage=exchanges) > SHARED_BYTES[architecture]
+        or config.vectors_per_thread > MAX_VECTORS
+    ):
+        raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
 
 
-def _threads_per_row(vectors: int) -> int:
-    threads = 1
-    while threads < WIDE_THREADS and threads < vectors and (threads < WARP or vectors > threads * VECTORS_PER_THREAD):
-        threads *= 2
-    while threads >= WIDE_THREADS and threads < MAX_THREADS and vectors > threads * 2 * VECTORS_PER_THREAD:
-        threads *= 2
-    return threads
+def _single(whole: ElementwiseTileConfig, exchanges: int) -> ElementwiseTileConfig:
+    """One CTA a row, or several rows a CTA, in registers."""
+    share = _threads(whole.vectors, 2)
+    if exchanges > 1 and share > FEW_THREADS:
+        share = FEW_THREADS
+    least = SHORT_ROWS_THREADS if whole.vectors * VECTOR_BYTES <= SHORT_BYTES else MIN_THREADS
+    threads = share if share >= least else ceil_div(least, share) * share
+    return ElementwiseTileConfig(whole.columns, whole.itemsize, 1, threads, share, aligned=whole.aligned)
 
 
-def _ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
+def _shares(vectors: int, largest: int) -> tuple[int, int]:
+    """(cluster, threads of a CTA) for one exchange."""
+    row_bytes = vectors * VECTOR_BYTES
+    if row_bytes <= SHARE_BYTES * PORTABLE_CLUSTER:
+        cluster = _power(ceil_div(row_bytes, SHARE_BYTES))
+    else:
+        cluster = PORTABLE_CLUSTER if row_bytes <= PORTABLE_SHARE_BYTES * PORTABLE_CLUSTER else largest
+    share = ceil_div(vectors, cluster)
+    threads = _threads(share, 4) if share * VECTOR_BYTES <= SHARE_BYTES else min(SHARE_THREADS, _threads(share, 6))
+    return cluster, threads if share <= 10 * threads else _threads(share, 8)
+
+
+def _few_large_shares(vectors: int, largest: int) -> tuple[int, int]:
+    """(cluster, threads of a CTA) for two: the more CTAs wait for one another, the longer, so there are half as many."""
+    cluster = min(_power(ceil_div(vectors * VECTOR_BYTES, LARGE_SHARE_BYTES)), largest)
+    share = ceil_div(vectors, cluster)
+    return cluster, _threads(share, 16 if cluster < PORTABLE_CLUSTER else 8)
+
+
+def _threads(vectors: int, each: int) -> int:
+    """Threads for so many vectors, `each` a thread: a power of two within a warp, whole warps beyond."""
+    threads = ceil_div(vectors, each)
+    if threads <= WARP:
+        return _power(threads)
+    return min(MAX_THREADS, ceil_div(threads, WARP) * WARP)
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not below n."""
+    return 1 << (n - 1).bit_length()

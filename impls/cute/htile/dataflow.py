@@ -4,90 +4,313 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Boolean, Float32, Int64
+from cutlass import Float32, Int32, Int64, const_expr
 
-from .config import ElementwiseTileConfig
-from .copy import fill_vector, store_vector, thread_tiling
+from .compute.reduce import Reduction
+from .config import VECTOR_BYTES, ElementwiseTileConfig
+from .copy.vector import (
+    HintedAtom,
+    VectorCopy,
+    bounded_copy,
+    edge_copy,
+    load_shared,
+    predicate_k,
+    retaining_policy,
+    vector_copy,
+)
+from .types.register import VectorRegTile
+
+# Of a CTA's rows, half of a multiprocessor's registers: more has no room beside its float32 values.
+HELD_BYTES = 128 * 1024
 
 
-class RowContext:
-    """One thread's part of a tile of rows, from global memory to global memory.
+class Partition:
+    """A thread's vectors of one matrix: (vector, turns) in global memory, and whether they start on 16 bytes.
 
-    A thread reads only the vectors that it has itself brought to shared memory, so no barrier separates the two.
-    Vectors and rows outside the matrix are -inf in shared memory and are not stored.
+    straight    True where that is known when the kernel is compiled, else a Boolean of the thread's
+    start, end  the addresses between which the matrix lies
     """
 
-    def __init__(self, config: ElementwiseTileConfig, source: cute.Tensor, destination: cute.Tensor) -> None:
+    def __init__(self, vectors: cute.Tensor, straight: object, matrix: cute.Tensor) -> None:
+        self.vectors, self.straight = vectors, straight
+        self.start = matrix.iterator.toint()
+        rows, columns = matrix.shape
+        elements = (Int64(rows) - 1) * matrix.stride[0] + columns
+        self.end = self.start + elements * (matrix.element_type.width // 8)
+
+
+class ElementwiseKernelContext:
+    """One thread's part of a tile of rows.
+
+    A thread only ever reads back what it has itself brought to shared memory, so no barrier separates the two.
+    Low-level pieces: `tXgX`, `tXsX`, `tXrX`, `tXcX`, `tXpX`, `reduction`, `row`, `row_in_bounds`, `partition`; an
+    ElementwiseLoader or ElementwiseStorer of its own for each further matrix.
+    """
+
+    def __init__(self, config: ElementwiseTileConfig) -> None:
         self.config = config
-        self.thread = cute.arch.thread_idx()[0]
+
+    def setup(
+        self,
+        mX: cute.Tensor,
+        fill: float = 0.0,
+        stage: int = 1,
+        width: int = 1,
+        extra_smem_tensors: int = 0,
+    ) -> None:
+        """Indices, shared memory, tiles, bounds and registers for the matrix mX (rows, columns).
+
+        fill                what columns and rows outside the matrix read as
+        stage, width        exchanges of the kernel's reductions, and float32 values in each
+        extra_smem_tensors  further tiles in shared memory (`extra_sX`), for matrices beside mX
+        """
+        config = self.config
+        self.shape, self.fill = mX.shape, fill
+        row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
+        self.held = config.keep != "l1" or row_bytes * (1 + extra_smem_tensors) <= HELD_BYTES
+        self.tidx = cute.arch.thread_idx()[0]
         self.rank = cute.arch.block_idx()[1] if config.cluster > 1 else 0
-        self._allocate(source.element_type)
-        tiling = thread_tiling(config, source.element_type)
-        mine = tiling.get_slice(self.thread)
-        self.tiling = tiling
-        self.source = mine.partition_S(self._tile(source))
-        self.destination = mine.partition_D(self._tile(destination))
-        self.shared = mine.partition_D(self.tile)
-        row = cute.arch.block_idx()[0] * config.rows + self.thread // config.threads_per_row
-        self.row_exists = row < source.shape[0]
-
-    def _allocate(self, dtype: type[cutlass.Numeric]) -> None:
-        config = self.config
+        self.row = cute.arch.block_idx()[0] * config.rows + self.tidx // config.threads_per_row
+        self.row_in_bounds = self.row < mX.shape[0]
+        self.policy = retaining_policy(Int64(mX.shape[0]) * (config.columns * config.itemsize))
+        self.shift = 0 if config.aligned else self._shift(mX)
+        self.thread_copy = VectorCopy(config, mX.element_type).tiled_copy_2d().get_slice(self.tidx)
+        self._bounds()
         memory = cutlass.memory.SmemAllocator()
-        layout = cute.make_ordered_layout((config.rows, config.tile_columns), order=(1, 0))
-        self.tile = memory.allocate_tensor(dtype, layout, byte_alignment=16)
-        self.pairs = self.barrier = None
-        if config.peers > 1:
-            layout = cute.make_ordered_layout((config.rows, config.peers, 2), order=(2, 1, 0))
-            self.pairs = memory.allocate_tensor(Float32, layout, byte_alignment=16)
-        if config.cluster > 1:
-            self.barrier = memory.allocate_array(Int64, 1)
+        self.tXsX, *self.extra_sX = [self._shared(memory, mX.element_type) for _ in range(1 + extra_smem_tensors)]
+        self.reduction = Reduction(config, memory, stage, width)
+        self.reduction.open()
+        self.x = ElementwiseLoader(self, mX, self.tXsX)
+        self.tXgX, self.tXrX = self.x.part.vectors, self.x.tXrX
 
-    def _tile(self, matrix: cute.Tensor) -> cute.Tensor:
-        """This CTA's rows and columns. A CTA's share need not be a whole tile wide, hence the offset."""
+    def _shift(self, matrix: cute.Tensor) -> Int32:
+        """Elements between the last 16-byte boundary and the first element of this thread's row."""
+        size = matrix.element_type.width // 8
+        address = matrix.iterator.toint() + Int64(self.row) * (matrix.stride[0] * size)
+        return Int32(address % VECTOR_BYTES) // size
+
+    def _bounds(self) -> None:
+        """tXcX: (row, column) of the tile; tXpX: which vectors lie wholly in this CTA's share of the row."""
         config = self.config
-        first = self.rank * config.cta_columns
-        if config.cluster > 1:
-            first = cute.assume(first, divby=config.vector)
-        share = cute.domain_offset((0, first), matrix)
-        return cute.local_tile(share, (config.rows, config.tile_columns), (cute.arch.block_idx()[0], 0))
+        self.tXcX = self.thread_copy.partition_S(cute.make_identity_tensor(config.tiler_mn))
+        start = self.rank * (config.cta_vectors * config.vector)
+        self.column = self.tXcX[0][1] + (start - self.shift)
+        self.tXpX = None
+        if not config.is_even:
+            end = cutlass.min(config.cta_vectors * config.vector, config.columns + self.shift - start)
+            self.tXpX = predicate_k(self.tXcX, cutlass.max(self.shift - start, 0), end)
 
-    def vector(self, turn: int) -> cute.Tensor:
-        """This thread's vector number `turn` in shared memory."""
-        return self.shared[None, 0, turn]
+    def _shared(self, memory: object, dtype: type[cutlass.Numeric]) -> cute.Tensor | None:
+        if self.config.keep != "shared":
+            return None
+        layout = cute.make_ordered_layout(self.config.tiler_mn, order=(1, 0))
+        return self.thread_copy.partition_D(memory.allocate_tensor(dtype, layout, byte_alignment=VECTOR_BYTES))
 
-    def exists(self, turn: int) -> Boolean:
-        """Whether this thread's vector number `turn` lies inside the matrix; a constant where that is known."""
+    def make_fragment(self, dtype: type[cutlass.Numeric]) -> VectorRegTile:
+        """Registers for this thread's vectors, of any dtype."""
+        return VectorRegTile(dtype, self.config.vector, self.config.vectors_per_thread)
+
+    def partition(self, matrix: cute.Tensor) -> Partition:
+        """This thread's vectors of a (rows, columns) matrix, whose dtype is as wide as the first matrix's or wider.
+
+        Raises ValueError for a narrower one, whose vectors would be less than 16 bytes.
+        """
         config = self.config
-        if config.is_even:
-            return Boolean(True) if config.rows == 1 else self.row_exists
-        index = self.thread % config.threads_per_row + turn * config.threads_per_row
-        inside = index < config.cta_vectors
-        if config.cluster > 1:
-            inside = inside & (index + self.rank * config.cta_vectors < config.vectors)
-        return self.row_exists & inside
+        if matrix.element_type.width < 8 * config.itemsize:
+            raise ValueError(f"{matrix.element_type} beside rows of {config.itemsize} bytes an element")
+        offset = self.rank * (config.cta_vectors * config.vector) - self.shift
+        if config.aligned:
+            offset = cute.assume(offset, divby=config.vector) if config.cluster > 1 else 0
+        window = cute.domain_offset((0, offset), matrix)
+        tile = cute.local_tile(window, config.tiler_mn, (cute.arch.block_idx()[0], 0))
+        vectors = self.thread_copy.partition_S(tile)[None, 0, None]
+        known = config.aligned and matrix.iterator.alignment % VECTOR_BYTES == 0
+        straight = True if known else vectors.iterator.toint() % VECTOR_BYTES == 0
+        return Partition(vectors, straight, matrix)
 
+    def free(self, turn: int, part: Partition) -> bool:
+        """Whether vector number `turn` of a partition is moved as one by every thread, as is known when compiling."""
+        return part.straight is True and self.config.rows == 1 and self.config.is_inner(turn)
 
-@cute.jit
-def load(context: RowContext) -> None:
-    """Bring this thread's vectors to shared memory: all requests first, then one wait."""
-    tiling = context.tiling
-    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        inside = context.exists(turn)
-        source = context.source[None, 0, turn]
-        vector = context.vector(turn)
-        if inside:
-            cute.copy(tiling, source, vector)
+    def whole(self, turn: int, part: Partition) -> object:
+        """Whether vector number `turn` of a partition lies wholly in the matrix and can be moved as one."""
+        inside = self.row_in_bounds
+        if not self.config.is_inner(turn):
+            inside = inside & self.tXpX[0, 0, turn]
+        return inside if part.straight is True else inside & part.straight
+
+    def readable(self, turn: int, part: Partition) -> object:
+        """Whether vector number `turn` of a partition can be read as one: what it holds beside the row is the matrix's too.
+
+        Only the first vector of a matrix and its last may not be.
+        """
+        if self.config.aligned or self.config.is_inner(turn):
+            return self.whole(turn, part)
+        address = part.vectors[None, turn].iterator.toint()
+        return self.touched(turn) & part.straight & (address >= part.start) & (address + VECTOR_BYTES <= part.end)
+
+    def touched(self, turn: int) -> object:
+        """Whether vector number `turn` belongs to this CTA's share of a row of the matrix, wholly or not."""
+        config = self.config
+        return self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector)
+
+    def bounds(self, turn: int) -> tuple:
+        """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
+        return self.column + turn * (self.config.threads_per_row * self.config.vector), self.config.columns
+
+    def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
+        """float32 values of vector number `turn`, with `absent` for those outside this CTA's share of the row."""
+        if self.config.is_inner(turn):
+            return values
+        kept = cute.make_rmem_tensor(values.shape, Float32)
+        kept.store(values)
+        column, columns = self.bounds(turn)
+        for i in range(self.config.vector):
+            inside = self.tXpX[0, 0, turn]
+            if not self.config.aligned:
+                inside = (column + i >= 0) & (column + i < columns) & self.touched(turn)
+            kept[i] = cutlass.select_(inside, kept[i], Float32(absent))
+        return kept.load()
+
+    @cute.jit
+    def move(
+        self,
+        atom: HintedAtom,
+        part: Partition,
+        turn: cutlass.Constexpr[int],
+        source: cute.Tensor,
+        target: cute.Tensor,
+    ) -> None:
+        """Copy what the matrix has of vector number `turn` of a partition, to or from registers."""
+        if const_expr(self.free(turn, part)):
+            vector_copy(atom, source, target)
         else:
-            fill_vector(vector, -Float32.inf)
-    cute.arch.cp_async_commit_group()
-    cute.arch.cp_async_wait_group(0)
+            whole = self.whole(turn, part)
+            if const_expr(part.straight is True):
+                if whole:
+                    vector_copy(atom, source, target)
+            else:
+                bounded_copy(atom, source, target, whole, self.touched(turn), self.bounds(turn))
 
 
-@cute.jit
-def store(context: RowContext, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:
-    """Write float32 values of vector number `turn` to the destination, where it has such a vector."""
-    inside = context.exists(turn)
-    destination = context.destination[None, 0, turn]
-    if inside:
-        store_vector(values, destination)
+class ElementwiseLoader:
+    """Global -> registers, or global -> shared -> registers, for one matrix; where it stays is `config.keep`.
+
+    `load` brings the row, `values` are the vectors as float32, and `again` is their last use: with "l1" that is a second
+    read of global memory, which the first read told the cache to expect. Where a CTA's rows are more than HELD_BYTES,
+    registers do not hold them even until then, and every use is a read.
+    """
+
+    def __init__(self, context: ElementwiseKernelContext, matrix: cute.Tensor, tXsX: cute.Tensor | None = None) -> None:
+        self.context, self.config = context, context.config
+        self.part = context.partition(matrix)
+        self.tXsX = tXsX
+        self.tXrX = context.make_fragment(matrix.element_type)
+        self.copy = VectorCopy(self.config, matrix.element_type)
+
+    def load(self) -> None:
+        """Request every vector, and wait for those that go through shared memory."""
+        self.request()
+        self.wait()
+
+    @cute.jit
+    def request(self) -> None:
+        """Ask for every vector; what does not depend on them can go on meanwhile."""
+        if const_expr(self.config.keep == "shared"):
+            atom = self.copy.asynchronous(self.context.policy)
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._request_shared(atom, turn)
+            cute.arch.cp_async_commit_group()
+        elif const_expr(self.context.held):
+            atom = self.copy.loading(self.context.policy, "soon" if self.config.keep == "l1" else "none")
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._to_registers(atom, turn, self.tXrX.vector(turn))
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._trim(turn, self.tXrX.vector(turn))
+
+    @cute.jit
+    def wait(self) -> None:
+        """Return when this thread's vectors are in shared memory, where they go there."""
+        if const_expr(self.config.keep == "shared"):
+            cute.arch.cp_async_wait_group(0)
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._trim(turn, self.tXsX[None, 0, turn])
+
+    @cute.jit
+    def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]) -> None:
+        source, target = self.part.vectors[None, turn], self.tXsX[None, 0, turn]
+        if const_expr(self.context.free(turn, self.part)):
+            vector_copy(atom, source, target)
+        else:
+            readable = self.context.readable(turn, self.part)
+            touched, bounds = self.context.touched(turn), self.context.bounds(turn)
+            edge = cute.make_rmem_tensor_like(target)
+            edge.fill(edge.element_type(self.context.fill))
+            if readable:
+                vector_copy(atom, source, target)
+            else:
+                if const_expr(self.part.straight is not True):
+                    if touched:
+                        edge_copy(source, edge, bounds)
+                cute.autovec_copy(edge, target)
+
+    @cute.jit
+    def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor) -> None:
+        source = self.part.vectors[None, turn]
+        if const_expr(self.context.free(turn, self.part)):
+            vector_copy(atom, source, target)
+        else:
+            target.fill(target.element_type(self.context.fill))
+            readable = self.context.readable(turn, self.part)
+            if const_expr(self.part.straight is True):
+                if readable:
+                    vector_copy(atom, source, target)
+            else:
+                bounded_copy(atom, source, target, readable, self.context.touched(turn), self.context.bounds(turn))
+
+    @cute.jit
+    def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor) -> None:
+        """Set what a vector holds beside the row to context.fill. It comes after all requests, since it waits for one."""
+        if const_expr(not self.config.aligned and not self.config.is_inner(turn)):
+            column, columns = self.context.bounds(turn)
+            outside = vector.element_type(self.context.fill)
+            for i in cutlass.range_constexpr(cute.size(vector)):
+                if (column + i < 0) | (column + i >= columns):
+                    vector[i] = outside
+
+    def values(self, turn: int, anew: bool = False) -> cute.TensorSSA:
+        """Vector number `turn` as float32. anew: converted once more where it is in registers (`values_anew`)."""
+        if not self.context.held:
+            return self._read(turn, "soon")
+        if self.config.keep != "shared":
+            return self.tXrX.values_anew(turn) if anew else self.tXrX.values(turn)
+        vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
+        load_shared(self.tXsX[None, 0, turn].iterator, cute.recast_tensor(vector, Int32))
+        return vector.load().to(Float32)
+
+    def again(self, turn: int, anew: bool = False) -> cute.TensorSSA:
+        """The same for the last time."""
+        return self._read(turn, "over") if self.config.keep == "l1" else self.values(turn, anew)
+
+    def _read(self, turn: int, reuse: str) -> cute.TensorSSA:
+        vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
+        self._to_registers(self.copy.loading(self.context.policy, reuse), turn, vector)
+        self._trim(turn, vector)
+        return vector.load().to(Float32)
+
+
+class ElementwiseStorer:
+    """Registers -> global for one matrix."""
+
+    def __init__(self, context: ElementwiseKernelContext, matrix: cute.Tensor) -> None:
+        self.context, self.config = context, context.config
+        self.part = context.partition(matrix)
+        self.dtype = matrix.element_type
+        self.atom = VectorCopy(self.config, self.dtype).storing()
+
+    @cute.jit
+    def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:
+        """Round float32 values to the matrix's dtype, to vector number `turn`, where the matrix has it."""
+        source = cute.make_rmem_tensor(values.shape, self.dtype)
+        source.store(values.to(self.dtype))
+        self.context.move(self.atom, self.part, turn, source, self.part.vectors[None, turn])

@@ -1,0 +1,245 @@
+"""softmax and its gradient on the CuTe kernels, as functions of torch tensors.
+
+Eager calls go straight to the kernel. Under torch.compile, and wherever else torch looks on (fake tensors, dispatch
+modes), they go through the operators `softbench::softmax` and `softbench::softmax_backward`, whose dispatch costs 13 us
+more. Autograd in eager mode goes through a torch.autograd.Function, 5 us: in the form without `setup_context`, which
+would cost 14 us more. What torch.func transforms is refused, by torch, with its own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+from . import _launch
+
+KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+# What serves (columns, dtypes, device), where a kernel does.
+_forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None] | None]] = {}
+_backward_table: dict[tuple[Any, ...], Callable[..., None] | None] = {}
+
+_is_compiling = torch.compiler.is_compiling
+_transforms = torch._C._are_functorch_transforms_active
+_modes = torch._C._len_torch_dispatch_stack
+
+
+def softmax(x: Tensor, dim: int = -1, out_dtype: torch.dtype | None = None) -> Tensor:
+    """exp(x - max) / sum(exp(x - max)) along `dim`; a contiguous tensor of the shape of x.
+
+    x          float16, bfloat16, float32 or float64, on a CUDA device, of any shape and strides. Rows that are evenly
+               spaced and whose elements are neighbours are read where they are; anything else, so every `dim` but
+               the last of a contiguous tensor, is copied first
+    out_dtype  the dtype of x, where it is left out, or float32
+
+    Arithmetic is float32, float64 for float64. A row that is all -inf, or holds +inf or NaN, is NaN throughout, as in
+    torch. Differentiable, twice too; captured by CUDA graphs; traced by torch.compile(fullgraph=True). Raises ValueError
+    for a tensor that is on no CUDA device, TypeError for other dtypes, IndexError for a dimension that x has not.
+    """
+    if observed(x):
+        return softmax_op(x, dim, out_dtype)
+    if x.requires_grad and torch.is_grad_enabled():
+        return _Softmax.apply(x, dim, out_dtype)
+    return _forward(x, dim, out_dtype)
+
+
+def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Tensor:
+    """(dy - sum(dy * y)) * y along `dim`: the gradient of x for the gradient dy of y = softmax(x, dim); contiguous.
+
+    dy, y  of one shape, on one CUDA device, dtypes as in `softmax`; dy is converted to the dtype of y
+    dtype  of the result: that of y where it is left out
+
+    Arithmetic is float32, float64 for float64. Differentiable. Raises as `softmax` does, ValueError also for shapes that differ.
+    """
+    if observed(y):
+        return softmax_backward_op(dy, y, dim, dtype or y.dtype)
+    if (dy.requires_grad or y.requires_grad) and torch.is_grad_enabled():
+        return _SoftmaxBackward.apply(dy, y, dim, dtype or y.dtype)
+    return _backward(dy, y, dim, dtype or y.dtype)
+
+
+def observed(x: Any) -> bool:
+    """Whether a call must be an operator that torch can see: it is traced, or x is not a plain tensor."""
+    return _is_compiling() or _modes() > 0 or _transforms() or type(x) not in (Tensor, torch.nn.Parameter)
+
+
+def checked(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> torch.dtype:
+    """The output's dtype. Raises as `softmax` says."""
+    if not x.is_cuda:
+        raise ValueError(f"the CuTe kernels take CUDA tensors; this one is on {x.device}")
+    if x.dtype not in KERNEL_DTYPES and x.dtype is not torch.float64:
+        raise TypeError(f"softmax takes float16, bfloat16, float32 and float64, not {x.dtype}")
+    if out_dtype not in (None, x.dtype, torch.float32):
+        raise TypeError(f"softmax of {x.dtype} is returned as {x.dtype} or torch.float32, not {out_dtype}")
+    rank = max(1, x.dim())
+    if not -rank <= dim < rank:
+        raise IndexError(f"dim must be in [{-rank}, {rank - 1}], not {dim}")
+    return out_dtype or x.dtype
+
+
+def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
+    """softmax without autograd."""
+    rank = x.dim()
+    if (dim != -1 and dim != rank - 1) or rank == 0 or x.numel() == 0:
+        return _unusual(x, dim, checked(x, dim, out_dtype))
+    columns = x.shape[-1]
+    key = (columns, x.dtype, out_dtype, x.device)
+    found = _forward_table.get(key)
+    if found is None:  # what was found before had passed the checks
+        out = checked(x, dim, out_dtype)
+        found = _forward_table[key] = (out, served(_launch.softmax_rows, columns, x.dtype, out, x.device))
+    out, launch = found
+    if launch is None:
+        return compose(x, out)
+    # Half the host time of torch.empty(x.shape, ...).
+    y = torch.empty_like(x, dtype=out, memory_format=torch.contiguous_format)
+    if rank == 2:
+        launch(x if x.stride(1) == 1 else _launch.as_matrix(x, columns), y)
+    else:
+        launch(_launch.as_matrix(x, columns), y.view(-1, columns))
+    return y
+
+
+def _unusual(x: Tensor, dim: int, out: torch.dtype) -> Tensor:
+    """softmax of no elements, of one that has no dimension, or along another dimension than the last."""
+    if x.numel() == 0:
+        return torch.empty(x.shape, dtype=out, device=x.device)
+    if x.dim() == 0:
+        return _forward(x.view(1), 0, out).view(())
+    return _forward(x.transpose(dim, -1), -1, out).transpose(dim, -1).contiguous()
+
+
+def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    """softmax_backward without autograd."""
+    checked(y, dim, None)
+    if dy.shape != y.shape or dy.device != y.device:
+        raise ValueError(f"dy {tuple(dy.shape)} on {dy.device} is not the gradient of y {tuple(y.shape)} on {y.device}")
+    if y.numel() == 0:
+        return torch.empty(y.shape, dtype=dtype, device=y.device)
+    if y.dim() == 0:
+        return _backward(dy.view(1), y.view(1), 0, dtype).view(())
+    if dim != -1 and dim != y.dim() - 1:
+        return _backward(dy.transpose(dim, -1), y.transpose(dim, -1), -1, dtype).transpose(dim, -1).contiguous()
+    dy, columns = dy.to(y.dtype), y.shape[-1]
+    key = (columns, y.dtype, y.device)
+    try:
+        launch = _backward_table[key]
+    except KeyError:
+        launch = _backward_table[key] = served(_launch.backward_rows, *key)
+    if launch is None:
+        return compose_backward(dy, y).to(dtype)
+    dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+    launch(_launch.as_matrix(dy, columns), _launch.as_matrix(y, columns), dx.view(-1, columns))
+    return dx if dx.dtype is dtype else dx.to(dtype)
+
+
+def served(rows: Callable[..., Any], columns: int, dtype: torch.dtype, *rest: Any) -> Any:
+    """The launch that `rows` makes; None where no kernel serves the dtype, the GPU, or rows so long."""
+    if dtype not in KERNEL_DTYPES:
+        return None
+    try:
+        return rows(columns, dtype, *rest)
+    except ValueError:
+        return None
+
+
+def widened(dtype: torch.dtype) -> torch.dtype:
+    """What is computed in."""
+    return torch.float64 if dtype is torch.float64 else torch.float32
+
+
+def compose(x: Tensor, out: torch.dtype) -> Tensor:
+    """softmax along the last dimension from torch's elementwise operators and reductions, where no kernel serves.
+
+    Not torch.softmax: that is wrong for float64 rows of an odd number of columns between 513 and 1023 (pytorch #147284).
+    """
+    wide = x.to(widened(x.dtype))
+    powers = (wide - wide.amax(-1, keepdim=True)).exp_()
+    return powers.div_(powers.sum(-1, keepdim=True)).to(out).contiguous()
+
+
+def compose_backward(dy: Tensor, y: Tensor) -> Tensor:
+    """softmax_backward along the last dimension, likewise."""
+    wide, share = dy.to(widened(y.dtype)), y.to(widened(y.dtype))
+    total = (wide * share).sum(-1, keepdim=True)
+    return ((wide - total) * share).contiguous()
+
+
+def _second(g: Tensor, dy: Tensor, y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The gradients of dy and y for the gradient g of softmax_backward(dy, y), from torch's operators."""
+    wide = widened(y.dtype)
+    gw, dw, yw = g.to(wide), dy.to(wide), y.to(wide)
+    along = (gw * yw).sum(dim, keepdim=True)
+    of_dy = (gw - along) * yw
+    of_y = gw * (dw - (dw * yw).sum(dim, keepdim=True)) - dw * along
+    return of_dy.to(dy.dtype), of_y.to(y.dtype)
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, ctx.dim, _ = inputs
+    ctx.dtype = x.dtype
+    ctx.save_for_backward(output)
+
+
+def _remember_both(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    dy, y, ctx.dim, _ = inputs
+    ctx.save_for_backward(dy, y)
+
+
+class _Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        y = _forward(*inputs)
+        _remember(ctx, inputs, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None]:
+        (y,) = ctx.saved_tensors
+        return softmax_backward(dy, y, ctx.dim, ctx.dtype), None, None
+
+
+class _SoftmaxBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        _remember_both(ctx, inputs, None)
+        return _backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        return (*_second(g, *ctx.saved_tensors, ctx.dim), None, None)
+
+
+@custom_op("softbench::softmax", mutates_args=())
+def softmax_op(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
+    return _forward(x, dim, out_dtype)
+
+
+@custom_op("softbench::softmax_backward", mutates_args=())
+def softmax_backward_op(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    return _backward(dy, y, dim, dtype)
+
+
+@softmax_op.register_fake
+def _(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
+    return torch.empty(x.shape, dtype=checked(x, dim, out_dtype), device=x.device)
+
+
+@softmax_backward_op.register_fake
+def _(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    checked(y, dim, None)
+    return torch.empty(y.shape, dtype=dtype, device=y.device)
+
+
+softmax_op.register_autograd(
+    lambda ctx, dy: (softmax_backward_op(dy, *ctx.saved_tensors, ctx.dim, ctx.dtype), None, None),
+    setup_context=_remember,
+)
+softmax_backward_op.register_autograd(
+    lambda ctx, g: (*_second(g, *ctx.saved_tensors, ctx.dim), None, None),
+    setup_context=_remember_both,
+)

@@ -1,0 +1,191 @@
+"""Kernels of `kernels/`, compiled once and kept: in a table of the process, and as object files between processes.
+
+A kernel is called as an object file that was loaded, even where this process has just compiled it: TVM's FFI calls that
+straight from C, while the compiler's own object goes through a wrapper in Python on each call. To load takes 4 ms, after
+0.36 s for importing cutlass, which holds the loader (torch: 1.0 s); to compile takes 0.2 s to 1 s, and 1 s more for the
+first kernel of a process. The DSL's own $CUTE_DSL_CACHE_DIR keeps nothing of what `cute.compile` makes for TVM's FFI
+(tried with 4.8.1).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import os
+import platform
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+SOURCES = ("_host.py", "htile/**/*.py", "kernels/**/*.py")
+DISTRIBUTIONS = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
+DIGEST_BYTES = hashlib.sha256().digest_size
+
+# What a kernel takes: matrices (rows, columns), vectors of a value for each column or each row, a workspace.
+ARGUMENTS = {
+    "softmax.Softmax": ("matrix", "matrix"),
+    "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
+    "softmax_backward.SoftmaxBackward": ("matrix", "matrix", "matrix"),
+    "norm.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    """All that decides a compiled kernel.
+
+    kernel  a file of `kernels/` and a class in it, "softmax.Softmax"
+    config  its layout, from `htile.config`
+    dtypes  of its arguments in order, as torch names them; "" for one that is None
+    flags   further arguments of the class, by name
+    arch    "sm_90a" and the like
+    """
+
+    kernel: str
+    config: Any
+    dtypes: tuple[str, ...]
+    flags: tuple[tuple[str, Any], ...] = ()
+    arch: str = "sm_90a"
+
+    @property
+    def arguments(self) -> tuple[tuple[str, str], ...]:
+        """(what, dtype) of each argument."""
+        return tuple(zip(ARGUMENTS[self.kernel], self.dtypes, strict=True))
+
+
+_loaded: dict[Build, Callable[..., None]] = {}
+_lock = threading.Lock()
+
+
+def load(build: Build) -> Callable[..., None]:
+    """The kernel as a function of CUDA tensors, in the order of its arguments, on torch's current stream.
+
+    It serves any number of rows from 1 on and every GPU of the architecture. It raises ValueError for a tensor whose
+    dtype, columns, strides or alignment it was not compiled for, and the DSL's own error for what CUDA refuses. The
+    first call on a GPU loads the kernel there, which a stream under capture refuses.
+    """
+    with _lock:
+        if build not in _loaded:
+            _loaded[build] = _from_cache(build)
+        return _loaded[build]
+
+
+def cubin(build: Build) -> bytes:
+    """The kernel's cubin, compiled now; needs no GPU."""
+    with tempfile.TemporaryDirectory() as folder:
+        return bytes(compile_kernel(build, f"--keep-cubin --dump-dir {folder}").__cubin__)
+
+
+def cache_folder() -> Path:
+    """Where object files are kept: cute/ in $SOFTBENCH_CACHE_DIR, else ~/.cache/softbench/cute."""
+    chosen = os.environ.get("SOFTBENCH_CACHE_DIR")
+    return (Path(chosen) if chosen else Path.home() / ".cache" / "softbench") / "cute"
+
+
+def compile_kernel(build: Build, options: str = "") -> Any:
+    """The DSL's compiled object, without the cache. Raises what the compiler raises."""
+    import cutlass.cute as cute
+
+    file, name = build.kernel.split(".")
+    kernel = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), name)
+    rows = cute.sym_int()
+    tensors = [_fake(build, rows, what, dtype) for what, dtype in build.arguments]
+    stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
+    words = f"--enable-tvm-ffi --gpu-arch {build.arch} {options}".strip()
+    return cute.compile(kernel(build.config, **dict(build.flags)), *tensors, stream, options=words)
+
+
+def _fake(build: Build, rows: Any, what: str, dtype: str) -> Any:
+    """What stands for an argument at compile time."""
+    import cutlass
+
+    from .htile.utils import fake_matrix, fake_vector
+
+    if not dtype:
+        return None
+    element = {
+        "float16": cutlass.Float16,
+        "bfloat16": cutlass.BFloat16,
+        "float32": cutlass.Float32,
+        "int64": cutlass.Int64,
+    }[dtype]
+    config = build.config
+    if what == "matrix":
+        return fake_matrix(element, rows, config.columns, config.aligned)
+    if what == "workspace":
+        return fake_vector(element, config.workspace_words, 16)
+    if what == "rows":
+        return fake_vector(element, rows, element.width // 8)
+    return fake_vector(element, config.columns, 16 if config.aligned else element.width // 8)
+
+
+def _from_cache(build: Build) -> Callable[..., None]:
+    name = f"softbench_{_key(build)[:24]}"
+    path = cache_folder() / f"{_key(build)}.o"
+    if _intact(path):
+        try:
+            return _function(path, name)
+        except Exception:
+            pass  # written by another program under this name; what is compiled now takes its place
+    compiled = compile_kernel(build)
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / path.name
+        compiled.export_to_c(object_file_path=str(own), function_name=name)
+        data = own.read_bytes()
+        _write(path, data + hashlib.sha256(data).digest())
+        return _function(own, name)
+
+
+def _function(path: Path, name: str) -> Callable[..., None]:
+    """A function of an object file; it keeps the loaded code alive, and the file is not needed afterwards."""
+    import cutlass.cute as cute
+
+    return cute.runtime.load_module(str(path), enable_tvm_ffi=True)[name]
+
+
+def _key(build: Build) -> str:
+    """A digest of all that the object file depends on."""
+    settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("CUTE_DSL_"))
+    words = (repr(build), platform.machine(), *settings, *map(importlib.metadata.version, DISTRIBUTIONS))
+    return hashlib.sha256("\0".join((_sources(), *words)).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _sources() -> str:
+    """A digest of the files that a kernel may be made of."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in SOURCES for path in FOLDER.glob(pattern)):
+        digest.update(hashlib.sha256(path.relative_to(FOLDER).as_posix().encode()).digest())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _intact(path: Path) -> bool:
+    """Whether a cache file ends in the digest of what stands before: the loader takes a damaged file for code."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    kept, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
+    return hashlib.sha256(kept).digest() == digest
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put a file into the cache in one step, so that other processes see all of it or nothing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".partial")
+    except OSError:
+        return  # a folder that cannot be written costs the next process a second and nothing else
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)

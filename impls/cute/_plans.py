@@ -1,0 +1,169 @@
+"""Which kernel serves what, in which layout, and what to fall back to; pure, without torch and cutlass.
+
+Each function here yields builds in the order in which they are to be tried: the first that the GPU launches is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ._host import Build
+from .htile.config import (
+    MAX_CLUSTER,
+    MAX_THREADS,
+    SHARED_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    ElementwiseTileConfig,
+    SplitTileConfig,
+    ceil_div,
+    choose,
+)
+
+ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+# A launch may begin while the one before it ends; its kernel waits for that before it touches memory.
+OVERLAPPED = (("pdl", True),)
+RESIDUAL = 3  # place of the residual among a norm's arguments
+LEAST_LONG_SHARE_BYTES = 64 * 1024
+MOST_STAGES = 6
+SPLIT_THREADS = 512
+LONG_SPLIT_THREADS = 960
+CLUSTER_ROW_BYTES = 2**20
+# A thread of a row beyond what a cluster keeps takes more vectors, with registers that spill; code grows with them.
+MOST_VECTORS_PER_THREAD = 32
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """architecture: "sm_90" and the like; processors: multiprocessors, each of which takes a CTA."""
+
+    architecture: str
+    processors: int
+
+    @property
+    def arch(self) -> str:
+        """With the architecture's own instructions."""
+        return f"{self.architecture}a"
+
+
+HOPPER = Gpu("sm_90", 132)
+
+
+def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str = "") -> Iterator[Build]:
+    """Builds of (x, y), or of (x, y, workspace) where the kernel is the one that splits rows over the whole GPU.
+
+    few  what `few` says of the number of rows: "", "one" or "some"
+    """
+    if gpu.architecture not in MAX_CLUSTER:
+        return
+    itemsize = ITEM_BYTES[dtype]
+    splits = Build(
+        "split_softmax.SplitSoftmax",
+        split_layout(columns, itemsize, gpu, aligned, stages=3 if few == "one" else MOST_STAGES),
+        (dtype, out_dtype, "int64"),
+        OVERLAPPED,
+        gpu.arch,
+    )
+    if few:
+        yield splits
+    for config in cluster_layouts(columns, itemsize, gpu, aligned):
+        yield Build("softmax.Softmax", config, (dtype, out_dtype), OVERLAPPED, gpu.arch)
+    if not few:
+        yield splits
+
+
+def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Iterator[Build]:
+    """Builds of (dy, y, dx), all of one dtype."""
+    for config in layouts(columns, ITEM_BYTES[dtype], gpu, aligned, tiles=2):
+        yield Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3, OVERLAPPED, gpu.arch)
+
+
+def norm(columns: int, dtypes: tuple[str, ...], layer: bool, eps: float, gpu: Gpu, aligned: bool) -> Iterator[Build]:
+    """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for what is absent."""
+    tiles = 2 if dtypes[RESIDUAL] else 1
+    for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, 2 if layer else 1):
+        yield Build("norm.Norm", config, dtypes, (("layer", layer), ("eps", eps), *OVERLAPPED), gpu.arch)
+
+
+def layouts(
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, exchanges: int = 1
+) -> Iterator[ElementwiseTileConfig]:
+    """One CTA or cluster a row, of any length that it can be made for."""
+    yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, exchanges)
+    yield from long_layouts(columns, itemsize, gpu, aligned)
+
+
+def cluster_layouts(
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, exchanges: int = 1
+) -> Iterator[ElementwiseTileConfig]:
+    """The table's choice, then clusters of half the size down to the least that keeps the row.
+
+    A GPU may refuse a large cluster: where multiprocessors are switched off, an H20 for one, no group of sixteen is left.
+    """
+    try:
+        config = choose(columns, itemsize, gpu.architecture, aligned, tiles, exchanges)
+    except ValueError:
+        return
+    while config.cluster and config.shared_bytes(tiles, stage=exchanges) <= SHARED_BYTES[gpu.architecture]:
+        yield config
+        if config.cluster == 1:
+            return
+        config = _of_cluster(config, config.cluster // 2)
+
+
+def long_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[ElementwiseTileConfig]:
+    """For rows beyond what a cluster keeps: read twice."""
+    if gpu.architecture not in MAX_CLUSTER:
+        return
+    for cluster in (16, 8):
+        config = ElementwiseTileConfig(columns, itemsize, aligned=aligned)
+        share = ceil_div(config.vectors, cluster)
+        if LEAST_LONG_SHARE_BYTES <= share * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
+            yield _of_cluster(replace(config, keep="l1"), cluster)
+
+
+def _of_cluster(config: ElementwiseTileConfig, cluster: int) -> ElementwiseTileConfig:
+    vectors = ceil_div(config.vectors, cluster)
+    threads = min(MAX_THREADS, max(config.threads, ceil_div(ceil_div(vectors, 8), WARP) * WARP))
+    return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
+
+
+def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, stages: int = MOST_STAGES) -> SplitTileConfig:
+    """Every multiprocessor has a CTA with a share of every row, in as many stages as its shared memory has room for.
+
+    Rows that are too long for that are read twice.
+    """
+    team = math.isqrt(gpu.processors - 1) + 1
+    plain = SplitTileConfig(columns, itemsize, gpu.processors, SPLIT_THREADS, 0, team, aligned=aligned)
+    room = SHARED_BYTES.get(gpu.architecture, 0)
+    kept = [replace(plain, stages=n) for n in range(3, stages + 1)]
+    fitting = [c for c in kept if c.shared_bytes <= room and c.vectors_per_thread <= 16 and c.stages > c.lookahead]
+    return fitting[-1] if fitting else replace(plain, threads=LONG_SPLIT_THREADS)
+
+
+def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
+    """Whether so many rows are better split over the whole GPU: "one" row, "some" rows, or "" where they are not.
+
+    A cluster of the largest size each leaves much of the GPU idle. But a row of 1 MiB and less is done by a cluster
+    before the GPU's CTAs have told one another their maxima.
+    """
+    if columns * itemsize <= CLUSTER_ROW_BYTES or gpu.architecture not in MAX_CLUSTER:
+        return ""
+    if rows == 1:
+        return "one"
+    return "some" if rows <= gpu.processors // MAX_CLUSTER[gpu.architecture] * 2 else ""
+
+
+def whole_vectors(columns: int, itemsize: int) -> bool:
+    """Whether rows of so many elements are whole 16-byte vectors; they may still start anywhere."""
+    return columns * itemsize % VECTOR_BYTES == 0
+
+
+def describe(config: Any) -> str:
+    """A layout in a word, for the name of a kernel."""
+    if isinstance(config, SplitTileConfig):
+        return f"split_{config.ctas}"
+    return f"cluster_{config.cluster}" + ("" if config.aligned else "_unaligned")

@@ -1,0 +1,53 @@
+"""The maximum and the sum of exponentials of a row in one exchange.
+
+A part of a row is described by a pair (m, s): its maximum, and the sum of exp(x - m) over it. Two parts merge as
+(M, s1·exp(m1 - M) + s2·exp(m2 - M)) with M = max(m1, m2) (Milakov and Gimelshein, arXiv:1805.02867). A part that is
+all -inf has m = -inf, s = 0, and -inf - -inf would be NaN; `reference` keeps every subtraction away from that.
+"""
+
+from __future__ import annotations
+
+import math
+
+import cutlass.cute as cute
+from cutlass import Float32, const_expr
+
+from .reduce import ADD, MAX, Reduction, warp_reduce
+
+LOG2_E = math.log2(math.e)
+LOWEST = -3.4028234663852886e38
+
+
+def reference(maximum: Float32) -> Float32:
+    """What to subtract before an exponential: the maximum, or the lowest finite number if that is -inf.
+
+    NaN stays NaN. -inf - reference is then -inf, whose exponential is 0, whatever the maximum.
+    """
+    return cute.arch.fmax(maximum, LOWEST, nan=True)
+
+
+def exponential(x: cute.TensorSSA, base: Float32, subnormals: bool = False) -> cute.TensorSSA:
+    """exp(x - base) of float32 values by the hardware's exp2; results below 2^-126 are 0 unless `subnormals`.
+
+    The difference comes first: x·log2(e) - base·log2(e) would lose what x and base have in common, 3e-4 of the
+    result at an offset of 1e4. One ex2.approx a value: the vector form of exp2 comes only with flags that let the
+    compiler assume that no value is infinite or NaN.
+    """
+    values = cute.make_rmem_tensor(x.shape, Float32)
+    values.store((x - base) * LOG2_E)
+    for i in range(cute.size(values)):
+        values[i] = cute.math.exp2(values[i], approx=True, ftz=not subnormals)
+    return values.load()
+
+
+@cute.jit
+def merge(maximum: Float32, total: Float32, reduction: Reduction) -> tuple[Float32, Float32]:
+    """(reference, sum) of a row from each warp's pair, in one exchange of two values."""
+    base = reference(maximum)
+    if const_expr(reduction.config.peers > 1):
+        reduction.exchange((maximum, total), 0)
+        maxima = reduction.gather(0, 0, -math.inf)
+        base = reference(warp_reduce(maxima.reduce(MAX, -Float32.inf, 0), MAX, reduction.reach))
+        scaled = reduction.gather(1, 0, 0.0) * exponential(maxima, base)
+        total = warp_reduce(scaled.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach)
+    return base, total

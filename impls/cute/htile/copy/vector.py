@@ -1,0 +1,165 @@
+"""Moving vectors of 16 bytes: global -> shared (asynchronous), global -> registers, registers -> global.
+
+A row that starts or ends inside a vector of memory has its first and last elements moved one by one: nothing outside
+the matrix is ever touched.
+"""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Boolean, Int32, Int64, const_expr
+from cutlass.cute.nvgpu import CacheEvictionPriority, CopyG2ROp, CopyR2GOp, LoadCacheMode, cpasync
+
+from ..config import VECTOR_BYTES, ElementwiseTileConfig
+
+REUSE = {
+    "none": CacheEvictionPriority.EVICT_NORMAL,
+    "soon": CacheEvictionPriority.EVICT_LAST,
+    "over": CacheEvictionPriority.EVICT_FIRST,
+}
+# Bytes of a matrix from which on its lines are loaded to stay in the second-level cache (`evict_last`). What is written
+# then leaves the cache soon and in order, which the memory takes 2 to 3 % faster; but it costs about a microsecond and
+# a half a launch, so that it pays from about here on (docs/performance.md).
+RETAIN_BYTES = 120 * 2**20
+
+
+def l2_policy(name: str) -> Int64:
+    """A cache policy for the second level: every access as `name` says ("evict_normal", "evict_last", ...)."""
+    return cute.arch.inline_ptx(f"createpolicy.fractional.L2::{name}.b64 {{$w0}}, 1.0;", write_only_types=[Int64])
+
+
+def retaining_policy(matrix_bytes: Int64) -> Int64:
+    """evict_last for a matrix of RETAIN_BYTES or more, else none in particular."""
+    keep, normal = l2_policy("evict_last"), l2_policy("evict_normal")
+    return cutlass.select_(matrix_bytes >= RETAIN_BYTES, keep, normal)
+
+
+class HintedAtom:
+    """A copy atom and its cache policy. written_out: as PTX, since the DSL's cp.async takes no policy."""
+
+    def __init__(self, atom: cute.CopyAtom, policy: Int64 | None = None, written_out: bool = False) -> None:
+        self.atom, self.policy = atom, policy
+        self.written_out = written_out and policy is not None
+
+    def copy(self, source: cute.Tensor, destination: cute.Tensor) -> None:
+        """Copy 16 bytes."""
+        if self.written_out:
+            cute.arch.inline_ptx(
+                "cp.async.cg.shared.global.L2::cache_hint [{$r0}], [{$r1}], 16, {$r2};",
+                read_only_args=[destination.iterator.toint(), source.iterator.toint(), self.policy],
+            )
+        else:
+            cute.copy(self.atom, source, destination, **({} if self.policy is None else {"cache_policy": self.policy}))
+
+
+class VectorCopy:
+    """The copy atoms of one dtype, each of 16 bytes, and the threads that take neighbouring vectors of a row."""
+
+    def __init__(self, config: ElementwiseTileConfig, dtype: type[cutlass.Numeric]) -> None:
+        self.config = config
+        self.dtype = dtype
+
+    @property
+    def width(self) -> int:
+        """Elements in 16 bytes."""
+        return VECTOR_BYTES * 8 // self.dtype.width
+
+    def asynchronous(self, policy: Int64 | None = None) -> HintedAtom:
+        """Global -> shared. `.cg` leaves the first-level cache out: the row is read once."""
+        operation = cpasync.CopyG2SOp(cache_mode=LoadCacheMode.GLOBAL)
+        return HintedAtom(cute.make_copy_atom(operation, self.dtype, num_bits_per_copy=128), policy, written_out=True)
+
+    def loading(self, policy: Int64 | None = None, reuse: str = "none") -> HintedAtom:
+        """Global -> registers. reuse: what the first-level cache is told, "none", "soon" or "over"."""
+        atom = cute.make_copy_atom(CopyG2ROp(), self.dtype, num_bits_per_copy=128, l1c_evict_priority=REUSE[reuse])
+        return HintedAtom(atom, policy)
+
+    def storing(self) -> HintedAtom:
+        """Registers -> global."""
+        return HintedAtom(cute.make_copy_atom(CopyR2GOp(), self.dtype, num_bits_per_copy=128))
+
+    def tiled_copy_2d(self) -> cute.TiledCopy:
+        """Threads (rows, threads_per_row), rows slowest, of one vector of the first input's width each."""
+        config = self.config
+        threads = cute.make_ordered_layout((config.rows, config.threads_per_row), order=(1, 0))
+        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype)
+        return cute.make_tiled_copy_tv(atom, threads, cute.make_layout((1, config.vector)))
+
+
+def predicate_k(coordinates: cute.Tensor, first: cutlass.Int32, last: cutlass.Int32) -> cute.Tensor:
+    """Which of a thread's vectors lie wholly in columns [first, last): Boolean (vectors, rows, turns).
+
+    coordinates  ((vector, rows), 1, turns) of (row, column), as a tiled copy partitions an identity tensor
+    One bit a vector, since a vector is moved whole or not at all; the stride over rows is 0, since columns end alike
+    in every row.
+    """
+    rows, turns = cute.size(coordinates, mode=[1]), cute.size(coordinates, mode=[2])
+    layout = cute.make_layout((1, rows, turns), stride=(turns, 0, 1))
+    inside = cute.make_rmem_tensor(layout, Boolean)
+    width = cute.size(coordinates, mode=[0])
+    for turn in range(turns):
+        column = coordinates[0, 0, turn][1]
+        inside[0, 0, turn] = (column >= first) & (column + width <= last)
+    return inside
+
+
+def straightened(vector: cute.Tensor) -> cute.Tensor:
+    """The same vector, said to start on 16 bytes."""
+    return cute.make_tensor(vector.iterator.align(VECTOR_BYTES), vector.layout)
+
+
+@cute.jit
+def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor) -> None:
+    """Copy (elements,) in pieces of 16 bytes of the atom's dtype; both start on 16 bytes."""
+    source, destination = straightened(source), straightened(destination)
+    width = const_expr(VECTOR_BYTES * 8 // hinted.atom.value_type.width)
+    for piece in cutlass.range_constexpr(cute.size(source) // width):
+        part, target = (cute.local_tile(t, (width,), (piece,)) for t in (source, destination))
+        hinted.copy(part, target)
+
+
+def load_shared(source: cute.Pointer, words: cute.Tensor) -> None:
+    """16 bytes of shared memory to four registers.
+
+    volatile: a compiler that may keep what it has read keeps the whole row in registers, which shared memory is to spare.
+    """
+    read = cute.arch.inline_ptx(
+        "ld.volatile.shared.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];",
+        write_only_types=[Int32] * 4,
+        read_only_args=[source.toint()],
+    )
+    for i in range(4):
+        words[i] = read[i]
+
+
+@cute.jit
+def edge_copy(source: cute.Tensor, destination: cute.Tensor, bounds: tuple) -> None:
+    """Copy those of (elements,) that lie in the row, one by one. bounds: column of the first, columns of the row."""
+    column, columns = bounds
+    for i in cutlass.range_constexpr(cute.size(source)):
+        if (column + i >= 0) & (column + i < columns):
+            destination[i] = source[i]
+
+
+@cute.jit
+def bounded_copy(
+    atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, touched: Boolean, bounds: tuple
+) -> None:
+    """`vector_copy` of a whole vector, `edge_copy` of one that a row touches."""
+    if whole:
+        vector_copy(atom, source, destination)
+    else:
+        if touched:
+            edge_copy(source, destination, bounds)
+
+
+@cute.jit
+def fill_oob(vectors: cute.Tensor, inside: cute.Tensor, value: cutlass.Numeric) -> None:
+    """Set every vector (vector, 1, turns) that `inside`, of `predicate_k`, leaves out to `value`, all its elements."""
+    for turn in cutlass.range_constexpr(cute.size(vectors, mode=[2])):
+        if not inside[0, 0, turn]:
+            target = vectors[None, 0, turn]
+            outside = cute.make_rmem_tensor_like(target)
+            outside.fill(value)
+            cute.autovec_copy(outside, target)

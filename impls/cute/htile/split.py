@@ -1,0 +1,269 @@
+"""Rows that are split over the whole GPU: every CTA has a share of every row, and pairs go through global memory.
+
+A launch is cooperative: all its CTAs are on the GPU at once, so that they can wait for one another. Each has two warps
+more than it has work for, the couriers, which wait for pairs while the others load, reduce and store: the first sends,
+the second receives. Several rows are under way at a time:
+
+    row i + stages - lookahead   global -> shared
+    row i                        own (max, sum), sent to all, or to the first CTA of the team
+    row i - relay_lag            there: the team's pair, sent to all
+    row i - lookahead            pairs of all; shared -> global
+
+A pair is two words of 64 bits, each a float32 and the row's tag, so that a word that carries the right tag has arrived:
+one way through the second-level cache, and no counter (the idea of NCCL's LL protocol). Tags go on from launch to launch.
+"""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, Int64, const_expr
+
+from .compute.online import exponential, reference
+from .compute.reduce import ADD, MAX, warp_reduce
+from .config import VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
+from .copy.vector import VectorCopy, bounded_copy, edge_copy, vector_copy
+
+FIRST_SLOT = 16  # words of the workspace before it: the tag, and its cache line
+
+
+class SplitContext:
+    """One thread's part of every row of its group; `share` is this CTA's first vector, `rows` count the group's."""
+
+    def __init__(self, config: SplitTileConfig, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+        self.config, self.x, self.y = config, x, y
+        self.thread = cute.arch.thread_idx()[0]
+        self.cta = cute.arch.block_idx()[0] % config.ctas
+        self.group = cute.arch.block_idx()[0] // config.ctas
+        self.rows = (x.shape[0] - self.group + config.groups - 1) // config.groups
+        self.words = workspace.iterator + self.group * config.group_words
+        self.tag = Int32(cute.arch.load(self.words, Int64)) + 1
+        self.courier = (self.thread - config.threads) // WARP
+        self.is_worker = self.thread < config.threads
+        self.share = self.cta * config.cta_vectors
+        self.loading = VectorCopy(config, x.element_type)
+        self.storing = VectorCopy(config, y.element_type)
+        memory = cutlass.memory.SmemAllocator()
+        self.pairs = memory.allocate_tensor(
+            Float32, cute.make_layout((2, config.threads // WARP, 2)), byte_alignment=16
+        )
+        self.totals = memory.allocate_tensor(Float32, cute.make_layout((2, 2)), byte_alignment=16)
+        self.shared = None
+        if config.stages:
+            shape = (config.vector, config.threads, config.vectors_per_thread, config.stages)
+            layout = cute.make_ordered_layout(shape, order=(0, 1, 2, 3))
+            self.shared = memory.allocate_tensor(x.element_type, layout, byte_alignment=VECTOR_BYTES)
+
+    def row_of(self, row: Int32) -> Int32:
+        """The row of the matrices that is number `row` of this group's."""
+        return row * self.config.groups + self.group
+
+    def shift(self, row: Int32) -> Int32:
+        """Elements between the last 16-byte boundary and the first element of a row."""
+        if self.config.aligned:
+            return Int32(0)
+        size = self.config.itemsize
+        address = self.x.iterator.toint() + Int64(self.row_of(row)) * (self.x.stride[0] * size)
+        return Int32(address % VECTOR_BYTES) // size
+
+    def column(self, index: Int32, shift: Int32) -> Int32:
+        """The column of the first element of vector number `index` of this CTA's share."""
+        return (self.share + index) * self.config.vector - shift
+
+    def whole(self, index: Int32, shift: Int32) -> object:
+        """Whether that vector lies wholly in the row and in the share."""
+        config = self.config
+        column = self.column(index, shift)
+        inside = (index < config.cta_vectors) & (column + config.vector <= config.columns)
+        return inside if config.aligned else inside & (column >= 0)
+
+    def touched(self, index: Int32) -> object:
+        return index < self.config.cta_vectors
+
+    def place(self, matrix: cute.Tensor, row: Int32, column: Int32) -> cute.Tensor:
+        """The vector of a matrix that starts at a column."""
+        offset = Int64(self.row_of(row)) * matrix.stride[0] + column
+        if self.config.aligned:
+            offset = cute.assume(offset, divby=self.config.vector)
+        return cute.make_tensor(matrix.iterator + offset, cute.make_layout(self.config.vector))
+
+    @cute.jit
+    def load(self, row: Int32, index: Int32, shift: Int32, atom, target: cute.Tensor) -> None:
+        """Vector number `index` of a row to registers; -inf where the row has none."""
+        target.fill(target.element_type(-Float32.inf))
+        source = self.place(self.x, row, self.column(index, shift))
+        whole = self.whole(index, shift)
+        if const_expr(self.config.aligned):
+            if whole:
+                vector_copy(atom, source, target)
+        else:
+            bounds = (self.column(index, shift), self.config.columns)
+            bounded_copy(atom, source, target, whole, self.touched(index), bounds)
+
+    def values(self, row: Int32, turn: int) -> cute.TensorSSA:
+        """This thread's vector number `turn` of a row in shared memory, as float32."""
+        source = self.shared[None, self.thread, turn, row % self.config.stages]
+        vector = cute.make_rmem_tensor_like(source)
+        cute.autovec_copy(source, vector)
+        return vector.load().to(Float32)
+
+    def word(self, row: Int32, of: int | Int32, first: int = 0) -> cute.Pointer:
+        """Where the two words of a row's pair are: those of CTA number `of`, or with first = config.ctas of a team."""
+        config = self.config
+        slot = row % config.slots * (config.ctas + config.teams) + first + of
+        return self.words + (FIRST_SLOT + 2 * slot)
+
+
+@cute.jit
+def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values: cute.TensorSSA) -> None:
+    """Round float32 values to the output's dtype, to vector number `index` of a row, where the row has it."""
+    source = cute.make_rmem_tensor(values.shape, context.y.element_type)
+    source.store(values.to(context.y.element_type))
+    column = context.column(index, shift)
+    target = context.place(context.y, row, column)
+    atom, whole = context.storing.storing(), context.whole(index, shift)
+    if const_expr(context.config.aligned):
+        if whole:
+            vector_copy(atom, source, target)
+    else:
+        straight = target.iterator.toint() % VECTOR_BYTES == 0
+        bounds = (column, context.config.columns)
+        bounded_copy(atom, source, target, whole & straight, context.touched(index), bounds)
+
+
+def rescale(maximum: Float32, base: Float32) -> Float32:
+    """exp(reference(maximum) - base): what a sum over one maximum counts over another."""
+    values = cute.make_rmem_tensor(1, Float32)
+    values[0] = reference(maximum)
+    return exponential(values.load(), base)[0]
+
+
+@cute.jit
+def request(context: SplitContext, row: Int32) -> None:
+    """Ask for this thread's vectors of a row, into the row's stage; one group, empty where there is no such row."""
+    config, atom, shared = context.config, context.loading.asynchronous(), context.shared
+    rows, stage, shift = context.rows, row % config.stages, context.shift(row)
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        index = context.thread + turn * config.threads
+        target = shared[None, context.thread, turn, stage]
+        source = context.place(context.x, row, context.column(index, shift))
+        whole, exists = context.whole(index, shift), row < rows
+        touched, bounds = context.touched(index), (context.column(index, shift), config.columns)
+        edge = cute.make_rmem_tensor_like(target)
+        edge.fill(edge.element_type(-Float32.inf))
+        if exists:
+            if whole:
+                vector_copy(atom, source, target)
+            else:
+                if const_expr(not config.aligned):
+                    if touched:
+                        edge_copy(source, edge, bounds)
+                cute.autovec_copy(edge, target)
+    cute.arch.cp_async_commit_group()
+
+
+@cute.jit
+def leave_pair(context: SplitContext, step: Int32, maximum: Float32, total: Float32) -> None:
+    """Leave a warp's (max, sum) where the first courier finds it; the sums are over exp(x - reference(max))."""
+    pairs, thread = context.pairs, context.thread
+    top = warp_reduce(maximum, MAX, WARP)
+    total = warp_reduce(total * rescale(maximum, reference(top)), ADD, WARP)
+    if thread % WARP == 0:
+        pairs[0, thread // WARP, step % 2] = top
+        pairs[1, thread // WARP, step % 2] = total
+
+
+@cute.jit
+def publish(context: SplitContext, step: Int32) -> None:
+    """Merge the warps' pairs of row `step` and send the CTA's; the first courier does."""
+    config, pairs, lane = context.config, context.pairs, context.thread % WARP
+    mine = cutlass.min(lane, config.threads // WARP - 1)
+    top = cutlass.select_(lane == mine, pairs[0, mine, step % 2], -Float32.inf)
+    total = cutlass.select_(lane == mine, pairs[1, mine, step % 2], Float32(0.0))
+    first = const_expr(config.ctas if config.team == 1 else 0)
+    send(context, context.word(step, context.cta, first), context.tag + step, merged(top, total))
+
+
+@cute.jit
+def relay(context: SplitContext, row: Int32) -> None:
+    """Merge the pairs of this CTA's team, which is its first CTA, and send them to all; the first courier does."""
+    config = context.config
+    team, rank = context.cta // config.team, context.cta % config.team
+    own, out = context.word(row, context.cta), context.word(row, team, config.ctas)
+    members = cutlass.min(config.team, config.ctas - context.cta)
+    if rank == 0:
+        send(context, out, context.tag + row, collect(context, own, members, context.tag + row, config.team))
+
+
+@cute.jit
+def fetch(context: SplitContext, row: Int32) -> None:
+    """Wait for the pairs of all CTAs or teams of a row and leave (reference, sum) for this CTA; the second courier does."""
+    totals, config, lane = context.totals, context.config, context.thread % WARP
+    place = context.word(row, 0, config.ctas)
+    maximum, total = collect(context, place, Int32(config.teams), context.tag + row, config.teams)
+    if lane == 0:
+        totals[0, row % 2] = reference(maximum)
+        totals[1, row % 2] = total
+
+
+@cute.jit
+def send(context: SplitContext, place: cute.Pointer, tag: Int32, pair: tuple) -> None:
+    """Write a pair with its tag; one thread of the warp does."""
+    words = [(Int64(tag) << 32) | (Int64(value.bitcast(Int32)) & Int64(0xFFFFFFFF)) for value in pair]
+    if context.thread % WARP == 0:
+        cute.arch.inline_ptx(
+            "st.relaxed.gpu.global.v2.b64 [{$r0}], {{$r1}, {$r2}};", read_only_args=[place.toint(), *words]
+        )
+
+
+def peek(place: cute.Pointer) -> tuple[Int64, Int64]:
+    """The two words of a pair as they are now."""
+    return cute.arch.inline_ptx(
+        "ld.relaxed.gpu.global.v2.b64 {{$w0}, {$w1}}, [{$r0}];",
+        write_only_types=[Int64, Int64],
+        read_only_args=[place.toint()],
+    )
+
+
+@cute.jit
+def collect(
+    context: SplitContext, place: cute.Pointer, count: Int32, tag: Int32, most: cutlass.Constexpr[int]
+) -> tuple[Float32, Float32]:
+    """(max, sum) over `count` neighbouring pairs, at most `most`, once all of them carry the tag; by one whole warp."""
+    lane = context.thread % WARP
+    turns = const_expr(ceil_div(most, WARP))
+    words = cute.make_rmem_tensor((2, turns), Int64)
+    for turn in cutlass.range_constexpr(turns):
+        words[0, turn], words[1, turn] = peek(place + 2 * cutlass.min(lane + turn * WARP, count - 1))
+    top, total = -Float32.inf, Float32(0.0)
+    for turn in cutlass.range_constexpr(turns):
+        maximum, part = words[0, turn], words[1, turn]
+        mine = place + 2 * cutlass.min(lane + turn * WARP, count - 1)
+        while (Int32(maximum >> 32) != tag) | (Int32(part >> 32) != tag):
+            maximum, part = peek(mine)
+        exists = lane + turn * WARP < count
+        other = cutlass.select_(exists, number(maximum), -Float32.inf)
+        both = cute.arch.fmax(top, other, nan=True)
+        base = reference(both)
+        total = total * rescale(top, base) + cutlass.select_(exists, number(part), Float32(0.0)) * rescale(other, base)
+        top = both
+    return merged(top, total)
+
+
+def number(word: Int64) -> Float32:
+    """The float32 of a word."""
+    return Int32(word & Int64(0xFFFFFFFF)).bitcast(Float32)
+
+
+def merged(top: Float32, total: Float32) -> tuple[Float32, Float32]:
+    """(max, sum) of a warp's pairs."""
+    maximum = warp_reduce(top, MAX, WARP)
+    return maximum, warp_reduce(total * rescale(top, reference(maximum)), ADD, WARP)
+
+
+@cute.jit
+def advance(context: SplitContext) -> None:
+    """Leave the tag for the next launch; after the last row, whose pairs all CTAs sent after they had read the tag."""
+    last, words, cta = Int64(context.tag + context.rows - 1), context.words, context.cta
+    if (cta == 0) & (context.thread == 0):
+        cute.arch.store(words, last)

@@ -1,0 +1,1 @@
+"""The kernels: each file one algorithm, its launch and nothing else."""

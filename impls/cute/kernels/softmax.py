@@ -1,0 +1,71 @@
+"""softmax over rows: load -> max -> exp -> sum -> normalise -> store."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, const_expr
+
+from ..htile.compute.online import exponential, merge, reference
+from ..htile.compute.reduce import ADD, MAX, row_reduce, warp_reduce
+from ..htile.config import ElementwiseTileConfig
+from ..htile.dataflow import ElementwiseKernelContext, ElementwiseStorer
+
+
+class Softmax:
+    """softmax over the rows of x (rows, columns), written to y; a callable for `cute.compile`.
+
+    online  one exchange of (max, sum) pairs between warps and CTAs, in place of one for each
+    """
+
+    def __init__(self, config: ElementwiseTileConfig, online: bool = True, pdl: bool = False) -> None:
+        self.config = config
+        self.pdl = pdl
+        self.online = online
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
+        config = self.config
+        self.kernel(x, y).launch(
+            grid=[cute.ceil_div(x.shape[0], config.rows), config.cluster, 1],
+            block=[config.threads, 1, 1],
+            cluster=[1, config.cluster, 1] if const_expr(config.cluster > 1) else None,
+            stream=stream,
+            use_pdl=self.pdl,
+        )
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, y: cute.Tensor) -> None:
+        if const_expr(self.pdl):
+            cute.arch.griddepcontrol_launch_dependents()
+            cute.arch.griddepcontrol_wait()
+        context = ElementwiseKernelContext(self.config)
+        online = const_expr(self.online)
+        context.setup(x, fill=-Float32.inf, stage=1 if online else 2, width=2 if online else 1)
+        row, out = context.x, ElementwiseStorer(context, y)
+        row.load()
+        turns = const_expr(self.config.vectors_per_thread)
+
+        maximum = -Float32.inf
+        for turn in cutlass.range_constexpr(turns):
+            maximum = row.values(turn).reduce(MAX, maximum, 0)
+        if const_expr(online):
+            maximum = warp_reduce(maximum, MAX, self.config.group)
+        else:
+            maximum = row_reduce(maximum, MAX, context.reduction, stage=0)
+
+        base = reference(maximum)
+        total = Float32(0.0)
+        for turn in cutlass.range_constexpr(turns):
+            total = exponential(row.values(turn), base).reduce(ADD, total, 0)
+        if const_expr(online):
+            total = warp_reduce(total, ADD, self.config.group)
+            base, total = merge(maximum, total, context.reduction)
+        else:
+            total = row_reduce(total, ADD, context.reduction, stage=1)
+
+        scale = cute.arch.rcp_approx(total)
+        # float16 has no results below 2^-25; the wider exponents of the others reach below 2^-126.
+        subnormals = const_expr(y.element_type is not cutlass.Float16)
+        for turn in cutlass.range_constexpr(turns):
+            out.store(turn, exponential(row.again(turn), base, subnormals) * scale)

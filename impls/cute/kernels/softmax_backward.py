@@ -1,0 +1,56 @@
+"""The gradient of softmax over rows: load -> multiply, sum -> subtract, scale -> store."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, const_expr
+
+from ..htile.compute.reduce import ADD, row_reduce
+from ..htile.config import ElementwiseTileConfig
+from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
+
+
+class SoftmaxBackward:
+    """dx = (dy - sum(dy * y)) * y for rows of dy, y and dx (rows, columns); a callable for `cute.compile`.
+
+    y is softmax's output. All three have one dtype, float16, bfloat16 or float32; sums are float32.
+    """
+
+    def __init__(self, config: ElementwiseTileConfig, pdl: bool = False) -> None:
+        self.config = config
+        self.pdl = pdl
+
+    @cute.jit
+    def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
+        config = self.config
+        self.kernel(dy, y, dx).launch(
+            grid=[cute.ceil_div(dy.shape[0], config.rows), config.cluster, 1],
+            block=[config.threads, 1, 1],
+            cluster=[1, config.cluster, 1] if const_expr(config.cluster > 1) else None,
+            stream=stream,
+            use_pdl=self.pdl,
+        )
+
+    @cute.kernel
+    def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor) -> None:
+        if const_expr(self.pdl):
+            cute.arch.griddepcontrol_launch_dependents()
+            cute.arch.griddepcontrol_wait()
+        context = ElementwiseKernelContext(self.config)
+        context.setup(dy, fill=0.0, extra_smem_tensors=1)
+        gradient, share = context.x, ElementwiseLoader(context, y, context.extra_sX[0])
+        out = ElementwiseStorer(context, dx)
+        gradient.request()
+        share.request()
+        gradient.wait()
+        share.wait()
+        turns = const_expr(self.config.vectors_per_thread)
+
+        total = Float32(0.0)
+        for turn in cutlass.range_constexpr(turns):
+            total = (gradient.values(turn) * share.values(turn)).reduce(ADD, total, 0)
+        total = row_reduce(total, ADD, context.reduction)
+
+        for turn in cutlass.range_constexpr(turns):
+            out.store(turn, (gradient.again(turn, anew=True) - total) * share.again(turn, anew=True))

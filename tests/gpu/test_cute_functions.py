@@ -1,0 +1,225 @@
+"""The torch functions of impls/cute on a GPU: hard inputs, gradients, torch.compile, processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from softbench import check, device, matrix, resources
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("cutlass")
+pytest.importorskip("tvm_ffi")
+from impls.cute import _entries, _launch  # noqa: E402
+from impls.cute._host import Build  # noqa: E402
+from impls.cute.htile.config import choose  # noqa: E402
+from impls.cute.norms import layer_norm, rms_norm  # noqa: E402
+from impls.cute.softmax import softmax, softmax_backward  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).resolve().parents[2]
+SHAPES = matrix.load(resources.bundled_shapes())
+HARD = SHAPES.profile("hard")
+HARD_BACKWARD = [case for case in SHAPES.profile("hard-operators") if case.operator == "softmax_backward"]
+
+# Inductor imports parts of torch that use what torch itself calls deprecated.
+inductor = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:The CUDA Graph is empty:UserWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    if device.gpu() is None:
+        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
+    yield
+    torch.cuda.synchronize()
+
+
+def randn(*shape, dtype=torch.float16, **more):
+    return torch.randn(shape, device="cuda", **more).to(dtype)
+
+
+def close(got, x, dim=-1):
+    """got is softmax of x but for rounding."""
+    exact = torch.softmax(x.double().cpu(), dim)
+    eps = torch.finfo(got.dtype).eps
+    torch.testing.assert_close(got.double().cpu(), exact, rtol=2 * eps, atol=torch.finfo(got.dtype).tiny)
+
+
+@pytest.mark.parametrize("case", HARD, ids=lambda case: case.id)
+def test_hard_cases(case):
+    out_dtype = getattr(torch, case.out_dtype)
+    verdict = check.check(case, lambda x: softmax(x, -1, out_dtype), "cuda")
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("case", HARD_BACKWARD, ids=lambda case: case.id)
+def test_hard_cases_of_the_gradient(case):
+    verdict = check.check(case, softmax_backward, "cuda")
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -3])
+def test_along_any_dimension(dim):
+    x = randn(17, 33, 50)
+    y = softmax(x, dim)
+    assert y.is_contiguous()
+    close(y, x, dim)
+
+
+# Columns: less than a vector, several rows a CTA, odd, a CTA, a cluster, odd in a cluster, split where rows are few.
+@pytest.mark.parametrize("columns", [3, 256, 1001, 4096, 65536, 50257, 524288])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_gradients_against_float64(columns, dtype):
+    x = randn(5, columns, dtype=getattr(torch, dtype)).requires_grad_()
+    weight = torch.randn(5, columns, device="cuda", dtype=torch.float64) * min(columns, 4096)
+    softmax(x, -1).mul(weight.to(x.dtype)).sum(dtype=torch.float32).backward()
+    exact = x.detach().double().requires_grad_()
+    torch.softmax(exact, -1).mul(weight.to(x.dtype).double()).sum().backward()
+    eps = torch.finfo(x.dtype).eps
+    torch.testing.assert_close(x.grad.double(), exact.grad, rtol=8 * eps, atol=8 * max(eps, 2**-21))
+
+
+def test_gradients_of_a_wider_output_and_of_gradients():
+    x = randn(6, 1000).requires_grad_()
+    y = softmax(x, -1, torch.float32)
+    assert y.dtype is torch.float32
+    weight = torch.randn_like(y)
+    (gradient,) = torch.autograd.grad((y * weight).sum(), x, create_graph=True)
+    gradient.float().square().sum().backward()
+    exact = x.detach().double().requires_grad_()
+    (first,) = torch.autograd.grad((torch.softmax(exact, -1) * weight.double()).sum(), exact, create_graph=True)
+    first.square().sum().backward()
+    assert gradient.dtype is x.grad.dtype is torch.float16
+    torch.testing.assert_close(gradient.double(), first, rtol=2e-3, atol=1e-6)
+    torch.testing.assert_close(x.grad.double(), exact.grad, rtol=2e-2, atol=1e-6)
+
+
+def test_gradcheck_in_float64():
+    x = torch.randn(3, 7, 5, device="cuda", dtype=torch.float64, requires_grad=True)
+    for dim in (-1, 1):
+        assert torch.autograd.gradcheck(lambda x, dim=dim: softmax(x, dim), (x,))
+        assert torch.autograd.gradgradcheck(lambda x, dim=dim: softmax(x, dim), (x,))
+    weight = torch.randn(5, device="cuda", dtype=torch.float64, requires_grad=True)
+    for function in (rms_norm, layer_norm):
+        assert torch.autograd.gradcheck(function, (x, weight, weight, x))
+
+
+@pytest.mark.parametrize("function", [rms_norm, layer_norm])
+@pytest.mark.parametrize("columns", [7, 1000, 8192, 100001])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_norms_and_their_gradients(function, columns, dtype):
+    def reference(t, weight, bias):
+        if function is rms_norm:
+            return torch.nn.functional.rms_norm(t, t.shape[-1:], weight, 1e-6) + bias
+        return torch.nn.functional.layer_norm(t, t.shape[-1:], weight, bias, 1e-5)
+
+    inputs = [randn(9, columns, dtype=dtype), randn(columns, dtype=dtype), randn(columns, dtype=dtype)]
+    residual = randn(9, columns, dtype=dtype)
+    taken = [t.requires_grad_() for t in (*inputs, residual)]
+    y, total = function(*taken)
+    assert torch.equal(total, residual + inputs[0])
+    (y.float().sum() + total.float().square().sum()).backward()
+    exact = [t.detach().double().requires_grad_() for t in taken]
+    t = exact[0] + exact[3]
+    expected = reference(t, exact[1], exact[2])
+    (expected.sum() + t.square().sum()).backward()
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(y.double(), expected, rtol=4 * eps, atol=4 * eps)
+    for got, right in zip(taken, exact, strict=True):
+        torch.testing.assert_close(got.grad.double(), right.grad, rtol=64 * eps, atol=64 * eps)
+
+
+@inductor
+def test_torch_compile_without_a_break():
+    def function(x, weight, residual):
+        y, total = rms_norm(softmax(x * 2, -1), weight, None, residual)
+        return (layer_norm(y) * total).sum()
+
+    inputs = [
+        randn(64, 1000, dtype=torch.float32),
+        randn(1000, dtype=torch.float32),
+        randn(64, 1000, dtype=torch.float32),
+    ]
+    inputs = [t.requires_grad_() for t in inputs]
+    expected = torch.autograd.grad(function(*inputs), inputs)
+    got = torch.autograd.grad(torch.compile(function, fullgraph=True)(*inputs), inputs)
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@inductor
+def test_torch_compile_with_graphs_of_its_own():
+    compiled = torch.compile(lambda x: softmax(x + 1), fullgraph=True, mode="reduce-overhead")
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x = randn(128, 4096)
+        torch.compiler.cudagraph_mark_step_begin()
+        close(compiled(x), x + 1)
+
+
+def test_a_refused_cluster_falls_back(monkeypatch):
+    """A cluster of 32 is more than any GPU launches."""
+    monkeypatch.setattr(_launch, "_ready", {})
+    config = choose(262144, 2)
+    good = Build("softmax.Softmax", config, ("float16", "float16"))
+    bad = replace(good, config=replace(config, cluster=32))
+    kernel = _launch.ready((bad, good), torch.device("cuda", 0))
+    x = randn(3, 262144)
+    y = torch.empty_like(x)
+    kernel(x, y)
+    close(y, x)
+    torch.zeros(1, device="cuda").add_(1)  # the refusal is not met again by whoever launches next
+    torch.cuda.synchronize()
+
+
+PROCESS = """
+import sys
+sys.path.insert(0, {root!r})
+import torch
+from impls.cute import _host
+from impls.cute.softmax import softmax
+ran, compile_kernel = [], _host.compile_kernel
+_host.compile_kernel = lambda *given: ran.append(1) or compile_kernel(*given)
+for shape in ((64, 1000), (33, 1001), (2, 1048576)):
+    x = torch.randn(shape, device="cuda")
+    torch.testing.assert_close(softmax(x).double(), torch.softmax(x.double(), -1), rtol=1e-5, atol=1e-12)
+print(len(ran))
+"""
+
+
+def test_processes_at_once_on_an_empty_cache(tmp_path):
+    environment = os.environ | {"SOFTBENCH_CACHE_DIR": str(tmp_path)}
+
+    def run(_):
+        command = [sys.executable, "-c", PROCESS.format(root=str(ROOT))]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(run, range(4))) >= 1
+    assert {path.suffix for path in (tmp_path / "cute").iterdir()} == {".o"}
+    assert run(0) == 0
+
+
+def test_a_tensor_on_the_cpu_is_refused():
+    for call in (softmax, rms_norm, layer_norm):
+        with pytest.raises(ValueError, match="CUDA tensors"):
+            call(torch.zeros(3, 4))
+
+
+def test_an_entry_refuses_what_its_kernel_cannot_read():
+    """The plain launch of an entry looks at nothing; TVM's FFI does, and names what it wants."""
+    case = next(c for c in SHAPES.profile("published") if c.columns == 1024)
+    launch = _entries.launch(case)
+    shifted = randn(1, case.elements + 1)[0, 1:].view(case.shape)
+    with pytest.raises(ValueError, match="align"):
+        launch(shifted)

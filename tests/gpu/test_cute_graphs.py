@@ -1,0 +1,138 @@
+"""The torch functions of impls/cute under CUDA graphs, on streams and threads of their own, on another GPU."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from softbench import device
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("cutlass")
+pytest.importorskip("tvm_ffi")
+from impls.cute import _workspace  # noqa: E402
+from impls.cute.softmax import softmax  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+SEVERAL = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    if device.gpu() is None:
+        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
+    yield
+    torch.cuda.synchronize()
+
+
+def randn(*shape, dtype=torch.float16, **more):
+    return torch.randn(shape, device="cuda", **more).to(dtype)
+
+
+def close(got, x, dim=-1):
+    """got is softmax of x but for rounding."""
+    exact = torch.softmax(x.double().cpu(), dim)
+    eps = torch.finfo(got.dtype).eps
+    # 2^-18 is float32 arithmetic at exponents of about -5: a difference, an exponential, a sum and a quotient.
+    torch.testing.assert_close(got.double().cpu(), exact, rtol=2 * eps + 2**-18, atol=torch.finfo(got.dtype).tiny)
+
+
+# A CTA a row; a cluster; split over the whole GPU, with a workspace.
+GRAPHS = [((64, 1000), torch.float16), ((64, 131072), torch.float16), ((1, 1048576), torch.float32)]
+
+
+@pytest.mark.parametrize(("shape", "dtype"), GRAPHS)
+@pytest.mark.parametrize("warm", [True, False], ids=["warm", "first use"])
+def test_a_graph_replayed_on_another_stream(shape, dtype, warm):
+    shape = shape if warm else (shape[0], shape[1] + 8)  # of which nothing was loaded before
+    x = randn(*shape, dtype=dtype)
+    if warm:
+        softmax(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = softmax(softmax(x))
+        z = softmax(x)
+    other = torch.cuda.Stream()
+    for _ in range(3):
+        x.copy_(randn(*shape, dtype=dtype))
+        other.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(other):
+            graph.replay()
+        torch.cuda.current_stream().wait_stream(other)
+        close(z, x)
+        close(y, z)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), GRAPHS)
+def test_a_graph_and_eager_calls_at_once(shape, dtype):
+    """Each has a workspace of its own; with one for both, pairs of the one would be taken for those of the other."""
+    a, b = randn(*shape, dtype=dtype), randn(*shape, dtype=dtype) * 3
+    softmax(a)
+    torch.cuda.synchronize()
+    graphs = []
+    for x in (a, b):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            graphs.append((graph, x, softmax(x)))
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    eager = []
+    torch.cuda.synchronize()
+    for _ in range(20):
+        for stream, (graph, _, _) in zip(streams, graphs, strict=False):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        for stream, x in zip(streams[2:], (b, a), strict=True):
+            with torch.cuda.stream(stream):
+                eager.append((x, softmax(x)))
+    torch.cuda.synchronize()
+    for x, y in [*((x, y) for _, x, y in graphs), *eager[-2:]]:
+        close(y, x)
+    assert all(torch.equal(y, eager[i % 2][1]) for i, (_, y) in enumerate(eager))
+
+
+def test_threads_on_streams_of_their_own():
+    inputs = [randn(32, 4096 + 8 * i) for i in range(8)]
+    torch.cuda.synchronize()
+
+    def run(x):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            ys = [softmax(x) for _ in range(20)]
+            torch.cuda.current_stream().synchronize()
+        return ys[-1]
+
+    with ThreadPoolExecutor(8) as pool:
+        for x, y in zip(inputs, pool.map(run, inputs), strict=True):
+            close(y, x)
+
+
+@SEVERAL
+def test_another_gpu_than_the_current_one():
+    for shape, dtype in GRAPHS:
+        x = randn(*shape, dtype=dtype).to("cuda:1")
+        y = softmax(x)
+        assert y.device == x.device
+        close(y, x)
+    assert torch.cuda.current_device() == 0
+
+
+def test_workspaces_of_a_capture_come_from_the_reserve():
+    here = torch.device("cuda", torch.cuda.current_device())
+    _workspace.reserve(here)
+    torch.cuda.synchronize()
+    eager = _workspace.workspace(here, 100)
+    graph = torch.cuda.CUDAGraph()
+    places = []
+    x = torch.zeros(1, device="cuda")
+    with torch.cuda.graph(graph):
+        x.add_(1)
+        places += [_workspace.workspace(here, 100).data_ptr() for _ in range(2)]
+    memory = _workspace._reserves[here.index][0]
+    assert places[0] == places[1] != eager.data_ptr()
+    assert memory.data_ptr() <= places[0] < memory.data_ptr() + memory.numel() * 8
+    second = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(second):
+        x.add_(1)
+        assert _workspace.workspace(here, 100).data_ptr() not in (places[0], eager.data_ptr())

@@ -1,0 +1,209 @@
+"""How impls/cute lays rows out: the table, what it refuses, what a refused launch falls back to, which rows are split."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from impls.cute import _plans
+from impls.cute.htile.config import MAX_VECTORS, ElementwiseTileConfig, SplitTileConfig, choose
+
+SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
+
+
+def layout(config):
+    return config.cluster, config.threads, config.threads_per_row, config.vectors_per_thread, config.keep
+
+
+@pytest.mark.parametrize(
+    ("columns", "itemsize", "expected"),
+    [
+        (128, 2, (1, 256, 8, 2, "registers")),  # two vectors a thread, from here to 8192 columns
+        (256, 2, (1, 256, 16, 2, "registers")),  # 512 bytes: the last row of which a CTA takes 256 threads' worth
+        (264, 2, (1, 128, 32, 2, "registers")),  # 33 vectors: a power of two of threads, so that rows keep to a warp
+        (1000, 2, (1, 128, 64, 2, "registers")),  # 125 vectors on 64 threads: the last has one
+        (1024, 2, (1, 128, 64, 2, "registers")),
+        (2048, 2, (1, 128, 128, 2, "registers")),  # a CTA a row from here on
+        (6144, 2, (1, 384, 384, 2, "registers")),  # whole warps, of any number
+        (8192, 2, (1, 512, 512, 2, "registers")),  # 16 KiB: the last in registers
+        (8200, 2, (2, 160, 160, 4, "shared")),  # the first cluster
+        (16384, 2, (2, 256, 256, 4, "shared")),  # shares of 16 KiB, four vectors a thread
+        (65536, 2, (8, 256, 256, 4, "shared")),  # the last of these in a cluster that every GPU takes
+        (65544, 2, (8, 192, 192, 6, "shared")),  # the shares grow, and so do a thread's vectors
+        (128256, 2, (8, 352, 352, 6, "shared")),
+        (163840, 2, (8, 448, 448, 6, "shared")),  # shares of 40 KiB are the last before the largest cluster
+        (163848, 2, (16, 224, 224, 6, "shared")),
+        (262144, 2, (16, 352, 352, 6, "shared")),
+        (524288, 2, (16, 448, 448, 10, "shared")),  # ten vectors: 448 threads, three CTAs a multiprocessor
+        (1048576, 2, (16, 1024, 1024, 8, "shared")),  # 128 KiB a CTA, which has a multiprocessor to itself
+        (4096, 4, (1, 512, 512, 2, "registers")),  # as 8192 columns of two bytes: bytes decide
+        (262144, 4, (16, 448, 448, 10, "shared")),
+    ],
+)
+def test_the_layout_of_whole_rows(columns, itemsize, expected):
+    assert layout(choose(columns, itemsize)) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "itemsize", "expected"),
+    [
+        (1, 2, (1, 256, 1, 1, "registers")),  # a thread a row
+        (7, 2, (1, 256, 1, 2, "registers")),  # seven elements may lie in two vectors
+        (2041, 2, (1, 128, 128, 2, "registers")),  # 4 KiB and a vector more: the last that is trimmed in registers
+        (2042, 2, (1, 96, 96, 3, "shared")),
+        (8191, 2, (2, 160, 160, 4, "shared")),  # 1025 vectors are more than 16 KiB
+        (50257, 2, (8, 224, 224, 4, "shared")),
+        (50257, 4, (8, 288, 288, 6, "shared")),
+    ],
+)
+def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
+    assert layout(choose(columns, itemsize, aligned=False)) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "itemsize", "expected"),
+    [
+        (4096, 2, (1, 256, 256, 2, "registers")),  # 256 threads: more of them wait longer for one another
+        (8192, 2, (1, 256, 256, 4, "registers")),
+        (16384, 2, (1, 128, 128, 16, "shared")),  # shares of 32 KiB, sixteen vectors a thread
+        (65536, 2, (4, 128, 128, 16, "shared")),
+        (131072, 2, (8, 256, 256, 8, "shared")),  # eight vectors where eight CTAs wait for one another
+        (262144, 4, (16, 512, 512, 8, "shared")),
+    ],
+)
+def test_the_layout_where_one_exchange_waits_for_another(columns, itemsize, expected):
+    assert layout(choose(columns, itemsize, exchanges=2)) == expected
+
+
+@pytest.mark.parametrize("exchanges", [1, 2])
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_every_vector_of_a_row_has_one_thread(itemsize, aligned, exchanges):
+    for vectors in [*range(1, 700), 2047, 2048, 2049, 4095, 4097, 16032, 16385, 32767, 65535, 131000]:
+        config = choose(vectors * 16 // itemsize, itemsize, "sm_90", aligned, 1, exchanges)
+        shares = [min(config.cta_vectors, config.vectors - rank * config.cta_vectors) for rank in range(config.cluster)]
+        assert min(shares) > 0, "a CTA without columns"
+        assert sum(shares) == config.vectors == vectors + (not aligned)
+        assert config.cta_vectors <= config.threads_per_row * config.vectors_per_thread
+        assert config.threads_per_row * (config.vectors_per_thread - 1) < config.cta_vectors, "a turn without vectors"
+        assert config.rows == 1 or config.cluster == 1, "the mbarrier of a cluster counts one row"
+        assert config.is_even <= (vectors == config.cluster * config.threads_per_row * config.vectors_per_thread)
+        assert config.shared_bytes(stage=exchanges) <= SHARED
+        assert config.vectors_per_thread <= MAX_VECTORS
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("tiles", [1, 2])
+def test_what_is_chosen_has_room_and_what_has_none_is_refused(tiles, aligned):
+    for columns in range(4096, 2**20 + 1, 4096):
+        room = 16 * (SHARED - 4096) // tiles  # less the exchange's buffer, and what whole turns round up to
+        try:
+            config = choose(columns, 4, "sm_90", aligned, tiles)
+        except ValueError as refusal:
+            assert columns * 4 > room / 2
+            assert "more than a cluster keeps" in str(refusal)
+        else:
+            assert columns * 4 <= room
+            assert config.shared_bytes(tiles) <= SHARED
+
+
+def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
+    whole, odd, shifted = choose(16384, 2), choose(16376, 2), choose(16384, 2, aligned=False)
+    assert whole.is_even
+    assert [whole.is_inner(turn) for turn in range(4)] == [True] * 4
+    assert not odd.is_even
+    assert [odd.is_inner(turn) for turn in range(4)] == [True, True, True, False]
+    assert not shifted.is_inner(0), "the first vector may lie before the row"
+    assert [shifted.is_inner(turn) for turn in range(1, 4)] == [True, True, False]
+
+
+def test_config_refuses_what_the_kernel_cannot_divide():
+    with pytest.raises(ValueError, match="whole warps"):
+        ElementwiseTileConfig(4096, 2, 1, 128, 48)
+    with pytest.raises(ValueError, match="without any"):
+        ElementwiseTileConfig(64, 2, 16)
+    with pytest.raises(ValueError, match="16-byte vectors"):
+        ElementwiseTileConfig(1001, 2)
+    with pytest.raises(ValueError, match="share one row"):
+        ElementwiseTileConfig(4096, 2, 2, 128, 64)
+    with pytest.raises(ValueError, match="keep must be"):
+        ElementwiseTileConfig(4096, 2, 1, 128, 128, "l2")
+    with pytest.raises(ValueError, match="sm_80"):
+        choose(4096, 2, "sm_80")
+
+
+def softmax_configs(columns, itemsize=2, few="", gpu=_plans.HOPPER):
+    dtype = {2: "float16", 4: "float32"}[itemsize]
+    aligned = _plans.whole_vectors(columns, itemsize)
+    return [build.config for build in _plans.softmax(columns, dtype, dtype, gpu, aligned, few)]
+
+
+@pytest.mark.parametrize("columns", [7, 4096, 50257, 131072, 262144, 524288])
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_a_refused_cluster_is_followed_by_smaller_ones(columns, itemsize):
+    *clusters, split = softmax_configs(columns, itemsize)
+    assert isinstance(split, SplitTileConfig)
+    sizes = [config.cluster for config in clusters]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(before == 2 * after for before, after in itertools.pairwise(sizes))
+    for config in clusters:
+        assert config.cta_vectors <= config.threads_per_row * config.vectors_per_thread
+        assert config.vectors_per_thread <= MAX_VECTORS
+        assert config.shared_bytes() <= SHARED
+    assert sizes[-1] == 1 or columns * itemsize / (sizes[-1] // 2) > 200 * 1024, "half the cluster has room as well"
+
+
+def test_rows_beyond_a_cluster_are_split_or_read_twice():
+    assert [type(config) for config in softmax_configs(1048576, 4)] == [SplitTileConfig]
+    long = [b.config for b in _plans.softmax_backward(1048576, "float32", _plans.HOPPER, True)]
+    assert [(config.cluster, config.keep) for config in long] == [(16, "l1"), (8, "l1")]
+    assert not list(_plans.softmax_backward(10**8, "float32", _plans.HOPPER, True))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "itemsize", "expected"),
+    [
+        (1, 4096, 4, ""),
+        (1, 262144, 4, ""),  # 1 MiB: a cluster is done before the CTAs of the GPU have told one another
+        (1, 262148, 4, "one"),
+        (1, 1048576, 2, "one"),
+        (2, 1048576, 4, "some"),
+        (16, 1048576, 4, "some"),  # clusters of sixteen, eight at a time, twice
+        (17, 1048576, 4, ""),
+        (16, 131072, 4, ""),
+    ],
+)
+def test_few_rows_are_split_where_clusters_leave_the_gpu_idle(rows, columns, itemsize, expected):
+    few = _plans.few(rows, columns, itemsize, _plans.HOPPER)
+    assert few == expected
+    assert _plans.few(rows, columns, itemsize, _plans.Gpu("sm_80", 108)) == ""
+    assert isinstance(softmax_configs(columns, itemsize, few)[0], SplitTileConfig) == bool(few or columns > 2**19)
+
+
+@pytest.mark.parametrize(("few", "stages"), [("one", 3), ("some", 6), ("", 6)])
+def test_one_row_needs_fewer_stages(few, stages):
+    (split,) = [c for c in softmax_configs(524288, 4, few) if isinstance(c, SplitTileConfig)]
+    assert split.stages == stages
+    assert split.ctas == 132
+    assert split.teams * split.team >= split.ctas
+    assert split.stages > split.lookahead
+    assert split.slots > 2 * split.lookahead
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize(("columns", "is_kept"), [(262152, True), (1048576, True), (7 * 2**20, False), (10**8, False)])
+def test_a_split_row_has_a_thread_for_every_vector(columns, is_kept, itemsize, aligned):
+    config = _plans.split_layout(columns, itemsize, _plans.HOPPER, aligned)
+    turns = config.vectors_per_thread if config.stages else 4 * config.bursts
+    assert config.cta_vectors * config.ctas >= config.vectors == (columns * itemsize + 15) // 16 + (not aligned)
+    assert config.threads * turns >= config.cta_vectors
+    assert config.shared_bytes <= SHARED
+    assert (config.stages > 0) == is_kept, "three stages of a share are the least"
+
+
+def test_an_unknown_architecture_has_no_builds():
+    old = _plans.Gpu("sm_80", 108)
+    assert softmax_configs(131072, gpu=old) == []
+    assert list(_plans.layouts(1048576, 4, old, True)) == []

@@ -1,0 +1,196 @@
+"""The whole layout table of impls/cute, compiled for sm_90a: registers, stack and shared memory are held to limits.
+
+Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothing needs a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+
+import pytest
+
+from softbench import cubin
+
+if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
+    pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
+
+from impls.cute import _host, _plans
+from impls.cute.htile.config import SHARED_BYTES, SplitTileConfig
+
+GPU = _plans.HOPPER
+SHARED = SHARED_BYTES[GPU.architecture]
+REGISTERS = 64 * 1024
+CTA_OVERHEAD_BYTES = 1024  # of shared memory, which the hardware keeps for itself
+NO_SPILLS_COLUMNS = 262144
+
+# Registers a thread, up to NO_SPILLS_COLUMNS. A multiprocessor's 2048 threads have 32 each; LayerNorm gives them up for
+# rows whose sixteen vectors a thread are converted once and whose weights wait beside them (docs/performance.md).
+MOST_REGISTERS = {"softmax": 48, "softmax_backward": 48, "rmsnorm": 72, "layernorm": 168}
+# CTAs on a multiprocessor at a time: with one, nothing is loaded while its rows are reduced. Shares of two rows of 1 MiB
+# take more than half of its shared memory.
+LEAST_CTAS = {"softmax": 2, "softmax_backward": 2, "rmsnorm": 2, "layernorm": 1}
+ONE_CTA = {("softmax_backward", "float32", 262144)}
+TILES = {"softmax_backward": 2}
+EXCHANGES = {"layernorm": 2}
+
+WHOLE = [
+    128,
+    256,
+    512,
+    1000,
+    1024,
+    2048,
+    4096,
+    6144,
+    8192,
+    16384,
+    32768,
+    65536,
+    128256,
+    131072,
+    151936,
+    262144,
+    1048576,
+]
+ODD = [1, 7, 8191, 50257]
+# Rows of whole vectors that start elsewhere: one of each kind of layout that unaligned rows have.
+SHIFTED = [128, 1000, 2048, 4096, 16384, 65536, 151936, 262144]
+# The compiler keeps one value of these in memory, for the sake of 32 and of 128 registers. More is an error anywhere.
+ONE_VALUE_BYTES = {("rmsnorm", "float16", 2048): 8, ("layernorm", "bfloat16", 2048): 8}
+# Rows of a million columns have 64 registers a thread at the most; norms, whose weights are there too, spill.
+LONG_STACK_BYTES = {"rmsnorm": 320, "layernorm": 640}
+
+
+@dataclass(frozen=True)
+class Cell:
+    operator: str
+    dtype: str
+    columns: int
+    aligned: bool = True
+    out_dtype: str = ""
+
+    @property
+    def id(self) -> str:
+        dtypes = "-".join(filter(None, (self.dtype, self.out_dtype)))
+        return f"{self.operator}-{dtypes}-{self.columns}" + ("" if self.aligned else "-unaligned")
+
+    @property
+    def builds(self) -> list[_host.Build]:
+        """The table's, the first choice first."""
+        x = self.dtype
+        if self.operator == "softmax":
+            return list(_plans.softmax(self.columns, x, self.out_dtype or x, GPU, self.aligned))
+        if self.operator == "softmax_backward":
+            return list(_plans.softmax_backward(self.columns, x, GPU, self.aligned))
+        layer = self.operator == "layernorm"
+        dtypes = (x, x, x if layer else "", "", x, "", "", "")
+        return list(_plans.norm(self.columns, dtypes, layer, 1e-5, GPU, self.aligned))
+
+
+def cells():
+    """Whole rows in every dtype; the others in one 16-bit dtype, in turn, whose layouts are the same, and in float32."""
+    for operator in MOST_REGISTERS:
+        for columns in WHOLE:
+            yield from (Cell(operator, dtype, columns) for dtype in _plans.ITEM_BYTES)
+        for i, columns in enumerate(sorted(ODD + SHIFTED)):
+            yield Cell(operator, ("float16", "bfloat16")[i % 2], columns, False)
+            if operator != "layernorm" or columns in ODD:
+                yield Cell(operator, "float32", columns, False)
+        yield Cell(operator, "float32", 1048576, False)
+    yield from (Cell("softmax", "float16", columns, True, "float32") for columns in WHOLE)
+    yield from (Cell("softmax", "float16", columns, False, "float32") for columns in ODD)
+    yield from (Cell(*cell, False) for cell in ONE_VALUE_BYTES)
+
+
+def compiled(build):
+    """(registers, stack bytes, bytes of shared memory that the kernel allocates)."""
+    import cutlass
+
+    taken = []
+
+    class Recording(cutlass.memory.SmemAllocator):
+        def allocate_tensor(self, element_type, layout, *given, **named):
+            taken.append(element_type.width // 8 * cutlass.cute.cosize(layout))
+            return super().allocate_tensor(element_type, layout, *given, **named)
+
+        def allocate_array(self, element_type, count, *given, **named):
+            taken.append(element_type.width // 8 * count)
+            return super().allocate_array(element_type, count, *given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cutlass.memory, "SmemAllocator", Recording)
+        (used,) = cubin.resources(_host.cubin(build))
+    return used.registers, used.stack_bytes, sum(taken)
+
+
+def resident(config, registers, shared):
+    """CTAs that a multiprocessor has room for."""
+    by_registers = REGISTERS // (-(-registers // 8) * 8 * config.threads)
+    return min(by_registers, 2048 // config.threads, SHARED // (shared + CTA_OVERHEAD_BYTES))
+
+
+@pytest.mark.parametrize("cell", dict.fromkeys(cells()), ids=lambda cell: cell.id)
+def test_a_kernel_of_the_table(cell):
+    build = cell.builds[0]
+    registers, stack, shared = compiled(build)
+    operator, config = cell.operator, build.config
+    if isinstance(config, SplitTileConfig):
+        assert shared <= config.shared_bytes <= SHARED
+        assert registers * (config.threads + 64) <= REGISTERS, (
+            "a cooperative launch needs a CTA on every multiprocessor"
+        )
+        assert stack == 0
+        return
+    expected = config.shared_bytes(TILES.get(operator, 1), stage=EXCHANGES.get(operator, 1))
+    assert shared <= expected <= SHARED - CTA_OVERHEAD_BYTES
+    if config.keep == "shared":
+        assert shared >= config.tile_columns * config.itemsize * TILES.get(operator, 1)
+    if cell.columns > NO_SPILLS_COLUMNS:
+        assert registers * config.threads <= REGISTERS
+        assert stack <= LONG_STACK_BYTES.get(operator, 0)
+        return
+    assert registers <= MOST_REGISTERS[operator]
+    name = (operator, cell.dtype, cell.columns)
+    assert stack <= (0 if cell.aligned else ONE_VALUE_BYTES.get(name, 0))
+    assert resident(config, registers, shared) >= (1 if name in ONE_CTA else LEAST_CTAS[operator])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("columns", "aligned"), [(262144, True), (50257, False)])
+def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
+    for build in Cell("softmax", dtype, columns, aligned).builds[1:-1]:
+        registers, stack, shared = compiled(build)
+        assert stack == 0
+        assert registers * build.config.threads <= REGISTERS
+        assert shared <= build.config.shared_bytes() <= SHARED - CTA_OVERHEAD_BYTES
+
+
+@pytest.mark.parametrize("few", ["one", "some"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    ("columns", "aligned", "is_kept"), [(1048576, True, True), (1000001, False, True), (100_000_000, True, False)]
+)
+def test_rows_that_are_split_over_the_whole_gpu(few, dtype, columns, aligned, is_kept):
+    build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, few))
+    config = build.config
+    assert isinstance(config, SplitTileConfig)
+    assert (config.stages > 0) == is_kept
+    if not is_kept and few == "some":
+        return  # the very kernel of one row: a row that is read twice has no stages
+    registers, stack, shared = compiled(build)
+    assert stack == 0
+    assert registers * (config.threads + 64) <= REGISTERS, "a cooperative launch needs a CTA on every multiprocessor"
+    assert shared <= config.shared_bytes <= SHARED - CTA_OVERHEAD_BYTES
+
+
+def test_the_cells_are_every_kind_of_layout():
+    layouts = {(cell.builds[0].config, cell.operator) for cell in cells()}
+    for operator in MOST_REGISTERS:
+        found = [config for config, of in layouts if of == operator and not isinstance(config, SplitTileConfig)]
+        assert {config.keep for config in found} >= {"registers", "shared"}
+        assert {config.cluster for config in found} == {1, 2, 4, 8, 16}
+        assert {config.rows > 1 for config in found} == {config.is_even for config in found} == {True, False}
+        assert {(config.keep, config.aligned) for config in found} >= {
+            (keep, aligned) for keep in ("registers", "shared") for aligned in (True, False)
+        }

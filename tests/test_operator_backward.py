@@ -1,0 +1,247 @@
+"""softmax_backward: inputs, reference, and wrong gradients that its bounds must reject."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from softbench.check import check
+from softbench.model import Case
+from softbench.operators import DISTRIBUTIONS, Invariant, get
+
+torch = pytest.importorskip("torch")
+OPERATOR = get("softmax_backward")
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast")
+
+
+def question(shape=(6, 4096), dtype="float32", distribution="normal", layout="contiguous"):
+    return Case("softmax_backward", shape, dtype, dtype, layout, distribution, timed=distribution == "normal")
+
+
+def eager(dy, y):
+    return torch.ops.aten._softmax_backward_data(dy, y, -1, dy.dtype)
+
+
+def reason(case, launch):
+    return check(case, launch, "cpu", seed=3).reason
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_y_is_a_softmax_of_the_distribution_and_dy_is_normal(dtype, layout):
+    case = question((8, 3, 500), dtype, "padding_inf", layout)
+    dy, y = OPERATOR.make_inputs(case, "cpu", 1)
+    (logits,) = get("softmax").make_inputs(case, "cpu", 1)
+    assert dy.stride() == y.stride() == logits.stride()
+    right = torch.softmax(logits.double(), -1)
+    assert torch.equal(y == 0, logits == float("-inf"))
+    torch.testing.assert_close(y.double(), right, rtol=1e-2 if "16" in dtype else 1e-5, atol=1e-6)
+    assert 0.8 < float(dy.double().std()) < 1.2
+    assert dy.isfinite().all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_refill_draws_both_in_place(layout):
+    case = question((2, 3, 40), "float16", "padding_inf", layout)
+    one, two = OPERATOR.make_inputs(case, "cpu", 1), OPERATOR.make_inputs(case, "cpu", 2)
+    places = [x.data_ptr() for x in two]
+    assert not any(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in zip(one, two, strict=True))
+    OPERATOR.refill(case, two, 1)
+    assert all(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in zip(one, two, strict=True))
+    assert [x.data_ptr() for x in two] == places
+
+
+def test_ideal_work():
+    case = Case("softmax_backward", (4, 2, 8), "float16", "float16")
+    assert OPERATOR.ideal_bytes(case) == 64 * 2 * 3
+    assert OPERATOR.ideal_bytes(question((4, 8), layout="broadcast")) == 2 * 8 * 4 + 32 * 4
+    assert OPERATOR.ideal_flops(case) == 64 * 4
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "broadcast"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("block", [4, 2**22])
+def test_expected_agrees_with_exact_sums(layout, dtype, block, monkeypatch):
+    monkeypatch.setattr("softbench.operators.softmax_backward.BLOCK_ELEMENTS", block)
+    case = question((2, 3, 37), dtype, layout=layout)
+    dy, y = inputs = OPERATOR.make_inputs(case, "cpu", 0)
+    kept = [x.clone() for x in inputs]
+    for rows, indices in ((slice(1, 4), range(1, 4)), (torch.tensor([5, 0]), (5, 0))):
+        values = torch.cat([b.values for b in OPERATOR.expected(case, inputs, rows, "cpu")], 1)
+        for row, index in zip(values.tolist(), indices, strict=True):
+            pairs = list(zip(dy[index // 3, index % 3].tolist(), y[index // 3, index % 3].tolist(), strict=True))
+            total = math.fsum(a * b for a, b in pairs)
+            assert row == pytest.approx([(a - total) * b for a, b in pairs], rel=1e-12, abs=1e-16)
+    assert all(map(torch.equal, inputs, kept))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_torch_passes_every_distribution(distribution, dtype):
+    for shape in ((1, 9), (5, 1), (4, 1001), (2, 4096)):
+        assert reason(question(shape, dtype, distribution), eager) == "", shape
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_torch_passes_every_layout(layout, dtype):
+    for shape in ((5, 1001), (3, 7, 33)):
+        assert reason(question(shape, dtype, layout=layout), eager) == "", shape
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (0, 5), (5, 0), (2, 0, 3), (65537, 2), (1, 262144)])
+def test_torch_passes_every_shape(shape):
+    assert reason(question(shape, "bfloat16"), eager) == ""
+
+
+def test_either_order_of_operations_passes():
+    for dtype in ("bfloat16", "float32"):
+        case = question(dtype=dtype)
+
+        def launch(dy, y):
+            product = dy.float() * y.float()
+            return (product - y.float() * product.sum(-1, keepdim=True)).to(dy.dtype)
+
+        assert reason(case, launch) == ""
+
+
+def rounded_products(dy, y, dtype=torch.bfloat16):
+    """What torch does on CUDA, where the products in 16 bits are a tensor of their own."""
+    product = (dy.to(dtype) * y.to(dtype)).float()
+    return (product - y.float() * product.sum(-1, keepdim=True)).to(dy.dtype)
+
+
+def sum_of_rounded_products(dy, y):
+    """What Liger does in bfloat16."""
+    total = (dy * y).float().sum(-1, keepdim=True)
+    return ((dy.float() - total) * y.float()).to(dy.dtype)
+
+
+@pytest.mark.parametrize("distribution", ["normal", "peaked", "padding_inf", "nan_middle", "equal"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_products_rounded_to_16_bits_pass_as_they_do_in_torch(dtype, distribution, monkeypatch):
+    for block in (2**10, 2**22):
+        monkeypatch.setattr("softbench.operators.softmax_backward.BLOCK_ELEMENTS", block)
+        for shape in ((37, 33), (6, 4096), (2, 65536)):
+            case = question(shape, str(dtype).removeprefix("torch."), distribution)
+            assert reason(case, lambda dy, y: rounded_products(dy, y, dtype)) == "", shape
+            assert reason(case, sum_of_rounded_products) == "", shape
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype"), [("float32", "float32"), ("float64", "float64"), ("float16", "float32")]
+)
+def test_there_is_no_other_reading_where_products_are_in_float32(dtype, out_dtype):
+    case = Case("softmax_backward", (2, 33), dtype, out_dtype)
+    inputs = OPERATOR.make_inputs(case, "cpu", 0)
+    assert [block.others for block in OPERATOR.expected(case, inputs, slice(0, 2), "cpu")] == [()]
+
+
+@pytest.mark.parametrize(("dtype", "half_ulp"), [("bfloat16", 2.0**-8), ("float16", 2.0**-11)])
+def test_other_readings_reach_no_further_than_their_roundings(dtype, half_ulp):
+    """An element may move by half an ulp of its product and by y times those of its row, of which most cancel."""
+    case = question((8, 4096), dtype)
+    dy, y = inputs = OPERATOR.make_inputs(case, "cpu", 0)
+    (expected,) = OPERATOR.expected(case, inputs, slice(0, 8), "cpu")
+    product = (dy.double() * y.double()).abs()
+    reach = half_ulp * (product + 0.1 * product.sum(1, keepdim=True) * y) + 2.0**-24
+    assert bool(
+        (expected.allowed <= reach + 2 * expected.slack + 2.1 * half_ulp * expected.values.abs() + 2.0**-24).all()
+    )
+    assert all(bool(((other - expected.values).abs() <= expected.allowed).all()) for other in expected.others)
+
+
+def test_a_row_sum_is_that_of_one_reading_or_the_other():
+    """Between the two lies a sum that neither gives."""
+
+    def sums(middle, margin):
+        row = torch.full((4,), middle, dtype=torch.float64)
+        got = torch.tensor([0.0, 1.0, 0.5, 1.25], dtype=torch.float64)
+        return Invariant("row sum", got, row - margin, row + margin, row, torch.zeros(4, dtype=torch.float64))
+
+    assert sums(0.0, 0.1).or_else(sums(1.0, 0.3)).violated.tolist() == [False, False, True, False]
+    assert sums(0.0, 0.6).or_else(sums(1.0, 0.1)).violated.tolist() == [False, False, False, True]
+
+
+def test_row_sums_of_all_readings_hold():
+    case = question((4, 65536), "float16")
+    inputs = OPERATOR.make_inputs(case, "cpu", 0)
+    (expected,) = OPERATOR.expected(case, inputs, slice(0, 4), "cpu")
+    assert len(expected.others) == 2
+    for values in (expected.values, *expected.others):
+        assert not OPERATOR.invariants(case, expected, values.half().double()).violated.any()
+    alone = replace(expected, others=())
+    assert OPERATOR.invariants(case, alone, expected.others[0].half().double()).violated.any()
+
+
+def all_in_16_bits(dy, y):
+    total = (dy * y).sum(-1, keepdim=True)
+    return (dy - total) * y
+
+
+def rounded_sum(dy, y):
+    total = (dy.float() * y.float()).sum(-1, keepdim=True).bfloat16().float()
+    return ((dy.float() - total) * y.float()).to(dy.dtype)
+
+
+def late_tail(dy, y):
+    return torch.cat([eager(dy, y)[:, :-8], torch.full_like(dy[:, -8:], -15.6)], 1)
+
+
+def short_sum(dy, y):
+    total = (dy[:, :-256] * y[:, :-256]).sum(-1, keepdim=True)
+    return (dy - total) * y
+
+
+def overwriting(dy, y):
+    dx = eager(dy, y)
+    y[0, 0] = 0
+    return dx
+
+
+@pytest.mark.parametrize(
+    ("launch", "dtype", "words"),
+    [
+        (lambda dy, y: torch.zeros_like(dy), "float32", "every element is 0"),
+        (lambda dy, y: eager(y, dy), "float32", "row 0, column 0: got"),
+        (lambda dy, y: dy * y, "float16", "row 0, column 0: got"),
+        (lambda dy, y: (dy - (dy * y).mean(-1, keepdim=True)) * y, "float32", "row 0, column 0: got"),
+        (lambda dy, y: eager(dy.bfloat16(), y.bfloat16()).float(), "float32", "row 0, column 0: got"),
+        (lambda dy, y: eager(dy.float(), y.float()), "float64", "wrong dtype"),
+        (lambda dy, y: eager(dy.float(), y.float()).double(), "float64", "row 0, column 0: got"),
+        (rounded_sum, "float32", "row 0, column"),
+        (rounded_sum, "bfloat16", "of 24576 elements wrong"),
+        (rounded_products, "float32", "row 0, column"),
+        (all_in_16_bits, "float16", "rows wrong"),
+        (all_in_16_bits, "bfloat16", "of 24576 elements wrong"),
+        (late_tail, "float16", "tail from column 4088 not written"),
+        (short_sum, "float32", "row 0, column"),
+        (overwriting, "float32", "input 1: the input was overwritten: 1 of 24576 elements changed, first at [0, 0]"),
+        (lambda dy, y: y.view_as(y), "float32", "view of the input's memory"),
+    ],
+)
+def test_wrong_gradients_are_rejected(launch, dtype, words):
+    assert words in reason(question(dtype=dtype), launch)
+
+
+def test_a_masked_column_has_no_gradient():
+    case = question(distribution="prefix_inf_257")
+    text = reason(case, lambda dy, y: eager(dy, y) + 1e-45)
+    assert "column 257" in text or "expected 0" in text
+
+
+def test_nan_only_where_y_is():
+    case = question(distribution="nan_middle")
+    assert "a number where NaN is expected" in reason(case, lambda dy, y: eager(dy, y).nan_to_num(0.0))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_torch_passes_on_cuda(dtype):
+    for distribution in DISTRIBUTIONS:
+        case = question((65, 4097), dtype, distribution)
+        assert check(case, eager, "cuda").reason == "", case.id

@@ -1,0 +1,274 @@
+"""RMSNorm and LayerNorm, with and without a residual: inputs, references, and wrong kernels that the bounds must reject."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from softbench.check import check
+from softbench.model import Case
+from softbench.operators import DISTRIBUTIONS, get
+from softbench.operators.norms import LAYER_EPS, NORMS, RMS_EPS
+
+torch = pytest.importorskip("torch")
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast")
+HUGE = ("dtype_max", "causal_min", "padding_min", "all_min")
+"""In these, squares overflow float32, but for those of float16."""
+
+
+def question(operator, shape=(6, 4096), dtype="float32", distribution="normal", layout="contiguous"):
+    return Case(operator, shape, dtype, dtype, layout, distribution, timed=distribution == "normal")
+
+
+def norm(operator, *inputs, rounded=False, inside=None, weighted=True, scale=1.0):
+    """The operator in float32 as kernels compute it; `rounded`: of the sum as it is stored."""
+    adds, centred = operator.startswith("add_"), operator.endswith("layernorm")
+    dtype = inputs[0].dtype
+    working = inside or torch.promote_types(dtype, torch.float32)
+    x = inputs[0].to(working)
+    if adds:
+        x = x + inputs[1].to(working)
+        x = x.to(dtype).to(working) if rounded else x
+    mean = x.mean(-1, keepdim=True) if centred else torch.zeros((), dtype=working)
+    rstd = torch.rsqrt((x - mean).square().mean(-1, keepdim=True) + (LAYER_EPS if centred else RMS_EPS))
+    y = (x - mean) * rstd * scale
+    if weighted:
+        y = y * inputs[1 + adds].to(working)
+    if centred:
+        y = y + inputs[-1].to(working)
+    statistics = [rstd.flatten(), mean.flatten()][: 1 + centred]
+    return (y.to(dtype), x.to(dtype), *(s.to(torch.promote_types(dtype, torch.float32)) for s in statistics))[
+        : None if adds else 1
+    ]
+
+
+def launch(operator, **words):
+    def run(*inputs):
+        outputs = norm(operator, *inputs, **words)
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    return run
+
+
+def reason(case, run):
+    return check(case, run, "cpu", seed=3).reason
+
+
+@pytest.mark.parametrize("operator", NORMS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_inputs(operator, layout):
+    case = question(operator, (8, 3, 500), "float16", "shifted_1e2", layout)
+    inputs = get(operator).make_inputs(case, "cpu", 1)
+    adds, centred = NORMS[operator].adds, NORMS[operator].centred
+    assert [x.shape for x in inputs] == [case.shape] * (1 + adds) + [(500,)] * (1 + centred)
+    assert all(x.dtype is torch.float16 for x in inputs)
+    assert float(inputs[0].double().mean()) == pytest.approx(100, abs=1)
+    if adds:
+        assert inputs[1].stride() == inputs[0].stride()
+        assert float(inputs[1].double().std()) == pytest.approx(1, abs=0.2)
+    weight = inputs[1 + adds].double()
+    assert float(weight.mean()) == pytest.approx(1, abs=0.1)
+    assert float(weight.std()) == pytest.approx(0.25, abs=0.05)
+    if centred:
+        assert float(inputs[-1].double().mean()) == pytest.approx(0, abs=0.1)
+        assert float(inputs[-1].double().std()) == pytest.approx(0.5, abs=0.1)
+    again = get(operator).make_inputs(case, "cpu", 2)
+    assert not any(map(torch.equal, inputs, again))
+    get(operator).refill(case, again, 1)
+    assert all(map(torch.equal, inputs, again))
+
+
+def test_ideal_work_and_roofs():
+    matrix, column, row = 4 * 2 * 8, 8, 8
+    case = {name: question(name, (4, 2, 8), "bfloat16") for name in NORMS}
+    assert get("rmsnorm").ideal_bytes(case["rmsnorm"]) == 2 * (2 * matrix + column)
+    assert get("layernorm").ideal_bytes(case["layernorm"]) == 2 * (2 * matrix + 2 * column)
+    assert get("add_rmsnorm").ideal_bytes(case["add_rmsnorm"]) == 2 * (4 * matrix + column) + 4 * row
+    assert get("add_layernorm").ideal_bytes(case["add_layernorm"]) == 2 * (4 * matrix + 2 * column) + 2 * 4 * row
+    assert {name: get(name).roof for name in NORMS} == {
+        "rmsnorm": "copy",
+        "layernorm": "copy",
+        "add_rmsnorm": "read2_write2",
+        "add_layernorm": "read2_write2",
+    }
+    assert [get(name).ideal_flops(case[name]) // matrix for name in NORMS] == [4, 7, 5, 8]
+
+
+@pytest.mark.parametrize("shape", [(4, 8), (8,), (2, 2, 1)])
+def test_ideal_bytes_are_those_of_the_tensors(shape):
+    for name in NORMS:
+        case = question(name, shape, "float16")
+        tensors = (*get(name).make_inputs(case, "cpu", 0), *norm(name, *get(name).make_inputs(case, "cpu", 0)))
+        assert get(name).ideal_bytes(case) == sum(t.numel() * t.element_size() for t in tensors), name
+
+
+def exact(operator, rows, weight, bias):
+    """y, rstd and mean of one row of x (+ residual), in exact sums."""
+    centred = operator.endswith("layernorm")
+    mean = math.fsum(rows) / len(rows) if centred else 0.0
+    variance = math.fsum((x - mean) ** 2 for x in rows) / len(rows)
+    rstd = 1 / math.sqrt(variance + (LAYER_EPS if centred else RMS_EPS))
+    y = [(x - mean) * rstd * w + b for x, w, b in zip(rows, weight, bias, strict=True)]
+    return y, rstd, mean
+
+
+@pytest.mark.parametrize("operator", NORMS)
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "broadcast"])
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+@pytest.mark.parametrize("block", [4, 2**22])
+def test_expected_agrees_with_exact_sums(operator, layout, dtype, block, monkeypatch):
+    monkeypatch.setattr("softbench.operators.norms.BLOCK_ELEMENTS", block)
+    case = question(operator, (2, 3, 37), dtype, layout=layout)
+    inputs = get(operator).make_inputs(case, "cpu", 0)
+    kept = [x.clone() for x in inputs]
+    adds, centred = NORMS[operator].adds, NORMS[operator].centred
+    total = sum(x.double() for x in inputs[: 1 + adds]).reshape(6, 37)
+    weight, bias = inputs[1 + adds].tolist(), inputs[-1].tolist() if centred else [0.0] * 37
+    for rows, indices in ((slice(1, 4), range(1, 4)), (torch.tensor([5, 0]), (5, 0))):
+        blocks = list(get(operator).expected(case, inputs, rows, "cpu"))
+        found = {
+            n: torch.cat([b.values for b in blocks if b.output == n], 1).tolist() for n in {b.output for b in blocks}
+        }
+        assert sorted(found) == list(range(len(get(operator).output_specs(case))))
+        for at, index in enumerate(indices):
+            y, rstd, mean = exact(operator, total[index].tolist(), weight, bias)
+            assert found[0][at] == pytest.approx(y, rel=1e-12, abs=1e-13)
+            if adds:
+                assert found[1][at] == total[index].tolist()
+                assert found[2][at] == pytest.approx([rstd], rel=1e-13)
+            if adds and centred:
+                assert found[3][at] == pytest.approx([mean], rel=1e-12, abs=1e-15)
+    assert all(map(torch.equal, inputs, kept))
+
+
+@pytest.mark.parametrize("operator", NORMS)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_float32_arithmetic_passes_every_distribution(operator, distribution):
+    for dtype in ("float16", "bfloat16", "float32"):
+        if distribution in HUGE and dtype != "float16":
+            continue
+        for shape in ((1, 9), (5, 1), (4, 1001), (2, 4096)):
+            case = question(operator, shape, dtype, distribution)
+            assert reason(case, launch(operator)) == "", case.id
+
+
+@pytest.mark.parametrize("operator", NORMS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_right_kernels_pass_every_layout_and_shape(operator, dtype):
+    for layout in LAYOUTS:
+        assert reason(question(operator, (3, 7, 33), dtype, layout=layout), launch(operator)) == "", layout
+    for shape in ((1,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 3, 4, 9), (65537, 2), (1, 262144)):
+        assert reason(question(operator, shape, dtype), launch(operator)) == "", shape
+
+
+@pytest.mark.parametrize("operator", ["add_rmsnorm", "add_layernorm"])
+@pytest.mark.parametrize("distribution", ["normal", "shifted_1e2"])
+def test_the_sum_may_be_rounded_before_it_is_normalised(operator, distribution):
+    for dtype in ("float16", "bfloat16", "float32"):
+        case = question(operator, (6, 1001), dtype, distribution)
+        for rounded in (False, True):
+            assert reason(case, launch(operator, rounded=rounded)) == "", (dtype, rounded)
+
+
+def one_pass(x, weight, bias):
+    mean = x.mean(-1, keepdim=True)
+    rstd = torch.rsqrt(x.square().mean(-1, keepdim=True) - mean.square() + LAYER_EPS)
+    return (x - mean) * rstd * weight + bias
+
+
+def test_one_pass_variance_fails_at_an_offset():
+    assert reason(question("layernorm"), one_pass) == ""
+    assert "row 0, column" in reason(question("layernorm", distribution="shifted_1e4"), one_pass)
+
+
+@pytest.mark.parametrize("operator", NORMS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_wrong_kernels_are_rejected(operator, dtype):
+    case = question(operator, (64, 1024), dtype)
+    first = 0 if NORMS[operator].adds else ()
+
+    def changed(change, **words):
+        """The right outputs, the first of them changed."""
+
+        def run(*inputs):
+            y, *others = norm(operator, *inputs, **words)
+            y = change(y, *inputs)
+            return (y, *others) if others else y
+
+        return run
+
+    def swapped(*inputs):
+        return launch(operator)(*inputs[:-2], inputs[-1], inputs[-2])
+
+    prefix = "output 0: " if first == 0 else ""
+    zeros = reason(case, changed(lambda y, *_: torch.zeros_like(y)))
+    assert zeros.startswith(f"{prefix}every element is 0: row 0, column 0: got 0, expected ")
+    tail = reason(case, changed(lambda y, *_: torch.cat([y[:, :-8], torch.full_like(y[:, -8:], -15.6)], 1)))
+    assert tail.startswith(f"{prefix}tail from column 1016 not written")
+    assert "row 0, column" in reason(case, launch(operator, weighted=False))
+    assert "row 0, column" in reason(case, changed(lambda y, *_: y * 0.98))
+    if dtype == "float32" or not NORMS[operator].adds:
+        assert "row" in reason(case, launch(operator, scale=1.001))
+    if dtype == "float32":
+        assert "row 0, column" in reason(case, launch(operator, inside=torch.bfloat16))
+    if NORMS[operator].centred:
+        assert "row 0, column" in reason(case, swapped)
+        assert "row 0, column" in reason(case, changed(lambda y, *i: y - i[-1]))
+
+
+def test_arithmetic_in_16_bits_is_rejected():
+    for operator in NORMS:
+        case = question(operator, (64, 1024), "bfloat16")
+        assert "row" in reason(case, launch(operator, inside=torch.bfloat16)), operator
+
+
+def test_eps_matters():
+    case = question("rmsnorm", distribution="equal")
+    assert reason(case, launch("rmsnorm")) == ""
+
+    def without_eps(x, weight):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-3) * weight
+
+    assert "row" in reason(case, without_eps)
+
+
+@pytest.mark.parametrize(("operator", "number"), [("add_rmsnorm", 1), ("add_rmsnorm", 2), ("add_layernorm", 3)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_every_output_is_looked_at(operator, number, dtype):
+    case = question(operator, (64, 1024), dtype)
+
+    def run(*inputs):
+        outputs = norm(operator, *inputs)
+        outputs[number][17] += 0.1
+        return outputs
+
+    assert reason(case, run).startswith(f"output {number}: row 17, column 0: got ")
+
+
+def test_what_structure_says_of_several_outputs():
+    case = question("add_rmsnorm", (4, 64), "bfloat16")
+    right = launch("add_rmsnorm")
+    assert "output 2: wrong dtype: bfloat16" in reason(case, lambda *i: (*right(*i)[:2], right(*i)[2].bfloat16()))
+    assert "output 2: wrong shape: (4, 1)" in reason(case, lambda *i: (*right(*i)[:2], right(*i)[2][:, None]))
+    assert "2 outputs were returned where 3" in reason(case, lambda *i: right(*i)[:2])
+
+    handed_on = reason(case, lambda x, r, w: (right(x, r, w)[0], r.view_as(r), right(x, r, w)[2]))
+    assert handed_on == "output 1: the output is a view of the input's memory"
+
+    def writes_weight(x, residual, weight):
+        outputs = right(x, residual, weight)
+        weight[5] = 0
+        return outputs
+
+    assert reason(case, writes_weight).startswith("input 2: the input was overwritten: 1 of 64 elements changed")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("operator", NORMS)
+def test_float32_arithmetic_passes_on_cuda(operator):
+    for distribution in set(DISTRIBUTIONS) - set(HUGE):
+        case = question(operator, (65, 4097), "bfloat16", distribution)
+        assert check(case, launch(operator), "cuda").reason == "", case.id
