@@ -97,15 +97,12 @@ def test_every_vector_of_a_row_has_one_thread(itemsize, aligned, exchanges):
 @pytest.mark.parametrize("tiles", [1, 2])
 def test_what_is_chosen_has_room_and_what_has_none_is_refused(tiles, aligned):
     for columns in range(4096, 2**20 + 1, 4096):
-        room = 16 * (SHARED - 4096) // tiles  # less the exchange's buffer, and what whole turns round up to
-        try:
-            config = choose(columns, 4, "sm_90", aligned, tiles)
-        except ValueError as refusal:
-            assert columns * 4 > room / 2
-            assert "more than a cluster keeps" in str(refusal)
-        else:
-            assert columns * 4 <= room
-            assert config.shared_bytes(tiles) <= SHARED
+        bytes_of_row, room = columns * 4, 16 * (SHARED - 4096) // tiles  # less buffers, and what turns round up to
+        if bytes_of_row <= room / 2:
+            assert choose(columns, 4, "sm_90", aligned, tiles).shared_bytes(tiles) <= SHARED
+        elif bytes_of_row > room:
+            with pytest.raises(ValueError, match="more than a cluster keeps"):
+                choose(columns, 4, "sm_90", aligned, tiles)
 
 
 def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():

@@ -34,25 +34,8 @@ ONE_CTA = {("softmax_backward", "float32", 262144)}
 TILES = {"softmax_backward": 2}
 EXCHANGES = {"layernorm": 2}
 
-WHOLE = [
-    128,
-    256,
-    512,
-    1000,
-    1024,
-    2048,
-    4096,
-    6144,
-    8192,
-    16384,
-    32768,
-    65536,
-    128256,
-    131072,
-    151936,
-    262144,
-    1048576,
-]
+SHORT = [128, 256, 512, 1000, 1024, 2048, 4096, 6144, 8192]
+WHOLE = [*SHORT, 16384, 32768, 65536, 128256, 131072, 151936, 262144, 1048576]
 ODD = [1, 7, 8191, 50257]
 # Rows of whole vectors that start elsewhere: one of each kind of layout that unaligned rows have.
 SHIFTED = [128, 1000, 2048, 4096, 16384, 65536, 151936, 262144]
@@ -130,17 +113,20 @@ def resident(config, registers, shared):
     return min(by_registers, 2048 // config.threads, SHARED // (shared + CTA_OVERHEAD_BYTES))
 
 
+def held_to_split(config, registers, stack, shared):
+    """A cooperative launch needs a CTA on every multiprocessor; two warps more than `threads` carry the pairs."""
+    assert stack == 0
+    assert registers * (config.threads + 64) <= REGISTERS
+    assert shared <= config.shared_bytes <= SHARED - CTA_OVERHEAD_BYTES
+
+
 @pytest.mark.parametrize("cell", dict.fromkeys(cells()), ids=lambda cell: cell.id)
 def test_a_kernel_of_the_table(cell):
     build = cell.builds[0]
     registers, stack, shared = compiled(build)
     operator, config = cell.operator, build.config
     if isinstance(config, SplitTileConfig):
-        assert shared <= config.shared_bytes <= SHARED
-        assert registers * (config.threads + 64) <= REGISTERS, (
-            "a cooperative launch needs a CTA on every multiprocessor"
-        )
-        assert stack == 0
+        held_to_split(config, registers, stack, shared)
         return
     expected = config.shared_bytes(TILES.get(operator, 1), stage=EXCHANGES.get(operator, 1))
     assert shared <= expected <= SHARED - CTA_OVERHEAD_BYTES
@@ -178,10 +164,7 @@ def test_rows_that_are_split_over_the_whole_gpu(few, dtype, columns, aligned, is
     assert (config.stages > 0) == is_kept
     if not is_kept and few == "some":
         return  # the very kernel of one row: a row that is read twice has no stages
-    registers, stack, shared = compiled(build)
-    assert stack == 0
-    assert registers * (config.threads + 64) <= REGISTERS, "a cooperative launch needs a CTA on every multiprocessor"
-    assert shared <= config.shared_bytes <= SHARED - CTA_OVERHEAD_BYTES
+    held_to_split(config, *compiled(build))
 
 
 def test_the_cells_are_every_kind_of_layout():

@@ -86,7 +86,6 @@ class ElementwiseTileConfig:
 
     @property
     def tiler_mn(self) -> tuple[int, int]:
-        """A CTA's tile: (rows, columns)."""
         return self.rows, self.tile_columns
 
     @property
@@ -213,8 +212,8 @@ class SplitTileConfig:
 
 # Measured on an H200 (docs/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with two vectors
 # a thread: what is in flight is then 64 KiB a multiprocessor. Longer rows lie in shared memory, which leaves registers
-# for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors a thread; past the clusters
-# that every GPU takes, which have eight CTAs, the shares grow before the cluster does.
+# for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors a thread. Beyond what sixteen
+# such shares hold, eight larger ones do better than sixteen, up to PORTABLE_SHARE_BYTES.
 SINGLE_BYTES = 16 * 1024
 SHARE_BYTES = 16 * 1024
 PORTABLE_SHARE_BYTES = 40 * 1024
@@ -230,6 +229,7 @@ FEW_THREADS = 256
 LARGE_SHARE_BYTES = 32 * 1024
 # An unaligned row in registers has its first and last vectors cut to size there, which costs 16-bit rows a sixth.
 UNALIGNED_SINGLE_BYTES = 4 * 1024
+UNALIGNED_SHARE_BYTES = 32 * 1024
 
 
 def choose(
@@ -248,7 +248,7 @@ def choose(
     if row_bytes <= (SINGLE_BYTES if aligned else UNALIGNED_SINGLE_BYTES):
         return _single(whole, exchanges)
     layout = _shares if exchanges == 1 else _few_large_shares
-    cluster, threads = layout(whole.vectors, MAX_CLUSTER[architecture])
+    cluster, threads = layout(whole, MAX_CLUSTER[architecture])
     config = ElementwiseTileConfig(columns, itemsize, cluster, threads, threads, "shared", aligned)
     if (
         config.shared_bytes(tiles, stage=exchanges) > SHARED_BYTES[architecture]
@@ -260,30 +260,30 @@ def choose(
 
 def _single(whole: ElementwiseTileConfig, exchanges: int) -> ElementwiseTileConfig:
     """One CTA a row, or several rows a CTA, in registers."""
-    share = _threads(whole.vectors, 2)
-    if exchanges > 1 and share > FEW_THREADS:
-        share = FEW_THREADS
+    share = min(_threads(whole.vectors, 2), MAX_THREADS if exchanges == 1 else FEW_THREADS)
     least = SHORT_ROWS_THREADS if whole.vectors * VECTOR_BYTES <= SHORT_BYTES else MIN_THREADS
     threads = share if share >= least else ceil_div(least, share) * share
     return ElementwiseTileConfig(whole.columns, whole.itemsize, 1, threads, share, aligned=whole.aligned)
 
 
-def _shares(vectors: int, largest: int) -> tuple[int, int]:
+def _shares(whole: ElementwiseTileConfig, largest: int) -> tuple[int, int]:
     """(cluster, threads of a CTA) for one exchange."""
-    row_bytes = vectors * VECTOR_BYTES
-    if row_bytes <= SHARE_BYTES * PORTABLE_CLUSTER:
-        cluster = _power(ceil_div(row_bytes, SHARE_BYTES))
+    row_bytes = whole.columns * whole.itemsize
+    target = SHARE_BYTES if whole.aligned else UNALIGNED_SHARE_BYTES
+    if row_bytes <= target * (largest if whole.aligned else PORTABLE_CLUSTER):
+        cluster = _power(ceil_div(row_bytes, target))
     else:
         cluster = PORTABLE_CLUSTER if row_bytes <= PORTABLE_SHARE_BYTES * PORTABLE_CLUSTER else largest
-    share = ceil_div(vectors, cluster)
-    threads = _threads(share, 4) if share * VECTOR_BYTES <= SHARE_BYTES else min(SHARE_THREADS, _threads(share, 6))
+    share = ceil_div(whole.vectors, cluster)
+    short = row_bytes <= SHARE_BYTES * cluster
+    threads = _threads(share, 4) if short else min(SHARE_THREADS, _threads(share, 6))
     return cluster, threads if share <= 10 * threads else _threads(share, 8)
 
 
-def _few_large_shares(vectors: int, largest: int) -> tuple[int, int]:
-    """(cluster, threads of a CTA) for two: the more CTAs wait for one another, the longer, so there are half as many."""
-    cluster = min(_power(ceil_div(vectors * VECTOR_BYTES, LARGE_SHARE_BYTES)), largest)
-    share = ceil_div(vectors, cluster)
+def _few_large_shares(whole: ElementwiseTileConfig, largest: int) -> tuple[int, int]:
+    """(cluster, threads of a CTA) for two: the more CTAs wait for one another, the longer."""
+    cluster = min(_power(ceil_div(whole.columns * whole.itemsize, LARGE_SHARE_BYTES)), largest)
+    share = ceil_div(whole.vectors, cluster)
     return cluster, _threads(share, 16 if cluster < PORTABLE_CLUSTER else 8)
 
 

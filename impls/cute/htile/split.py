@@ -19,7 +19,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
-from .compute.online import exponential, reference
+from .compute.online import reference, rescale
 from .compute.reduce import ADD, MAX, warp_reduce
 from .config import VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
 from .copy.vector import VectorCopy, bounded_copy, edge_copy, vector_copy
@@ -131,13 +131,6 @@ def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values:
         bounded_copy(atom, source, target, whole & straight, context.touched(index), bounds)
 
 
-def rescale(maximum: Float32, base: Float32) -> Float32:
-    """exp(reference(maximum) - base): what a sum over one maximum counts over another."""
-    values = cute.make_rmem_tensor(1, Float32)
-    values[0] = reference(maximum)
-    return exponential(values.load(), base)[0]
-
-
 @cute.jit
 def request(context: SplitContext, row: Int32) -> None:
     """Ask for this thread's vectors of a row, into the row's stage; one group, empty where there is no such row."""
@@ -167,7 +160,7 @@ def leave_pair(context: SplitContext, step: Int32, maximum: Float32, total: Floa
     """Leave a warp's (max, sum) where the first courier finds it; the sums are over exp(x - reference(max))."""
     pairs, thread = context.pairs, context.thread
     top = warp_reduce(maximum, MAX, WARP)
-    total = warp_reduce(total * rescale(maximum, reference(top)), ADD, WARP)
+    total = warp_reduce(total * rescale(reference(maximum), reference(top)), ADD, WARP)
     if thread % WARP == 0:
         pairs[0, thread // WARP, step % 2] = top
         pairs[1, thread // WARP, step % 2] = total
@@ -243,9 +236,10 @@ def collect(
             maximum, part = peek(mine)
         exists = lane + turn * WARP < count
         other = cutlass.select_(exists, number(maximum), -Float32.inf)
+        more = cutlass.select_(exists, number(part), Float32(0.0))
         both = cute.arch.fmax(top, other, nan=True)
         base = reference(both)
-        total = total * rescale(top, base) + cutlass.select_(exists, number(part), Float32(0.0)) * rescale(other, base)
+        total = total * rescale(reference(top), base) + more * rescale(reference(other), base)
         top = both
     return merged(top, total)
 
@@ -258,7 +252,7 @@ def number(word: Int64) -> Float32:
 def merged(top: Float32, total: Float32) -> tuple[Float32, Float32]:
     """(max, sum) of a warp's pairs."""
     maximum = warp_reduce(top, MAX, WARP)
-    return maximum, warp_reduce(total * rescale(top, reference(maximum)), ADD, WARP)
+    return maximum, warp_reduce(total * rescale(reference(top), reference(maximum)), ADD, WARP)
 
 
 @cute.jit

@@ -6,10 +6,10 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
-from ..htile.compute.online import exponential, reference
+from ..htile.compute.online import exponential, normalised, reference, rescale
 from ..htile.compute.reduce import ADD, MAX
 from ..htile.config import WARP, SplitTileConfig
-from ..htile.split import SplitContext, advance, fetch, leave_pair, publish, relay, request, rescale, store
+from ..htile.split import SplitContext, advance, fetch, leave_pair, publish, relay, request, store
 from ..htile.types.register import VectorRegTile
 
 COURIERS = 2 * WARP
@@ -113,12 +113,11 @@ def own_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
 @cute.jit
 def write(context: SplitContext, row: Int32) -> None:
     """Normalise and store this thread's vectors of a row in shared memory."""
-    subnormals = const_expr(context.y.element_type is not cutlass.Float16)
     base, scale = context.totals[0, row % 2], cute.arch.rcp_approx(context.totals[1, row % 2])
     shift = context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         index = context.thread + turn * context.config.threads
-        store(context, row, index, shift, exponential(context.values(row, turn), base, subnormals) * scale)
+        store(context, row, index, shift, normalised(context.values(row, turn), base, scale, context.y.element_type))
 
 
 @cute.jit
@@ -132,7 +131,7 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
         top = maximum
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             top = tile.values(turn).reduce(MAX, top, 0)
-        total = total * rescale(maximum, reference(top))
+        total = total * rescale(reference(maximum), reference(top))
         maximum = top
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             total = exponential(tile.values(turn), reference(maximum)).reduce(ADD, total, 0)
@@ -142,7 +141,6 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
 @cute.jit
 def rewrite(context: SplitContext, row: Int32) -> None:
     """Read this thread's vectors of a row again, the last ones first, which the cache still has; normalise, store."""
-    subnormals = const_expr(context.y.element_type is not cutlass.Float16)
     base, scale = context.totals[0, row % 2], cute.arch.rcp_approx(context.totals[1, row % 2])
     bursts, shift = context.config.bursts, context.shift(row)
     for step in cutlass.range(bursts, unroll=1):
@@ -150,7 +148,7 @@ def rewrite(context: SplitContext, row: Int32) -> None:
         load_group(context, row, shift, bursts - 1 - step, tile)
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             index = context.thread + ((bursts - 1 - step) * IN_FLIGHT + turn) * context.config.threads
-            store(context, row, index, shift, exponential(tile.values(turn), base, subnormals) * scale)
+            store(context, row, index, shift, normalised(tile.values(turn), base, scale, context.y.element_type))
 
 
 @cute.jit
