@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 README = PAGES[0].read_text()
-DESIGN, MEASURING, OPTIONS = (
-    (ROOT / "docs" / name).read_text() for name in ("design.md", "measuring.md", "options.md")
+DESIGN, MEASURING, OPTIONS, HTILE = (
+    (ROOT / "docs" / name).read_text() for name in ("design.md", "measuring.md", "options.md", "htile.md")
 )
+CUTE = ROOT / "impls" / "cute"
 
 
 def rows(page: str, header: str) -> list[list[str]]:
@@ -85,6 +87,33 @@ def test_constants_have_the_documented_value(row):
     module, _, name = row[0].strip("`").rpartition(".")
     value = getattr(importlib.import_module(module), name)
     assert row[1] == (", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.10g}")
+
+
+@pytest.mark.parametrize("row", rows(HTILE, "constant of `htile/config.py`"), ids=lambda row: row[0].strip("`"))
+def test_the_layouts_constants_have_the_documented_value(row):
+    assert row[1] == str(getattr(importlib.import_module("impls.cute.htile.config"), row[0].strip("`")))
+
+
+def test_every_file_of_htile_is_documented():
+    documented = [row[0].strip("`") for row in rows(HTILE, "file of `htile/`")]
+    files = {path.relative_to(CUTE / "htile").as_posix() for path in (CUTE / "htile").rglob("*.py")}
+    assert sorted(documented) == sorted(file for file in files if not file.endswith("__init__.py"))
+
+
+def test_the_kernel_of_the_htile_page_is_the_kernel():
+    shown = re.search(r"```python\n(.*?)```", HTILE, re.S)
+    assert shown
+    source = (CUTE / "kernels" / "softmax.py").read_text()
+    assert shown[1].strip() in textwrap.dedent(source[source.index("        context = ") :])
+
+
+def test_names_on_the_htile_page_exist():
+    """Whatever looks like a class or a constant, or is called, in prose: `VectorCopy`, `RETAIN_BYTES`, `row_reduce`."""
+    source = "".join(path.read_text() for path in CUTE.rglob("*.py"))
+    prose = re.sub(r"```.*?```", "", HTILE, flags=re.S)
+    names = set(re.findall(r"`([A-Za-z_]\w*)`", prose))
+    assert {"VectorCopy", "RETAIN_BYTES", "predicate_k"} <= names
+    assert not [name for name in names if not re.search(rf"\b{name}\b", source)]
 
 
 def test_named_tox_environments_exist():

@@ -29,10 +29,11 @@ def layout(config):
         (8192, 2, (1, 512, 512, 2, "registers")),  # 16 KiB: the last in registers
         (8200, 2, (2, 160, 160, 4, "shared")),  # the first cluster
         (16384, 2, (2, 256, 256, 4, "shared")),  # shares of 16 KiB, four vectors a thread
-        (65536, 2, (8, 256, 256, 4, "shared")),  # the last of these in a cluster that every GPU takes
-        (65544, 2, (8, 192, 192, 6, "shared")),  # the shares grow, and so do a thread's vectors
-        (128256, 2, (8, 352, 352, 6, "shared")),
-        (163840, 2, (8, 448, 448, 6, "shared")),  # shares of 40 KiB are the last before the largest cluster
+        (65536, 2, (8, 256, 256, 4, "shared")),
+        (131072, 2, (16, 256, 256, 4, "shared")),  # the last that the largest cluster takes in such shares
+        (131080, 2, (8, 352, 352, 6, "shared")),  # from here on fewer CTAs of larger shares, and six vectors a thread
+        (151936, 2, (8, 416, 416, 6, "shared")),
+        (163840, 2, (8, 448, 448, 6, "shared")),  # 40 KiB a CTA: the last before the largest cluster again
         (163848, 2, (16, 224, 224, 6, "shared")),
         (262144, 2, (16, 352, 352, 6, "shared")),
         (524288, 2, (16, 448, 448, 10, "shared")),  # ten vectors: 448 threads, three CTAs a multiprocessor
@@ -52,8 +53,9 @@ def test_the_layout_of_whole_rows(columns, itemsize, expected):
         (7, 2, (1, 256, 1, 2, "registers")),  # seven elements may lie in two vectors
         (2041, 2, (1, 128, 128, 2, "registers")),  # 4 KiB and a vector more: the last that is trimmed in registers
         (2042, 2, (1, 96, 96, 3, "shared")),
-        (8191, 2, (2, 160, 160, 4, "shared")),  # 1025 vectors are more than 16 KiB
-        (50257, 2, (8, 224, 224, 4, "shared")),
+        (8191, 2, (1, 288, 288, 4, "shared")),  # 16 KiB and a vector more
+        (16384, 2, (1, 352, 352, 6, "shared")),  # shares are twice as large: every one has two ends
+        (50257, 2, (4, 288, 288, 6, "shared")),
         (50257, 4, (8, 288, 288, 6, "shared")),
     ],
 )
@@ -106,7 +108,8 @@ def test_what_is_chosen_has_room_and_what_has_none_is_refused(tiles, aligned):
 
 
 def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
-    whole, odd, shifted = choose(16384, 2), choose(16376, 2), choose(16384, 2, aligned=False)
+    whole, odd = choose(16384, 2), choose(16376, 2)
+    shifted = ElementwiseTileConfig(16384, 2, 2, 288, 288, "shared", False)  # 1025 vectors in each of two CTAs
     assert whole.is_even
     assert [whole.is_inner(turn) for turn in range(4)] == [True] * 4
     assert not odd.is_even

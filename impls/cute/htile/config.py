@@ -15,8 +15,22 @@ SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
 
 
+class _Vectors:
+    """What a row is in 16-byte vectors, from `columns`, `itemsize` and `aligned`."""
+
+    @property
+    def vector(self) -> int:
+        """Elements in a 16-byte vector."""
+        return VECTOR_BYTES // self.itemsize
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of memory that a row touches, at most."""
+        return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
+
+
 @dataclass(frozen=True)
-class ElementwiseTileConfig:
+class ElementwiseTileConfig(_Vectors):
     """The layout of one row-wise kernel.
 
     columns          elements in a row
@@ -54,16 +68,6 @@ class ElementwiseTileConfig:
             raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
         if self.cluster > 1 and self.rows > 1:
             raise ValueError("the CTAs of a cluster share one row, not several")
-
-    @property
-    def vector(self) -> int:
-        """Elements in a 16-byte vector."""
-        return VECTOR_BYTES // self.itemsize
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of memory that a row touches, at most."""
-        return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
 
     @property
     def cta_vectors(self) -> int:
@@ -115,6 +119,10 @@ class ElementwiseTileConfig:
         whole = self.columns // self.vector - (self.cluster - 1) * self.cta_vectors
         return reached <= min(self.cta_vectors, whole)
 
+    @property
+    def outer_turns(self) -> tuple[int, ...]:
+        return tuple(turn for turn in range(self.vectors_per_thread) if not self.is_inner(turn))
+
     def shared_bytes(self, tiles: int = 1, width: int = 2, stage: int = 1) -> int:
         """Shared memory of a CTA: `tiles` tiles where rows are kept there, the reduction buffer and its mbarriers.
 
@@ -131,7 +139,7 @@ def ceil_div(a: int, b: int) -> int:
 
 
 @dataclass(frozen=True)
-class SplitTileConfig:
+class SplitTileConfig(_Vectors):
     """The layout of a kernel that splits every row over the whole GPU.
 
     columns   elements in a row
@@ -152,16 +160,6 @@ class SplitTileConfig:
     team: int = 1
     groups: int = 1
     aligned: bool = True
-
-    @property
-    def vector(self) -> int:
-        """Elements in a 16-byte vector."""
-        return VECTOR_BYTES // self.itemsize
-
-    @property
-    def vectors(self) -> int:
-        """Vectors of memory that a row touches, at most."""
-        return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
 
     @property
     def cta_vectors(self) -> int:
@@ -212,8 +210,9 @@ class SplitTileConfig:
 
 # Measured on an H200 (docs/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with two vectors
 # a thread: what is in flight is then 64 KiB a multiprocessor. Longer rows lie in shared memory, which leaves registers
-# for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors a thread. Beyond what sixteen
-# such shares hold, eight larger ones do better than sixteen, up to PORTABLE_SHARE_BYTES.
+# for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors a thread. Past a cluster of
+# eight, the largest that every GPU takes, the shares grow up to PORTABLE_SHARE_BYTES before the cluster does: sixteen gain
+# 0.3 % over thousands of rows of 256 KiB and cost sixteen such rows, of which only half then run at once, a third.
 SINGLE_BYTES = 16 * 1024
 SHARE_BYTES = 16 * 1024
 PORTABLE_SHARE_BYTES = 40 * 1024
@@ -270,7 +269,7 @@ def _shares(whole: ElementwiseTileConfig, largest: int) -> tuple[int, int]:
     """(cluster, threads of a CTA) for one exchange."""
     row_bytes = whole.columns * whole.itemsize
     target = SHARE_BYTES if whole.aligned else UNALIGNED_SHARE_BYTES
-    if row_bytes <= target * (largest if whole.aligned else PORTABLE_CLUSTER):
+    if row_bytes <= target * PORTABLE_CLUSTER:
         cluster = _power(ceil_div(row_bytes, target))
     else:
         cluster = PORTABLE_CLUSTER if row_bytes <= PORTABLE_SHARE_BYTES * PORTABLE_CLUSTER else largest
@@ -284,7 +283,7 @@ def _few_large_shares(whole: ElementwiseTileConfig, largest: int) -> tuple[int, 
     """(cluster, threads of a CTA) for two: the more CTAs wait for one another, the longer."""
     cluster = min(_power(ceil_div(whole.columns * whole.itemsize, LARGE_SHARE_BYTES)), largest)
     share = ceil_div(whole.vectors, cluster)
-    return cluster, _threads(share, 16 if cluster < PORTABLE_CLUSTER else 8)
+    return cluster, _threads(share, 8 if cluster >= PORTABLE_CLUSTER and whole.itemsize == 4 else 16)
 
 
 def _threads(vectors: int, each: int) -> int:
@@ -296,5 +295,5 @@ def _threads(vectors: int, each: int) -> int:
 
 
 def _power(n: int) -> int:
-    """The least power of two that is not below n."""
+    """The least power of two from n on."""
     return 1 << (n - 1).bit_length()

@@ -6,6 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
+from .bounds import Partition, RowBounds
 from .compute.reduce import Reduction
 from .config import VECTOR_BYTES, ElementwiseTileConfig
 from .copy.vector import (
@@ -13,6 +14,7 @@ from .copy.vector import (
     VectorCopy,
     bounded_copy,
     edge_copy,
+    fill_oob,
     load_shared,
     predicate_k,
     retaining_policy,
@@ -24,22 +26,7 @@ from .types.register import VectorRegTile
 HELD_BYTES = 128 * 1024
 
 
-class Partition:
-    """A thread's vectors of one matrix: (vector, turns) in global memory, and whether they start on 16 bytes.
-
-    straight    True where that is known when the kernel is compiled, else a Boolean of the thread's
-    start, end  the addresses between which the matrix lies
-    """
-
-    def __init__(self, vectors: cute.Tensor, straight: object, matrix: cute.Tensor) -> None:
-        self.vectors, self.straight = vectors, straight
-        self.start = matrix.iterator.toint()
-        rows, columns = matrix.shape
-        elements = (Int64(rows) - 1) * matrix.stride[0] + columns
-        self.end = self.start + elements * (matrix.element_type.width // 8)
-
-
-class ElementwiseKernelContext:
+class ElementwiseKernelContext(RowBounds):
     """One thread's part of a tile of rows.
 
     A thread only ever reads back what it has itself brought to shared memory, so no barrier separates the two.
@@ -72,7 +59,7 @@ class ElementwiseKernelContext:
         self.rank = cute.arch.block_idx()[1] if config.cluster > 1 else 0
         self.row = cute.arch.block_idx()[0] * config.rows + self.tidx // config.threads_per_row
         self.row_in_bounds = self.row < mX.shape[0]
-        self.policy = retaining_policy(Int64(mX.shape[0]) * (config.columns * config.itemsize))
+        self.policy = retaining_policy(Int64(mX.shape[0]), config.columns * config.itemsize)
         self.shift = 0 if config.aligned else self._shift(mX)
         self.thread_copy = VectorCopy(config, mX.element_type).tiled_copy_2d().get_slice(self.tidx)
         self._bounds()
@@ -128,50 +115,6 @@ class ElementwiseKernelContext:
         straight = True if known else vectors.iterator.toint() % VECTOR_BYTES == 0
         return Partition(vectors, straight, matrix)
 
-    def free(self, turn: int, part: Partition) -> bool:
-        """Whether vector number `turn` of a partition is moved as one by every thread, as is known when compiling."""
-        return part.straight is True and self.config.rows == 1 and self.config.is_inner(turn)
-
-    def whole(self, turn: int, part: Partition) -> object:
-        """Whether vector number `turn` of a partition lies wholly in the matrix and can be moved as one."""
-        inside = self.row_in_bounds
-        if not self.config.is_inner(turn):
-            inside = inside & self.tXpX[0, 0, turn]
-        return inside if part.straight is True else inside & part.straight
-
-    def readable(self, turn: int, part: Partition) -> object:
-        """Whether vector number `turn` of a partition can be read as one: what it holds beside the row is the matrix's too.
-
-        Only the first vector of a matrix and its last may not be.
-        """
-        if self.config.aligned or self.config.is_inner(turn):
-            return self.whole(turn, part)
-        address = part.vectors[None, turn].iterator.toint()
-        return self.touched(turn) & part.straight & (address >= part.start) & (address + VECTOR_BYTES <= part.end)
-
-    def touched(self, turn: int) -> object:
-        """Whether vector number `turn` belongs to this CTA's share of a row of the matrix, wholly or not."""
-        config = self.config
-        return self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector)
-
-    def bounds(self, turn: int) -> tuple:
-        """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
-        return self.column + turn * (self.config.threads_per_row * self.config.vector), self.config.columns
-
-    def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
-        """float32 values of vector number `turn`, with `absent` for those outside this CTA's share of the row."""
-        if self.config.is_inner(turn):
-            return values
-        kept = cute.make_rmem_tensor(values.shape, Float32)
-        kept.store(values)
-        column, columns = self.bounds(turn)
-        for i in range(self.config.vector):
-            inside = self.tXpX[0, 0, turn]
-            if not self.config.aligned:
-                inside = (column + i >= 0) & (column + i < columns) & self.touched(turn)
-            kept[i] = cutlass.select_(inside, kept[i], Float32(absent))
-        return kept.load()
-
     @cute.jit
     def move(
         self,
@@ -220,6 +163,9 @@ class ElementwiseLoader:
             atom = self.copy.asynchronous(self.context.policy)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 self._request_shared(atom, turn)
+            if const_expr(self.part.straight is True and not self.config.is_even):
+                outside = self.tXsX.element_type(self.context.fill)
+                fill_oob(self.tXsX, self.context.tXpX, outside, self.config.outer_turns)
             cute.arch.cp_async_commit_group()
         elif const_expr(self.context.held):
             atom = self.copy.loading(self.context.policy, "soon" if self.config.keep == "l1" else "none")
@@ -241,6 +187,10 @@ class ElementwiseLoader:
         source, target = self.part.vectors[None, turn], self.tXsX[None, 0, turn]
         if const_expr(self.context.free(turn, self.part)):
             vector_copy(atom, source, target)
+        elif const_expr(self.part.straight is True):
+            whole = self.context.whole(turn, self.part)
+            if whole:
+                vector_copy(atom, source, target)
         else:
             readable = self.context.readable(turn, self.part)
             touched, bounds = self.context.touched(turn), self.context.bounds(turn)
@@ -249,9 +199,8 @@ class ElementwiseLoader:
             if readable:
                 vector_copy(atom, source, target)
             else:
-                if const_expr(self.part.straight is not True):
-                    if touched:
-                        edge_copy(source, edge, bounds)
+                if touched:
+                    edge_copy(source, edge, bounds)
                 cute.autovec_copy(edge, target)
 
     @cute.jit

@@ -11,6 +11,8 @@ from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
 from ..htile.vectors import ColumnLoader, store_row
 
+WIDE_ROW_THREADS = 512
+
 
 class Norm:
     """A norm over the rows of t = x, or t = x + residual in float32; a callable for `cute.compile`.
@@ -20,8 +22,8 @@ class Norm:
 
     layer    LayerNorm: the variance in a second pass over what the first has brought, since mean(t^2) - mean^2 loses it
              where the mean is large
-    delayed  ask for weight and bias only behind the reductions: fewer registers, more waiting. None: where a thread has
-             more than EARLY_VECTORS vectors of a row, whose weights would take as many registers again
+    delayed  ask for weight and bias only behind the reductions: fewer registers, more waiting. None: as
+             `wants_late_weights` says
 
     x, residual, y, residual_out are (rows, columns) in one dtype, float16, bfloat16 or float32; weight and bias are
     (columns,) in that dtype or float32; rstd and mean are (rows,) float32. All but x and y may be None. y comes from t
@@ -34,7 +36,7 @@ class Norm:
         self.config = config
         self.layer = layer
         self.eps = eps
-        self.delayed = layer and config.keep == "registers" if delayed is None else delayed
+        self.delayed = wants_late_weights(config, layer) if delayed is None else delayed
         self.pdl = pdl
 
     @cute.jit
@@ -98,6 +100,13 @@ class Norm:
             store_row(context, rstd, scale)
         if const_expr(mean is not None):
             store_row(context, mean, centre)
+
+
+def wants_late_weights(config: ElementwiseTileConfig, layer: bool) -> bool:
+    """Whether the registers of early weights keep CTAs from the multiprocessor, as measured (docs/performance.md)."""
+    if config.keep == "registers":
+        return layer or config.threads_per_row >= WIDE_ROW_THREADS
+    return config.keep == "l1"
 
 
 class Terms:

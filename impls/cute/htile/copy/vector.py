@@ -20,8 +20,10 @@ REUSE = {
 }
 # Bytes of a matrix from which on its lines are loaded to stay in the second-level cache (`evict_last`). What is written
 # then leaves the cache soon and in order, which the memory takes 2 to 3 % faster; but it costs about a microsecond and
-# a half a launch, so that it pays from about here on (docs/performance.md).
+# a half a launch, so that it pays from about here on (docs/performance.md), for rows of a few KiB later.
 RETAIN_BYTES = 120 * 2**20
+RETAIN_SHORT_BYTES = 200 * 2**20
+SHORT_ROW_BYTES = 4 * 1024
 
 
 def l2_policy(name: str) -> Int64:
@@ -29,10 +31,11 @@ def l2_policy(name: str) -> Int64:
     return cute.arch.inline_ptx(f"createpolicy.fractional.L2::{name}.b64 {{$w0}}, 1.0;", write_only_types=[Int64])
 
 
-def retaining_policy(matrix_bytes: Int64) -> Int64:
+def retaining_policy(rows: Int64, row_bytes: int) -> Int64:
     """evict_last for a matrix of RETAIN_BYTES or more, else none in particular."""
     keep, normal = l2_policy("evict_last"), l2_policy("evict_normal")
-    return cutlass.select_(matrix_bytes >= RETAIN_BYTES, keep, normal)
+    least = RETAIN_SHORT_BYTES if row_bytes <= SHORT_ROW_BYTES else RETAIN_BYTES
+    return cutlass.select_(rows * row_bytes >= least, keep, normal)
 
 
 class HintedAtom:
@@ -155,11 +158,14 @@ def bounded_copy(
 
 
 @cute.jit
-def fill_oob(vectors: cute.Tensor, inside: cute.Tensor, value: cutlass.Numeric) -> None:
-    """Set every vector (vector, 1, turns) that `inside`, of `predicate_k`, leaves out to `value`, all its elements."""
-    for turn in cutlass.range_constexpr(cute.size(vectors, mode=[2])):
-        if not inside[0, 0, turn]:
-            target = vectors[None, 0, turn]
-            outside = cute.make_rmem_tensor_like(target)
-            outside.fill(value)
+def fill_oob(
+    vectors: cute.Tensor, inside: cute.Tensor, value: cutlass.Numeric, turns: cutlass.Constexpr[tuple[int, ...]]
+) -> None:
+    """Set each of some vectors (vector, 1, turns) that `inside`, of `predicate_k`, leaves out to `value`, all of it."""
+    for i in cutlass.range_constexpr(len(turns)):
+        left_out = not inside[0, 0, turns[i]]
+        target = vectors[None, 0, turns[i]]
+        outside = cute.make_rmem_tensor_like(target)
+        outside.fill(value)
+        if left_out:
             cute.autovec_copy(outside, target)
