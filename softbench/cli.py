@@ -6,6 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from softbench import __version__, export, leaderboard, report, store, tables
@@ -20,6 +22,7 @@ examples:
   softbench report reports/h200/RUN.jsonl --output page.html
   softbench table latest                       the ranking and the figures, as pytest --softbench ends
   softbench table RUN --format markdown        for a README
+  softbench table RUN --cases 'rmsnorm-*'      some of its cases, ranked among themselves
   softbench table RUN --format csv > run.csv   every cell with all its figures
 """
 
@@ -29,7 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         path = store.find(Path(options.reports), options.run)
-        text: str = options.command(store.read(path), path, options)
+        run = store.read(path)
+        if options.cases and run.records:
+            run = _only(run, options.cases)
+        text: str = options.command(run, path, options)
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -54,6 +60,15 @@ def _report(run: Run, path: Path, options: argparse.Namespace) -> str:
     page = Path(options.output) if options.output else path.with_suffix(".html")
     page.write_text(report.render(run), encoding="utf-8")
     return f"{text_tables(leaderboard.build(run))}\npage:    {page}\n"
+
+
+def _only(run: Run, patterns: str) -> Run:
+    """The run with only those cases that one of the comma-separated patterns matches. Raises StoreError for none."""
+    wanted = patterns.split(",")
+    records = tuple(r for r in run.records if any(fnmatchcase(r.case.id, pattern) for pattern in wanted))
+    if not records:
+        raise store.StoreError(f"no case of this run matches {patterns!r}; one of them is {run.records[0].case.id!r}")
+    return replace(run, records=records)
 
 
 def _table(run: Run, path: Path, options: argparse.Namespace) -> str:
@@ -86,6 +101,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("run", metavar="RUN", help="id of a run, path of its file, or latest")
         sub.add_argument(
             "--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)"
+        )
+        sub.add_argument(
+            "--cases", metavar="PATTERNS", help="only cases whose id matches one of these: 'softmax-float16-*,*x4096'"
         )
         sub.set_defaults(command=command)
         if name == "report":

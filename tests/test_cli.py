@@ -172,3 +172,20 @@ assert not found, found
 def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
     code = "import sys; from softbench.cli import main; sys.exit(main(['table', 'latest', '--format', 'csv']))"
     assert in_a_process(folder, code, reader_leaves=True) == (0, "")
+
+
+def test_some_cases_are_ranked_among_themselves(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = softmax_case(64, 512)
+    writer = store.Writer.create(folder / "reports", passport(run_id="run-2"))
+    writer.append([timed(CASE, "quick", 5_000), timed(other, "quick", 9_000), timed(other, "slow", 90_000)])
+    assert cli.main(["table", "run-2", "--format", "csv", "--cases", f"{other.id},nothing-*"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["case"] for row in rows} == {other.id}
+    assert [row["implementation"] for row in rows if row["rank"] == "1"] == ["quick"]
+
+
+def test_cases_that_match_nothing_are_an_error_with_an_example(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "run-1", "--cases", "rmsnorm-*"]) == 2
+    said = capsys.readouterr().err
+    assert "rmsnorm-*" in said
+    assert CASE.id in said

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import fnmatch
 import importlib
+import io
+import math
 import os
 import re
+import statistics
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,8 +29,8 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 README = PAGES[0].read_text()
-DESIGN, MEASURING, OPTIONS, HTILE = (
-    (ROOT / "docs" / name).read_text() for name in ("design.md", "measuring.md", "options.md", "htile.md")
+DESIGN, MEASURING, OPTIONS, HTILE, NOTES = (
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("design", "measuring", "options", "htile", "performance")
 )
 CUTE = ROOT / "impls" / "cute"
 
@@ -168,10 +174,62 @@ def test_the_kernel_of_the_readme_is_right(tmp_path):
 def test_the_readmes_leaderboard_is_what_the_committed_records_say():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    published, gpu = (
-        leaderboard.build(store.read(ROOT / path))
-        for path in re.findall(r"\((reports/h200/\S+(?:published|gpu)\.jsonl)\)", section)
+    some, whole = (
+        store.read(ROOT / path) for path in re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl)\)", section)
     )
-    assert export.markdown(published) in section
-    for standing in gpu.ranking:
+    (pattern,) = re.findall(r"--cases '(\S+)'", section)
+    records = tuple(record for record in some.records if fnmatch.fnmatchcase(record.case.id, pattern))
+    assert export.markdown(leaderboard.build(replace(some, records=records))).strip() in section
+    for standing in leaderboard.build(whole).ranking:
         assert f"| {' | '.join(tables.standing_row(standing))} |" in section
+    linked = re.findall(r"\]\(((?:reports|docs)/[^\s)]+)\)", section)
+    assert len(linked) >= 5
+    assert all((ROOT / path).is_file() for path in linked)
+
+
+def line_of(cell):
+    """Which line of the notes' table a case belongs to; "few" for their other table."""
+    row = cell["cute_softmax"]
+    count, columns = map(int, row["shape"].split("x"))
+    if count <= 16:
+        return "few"
+    if count == 2048:
+        return "vocabulary"
+    if columns in (1000, 8191, 50257):
+        return "odd"
+    return "short" if columns <= 512 else f"published, {row['dtype']}"
+
+
+@pytest.fixture(scope="module")
+def noted():
+    """{case id: {implementation: its row of the exported table}} of the run that the notes are about."""
+    path = re.search(r"## What a whole run says\n\n\[One run\]\(\.\./(\S+)\)", NOTES)
+    assert path
+    cells = {}
+    for row in csv.DictReader(io.StringIO(export.csv(leaderboard.build(store.read(ROOT / path[1]))))):
+        cells.setdefault(row["case"], {})[row["implementation"]] = row
+    return cells
+
+
+def latency(cell, implementation):
+    return float(cell[implementation]["latency_ns"] or "nan")
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "cells"), ids=lambda row: row[0].split(":")[0])
+def test_the_notes_figures_are_those_of_the_run(noted, shown):
+    cells = [cell for cell in noted.values() if line_of(cell) == shown[0].split(":")[0]]
+    percents = [float(cell["cute_softmax"]["percent_of_roof"]) for cell in cells]
+    ratios = [latency(cell, "quack") / latency(cell, "cute_softmax") for cell in cells if cell["quack"]["latency_ns"]]
+    figures = [str(len(cells)), f"{statistics.geometric_mean(percents):.1f}", f"{min(percents):.1f}"]
+    figures += [f"{statistics.geometric_mean(ratios):.3f}", f"{min(ratios):.3f}"]
+    assert [re.split("[:,]", text)[0] for text in shown[1:]] == figures
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "few rows"), ids=lambda row: row[0])
+def test_the_notes_times_of_few_rows_are_those_of_the_run(noted, shown):
+    cells = [noted[f"softmax-{dtype}-{shown[0]}"] for dtype in ("float32", "float16")]
+    copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
+    times = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
+    assert [math.nan if text == "no launch" else float(text) for text in shown[1:]] == pytest.approx(
+        times, rel=0.005, nan_ok=True
+    )

@@ -29,9 +29,13 @@ def layout(config):
         (8192, 2, (1, 512, 512, 2, "registers")),  # 16 KiB: the last in registers
         (8200, 2, (2, 160, 160, 4, "shared")),  # the first cluster
         (16384, 2, (2, 256, 256, 4, "shared")),  # shares of 16 KiB, four vectors a thread
-        (65536, 2, (8, 256, 256, 4, "shared")),
-        (131072, 2, (16, 256, 256, 4, "shared")),  # the last that the largest cluster takes in such shares
-        (131080, 2, (8, 352, 352, 6, "shared")),  # from here on fewer CTAs of larger shares, and six vectors a thread
+        (65536, 2, (8, 256, 256, 4, "shared")),  # 128 KiB: the last that eight CTAs take in such shares
+        (
+            65544,
+            2,
+            (8, 192, 192, 6, "shared"),
+        ),  # from here on the shares grow before the cluster does, and six vectors a thread
+        (131072, 2, (8, 352, 352, 6, "shared")),
         (151936, 2, (8, 416, 416, 6, "shared")),
         (163840, 2, (8, 448, 448, 6, "shared")),  # 40 KiB a CTA: the last before the largest cluster again
         (163848, 2, (16, 224, 224, 6, "shared")),
@@ -70,7 +74,10 @@ def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
         (8192, 2, (1, 256, 256, 4, "registers")),
         (16384, 2, (1, 128, 128, 16, "shared")),  # shares of 32 KiB, sixteen vectors a thread
         (65536, 2, (4, 128, 128, 16, "shared")),
-        (131072, 2, (8, 256, 256, 8, "shared")),  # eight vectors where eight CTAs wait for one another
+        (131072, 2, (8, 128, 128, 16, "shared")),
+        (262144, 2, (16, 128, 128, 16, "shared")),
+        (32768, 4, (4, 128, 128, 16, "shared")),
+        (65536, 4, (8, 256, 256, 8, "shared")),  # eight vectors of float32 where eight CTAs wait for one another
         (262144, 4, (16, 512, 512, 8, "shared")),
     ],
 )
