@@ -74,7 +74,8 @@ def bench(folder: Path, *arguments: str, **environment: str) -> subprocess.Compl
     return subprocess.run(
         [*command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
-        env={**os.environ, **own},
+        # A worker of xdist leaves its mark in the environment, by which pytest-benchmark would turn itself off.
+        env={**{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}, **own},
         capture_output=True,
         text=True,
         timeout=120,

@@ -228,15 +228,21 @@ def known(variant, name):
     return any(fnmatch.fnmatchcase(name, failure.pattern) for failure in variant.known_failures)
 
 
-def test_ligers_known_failures_are_sums_in_float16(declared):
-    """Where a row is one value, or there is none, there is nothing to round."""
+def test_ligers_known_failures_are_sums_in_16_bits(declared):
+    """Where a row is one value, or there is none, there is nothing to round. bfloat16 fails in the cases that are timed,
+    whose rows are many, and in one other."""
     right = {"float16-37x1-check", "float16-64x4096-prefix_inf_1", "float16-0x1024-check", "float16-16x0-check"}
     shapes = matrix.load(ROOT / "shapes.yaml")
     cases = [c for name in ("hard-operators", "backward") for c in shapes.profile(name) if c.columns <= 65536]
+    timed = shapes.profile("backward")
     found = {c.id for c in cases if known(declared["liger"], c.id)}
     assert found == {
         c.id
         for c in cases
-        if (c.operator, c.dtype) == ("softmax_backward", "float16") and c.id.partition("-")[2] not in right
+        if c.operator == "softmax_backward"
+        and (
+            (c.dtype == "float16" and c.id.partition("-")[2] not in right)
+            or (c.dtype == "bfloat16" and (c in timed or c.shape == (37, 1001)))
+        )
     }
     assert len(found) > 20
