@@ -29,7 +29,7 @@ def test_kernels_are_clean(tool):
         timeout=600,
         check=False,
     )
-    assert done.returncode == 0 and "done" in done.stdout, (done.stdout + done.stderr)[-3000:]
-    assert "ERROR SUMMARY: 0 errors" in done.stdout or "RACECHECK SUMMARY: 0 hazards" in done.stdout, done.stdout[
-        -3000:
-    ]
+    said = (done.stdout + done.stderr)[-3000:]
+    assert done.returncode == 0, said
+    assert "done" in done.stdout, said
+    assert "ERROR SUMMARY: 0 errors" in done.stdout or "RACECHECK SUMMARY: 0 hazards" in done.stdout, said
