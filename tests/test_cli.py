@@ -128,7 +128,9 @@ def test_a_wrong_command_line_says_what_is_known(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"], ["table", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["report", "--help"], ["table", "--help"], ["experiments", "--help"]]
+)
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)
@@ -184,7 +186,9 @@ def test_some_cases_are_ranked_among_themselves(folder: Path, capsys: pytest.Cap
     assert [row["implementation"] for row in rows if row["rank"] == "1"] == ["quick"]
 
 
-def test_cases_that_match_nothing_are_an_error_with_an_example(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cases_that_match_nothing_are_an_error_with_an_example(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["table", "run-1", "--cases", "rmsnorm-*"]) == 2
     said = capsys.readouterr().err
     assert "rmsnorm-*" in said
