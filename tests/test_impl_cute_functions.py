@@ -147,11 +147,11 @@ def test_statistics_are_those_of_the_rows(kernels):
 def test_operators_hold_torchs_rules(kernels):
     x, y = (torch.randn(4, 6, requires_grad=True) for _ in range(2))
     weight = torch.randn(6, requires_grad=True)
-    torch.library.opcheck(_functions.softmax_op, (x, 0, None))
-    torch.library.opcheck(_functions.softmax_op, (x.detach().half().requires_grad_(), -1, torch.float32))
-    torch.library.opcheck(_functions.softmax_backward_op, (x, y, 1, torch.float32))
-    torch.library.opcheck(_norm_functions.norm_op, (x, weight, None, y, True, 1e-5))
-    torch.library.opcheck(_norm_functions.norm_op, (x, None, weight, None, False, 1e-6))
+    library.opcheck(_functions.softmax_op, (x, 0, None))
+    library.opcheck(_functions.softmax_op, (x.detach().half().requires_grad_(), -1, torch.float32))
+    library.opcheck(_functions.softmax_backward_op, (x, y, 1, torch.float32))
+    library.opcheck(_norm_functions.norm_op, (x, weight, None, y, True, 1e-5))
+    library.opcheck(_norm_functions.norm_op, (x, None, weight, None, False, 1e-6))
 
 
 def test_torch_compile_traces_without_a_break(kernels):

@@ -84,6 +84,19 @@ def test_killed_nursery_takes_its_workers_with_it(nursery: Nursery, hire: Callab
         Worker(nursery, {})
 
 
+def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], mark: str) -> None:
+    """What it leaves in the socket resets the connection, which is a death like any other and no message."""
+    worker = hire()
+    (pid,) = set(processes(mark)) - {worker.pid, os.getpid(), worker._nursery._process.pid}
+    os.kill(pid, signal.SIGSTOP)
+    timer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    answer = ask(worker, HELLO, 30)
+    timer.join()
+    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
+    assert answer.reason.startswith("the process died of SIGKILL")
+
+
 def test_contest_survives_the_loss_of_the_nursery(tmp_path: Path) -> None:
     with arena(tmp_path) as field:
         assert passed(field.run(NEXT))

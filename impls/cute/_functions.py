@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.library import custom_op
+from torch import Tensor, library
 
 from . import _launch
 
@@ -214,12 +213,12 @@ class _SoftmaxBackward(torch.autograd.Function):
         return (*_second(g, *ctx.saved_tensors, ctx.dim), None, None)
 
 
-@custom_op("softbench::softmax", mutates_args=())
+@library.custom_op("softbench::softmax", mutates_args=())
 def softmax_op(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
     return _forward(x, dim, out_dtype)
 
 
-@custom_op("softbench::softmax_backward", mutates_args=())
+@library.custom_op("softbench::softmax_backward", mutates_args=())
 def softmax_backward_op(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     return _backward(dy, y, dim, dtype)
 

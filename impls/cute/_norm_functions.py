@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.library import custom_op
+from torch import Tensor, library
 
 from . import _launch
 from ._functions import KERNEL_DTYPES, observed, served, widened
@@ -228,7 +227,7 @@ class _Norm(torch.autograd.Function):
         return _gradients(ctx, dy, of_total)
 
 
-@custom_op("softbench::norm", mutates_args=())
+@library.custom_op("softbench::norm", mutates_args=())
 def norm_op(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, layer: bool, eps: float
 ) -> list[Tensor]:

@@ -205,7 +205,9 @@ def _advance(worker: Worker, buffer: wire.Buffer, start: float) -> Answer | None
             buffer.feed(chunk)
     except BlockingIOError:
         return None
-    except (wire.Malformed, OSError) as error:
+    except OSError:
+        return _death(worker, start)  # it died with the question unread: a connection reset, not the end of a stream
+    except wire.Malformed as error:
         worker.end()
         return Answer(False, status=Status.CRASHED, reason=f"wrote into the harness's own channel: {error}", fatal=True)
     seconds = time.monotonic() - start
