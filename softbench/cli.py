@@ -10,7 +10,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from softbench import __version__, export, leaderboard, report, store, tables
+from softbench import __version__, experiments, export, leaderboard, published, report, store, tables
 from softbench.leaderboard import Board
 from softbench.model import Run
 
@@ -24,6 +24,7 @@ examples:
   softbench table RUN --format markdown        for a README
   softbench table RUN --cases 'rmsnorm-*'      some of its cases, ranked among themselves
   softbench table RUN --format csv > run.csv   every cell with all its figures
+  softbench experiments RUN [RUN ...]          published experiments beside what these runs say, as docs/experiments.md
 """
 
 
@@ -31,17 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it is done, 2 with one line on stderr when something given cannot be used."""
     options = _parser().parse_args(arguments)
     try:
-        path = store.find(Path(options.reports), options.run)
-        run = store.read(path)
-        if options.cases and run.records:
-            run = _only(run, options.cases)
-        text: str = options.command(run, path, options)
-        sys.stdout.write(text)
+        sys.stdout.write(options.command(options))
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader (head, less) has seen enough; without this the interpreter complains when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except store.StoreError as error:
+    except (store.StoreError, published.PublishedError) as error:
         print(f"softbench: {error}", file=sys.stderr)
         return 2
     except OSError as error:
@@ -56,10 +52,18 @@ def text_tables(board: Board) -> str:
     return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
 
 
-def _report(run: Run, path: Path, options: argparse.Namespace) -> str:
+def _report(options: argparse.Namespace) -> str:
+    run, path = _run(options)
     page = Path(options.output) if options.output else path.with_suffix(".html")
     page.write_text(report.render(run), encoding="utf-8")
     return f"{text_tables(leaderboard.build(run))}\npage:    {page}\n"
+
+
+def _run(options: argparse.Namespace) -> tuple[Run, Path]:
+    """The run that is named, or those of its cases that are asked for, and its file."""
+    path = store.find(Path(options.reports), options.run)
+    run = store.read(path)
+    return (_only(run, options.cases) if options.cases and run.records else run), path
 
 
 def _only(run: Run, patterns: str) -> Run:
@@ -71,8 +75,15 @@ def _only(run: Run, patterns: str) -> Run:
     return replace(run, records=records)
 
 
-def _table(run: Run, path: Path, options: argparse.Namespace) -> str:
-    return _FORMATS[options.format](leaderboard.build(run))
+def _table(options: argparse.Namespace) -> str:
+    return _FORMATS[options.format](leaderboard.build(_run(options)[0]))
+
+
+def _experiments(options: argparse.Namespace) -> str:
+    runs = [store.read(store.find(Path(options.reports), name)) for name in options.runs]
+    page = Path(options.output)
+    page.write_text(experiments.markdown(runs, published.read(Path(options.published))), encoding="utf-8")
+    return f"page:    {page}\n"
 
 
 _FORMATS: dict[str, Callable[[Board], str]] = {
@@ -94,20 +105,47 @@ def _parser() -> argparse.ArgumentParser:
     for name, command, summary in (
         ("report", _report, "render the HTML page of a run and print its tables"),
         ("table", _table, "print a run as text, Markdown or CSV"),
+        ("experiments", _experiments, "write what runs say of published experiments, as a Markdown page"),
     ):
         sub = commands.add_parser(
             name, help=summary, description=summary, epilog=_EXAMPLES, formatter_class=parser.formatter_class
         )
-        sub.add_argument("run", metavar="RUN", help="id of a run, path of its file, or latest")
         sub.add_argument(
             "--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)"
         )
-        sub.add_argument(
-            "--cases", metavar="PATTERNS", help="only cases whose id matches one of these: 'softmax-float16-*,*x4096'"
-        )
         sub.set_defaults(command=command)
-        if name == "report":
-            sub.add_argument("--output", metavar="FILE", help="where the page goes (default: beside the records)")
-        else:
-            sub.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: %(default)s")
+        _ARGUMENTS[name](sub)
     return parser
+
+
+def _run_argument(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("run", metavar="RUN", help="id of a run, path of its file, or latest")
+    sub.add_argument(
+        "--cases", metavar="PATTERNS", help="only cases whose id matches one of these: 'softmax-float16-*,*x4096'"
+    )
+
+
+def _report_arguments(sub: argparse.ArgumentParser) -> None:
+    _run_argument(sub)
+    sub.add_argument("--output", metavar="FILE", help="where the page goes (default: beside the records)")
+
+
+def _table_arguments(sub: argparse.ArgumentParser) -> None:
+    _run_argument(sub)
+    sub.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: %(default)s")
+
+
+def _experiments_arguments(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("runs", metavar="RUN", nargs="+", help="as above; of several with the same case the last counts")
+    sub.add_argument(
+        "--published",
+        metavar="DIR",
+        default="reports/published",
+        help="folder of the published figures (default: %(default)s)",
+    )
+    sub.add_argument(
+        "--output", metavar="FILE", default="docs/experiments.md", help="where the page goes (default: %(default)s)"
+    )
+
+
+_ARGUMENTS = {"report": _report_arguments, "table": _table_arguments, "experiments": _experiments_arguments}

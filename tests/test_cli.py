@@ -128,7 +128,9 @@ def test_a_wrong_command_line_says_what_is_known(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"], ["table", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["report", "--help"], ["table", "--help"], ["experiments", "--help"]]
+)
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)

@@ -1,4 +1,4 @@
-"""triton_online: its plan, its cubins, and its kernels in Triton's interpreter against float64."""
+"""The Triton ladder and triton_best: plans, cubins, launches, and the kernels in Triton's interpreter against float64."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from softbench.worker.loading import load
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).resolve().parents[1]
-FILE = ROOT / "impls" / "triton" / "softmax.py"
+FAMILY = ROOT / "impls" / "triton"
 COPY = ROOT / "softbench" / "roof" / "copy.py"
+ANY_LENGTH = ("three_pass", "chunked", "exp2", "unrolled", "two_reads", "best")
+RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best")
+
+
+def file(rung: str) -> Path:
+    return FAMILY / ("best.py" if rung == "best" else "ladder.py")
 
 
 def case(rows: int, columns: int, dtype: str = "float16", out_dtype: str = "") -> Case:
     return Case("softmax", (rows, columns), dtype, out_dtype or dtype)
-
-
-def plan(*args, **kwargs):
-    return load(FILE, "plan")(case(*args, **kwargs))
 
 
 # Runs in a process of its own: the interpreter has to be chosen before triton's kernels are decorated.
@@ -60,7 +62,7 @@ def check(x, out_dtype=None, **params):
 """
 
 
-def interpret(body: str, path: Path = FILE, name: str = "triton_online") -> None:
+def interpret(body: str, path: Path, name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERPRETED + body, str(path), name],
         env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
@@ -72,21 +74,40 @@ def interpret(body: str, path: Path = FILE, name: str = "triton_online") -> None
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def test_short_and_long_rows_of_every_dtype():
-    """Columns 1 and 7 are below a vector, 1000 a multiple of it but no power of two, 4097 and 33001 odd."""
-    interpret("""
+@pytest.mark.parametrize("rung", RUNGS)
+def test_rows_of_every_dtype(rung):
+    """Columns 1 and 7 are below a vector, 1000 a multiple of it but no power of two, 4097 odd, 20000 over one tile."""
+    shapes = "(5, 1), (3, 7), (5, 1000), (3, 4097), (2, 20000)"
+    interpret(
+        f"""
 for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-    for shape in ((5, 1), (3, 7), (5, 1000), (3, 4097), (1, 20000), (3, 33001)):
-        check((3 * torch.randn(shape, dtype=torch.float64)).to(dtype))
+    for shape in ({shapes}):
+        if shape[1] <= 16384 or dtype != torch.float64 or {rung in ANY_LENGTH}:
+            check((3 * torch.randn(shape, dtype=torch.float64)).to(dtype))
 check(torch.randn(4, 64).half(), "float32")
-check(torch.randn(2, 40000), "float16")
-""")
+check(torch.randn(2, 9000), "float16")
+""",
+        file(rung),
+        f"triton_{rung}",
+    )
 
 
-@pytest.mark.parametrize("columns", [300, 40000])
-def test_masked_rows_and_extreme_values(columns):
-    """Each row exercises another of: partial maxima of -inf, +inf, NaN at every place, finfo limits, large offsets."""
-    interpret(f"""
+@pytest.mark.parametrize("rung", ANY_LENGTH)
+def test_long_rows(rung):
+    """Many chunks, the last one of one element; enough rows that `best` does not split them, once."""
+    shapes = "(2, 36865), (132, 33001)" if rung == "best" else "(2, 36865)"
+    interpret(
+        f"""
+for shape in ({shapes},):
+    check((3 * torch.randn(shape)))
+    check((3 * torch.randn(shape)).half())
+""",
+        file(rung),
+        f"triton_{rung}",
+    )
+
+
+SPECIAL = """
 n = {columns}
 x = torch.randn(9, n)
 x[0] = -inf
@@ -99,19 +120,42 @@ x[6] = torch.finfo(torch.float32).min
 x[7, n // 4 :] = -inf
 x[7, n // 2] = nan
 x[8, ::2] = -inf
+x = torch.cat([x] * {copies})
 check(x)
+if {sixteen}:
+    check(x.clamp_min(-6e4).where(x > -inf, x).half())
 x = torch.randn(5, n) + 1e4
 x[1] -= 2e4
 x[2, 9] = torch.finfo(torch.float32).max
 x[3] = torch.linspace(-30, 30, n)
 x[4] = torch.linspace(30, -30, n)
 check(x)
-""")
+"""
 
 
-def test_views_and_ranks():
+@pytest.mark.parametrize("columns", [300, 20000])
+@pytest.mark.parametrize("rung", RUNGS)
+def test_masked_rows_and_extreme_values(rung, columns):
+    """Each row exercises another of: partial maxima of -inf, +inf, NaN at every place, finfo limits, large offsets."""
+    interpret(SPECIAL.format(columns=columns, copies=1, sixteen=False), file(rung), f"triton_{rung}")
+
+
+def test_masked_rows_in_pieces():
+    """132 rows and more of 16 bits and over 8192 columns are what `best` holds in pieces."""
+    spikes = """
+x = torch.randn(135, n).half()
+for row in range(135):  # exp overflows unless the maximum comes from the right piece
+    x[row, row * n // 135] = 200
+check(x)
+"""
+    interpret(SPECIAL.format(columns=9001, copies=15, sixteen=True) + spikes, file("best"), "triton_best")
+
+
+@pytest.mark.parametrize("rung", ["single", "chunked", "best"])
+def test_views_and_ranks(rung):
     """Transposed, strided, stride 0, unaligned and padded rows; 0-d to 4-D; nothing to do."""
-    interpret("""
+    interpret(
+        """
 check(torch.randn(64, 40).t())
 check(torch.randn(4, 80)[:, ::2])
 check(torch.randn(40).expand(5, 40))
@@ -124,7 +168,10 @@ check(torch.randn(3, 50000)[:, ::2])
 check(torch.randn(20000, 2).t())
 for shape in ((), (9,), (2, 3, 4, 5), (0, 5), (5, 0), (2, 0, 4)):
     check(torch.randn(shape))
-""")
+""",
+        file(rung),
+        f"triton_{rung}",
+    )
 
 
 def test_the_roof_copies_every_byte():
@@ -153,70 +200,91 @@ def test_the_roof_refuses_what_is_no_copy():
         copy(Case("copy", (4, 4), "float16", "float16", layout="transposed"), 128, "plain")
 
 
-def test_the_plan_follows_the_row():
-    assert plan(32768, 256).rows == 8
-    assert not plan(32768, 1000).long
-    assert plan(32768, 1000).block == 1024
-    assert not plan(4096, 16384).long
-    assert plan(4096, 16385).long
-    assert plan(4096, 8193, "float64").long
-    assert plan(1, 1 << 27).long
-    for columns in (1, 3, 1024, 8191, 16384, 65536):
-        chosen = plan(64, columns)
-        assert chosen.block & (chosen.block - 1) == 0
-        assert chosen.long or chosen.block >= columns
-
-
-def test_the_vector_divides_length_and_stride():
-    vector = load(FILE, "vector")
-    assert [vector(n, n, 2) for n in (4096, 1000, 1001, 1002, 4)] == [8, 8, 1, 2, 4]
-    assert vector(1024, 1027, 2) == 1
-    assert vector(1024, 0, 4) == 4
-
-
-def test_refusals():
-    factory = load(FILE, "triton_online")
-    with pytest.raises(Unsupported, match="int8"):
-        factory(case(4, 4, "int8"))
-    with pytest.raises(Unsupported, match="elements at most"):
-        factory(case(1, 2**31))
-
-
-def cubins(which: Case):
-    return list(load(FILE, "triton_online").softbench_cubins(which))
+def cubins(rung: str, which: Case) -> list[tuple[str, bytes]]:
+    return list(load(file(rung), f"triton_{rung}").softbench_cubins(which))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("columns", [1, 256, 1000, 4096, 16384, 50257, 131072])
-def test_cubins_fit_without_spills(dtype, columns):
-    """Two blocks of 512 threads a multiprocessor need 64 registers a thread; more would leave its memory idle."""
-    ((name, code),) = cubins(case(4096, columns, dtype))
+@pytest.mark.parametrize("columns", [1, 256, 1000, 4096, 16384, 32768, 50257, 65536, 131072])
+def test_cubins_of_the_best_do_not_spill(dtype, columns):
+    """8 bytes of stack are what Triton 3.9 makes of an online chunk in float32; 64 values a thread would take 136."""
+    for name, code in cubins("best", case(4096, columns, dtype)):
+        (kernel,) = cubin.resources(code, name)
+        assert kernel.stack_bytes <= 8
+        assert kernel.registers <= 128
+
+
+@pytest.mark.parametrize(("columns", "registers"), [(16384, 32), (32768, 64), (65536, 64)])
+def test_pieces_leave_room_for_a_second_block(columns, registers):
+    """512 threads of 64 registers fill half of the register file; one block alone leaves the memory idle at its end."""
+    ((name, code),) = cubins("best", case(4096, columns, "bfloat16"))
     (kernel,) = cubin.resources(code, name)
-    assert kernel.stack_bytes == 0
-    assert kernel.registers <= (64 if columns % 8 == 0 and dtype != "float64" else 128)
+    assert (name, kernel.stack_bytes) == ("pieces", 0)
+    assert kernel.registers <= registers
 
 
-def test_cubins_of_one_column_of_vectors_and_of_nothing():
-    assert len(cubins(case(16, 8))) == 1
-    assert len(cubins(case(4, 1024, "bfloat16", "float32"))) == 1
-    assert cubins(case(0, 8)) == []
+@pytest.mark.parametrize("rung", RUNGS)
+def test_every_rung_compiles(rung):
+    assert len(cubins(rung, case(16, 8))) == 1
+    assert len(cubins(rung, case(4, 1024, "bfloat16", "float32"))) == 1
+    assert cubins(rung, case(0, 8)) == []
+    if rung in ANY_LENGTH:
+        assert len(cubins(rung, case(1, 1 << 20, "float32"))) == (2 if rung == "best" else 1)
+
+
+def disassembled(code: bytes, folder: Path) -> list[str]:
+    path = folder / "kernel.cubin"
+    path.write_bytes(code)
+    tool = cubin.cuobjdump().with_name("nvdisasm")
+    return subprocess.run([tool, path], capture_output=True, text=True, check=True).stdout.split()
 
 
 def memory_words(code: bytes, folder: Path) -> list[str]:
     """The global loads and stores in a cubin, as in LDG.E.128."""
-    path = folder / "kernel.cubin"
-    path.write_bytes(code)
-    tool = cubin.cuobjdump().with_name("nvdisasm")
-    text = subprocess.run([tool, path], capture_output=True, text=True, check=True).stdout
-    return [word for word in text.split() if word.startswith(("LDG.", "STG."))]
+    return [word for word in disassembled(code, folder) if word.startswith(("LDG.", "STG."))]
 
 
 @pytest.mark.parametrize(("columns", "width"), [(1000, "128"), (131072, "128"), (1001, "U16")])
 def test_aligned_rows_move_16_bytes_a_thread(columns, width, tmp_path):
-    ((_, code),) = cubins(case(4096, columns))
+    ((_, code),) = cubins("best", case(4096, columns))
     words = memory_words(code, tmp_path)
     assert words
     assert all(word.endswith(width) for word in words)
+
+
+def test_each_rung_is_its_idea(tmp_path):
+    """B loads 16 bytes where A loads an element, C goes through shared memory, E four times a turn, F leaves hints."""
+    short, long = case(4096, 4096), case(4096, 131072)
+
+    def words(rung: str, which: Case) -> list[str]:
+        ((_, code),) = cubins(rung, which)
+        return disassembled(code, tmp_path)
+
+    assert {w for w in words("single", short) if w.startswith("LDG.")} == {"LDG.E.U16"}
+    assert {w for w in words("wide", short) if w.startswith("LDG.")} == {"LDG.E.128"}
+    copies = [w for w in words("chunked", long) if w.startswith("LDGSTS")]
+    assert copies
+    assert len([w for w in words("unrolled", long) if w.startswith("LDGSTS")]) >= 2 * len(copies)
+    hinted = {w for w in words("two_reads", short) if w.startswith(("LDG.", "STG."))}
+    assert hinted == {"LDG.E.EL.128", "LDG.E.EF.128", "STG.E.EF.128"}
+
+
+def test_exp2_is_what_exp_was_already(tmp_path):
+    """D buys nothing: Triton's exp multiplies by log2(e) and takes ex2, too."""
+    for columns in (4096, 131072):
+        ((_, exp),) = cubins("chunked", case(4096, columns))
+        ((_, exp2),) = cubins("exp2", case(4096, columns))
+        counts = [disassembled(code, tmp_path).count("MUFU.EX2") for code in (exp, exp2)]
+        assert counts[0] == counts[1] > 0
+        assert len({cubin.resources(code)[0].registers for code in (exp, exp2)}) == 1
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4096, 4096), (4096, 32768), (4096, 131072), (1, 1 << 20)])
+def test_nothing_is_read_before_the_kernel_before_has_ended(rows, columns, tmp_path):
+    for _, code in cubins("best", case(rows, columns)):
+        words = disassembled(code, tmp_path)
+        first = next(i for i, word in enumerate(words) if word.startswith(("LDG", "STG")))
+        assert words.index("ACQBULK") < first
 
 
 @pytest.mark.parametrize("threads", [128, 256, 512])

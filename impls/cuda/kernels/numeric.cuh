@@ -1,5 +1,7 @@
-// Number formats as bits, converted by PTX so that no CUDA header is needed, and the (maximum, sum) pair of a softmax.
+// Number formats as bits, and the (maximum, sum) pair of a softmax.
 #pragma once
+
+#include "ptx.cuh"
 
 // Types of their own, not `unsigned short`, so that the two 16-bit formats select different code.
 struct Half {
@@ -8,13 +10,6 @@ struct Half {
 struct Bfloat {
     unsigned short bits;
 };
-
-// 2^x, a result below 2^-126 as zero: enough for a sum whose largest term is one.
-__device__ __forceinline__ float exp2_flushed(float x) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-    return power;
-}
 
 // Per format: `packed` numbers to a 32-bit word, the word that is all -inf, the conversions of such a
 // word, and a 2^x that keeps whatever the format can hold: float16 ends far above 2^-126, the others below it.
@@ -26,16 +21,8 @@ struct Format<Half> {
     static constexpr int packed = 2;
     static constexpr unsigned minus_infinity = 0xFC00FC00u;
 
-    static __device__ __forceinline__ void widen(unsigned word, float* values) {
-        asm("{\n .reg .b16 low, high;\n mov.b32 {low, high}, %2;\n cvt.f32.f16 %0, low;\n cvt.f32.f16 %1, high;\n}"
-            : "=f"(values[0]), "=f"(values[1])
-            : "r"(word));
-    }
-    static __device__ __forceinline__ unsigned narrow(const float* values) {
-        unsigned word;
-        asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(values[0]), "f"(values[1]));
-        return word;
-    }
+    static __device__ __forceinline__ void widen(unsigned word, float* values) { widen_half(word, values); }
+    static __device__ __forceinline__ unsigned narrow(const float* values) { return narrow_half(values); }
     static __device__ __forceinline__ float exp2(float x) { return exp2_flushed(x); }
 };
 
@@ -48,11 +35,7 @@ struct Format<Bfloat> {
         values[0] = __uint_as_float(word << 16);
         values[1] = __uint_as_float(word & 0xFFFF0000u);
     }
-    static __device__ __forceinline__ unsigned narrow(const float* values) {
-        unsigned word;
-        asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(values[0]), "f"(values[1]));
-        return word;
-    }
+    static __device__ __forceinline__ unsigned narrow(const float* values) { return narrow_bfloat(values); }
     static __device__ __forceinline__ float exp2(float x) { return exp2f(x); }
 };
 
@@ -101,24 +84,30 @@ __device__ __forceinline__ Statistics merge(Statistics a, Statistics b) {
     return {maximum, a.sum * a_scale + b.sum * b_scale};
 }
 
-// Merge over groups of neighbouring threads; `size` is a power of two up to the block's, the same in the whole block,
-// and every thread of the block must call. Every thread gets its group's result.
-__device__ __forceinline__ Statistics merge_group(Statistics own, unsigned size) {
-    __shared__ Statistics warps[32];
-    for (unsigned step = min(size, 32u) / 2; step > 0; step /= 2) {
-        own = merge(own, {__shfl_xor_sync(~0u, own.maximum, step), __shfl_xor_sync(~0u, own.sum, step)});
+// With some more elements: the sum so far is rescaled to the new maximum, once for all of them.
+template <int count>
+__device__ __forceinline__ Statistics extended(Statistics before, const float (&values)[count]) {
+    float maximum = before.maximum;
+#pragma unroll
+    for (float value : values) {
+        maximum = fmaxf(maximum, value);
     }
-    if (size <= 32) {
-        return own;
+    const float origin = anchor(maximum);
+    float sum = before.sum * exp2_flushed(exponent(before.maximum, origin));
+#pragma unroll
+    for (float value : values) {
+        sum += exp2_flushed(exponent(value, origin));
     }
-    const unsigned count = size / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (lane == 0) {
-        warps[warp] = own;
-    }
-    __syncthreads();
-    own = warps[warp / count * count + lane % count];
-    for (unsigned step = count / 2; step > 0; step /= 2) {
-        own = merge(own, {__shfl_xor_sync(~0u, own.maximum, step), __shfl_xor_sync(~0u, own.sum, step)});
-    }
-    return own;
+    return {maximum, sum};
+}
+
+// What an element is made a probability with: exp(x - origin) * factor. One over a sum of zero (a row of -inf) is +inf,
+// and 0 * inf the NaN that such a row is.
+struct Scale {
+    float origin;
+    float factor;
+};
+
+__device__ __forceinline__ Scale scale_of(Statistics row) {
+    return {anchor(row.maximum), 1.0f / row.sum};
 }

@@ -1,26 +1,40 @@
 // The part of a row that a group of threads works on, in 16-byte vectors, whatever the row's alignment.
 #pragma once
 
-#include "numeric.cuh"
+#include "groups.cuh"
 
-// One argument for all three kernels, laid out as `ARGUMENTS` of the host side packs it.
+// One argument for all kernels, laid out as `ARGUMENTS` of the host side packs it. Each kernel uses what it needs.
 struct Arguments {
     const void* input;
-    void* output;       // contiguous
-    float2* partials;   // of every chunk: (maximum, sum)
-    float2* scales;     // of every row: (what to subtract, one over the sum)
+    void* output;               // contiguous
+    void* partials;             // of every chunk a number or a (maximum, sum), and what they are merged to
+    unsigned long long* words;  // through which the blocks of a cooperative launch speak
     long long columns;
     long long row_stride;     // of the input, in elements
     long long chunk_vectors;  // vectors to a chunk
+    long long finals;         // place in `partials` of what every row's parts came to: (maximum, sum) or maximum
+    long long sums;           // place of the sums of every chunk, where they are apart from the maxima
+    long long totals;         // place of the sums of every row
     unsigned rows;
     unsigned chunks;  // to a row
     unsigned units;   // rows * chunks
     unsigned group;   // threads to a chunk
-    unsigned lanes;   // threads to a row, in the second kernel
+    unsigned lanes;   // threads that merge a row's parts
+    unsigned kept;    // vectors of a chunk that stay in shared memory
+    unsigned retain;  // whether lines of the input are loaded to stay in the second-level cache
 };
 
 // Vectors in flight a thread: 64 bytes.
 constexpr int UNROLL = 4;
+
+struct PlainLoad {
+    __device__ __forceinline__ uint4 operator()(const uint4* place) const { return __ldg(place); }
+};
+
+struct PolicyLoad {
+    Policy policy;
+    __device__ __forceinline__ uint4 operator()(const uint4* place) const { return load_with(place, policy); }
+};
 
 // A row is covered by aligned vectors: the first may begin `lead` elements before the row, the last end behind it.
 template <typename T>
@@ -30,16 +44,22 @@ struct Chunk {
     const T* origin;  // of vector 0: the row's address, rounded down to 16 bytes
     long long row;
     long long columns;
-    long long lead;
+    int lead;
     long long first, end;              // vectors of this chunk
-    long long whole_first, whole_end;  // vectors of the row that lie within it with all their elements
+    int whole_first;                   // of the vectors of the row that lie within it with all their elements
+    long long whole_end;
 
-    __device__ __forceinline__ Chunk(const Arguments& a, unsigned unit) : row(unit / a.chunks), columns(a.columns) {
+    // Chunk number `unit` of all rows, in their order.
+    __device__ __forceinline__ Chunk(const Arguments& a, unsigned unit)
+        : Chunk(a, unit / a.chunks, (unit % a.chunks) * a.chunk_vectors, a.chunk_vectors) {}
+
+    // `count` vectors of a row from number `from` on, as far as it has them.
+    __device__ __forceinline__ Chunk(const Arguments& a, long long row, long long from, long long count)
+        : row(row), columns(a.columns), first(from) {
         const T* start = static_cast<const T*>(a.input) + row * a.row_stride;
-        lead = (reinterpret_cast<unsigned long long>(start) & 15) / sizeof(T);
+        lead = static_cast<int>((reinterpret_cast<unsigned long long>(start) & 15) / sizeof(T));
         origin = start - lead;
-        first = (unit % a.chunks) * a.chunk_vectors;
-        end = min(first + a.chunk_vectors, (lead + columns + width - 1) / width);
+        end = min(first + count, (lead + columns + width - 1) / width);
         whole_first = lead != 0;
         whole_end = (lead + columns) / width;
     }
@@ -48,24 +68,30 @@ struct Chunk {
         return vector >= whole_first && vector < whole_end;
     }
 
+    __device__ __forceinline__ const uint4* place(long long vector) const {
+        return reinterpret_cast<const uint4*>(origin) + vector;
+    }
+
     // Column of a vector's first element; outside the row for some elements of a vector that is not whole.
     __device__ __forceinline__ long long column(long long vector) const { return vector * width - lead; }
 
-    // UNROLL vectors, `step` apart, as words; what lies outside the chunk or the row reads as -inf.
-    __device__ __forceinline__ void load(long long vector, unsigned step, unsigned (&words)[UNROLL][4]) const {
+    // `count` vectors, `step` apart, as words; what lies outside the chunk or the row reads as -inf.
+    template <int count, typename Load = PlainLoad>
+    __device__ __forceinline__ void load(long long vector, unsigned step, unsigned (&words)[count][4],
+                                         const Load& load_from = {}) const {
 #pragma unroll
-        for (int j = 0; j < UNROLL; ++j) {
+        for (int j = 0; j < count; ++j) {
             const long long at = vector + j * step;
             constexpr unsigned fill = Format<T>::minus_infinity;
             uint4 raw = {fill, fill, fill, fill};
             if (at < end && is_whole(at)) {
-                raw = __ldg(reinterpret_cast<const uint4*>(origin) + at);
+                raw = load_from(place(at));
             }
             words[j][0] = raw.x, words[j][1] = raw.y, words[j][2] = raw.z, words[j][3] = raw.w;
         }
         // Behind all the loads above, so that a ragged vector does not wait between two of them.
 #pragma unroll
-        for (int j = 0; j < UNROLL; ++j) {
+        for (int j = 0; j < count; ++j) {
             const long long at = vector + j * step;
             if (at < end && !is_whole(at)) {
                 load_ragged(at, words[j]);
@@ -91,13 +117,35 @@ struct Chunk {
         }
     }
 
-    static __device__ __forceinline__ void widen(const unsigned (&words)[4], float (&values)[width]) {
+    static __device__ __forceinline__ void widen(const unsigned (&words)[4], float* values) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             Format<T>::widen(words[i], values + i * Format<T>::packed);
         }
     }
+
+    // The numbers of several vectors in a row.
+    template <int count>
+    static __device__ __forceinline__ void widen_all(const unsigned (&words)[count][4],
+                                                     float (&values)[count * width]) {
+#pragma unroll
+        for (int j = 0; j < count; ++j) {
+            widen(words[j], values + j * width);
+        }
+    }
 };
+
+// Take vectors into a thread's running pair, one after the other.
+template <typename T, int count>
+__device__ __forceinline__ Statistics take(Statistics running, const unsigned (&words)[count][4]) {
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+        float values[Chunk<T>::width];
+        Chunk<T>::widen(words[j], values);
+        running = extended(running, values);
+    }
+    return running;
+}
 
 // Write `width` values to columns `column`... of a row that begins at `row`; `whole` says that all of them are in it.
 template <typename T, int width>
@@ -125,6 +173,34 @@ __device__ __forceinline__ void store(T* row, long long column, long long column
             } else {
                 target[i] = values[i];
             }
+        }
+    }
+}
+
+// Normalise one vector of a chunk and write it.
+template <typename In, typename Out>
+__device__ __forceinline__ void normalise_vector(const Arguments& a, const Chunk<In>& chunk, long long vector,
+                                                 const unsigned (&words)[4], Scale scale) {
+    float values[Chunk<In>::width];
+    Chunk<In>::widen(words, values);
+#pragma unroll
+    for (float& value : values) {
+        value = scale.factor * Format<Out>::exp2(exponent(value, scale.origin));
+    }
+    Out* row = static_cast<Out*>(a.output) + chunk.row * a.columns;
+    store<Out>(row, chunk.column(vector), a.columns, chunk.is_whole(vector), values);
+}
+
+// Read UNROLL vectors from number `vector` on, `step` apart, normalise and write them.
+template <typename In, typename Out, typename Load = PlainLoad>
+__device__ __forceinline__ void normalise_tile(const Arguments& a, const Chunk<In>& chunk, long long vector,
+                                               unsigned step, Scale scale, const Load& load_from = {}) {
+    unsigned words[UNROLL][4];
+    chunk.load(vector, step, words, load_from);
+#pragma unroll
+    for (int j = 0; j < UNROLL; ++j) {
+        if (vector + j * step < chunk.end) {
+            normalise_vector<In, Out>(a, chunk, vector + j * step, words[j], scale);
         }
     }
 }

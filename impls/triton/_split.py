@@ -1,0 +1,83 @@
+"""Rows that are fewer than the GPU has multiprocessors: each is split over many programs, in two kernels."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from ._words import meet, overlap, power, widen
+
+
+@triton.jit
+def statistics(
+    work_ptr,
+    x_ptr,
+    vectors,
+    x_row,
+    x_column,
+    VEC: tl.constexpr,
+    BLOCK: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    PARTS: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """The maximum and the sum of each of PARTS parts of a row; work is (rows, 2, PARTS) float32, or float64."""
+    if PDL:
+        overlap()
+    columns = vectors * VEC
+    row = (tl.program_id(0) // PARTS).to(tl.int64)
+    part = tl.program_id(0) % PARTS
+    x_ptr += row * x_row * VEC
+    lane = part * CHUNKS * BLOCK + tl.arange(0, BLOCK)
+    maximum = tl.full([BLOCK], -float("inf"), work_ptr.dtype.element_ty)
+    total = tl.zeros_like(maximum)
+    for chunk in range(CHUNKS):
+        column = chunk * BLOCK + lane
+        at = x_ptr + column.to(tl.int64) * x_column
+        x = tl.load(at, mask=column < columns, other=-float("inf"), eviction_policy="evict_last")
+        maximum, total = meet(maximum, total, widen(x), True)
+    top = tl.max(maximum, axis=0)
+    # A part that is all -inf has no part in its row's sum; its lanes would differ from their maximum by NaN.
+    difference = tl.where(maximum == top, 0.0, maximum - top)
+    total = tl.sum(total * power(difference, True), axis=0)
+    work_ptr += row * 2 * PARTS + part
+    tl.store(work_ptr, top)
+    tl.store(work_ptr + PARTS, total)
+
+
+@triton.jit
+def normalise(
+    y_ptr,
+    work_ptr,
+    x_ptr,
+    vectors,
+    x_row,
+    x_column,
+    VEC: tl.constexpr,
+    BLOCK: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    PARTS: tl.constexpr,
+    PARTS_BLOCK: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """Every program merges all parts of its row, then writes its own part, the chunk that was read last first."""
+    if PDL:
+        overlap()
+    columns = vectors * VEC
+    row = (tl.program_id(0) // PARTS).to(tl.int64)
+    part = tl.program_id(0) % PARTS
+    x_ptr += row * x_row * VEC
+    y_ptr += row * columns
+    work_ptr += row * 2 * PARTS
+    each = tl.arange(0, PARTS_BLOCK)
+    tops = tl.load(work_ptr + each, mask=each < PARTS, other=-float("inf"))
+    totals = tl.load(work_ptr + PARTS + each, mask=each < PARTS, other=0.0)
+    top = tl.max(tops, axis=0)
+    scale = 1.0 / tl.sum(totals * power(tops - top, True), axis=0)
+    lane = part * CHUNKS * BLOCK + tl.arange(0, BLOCK)
+    for chunk in range(CHUNKS):
+        column = (CHUNKS - 1 - chunk) * BLOCK + lane
+        at = x_ptr + column.to(tl.int64) * x_column
+        x = tl.load(at, mask=column < columns, other=-float("inf"), eviction_policy="evict_first")
+        y = (power(widen(x) - top, True) * scale).to(y_ptr.dtype.element_ty)
+        tl.store(y_ptr + column, y, mask=column < columns, cache_modifier=".cs")

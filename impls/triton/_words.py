@@ -1,0 +1,60 @@
+"""What all kernels of the family share: the type of the arithmetic, two ways to an exponential, values held packed."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def widen(x):
+    """float64 stays, everything narrower is computed in float32."""
+    if x.dtype == tl.float64:
+        return x
+    else:
+        return x.to(tl.float32)
+
+
+@triton.jit
+def power(difference, EXP2: tl.constexpr):
+    """exp(x - maximum) for a difference already taken: x*log2e - maximum*log2e would lose 3e-4 at an offset of 1e4."""
+    if EXP2 and difference.dtype != tl.float64:
+        return tl.exp2(difference * 1.4426950408889634)
+    else:
+        return tl.exp(difference)
+
+
+@triton.jit
+def anew(x, zero, PACKED: tl.constexpr):
+    """The same 16-bit values, but not to the compiler, which does not know `zero`: it keeps no float32 copy of them.
+
+    PTX, as it works on two values a register. A mere move does not do: ptxas sees through it, and 64 elements then take
+    96 registers a thread, where this takes 60.
+    """
+    if PACKED:
+        bits = tl.broadcast_to(zero.to(tl.int16), x.shape)
+        return tl.inline_asm_elementwise(
+            "xor.b32 $0, $1, $2;", "=r,r,r", [x, bits], dtype=x.dtype, is_pure=True, pack=2
+        )
+    else:
+        return x
+
+
+@triton.jit
+def overlap():
+    """Let the next kernel start, then wait until the one before has ended; without a dependent launch both are nothing."""
+    tl.extra.cuda.gdc_launch_dependents()
+    tl.extra.cuda.gdc_wait()
+
+
+@triton.jit
+def meet(maximum, total, x, EXP2: tl.constexpr):
+    """Each lane's (maximum, total) after one more value, with one exponential: the value or the total is scaled.
+
+    Equal values, -inf and -inf among them, differ by nothing; -inf minus -inf would be NaN. What a lane sums before its
+    first finite value is multiplied by exp(-inf) = 0 later.
+    """
+    difference = tl.where(x == maximum, 0.0, x - maximum)
+    smaller = power(-tl.abs(difference), EXP2)
+    total = tl.where(x > maximum, total * smaller + 1.0, total + smaller)
+    return tl.maximum(maximum, x), total

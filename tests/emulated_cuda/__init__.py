@@ -1,0 +1,66 @@
+"""CUDA C++ kernels of impls/cuda on a CPU: g++ compiles them with other intrinsics, ctypes launches them.
+
+It holds them to their indexing, barriers, exchanges and numerics; not to what is a GPU's own: speed, memory order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+
+
+class Kernels:
+    """The kernels of one source for an input and an output type, compiled into a folder."""
+
+    def __init__(self, kernels: Path, source: str, types: tuple[str, str], folder: Path) -> None:
+        for path in kernels.glob("*.cu*"):
+            shutil.copy(path, folder)
+        for path in FOLDER.glob("*.*"):
+            shutil.copy(path, folder)  # its ptx.cuh takes the place of the kernels' own
+        library = folder / "kernels.so"
+        defines = [f"-DINPUT={types[0]}", f"-DOUTPUT={types[1]}", f'-DKERNELS="{source}"']
+        flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-Wno-unknown-pragmas", "-ffp-contract=fast"]
+        command = ["g++", *flags, *defines, str(folder / "launch.cpp"), "-o", str(library)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        self.library = ctypes.CDLL(str(library))
+        self.library.launch.restype = ctypes.c_char_p
+
+    def launch(
+        self, kernel: str, arguments: Any, level: bytes, blocks: int, threads: int, shared_bytes: int, together: bool
+    ) -> None:
+        """Run a kernel; RuntimeError where a GPU would hang or fault."""
+        address = ctypes.cast(getattr(self.library, kernel), ctypes.c_void_p)
+        counts = (ctypes.c_uint(blocks), ctypes.c_uint(threads), ctypes.c_size_t(shared_bytes), ctypes.c_int(together))
+        error = self.library.launch(address, arguments, level or None, *counts)
+        if error:
+            raise RuntimeError(error.decode())
+
+
+class Launcher:
+    """As `_driver.Launcher`, with (Kernels, name) for functions."""
+
+    def __init__(self, size: int) -> None:
+        self.buffer = ctypes.create_string_buffer(size)
+        self.launched: list[str] = []
+
+    def parameters(self, *more: bytes) -> bytes:
+        return b"".join(more)
+
+    def plain(self, function: Any, blocks: int, threads: int, parameters: bytes) -> tuple[Any, ...]:
+        return (function, blocks, threads, parameters, 0, False)
+
+    def special(self, *launch: Any) -> tuple[Any, ...]:
+        return launch
+
+    def __call__(self, stream: int, pack: Any, values: tuple[int, ...], launches: tuple[tuple[Any, ...], ...]) -> None:
+        del stream
+        pack(self.buffer, 0, *values)
+        for (kernels, name), blocks, threads, level, shared_bytes, together in launches:
+            kernels.launch(name, self.buffer, level, blocks, threads, shared_bytes, together)

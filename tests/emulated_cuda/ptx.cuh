@@ -1,0 +1,80 @@
+// Stands in for kernels/ptx.cuh where kernels run on a CPU: what the PTX there does, and checks that a GPU would make.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+
+#include "threads.h"
+
+using Policy = unsigned long long;
+
+inline float exp2_flushed(float x) {
+    const float power = exp2f(x);
+    return power < 1.17549435e-38f ? 0.0f : power;
+}
+
+inline void widen_half(unsigned word, float* values) {
+    for (int i = 0; i < 2; ++i) {
+        const unsigned short bits = static_cast<unsigned short>(word >> (16 * i));
+        _Float16 number;
+        memcpy(&number, &bits, 2);
+        values[i] = static_cast<float>(number);
+    }
+}
+
+inline unsigned narrow_half(const float* values) {
+    unsigned short bits[2];
+    for (int i = 0; i < 2; ++i) {
+        const _Float16 number = static_cast<_Float16>(values[i]);
+        memcpy(&bits[i], &number, 2);
+    }
+    return bits[0] | static_cast<unsigned>(bits[1]) << 16;
+}
+
+inline unsigned narrow_bfloat(const float* values) {
+    unsigned word = 0;
+    for (int i = 0; i < 2; ++i) {
+        const unsigned bits = __float_as_uint(values[i]);
+        const unsigned rounded = values[i] != values[i] ? 0x7FFFu : (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
+        word |= rounded << (16 * i);
+    }
+    return word;
+}
+
+inline Policy l2_normal() { return 0; }
+inline Policy l2_last() { return 1; }
+inline Policy l2_first() { return 2; }
+
+inline uint4 load_with(const uint4* place, Policy) { return __ldg(place); }
+
+// Copied only when it is waited for, so that who does not wait reads what was in shared memory before: NaN.
+inline void copy_async(uint4* target, const uint4* source, Policy) {
+    emulated::need_vector(target);
+    emulated::need_vector(source);
+    emulated::requested().push_back({target, source});
+}
+
+inline void wait_copies() {
+    for (const auto& [target, source] : emulated::requested()) {
+        *target = *source;
+    }
+    emulated::requested().clear();
+}
+
+inline unsigned anew(unsigned number) { return number; }
+inline uint4* dynamic_shared() { return emulated::dynamic_memory(); }
+inline void start_dependents() {}
+inline void wait_for_previous() {}
+
+inline void send_words(unsigned long long* place, unsigned long long first, unsigned long long second) {
+    emulated::need_vector(place);
+    __atomic_store_n(place, first, __ATOMIC_RELAXED);
+    __atomic_store_n(place + 1, second, __ATOMIC_RELAXED);
+}
+
+inline void peek_words(const unsigned long long* place, unsigned long long& first, unsigned long long& second) {
+    emulated::need_vector(place);
+    emulated::let_others_run();
+    first = __atomic_load_n(place, __ATOMIC_RELAXED);
+    second = __atomic_load_n(place + 1, __ATOMIC_RELAXED);
+}
