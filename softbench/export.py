@@ -6,6 +6,7 @@ import csv as csv_module
 import io
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
 
 from softbench.leaderboard import Board, CaseBoard, Cell, is_declared
 from softbench.leaderboard.words import (
@@ -20,6 +21,7 @@ from softbench.leaderboard.words import (
     shape_text,
     verdict,
 )
+from softbench.model import Traffic
 from softbench.tables import ranking_header, standing_row
 
 COLUMNS = (
@@ -38,7 +40,16 @@ COLUMNS = (
         "high_ns",
     ),
     *("bandwidth_gb_s", "percent_of_roof", "speedup", "call_ns", "device_ns", "cache", "registers", "stack_bytes"),
-    *("shared_bytes", "reason", "notes", "reproduce"),
+    *(
+        "shared_bytes",
+        "traffic_factor",
+        "read_bytes",
+        "written_bytes",
+        "kernels_ns",
+        "l1_hit_percent",
+        "l2_hit_percent",
+    ),
+    *("reason", "notes", "reproduce"),
 )
 
 
@@ -86,6 +97,8 @@ def _line(cell: Cell) -> list[object]:
         *(cell.rank, cell.mark, str(cell.dagger).lower(), record.best_of),
         *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.percent_of_roof, cell.speedup),
         *(cell.call_ns, cell.device_ns, cache, *resources(record)),
+        cell.traffic_factor,
+        *(astuple(record.traffic) if record.traffic else [None] * len(fields(Traffic))),
         *(record.reason, "; ".join(record.notes), record.reproduce),
     ]
 

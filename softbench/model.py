@@ -156,6 +156,20 @@ class Telemetry:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """What hardware counters saw of one call, the mean over some calls in a row; bytes of device memory, ns of its kernels.
+
+    Hit rates are in per cent of the sectors asked for in a level of cache; None where they were not read.
+    """
+
+    read_bytes: int
+    written_bytes: int
+    kernels_ns: int
+    l1_hit_percent: float | None = None
+    l2_hit_percent: float | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """One cell of a run: what one variant did on one case. Only a PASSED record carries samples."""
 
@@ -167,6 +181,7 @@ class Record:
     samples: tuple[Samples, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
     telemetry: tuple[Telemetry, ...] = ()
+    traffic: Traffic | None = None
     notes: tuple[str, ...] = ()
     ideal_bytes: int = 0
     role: str = "entrant"

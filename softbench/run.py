@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from softbench import device, matrix, operators, passport, registry, roof, store
+from softbench.contest import traffic
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.model import Case, Passport, Record, Run, Variant
@@ -42,6 +43,8 @@ class Bench:
                     raise SettingsError(
                         f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
                     )
+        if settings.traffic:
+            _require_counters()
         selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
         return cls(settings, selected, registry.find(settings.impls))
 
@@ -141,7 +144,8 @@ class Bench:
         card = device.gpu()
         kind = "cuda" if card is not None else "cpu"
         names = {case.operator for case in self.cases}
-        rules = Rules(self.settings.budget_s, self.settings.timeout_s, seed, ",".join(self.settings.profiles))
+        chosen = self.settings
+        rules = Rules(chosen.budget_s, chosen.timeout_s, seed, ",".join(chosen.profiles), chosen.traffic)
         return Contest(
             rules,
             Crew(kind),
@@ -160,3 +164,12 @@ class Bench:
             if candidates:
                 found[name] = candidates[-1]
         return found
+
+
+def _require_counters() -> None:
+    if device.gpu() is None:
+        raise SettingsError("--softbench-traffic: counts bytes on a GPU, and no CUDA GPU is visible here")
+    if not traffic.profiler():
+        raise SettingsError(
+            "--softbench-traffic: ncu is neither on the PATH nor in $CUDA_HOME/bin; install Nsight Compute, or leave it out"
+        )

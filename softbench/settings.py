@@ -29,6 +29,7 @@ class Settings:
     expected_gpu: str
     any_gpu: bool
     axes: tuple[tuple[str, str], ...]
+    traffic: bool = False
 
 
 _OPTIONS = (
@@ -48,6 +49,7 @@ _OPTIONS = (
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
     ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
+    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
 )
 
 
@@ -82,6 +84,7 @@ def read(config: Any, default_profile: str) -> Settings:
         expected_gpu=option("--softbench-expect-gpu"),
         any_gpu=option("--softbench-any-gpu"),
         axes=tuple((name, option(f"--softbench-{name}")) for name in ("dtype", "rows", "columns")),
+        traffic=option("--softbench-traffic"),
     )
 
 

@@ -87,7 +87,18 @@ def correctness_table(board: Board) -> str:
 def case_table(board: Board, case: Case) -> str:
     """The small board of one case; KeyError where the run does not have it. Columns without content are left out."""
     found = board.find(case.id)
-    header = ["rank", "implementation", "status", "ms", "interval", "GB/s", "% of roof", "call us", "device us"]
+    header = [
+        "rank",
+        "implementation",
+        "status",
+        "ms",
+        "interval",
+        "GB/s",
+        "% of roof",
+        "call us",
+        "device us",
+        "traffic",
+    ]
     header += ["registers", "stack B", "shared B"]
     cells = sorted(found.cells.values(), key=lambda cell: (cell.rank or len(found.cells) + 1, cell.latency_ns or 0.0))
     rows = [_case_row(cell, variant_text(cell.record) + ("†" if cell.dagger else "")) for cell in cells]

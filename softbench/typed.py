@@ -55,6 +55,8 @@ def _value(hint: Any, value: Any, name: str) -> Any:
 
 def _any_of(choices: tuple[Any, ...], value: Any, name: str) -> Any:
     for choice in choices:
+        if is_dataclass(choice) and isinstance(value, (dict, list)):
+            return build(cast(Any, choice), value)
         if value is None if choice is type(None) else type(value) is choice:
             return value
     raise ValueError(f"{name} cannot be {value!r:.40}")

@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, str] = {
     "run": "contest device matrix model operators passport registry resources roof settings store",
     "leaderboard": "model stats",
     "tables": "leaderboard model",
-    "export": "leaderboard tables",
+    "export": "leaderboard model tables",
     "report": "leaderboard model tables",
     "published": "",
     "experiments": "leaderboard model published stats",

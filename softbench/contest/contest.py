@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 
 from softbench import device, operators
 from softbench.clocks import REPLAY_NS, Plan, plan_graph, plan_wall
-from softbench.contest import admission, trials
+from softbench.contest import admission, traffic, trials
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Entrant, modes
 from softbench.contest.laps import Laps
@@ -33,6 +33,7 @@ class Rules:
     timeout_s: float = 120.0
     seed: int = 0
     profile: str = ""
+    traffic: bool = False
 
 
 @dataclass
@@ -109,6 +110,9 @@ class Contest:
         if self.card is not None:
             with laps.lap("calls"):
                 self._calls(finalists, plan, asker, rng)
+        if self.card is not None and self.rules.traffic:
+            with laps.lap("traffic"):
+                self._traffic(case, finalists, plan, self.card, rng)
 
     def _plan(self, case: Case, players: Sequence[Entrant], asker: Asker) -> Plan:
         if self.card is not None:
@@ -171,6 +175,19 @@ class Contest:
                     if clock in answer.data:
                         groups = tuple(tuple(group) for group in answer.data[clock])
                         entrant.samples.append(Samples(clock, 1, groups, "cold" if clock == "cold" else ""))
+
+    def _traffic(
+        self, case: Case, players: Sequence[Entrant], plan: Plan, card: device.Gpu, rng: random.Random
+    ) -> None:
+        calls = traffic.calls_for(sum(_bytes(case)), card.l2_bytes)
+        for entrant in (e for e in players if e.is_ready):
+            self.progress(f"{case.id}: memory traffic of {entrant.variant.id}")
+            try:
+                entrant.traffic = traffic.measure(
+                    case, entrant.variant, plan, calls, seed=rng.getrandbits(40), timeout_s=self.rules.timeout_s
+                )
+            except traffic.TrafficError as error:
+                entrant.notes.append(f"traffic: {error}")
 
     def _progress_of(self, case: Case) -> Callable[[str], None]:
         return lambda text: self.progress(f"{case.id}: {text}")

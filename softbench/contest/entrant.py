@@ -10,7 +10,7 @@ from typing import Any
 from softbench import device
 from softbench.clocks import Plan
 from softbench.contest.workers import Answer, Worker
-from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Variant
+from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
 
 
 @dataclass(eq=False)
@@ -29,6 +29,7 @@ class Entrant:
     samples: list[Samples] = field(default_factory=list)
     telemetry: list[Telemetry] = field(default_factory=list)
     kernels: list[KernelResources] = field(default_factory=list)
+    traffic: Traffic | None = None
     notes: list[str] = field(default_factory=list)
     own_plan: Plan | None = None
     best_of: int = 1
@@ -89,6 +90,7 @@ class Entrant:
             samples=tuple(self.samples),
             kernels=tuple(self.kernels),
             telemetry=tuple(self.telemetry),
+            traffic=self.traffic,
             notes=tuple(self.notes),
             ideal_bytes=ideal_bytes,
             role=self.role,

@@ -12,8 +12,9 @@ class Cell:
     """What one implementation did on one case, with the figures that follow from its samples.
 
     Times are nanoseconds a launch, bandwidth is decimal GB/s of the operator's ideal bytes, speedup a factor over the
-    baseline; None where not measured. low_ns to high_ns is the interval of the median; samples are those of the
-    ranking clock. rank counts from 1; mark is "=" (tied), "?" (cannot tell) or "" among those who share it.
+    baseline, traffic_factor the bytes that were moved over the ideal ones; None where not measured. low_ns to high_ns is
+    the interval of the median; samples are those of the ranking clock. rank counts from 1; mark is "=" (tied), "?"
+    (cannot tell) or "" among those who share it.
     """
 
     record: Record
@@ -26,6 +27,7 @@ class Cell:
     speedup: float | None = None
     call_ns: float | None = None
     device_ns: float | None = None
+    traffic_factor: float | None = None
     rank: int | None = None
     mark: str = ""
     is_winner: bool = False

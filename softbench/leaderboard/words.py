@@ -171,7 +171,7 @@ def first_line(text: str) -> str:
 
 
 def cell_figures(cell: Cell) -> list[str]:
-    """Rank, ms, interval, GB/s, % of roof, call us, device us, registers, stack and shared bytes; "" where unknown."""
+    """Rank, ms, interval, GB/s, % of roof, call us, device us, traffic, registers, stack and shared bytes; "" where unknown."""
     return [
         f"{cell.rank}{'*' if cell.is_winner else cell.mark}" if cell.rank else "",
         number(cell.latency_ns, milliseconds),
@@ -180,6 +180,7 @@ def cell_figures(cell: Cell) -> list[str]:
         number(cell.percent_of_roof, "{:.1f}".format),
         number(cell.call_ns, microseconds),
         number(cell.device_ns, microseconds),
+        number(cell.traffic_factor, "{:.3f}x".format),
         *resources(cell.record),
     ]
 

@@ -126,7 +126,7 @@ def _group(word: str, reason: str, records: list[Record]) -> Markup:
 
 def cells(board: Board) -> Markup:
     """Every cell of the run with all that is known of it, folded."""
-    header = "case implementation status rank ms interval GB/s %_of_roof call_µs device_µs registers stack_B shared_B"
+    header = "case implementation status rank ms interval GB/s %_of_roof call_µs device_µs traffic registers stack_B shared_B"
     columns = [*(word.replace("_", " ") for word in header.split()), "reason and notes", "repeat"]
     rows = [row for case in board.cases for row in _case_rows(case)]
     if not rows:

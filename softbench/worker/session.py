@@ -56,7 +56,7 @@ class Session:
 
     def do_prepare(self, request: Message) -> Message:
         """Import, build and check one variant for a case; its launch stays in the slot."""
-        self.case = _case(request["case"])
+        self.case = case_of(request["case"])
         self.operator = operators.get(self.case.operator)
         self._share_cores()
         self.phase = "import"
@@ -92,7 +92,7 @@ class Session:
         factory = loading.load(Path(request["path"]), request["name"])
         self.phase = "cubins"
         kernels = []
-        for name, code in factory.softbench_cubins(_case(request["case"]), **request["params"]):
+        for name, code in factory.softbench_cubins(case_of(request["case"]), **request["params"]):
             kernels += [asdict(found) | {"name": name} for found in cubin.resources(code)]
         return {"kernels": kernels}
 
@@ -215,5 +215,6 @@ def _bound_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (total * 3 // 4, hard))
 
 
-def _case(data: dict[str, Any]) -> Case:
+def case_of(data: dict[str, Any]) -> Case:
+    """A case as it came over the wire."""
     return Case(**{**data, "shape": tuple(data["shape"])})

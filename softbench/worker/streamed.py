@@ -1,0 +1,54 @@
+"""A process of its own, for a profiler: calls of one variant in a row, of which the last ones are to be profiled.
+
+    python -m softbench.worker.streamed '{"case": {...}, "path": ..., "name": ..., "params": {...}, "calls": N, "seed": N}'
+
+Twice N calls are made; the profiler is switched on for the last N, when the L2 holds what such a stream leaves in it. Calls
+that together move less than the L2 would find their own data there, so each has inputs and outputs that none of the
+others had for at least twice the L2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from softbench import clocks, operators
+from softbench.worker import loading
+from softbench.worker.session import case_of
+
+
+def main(argument: str) -> None:
+    """Make the calls; raises what the implementation raises."""
+    request = json.loads(argument)
+    case = case_of(request["case"])
+    operator = operators.get(case.operator)
+    plan = clocks.Plan(**request["plan"])
+    launch = loading.load(Path(request["path"]), request["name"])(case, **request["params"])
+    inputs = clocks.Placement(operator, case, "cuda", plan, request["seed"]).inputs
+    stream(launch, inputs, request["calls"], plan.launches)
+
+
+def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int, held: int) -> None:
+    """`calls` calls over the inputs in turn, then as many more between the marks that a profiler waits for.
+
+    held  how many outputs are kept at a time: one that is given back is the next one's memory
+    """
+    import torch
+
+    start, stop = torch.cuda.profiler.start, torch.cuda.profiler.stop
+    kept: deque[Any] = deque(maxlen=held)
+    for number in range(2 * calls):
+        if number == calls:
+            torch.cuda.synchronize()
+            start()
+        kept.append(launch(*inputs[number % len(inputs)]))
+    torch.cuda.synchronize()
+    stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
