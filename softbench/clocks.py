@@ -1,7 +1,8 @@
 """How time is taken: `graph` and `call` on CUDA, `cold` beside a warm graph, `wall` on the CPU. Integer nanoseconds.
 
-A clock is made before any implementation is imported and keeps its own references to the timers, so that an
-implementation that patches torch or time does not reach them.
+A clock is made before any implementation is imported and keeps its own references to the timers, methods included, so
+that an implementation that patches torch or time does not reach them. Before every turn one element of one input changes: what
+was computed before the turn, or while a graph was captured, is wrong then.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from softbench.operators.changes import nudge
 
 if TYPE_CHECKING:
     import torch
@@ -66,11 +69,21 @@ class Placement:
     def __init__(self, operator: Operator, case: Case, device: str, plan: Plan, seed: int) -> None:
         self.inputs = [operator.make_inputs(case, device, seed + i) for i in range(plan.inputs)]
         self.outputs: list[Any] = []
+        self._in_use = min(plan.inputs, plan.launches) if case.elements else 0
+        self._rng = random.Random()
+        self._nudged = 0
 
-    def pick(self, rng: random.Random) -> tuple[tuple[torch.Tensor, ...], Any]:
-        """One randomly chosen timed call: its inputs and what it wrote."""
-        index = rng.randrange(len(self.outputs))
-        return self.inputs[index % len(self.inputs)], self.outputs[index]
+    def nudge(self) -> None:
+        """Change one element of the first tensor of one input."""
+        if self._in_use:
+            self._nudged = self._rng.randrange(self._in_use)
+            nudge(self.inputs[self._nudged][0], self._rng)
+
+    def pick(self, rng: random.Random, count: int = 1) -> list[tuple[tuple[torch.Tensor, ...], Any]]:
+        """Randomly chosen timed calls, the first one on the input that changed last: inputs and what they wrote."""
+        chosen = [rng.randrange(self._nudged, len(self.outputs), len(self.inputs))]
+        chosen += rng.sample(range(len(self.outputs)), min(count, len(self.outputs)) - 1)
+        return [(self.inputs[index % len(self.inputs)], self.outputs[index]) for index in chosen]
 
 
 class WallClock:
@@ -107,9 +120,10 @@ class WallPlacement:
     now: Callable[[], int]
 
     def turn(self) -> int:
-        """Nanoseconds of `plan.launches` calls, after one that is not timed."""
+        """Nanoseconds of `plan.launches` calls, after one that is not timed, and on another input where there is one."""
         inputs, launch = self.buffers.inputs, self.launch
-        launch(*inputs[0])
+        self.buffers.nudge()
+        launch(*inputs[-1])
         outputs = []
         start: int = self.now()
         for i in range(self.plan.launches):
@@ -117,6 +131,21 @@ class WallPlacement:
         stop = self.now()
         self.buffers.outputs = outputs
         return stop - start
+
+
+@dataclass(frozen=True)
+class Timers:
+    """torch's functions of events and graphs, called as they were when they were taken from their classes."""
+
+    record: Callable[[Any], None]
+    elapsed_ms: Callable[[Any, Any], float]
+    replay: Callable[[Any], None]
+    synchronize: Callable[[], None]
+
+    def elapsed_ns(self, start: Any, stop: Any) -> int:
+        """Nanoseconds between two recorded events, once the device has passed both."""
+        self.synchronize()
+        return round(self.elapsed_ms(start, stop) * 1e6)
 
 
 class GraphClock:
@@ -129,8 +158,8 @@ class GraphClock:
 
         self._torch = torch
         self._event, self._stream = torch.cuda.Event, torch.cuda.Stream
-        self._synchronize, self._graph = torch.cuda.synchronize, torch.cuda.CUDAGraph
-        self._empty_cache, self._use = torch.cuda.empty_cache, torch.cuda.stream
+        self._graph, self._use, self._empty_cache = torch.cuda.CUDAGraph, torch.cuda.stream, torch.cuda.empty_cache
+        self._timers = Timers(self._event.record, self._event.elapsed_time, self._graph.replay, torch.cuda.synchronize)
         self._now = time.perf_counter_ns
         self._rng = random.Random()
         self._flush: torch.Tensor | None = None
@@ -147,7 +176,7 @@ class GraphClock:
         stream.wait_stream(self._torch.cuda.current_stream())
         with self._use(stream):
             launch(*buffers.inputs[0])
-            self._synchronize()
+            self._timers.synchronize()
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 for i in range(plan.launches):
@@ -158,7 +187,7 @@ class GraphClock:
             old.release()
         self._empty_cache()
         start, stop = self._event(enable_timing=True), self._event(enable_timing=True)
-        return GraphPlacement(buffers, spacer, graph, start, stop, self._synchronize)
+        return GraphPlacement(buffers, spacer, graph, start, stop, self._timers)
 
     def call_samples(self, launch: Launch, inputs: tuple[Any, ...]) -> list[list[int]]:
         """Host nanoseconds to enqueue one call, in groups that never fill the queue."""
@@ -166,13 +195,13 @@ class GraphClock:
         for _ in range(_CALL_GROUPS):
             for _ in range(3):
                 launch(*inputs)
-            self._synchronize()
+            self._timers.synchronize()
             group = []
             for _ in range(_CALLS):
                 start = self._now()
                 launch(*inputs)
                 group.append(self._now() - start)
-            self._synchronize()
+            self._timers.synchronize()
             groups.append(group)
         return groups
 
@@ -186,17 +215,16 @@ class GraphClock:
             groups.append([])
             for _ in range(_CALLS // 2):
                 self._flush.fill_(1)
-                start.record()
+                self._timers.record(start)
                 launch(*inputs)
-                stop.record()
-                self._synchronize()
-                groups[-1].append(round(start.elapsed_time(stop) * 1e6))
+                self._timers.record(stop)
+                groups[-1].append(self._timers.elapsed_ns(start, stop))
         return groups
 
     def close(self) -> None:
         """Give all cached memory back, so that the next entrant finds the card free."""
         self._flush = None
-        self._synchronize()
+        self._timers.synchronize()
         self._empty_cache()
 
 
@@ -207,17 +235,16 @@ class GraphPlacement:
     graph: Any
     start: Any
     stop: Any
-    synchronize: Callable[[], None]
+    timers: Timers
 
     def turn(self) -> int:
         """Nanoseconds of one replay, behind one that is not timed: it halves the spread."""
-        self.graph.replay()
-        self.start.record()
-        self.graph.replay()
-        self.stop.record()
-        self.synchronize()
-        milliseconds: float = self.start.elapsed_time(self.stop)
-        return round(milliseconds * 1e6)
+        self.buffers.nudge()
+        self.timers.replay(self.graph)
+        self.timers.record(self.start)
+        self.timers.replay(self.graph)
+        self.timers.record(self.stop)
+        return self.timers.elapsed_ns(self.start, self.stop)
 
     def release(self) -> None:
         self.graph.reset()

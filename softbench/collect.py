@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from softbench import leaderboard
-from softbench.model import Case, Record, Status, Variant
+from softbench import replay
+from softbench.model import Case, Record, Variant
 from softbench.run import Bench
+from softbench.store import StoreError
 
 
 class CellFailed(Exception):
@@ -61,38 +61,26 @@ class CellItem(pytest.Function):
 
     def measure(self, request: pytest.FixtureRequest) -> None:
         """Take the record and speak pytest: pass, skip, xfail or fail."""
-        record = self.outcome = self.bench.record(self.case, self.variant)
+        try:
+            record = self.outcome = self.bench.record(self.case, self.variant)
+        except StoreError as error:  # what cannot be kept need not be measured
+            pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
         if record.status.is_refusal:
             pytest.skip(f"{record.status.value}: {record.reason}")
         if record.status.is_failure:
             if record.known_failure:
                 pytest.xfail(f"{record.status.value}, as declared: {record.known_failure}")
             raise CellFailed(f"{record.status.value}: {record.reason}\nrepeat it with: {record.reproduce}")
-        if record.status is Status.PASSED and self.config.pluginmanager.hasplugin("benchmark"):
-            self._replay(request, record)
+        if record.samples and self.bench.part is None and self.config.pluginmanager.hasplugin("benchmark"):
+            self._hand_over(request)
 
-    def _replay(self, request: pytest.FixtureRequest, record: Record) -> None:
-        """Hand the samples of the ranking clock to pytest-benchmark as rounds, in seconds a launch."""
+    def _hand_over(self, request: pytest.FixtureRequest) -> None:
+        """Let pytest-benchmark take the samples as its own fixture takes rounds."""
         run = self.bench.result(self.case)
-        board = leaderboard.build(run) if run else None
-        cells = {c.record.variant.id: c for case in board.cases for c in case.cells.values()} if board else {}
-        cell = cells.get(record.variant.id)
-        if cell is None or not cell.samples or run is None:
-            return
-        seconds = [ns / s.launches / 1e9 for s in cell.samples for rounds in s.ns for ns in rounds]
-        clock = run.passport.ranking_clock
-        marker = pytest.mark.benchmark(timer=_replaying(seconds, clock), group=self.case.id, disable_gc=False)
-        self.add_marker(marker)
-        benchmark = request.getfixturevalue("benchmark")
-        benchmark.extra_info.update(
-            clock=clock,
-            bandwidth_gb_s=cell.bandwidth_gb_s,
-            latency_interval_ns=[_finite(cell.low_ns), _finite(cell.high_ns)],
-            percent_of_roof=cell.percent_of_roof,
-            implementation=record.variant.implementation,
-            case=record.case.id,
-        )
-        benchmark.pedantic(_nothing, rounds=len(seconds))
+        stored = replay.rounds(run).get(self.variant.id) if run else None
+        if stored is not None:
+            self.add_marker(pytest.mark.benchmark(**stored.options))
+            stored.play(request.getfixturevalue("benchmark"))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, CellFailed):
@@ -101,33 +89,3 @@ class CellItem(pytest.Function):
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         return self.path, None, f"{self.case.id}::{self.name}"
-
-
-def _finite(bound: float | None) -> float | None:
-    """JSON has no infinity."""
-    return bound if bound is not None and math.isfinite(bound) else None
-
-
-def _nothing() -> None:
-    return None
-
-
-def _replaying(seconds: list[float], clock: str) -> Any:
-    """A timer whose successive differences are the given samples."""
-
-    def ticks() -> Iterator[float]:
-        total = 0.0
-        for sample in seconds:
-            yield total
-            total += sample
-            yield total
-        while True:
-            yield total
-
-    iterator = ticks()
-
-    def timer() -> float:
-        return next(iterator)
-
-    timer.__name__ = timer.__qualname__ = f"softbench_{clock}"
-    return timer

@@ -10,7 +10,8 @@ import importlib.metadata
 import os
 import platform
 import re
-from dataclasses import asdict, dataclass
+import uuid
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,17 @@ class Gpu:
     bus_bits: int
     pci: str = ""
     driver: str = ""
+    uuid: str = ""
+
+    @property
+    def id(self) -> str:
+        """What tells this very card from others like it."""
+        return self.uuid or self.pci
+
+    @property
+    def model(self) -> Gpu:
+        """What it has in common with others like it, of which times may stand side by side."""
+        return replace(self, pci="", uuid="")
 
     @property
     def peak_gb_s(self) -> float:
@@ -45,18 +57,37 @@ class Gpu:
 
 
 @lru_cache(maxsize=1)
-def gpu() -> Gpu | None:
-    """The first visible GPU, or None. Respects CUDA_VISIBLE_DEVICES, as the driver does."""
+def gpus() -> tuple[Gpu, ...]:
+    """The visible GPUs in the driver's order. Respects CUDA_VISIBLE_DEVICES as it was when the driver was first asked."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return None
-    device, count = ctypes.c_int(), ctypes.c_int()
-    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-        return None
-    if cuda.cuDeviceGet(ctypes.byref(device), 0):
-        return None
-    name, pci = ctypes.create_string_buffer(256), ctypes.create_string_buffer(32)
+        return ()
+    count = ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return ()
+    return tuple(_gpu(cuda, ordinal) for ordinal in range(count.value))
+
+
+def gpu() -> Gpu | None:
+    """The first visible GPU, which is the one that is measured, or None."""
+    return next(iter(gpus()), None)
+
+
+def visible() -> tuple[str, ...]:
+    """For each visible GPU what CUDA_VISIBLE_DEVICES is to say so that it is the only one.
+
+    The driver counts one slice of those that are named as MIG devices, however many there are.
+    """
+    found, given = gpus(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(ordinal) for ordinal in range(len(found))] if given is None else [w.strip() for w in given.split(",")]
+    slices = [name for name in names if name.startswith("MIG-")]
+    return tuple(slices if slices and found else names[: len(found)])
+
+
+def _gpu(cuda: Any, ordinal: int) -> Gpu:
+    device, name, pci = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.create_string_buffer(32)
+    cuda.cuDeviceGet(ctypes.byref(device), ordinal)
     cuda.cuDeviceGetName(name, 256, device)
     cuda.cuDeviceGetPCIBusId(pci, 32, device)
     memory = ctypes.c_size_t()
@@ -68,8 +99,23 @@ def gpu() -> Gpu | None:
         values[key] = value.value
     sm = values.pop("major") * 10 + values.pop("minor")
     return Gpu(
-        name=name.value.decode(), sm=sm, memory_bytes=memory.value, pci=pci.value.decode(), driver=_driver(), **values
+        name=name.value.decode(),
+        sm=sm,
+        memory_bytes=memory.value,
+        pci=pci.value.decode(),
+        driver=_driver(),
+        uuid=_uuid(cuda, device),
+        **values,
     )
+
+
+def _uuid(cuda: Any, device: ctypes.c_int) -> str:
+    """As nvidia-smi writes it; that of the slice where the device is one."""
+    value = (ctypes.c_ubyte * 16)()
+    if cuda.cuDeviceGetUuid_v2(value, device):
+        return ""
+    kind = "MIG" if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") else "GPU"
+    return f"{kind}-{uuid.UUID(bytes=bytes(value))}"
 
 
 def describe() -> dict[str, Any]:
@@ -115,6 +161,15 @@ def expectation(expected: str, card: Gpu | None) -> str:
     return "" if wanted <= words else f"an {expected} is expected, but this machine has {card.name!r}"
 
 
+@dataclass(frozen=True)
+class GpuProcess:
+    """Who has memory on a GPU; its bytes, None where the driver does not say."""
+
+    pid: int
+    name: str
+    memory_bytes: int | None
+
+
 class Monitor:
     """Reads the GPU's state through NVML, where nvidia-ml-py is installed; else every reading is empty."""
 
@@ -146,6 +201,26 @@ class Monitor:
             )
         except nvml.NVMLError:
             return Telemetry()
+
+    def processes(self) -> tuple[GpuProcess, ...]:
+        """All processes on the card, our own workers among them; none where it cannot be told."""
+        if self._nvml is None:
+            return ()
+        nvml = self._nvml
+        found: dict[int, int | None] = {}
+        for query in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+            try:
+                found |= {process.pid: process.usedGpuMemory for process in query(self._handle)}
+            except nvml.NVMLError:  # graphics are not to be had on every card
+                continue
+        return tuple(GpuProcess(pid, self._name(pid), memory) for pid, memory in sorted(found.items()))
+
+    def _name(self, pid: int) -> str:
+        try:
+            name = self._nvml.nvmlSystemGetProcessName(pid)
+        except self._nvml.NVMLError:  # it has ended, or belongs to another user
+            return ""
+        return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
 _THROTTLE = {0x4: "power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "power_brake"}

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 
 from softbench.leaderboard import Board, CaseBoard, Cell, is_declared
+from softbench.leaderboard.across import ACROSS, Machine, shares
 from softbench.leaderboard.words import (
     LEGEND,
     cell_text,
@@ -73,16 +74,47 @@ def markdown(board: Board) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def machines_markdown(machines: Sequence[Machine]) -> str:
+    """The board of one machine, or those of several under their names and a table of % of roof."""
+    parts: list[str] = []
+    if len(machines) > 1:
+        parts.append(_escaped(ACROSS))
+        header = ["[M, N]", "implementation", *(machine.title for machine in machines)]
+        for title, rows in shares(machines).items():
+            parts += [f"## {_escaped(title)}: % of roof", _table(header, rows)]
+    for machine in machines:
+        parts += [f"## {_escaped(machine.title)}"] if len(machines) > 1 else []
+        parts.append(markdown(machine.board).rstrip())
+        parts += ["\n".join(f"- {_escaped(note)}" for note in machine.notes)] if machine.notes else []
+    return "\n\n".join(parts) + "\n"
+
+
 def csv(board: Board) -> str:
     """One line a cell under the header `COLUMNS`, figures with all their digits, "" where there is none."""
+    return _csv(COLUMNS, _cells(board))
+
+
+def machines_csv(machines: Sequence[Machine]) -> str:
+    """`csv` of one machine; of several with the machine of each line in front of it."""
+    if len(machines) == 1:
+        return csv(machines[0].board)
+    lines = ([machine.title, *line] for machine in machines for line in _cells(machine.board))
+    return _csv(("machine", *COLUMNS), lines)
+
+
+def _csv(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     buffer = io.StringIO()
     writer = csv_module.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(header)
+    writer.writerows(lines)
+    return buffer.getvalue()
+
+
+def _cells(board: Board) -> Iterable[list[object]]:
     for case in board.cases:
         found = [*case.cells.values(), *map(Cell, case.others), *case.references.values()]
         found += [case.roof] if case.roof else []
-        writer.writerows(_line(cell) for cell in found)
-    return buffer.getvalue()
+        yield from map(_line, found)
 
 
 def _line(cell: Cell) -> list[object]:

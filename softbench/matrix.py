@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softbench.model import DTYPES, Case
+from softbench.model import DTYPES, MAX_DIMENSIONS, MAX_ELEMENTS, Case
 from softbench.operators.words import DISTRIBUTIONS, OPERATORS, check_layout
 from softbench.resources import choose_from, read_utf8, shown
+from softbench.texts import InputError
 
 MAX_CASES = 10_000
 MAX_DEPTH = 20
@@ -24,8 +25,8 @@ GROUP_KEYS = ("operator", "dtype", "out_dtype", "shapes", "rows", "columns", "la
 SELECTABLE = ("operator", "dtype", "rows", "columns", "layout", "distribution")
 
 
-class ShapesError(ValueError):
-    """A mistake in a shapes file, or a profile that it does not have; the message is one line."""
+class ShapesError(InputError):
+    """A mistake in a shapes file, a profile that it does not have, or a text that selects nothing it knows."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,10 @@ class _Place:
     def shape(self) -> tuple[int, ...]:
         if self.node.id != "sequence":
             raise self.error("expected a shape, a list of sizes such as [4096, 1024]; [] is a scalar")
-        return tuple(_Place(self.file, self.key, node).size() for node in self.node.value)
+        sizes = tuple(_Place(self.file, self.key, node).size() for node in self.node.value)
+        if len(sizes) > MAX_DIMENSIONS:
+            raise self.error(f"has {len(sizes)} dimensions; {MAX_DIMENSIONS} are the most")
+        return sizes
 
     def words(self, check: Callable[[str], None]) -> tuple[str, ...]:
         for place in self.one_or_more():
@@ -223,6 +227,8 @@ def _shapes(group: _Place, fields: Mapping[str, _Place], timed: bool) -> tuple[t
     else:
         raise group.error("give the sizes either as shapes, or as rows and columns")
     for place, shape in zip(places, shapes, strict=True):
+        if math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
+            raise place.error("a shape of more than 2^48 elements fits no memory")
         if timed and math.prod(shape) == 0:
             raise place.error("a shape without elements cannot be timed; move it to a profile with timed: false")
     return shapes
@@ -251,7 +257,7 @@ def select(cases: Iterable[Case], **options: str | None) -> tuple[Case, ...]:
     """The cases that every given option admits, in their order; there may be none.
 
     Options are named as in `SELECTABLE` and hold the text of ``--softbench-NAME``: words ("float16,float32") or, for
-    rows and columns, sizes and inclusive ranges ("1024-8192,50257"). None admits everything. Raises ValueError that
+    rows and columns, sizes and inclusive ranges ("1024-8192,50257"). None admits everything. Raises ShapesError that
     names the option and its text.
     """
     chosen = tuple(cases)
@@ -271,7 +277,7 @@ def _sizes(name: str, text: str) -> Callable[[int], bool]:
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if low > high:
             example = "a size, or a range from low to high, such as 1024-8192,50257"
-            raise ValueError(f"--softbench-{name}={text}: {part.strip()!r} is not {example}")
+            raise ShapesError(f"--softbench-{name}={text:.60}: {part.strip()!r:.60} is not {example}")
         ranges.append((low, high))
     return lambda size: any(low <= size <= high for low, high in ranges)
 
@@ -282,5 +288,5 @@ def _words(name: str, text: str) -> Callable[[str], bool]:
         try:
             _checks()[name](word)
         except ValueError as mistake:
-            raise ValueError(f"--softbench-{name}={text}: {mistake}") from None
+            raise ShapesError(f"--softbench-{name}={text:.60}: {mistake}") from None
     return lambda word: word in words

@@ -14,6 +14,9 @@ from typing import Any
 SCHEMA_VERSION = 1
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+MAX_DIMENSIONS = 16
+MAX_ELEMENTS = 2**48
+"""More than any memory holds, and little enough that bytes and times fit 64 bits."""
 
 Scalar = int | float | bool | str
 
@@ -171,7 +174,10 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Record:
-    """One cell of a run: what one variant did on one case. Only a PASSED record carries samples."""
+    """One cell of a run: what one variant did on one case. Only a PASSED record carries samples.
+
+    gpu is the id of the card that it was made on, "" for a CPU; all records of a case are made on the same one.
+    """
 
     case: Case
     variant: Variant
@@ -187,6 +193,7 @@ class Record:
     role: str = "entrant"
     known_failure: str = ""
     best_of: int = 1
+    gpu: str = ""
 
     def __post_init__(self) -> None:
         if self.samples and self.status is not Status.PASSED:

@@ -24,13 +24,15 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def issue(settings: Settings, variants: Sequence[Variant], seed: int) -> Passport:
-    """A new passport for a run that starts now."""
+def issue(settings: Settings, variants: Sequence[Variant], seed: int, gpus: Sequence[str] = ()) -> Passport:
+    """A new passport for a run that starts now; gpus are the ids of those that it is spread over."""
     card = device.gpu()
     now = datetime.now(timezone.utc)
     machine = device.describe()
     if card is not None:
         machine["telemetry"] = asdict(device.Monitor(card).read())
+    if gpus:
+        machine["gpus"] = list(gpus)
     return Passport(
         run_id=f"{now:%Y%m%d-%H%M%S}-{_slug(machine['name'], card is not None)}-{'-'.join(settings.profiles)}",
         started=now.isoformat(timespec="seconds"),

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from softbench.resources import bundled_published, listed, read_utf8
+from softbench.texts import InputError, printable
+
 _HEAD = ("source", "gpu", "what")
+COUNTS = ("elements", "rows", "columns")
+MEASURES = ("latency_ms", "bandwidth_gb_s", "current", "target", "stretch")
+"""Columns that hold numbers above 0, the first of them whole ones; a measure may be left empty."""
 
 
-class PublishedError(ValueError):
+class PublishedError(InputError):
     """A table of published figures cannot be read; the message is one line."""
 
 
@@ -23,6 +30,12 @@ class Table:
     what: str
     rows: tuple[Mapping[str, str], ...]
 
+    def require(self, columns: Iterable[str]) -> None:
+        """Raises PublishedError where the table lacks one of these."""
+        for name in columns:
+            if name not in self.rows[0]:
+                raise PublishedError(f"{self.source}: has no column {name!r}; it has {', '.join(self.rows[0])}")
+
     def value(self, column: str, **keys: object) -> str:
         """The text in a column of the first row whose other columns hold these. Raises PublishedError without one."""
         wanted = {name: str(value) for name, value in keys.items()}
@@ -31,30 +44,65 @@ class Table:
                 return row[column]
         raise PublishedError(f"{self.source}: has no {column} for {', '.join(wanted.values())}")
 
+    def number(self, column: str, **keys: object) -> float:
+        """`value` as a number. Raises PublishedError where it is none."""
+        text = self.value(column, **keys)
+        if not _is_number(text):
+            raise PublishedError(
+                f"{self.source}: {column} for {', '.join(map(str, keys.values()))} is no number: {text!r:.40}"
+            )
+        return float(text)
+
 
 def read(folder: Path) -> dict[str, Table]:
     """Every table of a folder by its file's stem. Raises PublishedError where there is none, or one is malformed."""
-    tables = {path.stem: _table(path) for path in sorted(folder.glob("*.csv"))}
+    tables = {path.stem: _table(path) for path in listed(folder, "*.csv")}
     if not tables:
         raise PublishedError(f"{folder}: holds no published figures (*.csv)")
     return tables
 
 
-def _table(path: Path) -> Table:
+def bundled() -> dict[str, Table]:
+    """The tables that come with softbench, none where it came without. Raises PublishedError where one is malformed."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PublishedError(f"{path}: cannot be read ({error})") from None
+        return read(bundled_published())
+    except FileNotFoundError:
+        return {}
+
+
+def _table(path: Path) -> Table:
+    lines = read_utf8(path, PublishedError).splitlines()
     head = {}
     for number, name in enumerate(_HEAD):
         prefix = f"# {name}: "
         if number >= len(lines) or not lines[number].startswith(prefix):
             raise PublishedError(f"{path}:{number + 1}: must begin with {prefix!r}")
-        head[name] = lines[number].removeprefix(prefix).strip()
-    rows = tuple(csv.DictReader(lines[len(_HEAD) :]))
+        head[name] = printable(lines[number].removeprefix(prefix).strip())
+    try:
+        rows = tuple(csv.DictReader(lines[len(_HEAD) :]))
+    except csv.Error as error:
+        raise PublishedError(f"{path}: is not CSV ({error})") from None
+    if not rows:
+        raise PublishedError(f"{path}: has no rows")
+    return Table(head["source"], head["gpu"], head["what"], tuple(_rows(path, rows)))
+
+
+def _rows(path: Path, rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
     for number, row in enumerate(rows, start=len(_HEAD) + 2):
         if None in row or None in row.values():
             raise PublishedError(f"{path}:{number}: has another number of fields than the header")
-    if not rows:
-        raise PublishedError(f"{path}: has no rows")
-    return Table(head["source"], head["gpu"], head["what"], rows)
+        for name, text in row.items():
+            is_count, is_measure = name in COUNTS, name in MEASURES and text
+            if (is_count and not (text.isdecimal() and text.isascii())) or (
+                (is_count or is_measure) and not _is_number(text)
+            ):
+                raise PublishedError(f"{path}:{number}: {name} cannot be {text!r:.40}")
+        yield {printable(name): printable(text) for name, text in row.items()}
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is above 0 and within what a float holds."""
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False

@@ -21,6 +21,7 @@ from typing import Any
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.operators.words import OPERATORS
 from softbench.resources import choose_from, read_utf8, shown
+from softbench.texts import InputError
 
 MAX_VARIANTS = 256
 KEYWORDS = ("operator", "requires", "params", "known_failures")
@@ -28,7 +29,7 @@ SOURCE_SUFFIXES = (".py", ".cu", ".cuh")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
 
 
-class RegistryError(ValueError):
+class RegistryError(InputError):
     """A folder or a declaration that cannot be read; the message is one line."""
 
 

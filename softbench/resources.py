@@ -19,6 +19,11 @@ def bundled_shapes() -> Path:
     return _bundled("shapes.yaml")
 
 
+def bundled_published() -> Path:
+    """The folder of published figures that comes with softbench; FileNotFoundError where the installation lacks it."""
+    return _bundled("reports/published")
+
+
 def _bundled(name: str) -> Path:
     # A wheel carries a copy inside the package; a checkout and an editable install have the original beside it.
     wheel, checkout = _PACKAGE / "_bundled" / name, _PACKAGE.parent / name
@@ -32,8 +37,16 @@ def shown(path: Path) -> str:
     """The path as a person would type it here: relative where it lies under the working directory."""
     try:
         return path.absolute().relative_to(Path.cwd()).as_posix()
-    except ValueError:
+    except (OSError, ValueError):  # the working directory may be gone
         return str(path)
+
+
+def listed(folder: Path, pattern: str) -> list[Path]:
+    """The files of a folder whose names match, sorted by name; none where the folder cannot be read."""
+    try:
+        return sorted(path for path in folder.glob(pattern) if path.is_file())
+    except (OSError, ValueError):  # a name too long, a NUL
+        return []
 
 
 def read_utf8(path: Path, error: type[Exception]) -> str:

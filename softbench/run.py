@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softbench import device, matrix, operators, passport, registry, roof, store
+from softbench import device, matrix, operators, parts, passport, registry, roof, store
 from softbench.contest import traffic
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.model import Case, Passport, Record, Run, Variant
+from softbench.neighbours import Neighbours
 from softbench.settings import Settings, SettingsError
+from softbench.turns import Turns
+
+ALSO_THERE = "also on the GPU while this was measured: "
+"""How the note of a record begins that names other processes."""
 
 
 @dataclass
 class Bench:
-    """Everything between the options and the records. Collection reads `cases` and `variants`; items call `record`."""
+    """Everything between the options and the records. Collection reads `cases` and `variants`; items call `record`.
+
+    Where several workers share a run, each has a part of it to write, and the controller, whose bench measures nothing,
+    merges them; gpus are the ids of those of all workers.
+    """
 
     settings: Settings
     cases: tuple[Case, ...]
     variants: tuple[Variant, ...]
     takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
     progress: Callable[[str], None] = lambda text: None
+    note: Callable[[str], None] = lambda text: None
     on_case: Callable[[Case], None] = lambda case: None
+    gpus: tuple[str, ...] = ()
+    part: parts.Part | None = None
     _records: dict[tuple[Case, str], Record] = field(default_factory=dict)
+    _known: set[Case] = field(default_factory=set)
     _contest: Contest | None = None
+    _neighbours: Neighbours = field(default_factory=lambda: Neighbours(device.Monitor(None)))
+    _has_waited: bool = False
     _writer: store.Writer | None = None
     _passport: Passport | None = None
     _failed: dict[Case, str] = field(default_factory=dict)
@@ -48,18 +64,47 @@ class Bench:
         selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
         return cls(settings, selected, registry.find(settings.impls))
 
-    def resume(self) -> None:
-        """Take over the finished cases of an earlier run, whose file this one goes on with."""
+    def begin(self) -> Passport:
+        """The run's passport: a new one, or that of the run that is gone on with, whose file is put in order for it."""
+        if self._passport is None:
+            if self.part is not None:
+                self._passport = self.part.passport
+            elif self.settings.resume:
+                self._passport = self._reopen()
+            else:
+                seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
+                self._passport = passport.issue(self.settings, self.variants, seed, self.gpus)
+        return self._passport
+
+    def open(self) -> None:
+        """Make the run's file, or find the one to go on with, before anything is measured."""
+        self.start()
+        if self.settings.resume:
+            self._take_over()
+
+    def start(self) -> None:
+        """As far as that can be done before it is known who takes part."""
+        self.begin()
+        if self.part is None:
+            self._write_to()
+
+    def _reopen(self) -> Passport:
         path = store.find(self.settings.reports, self.settings.resume)
-        old = store.read(path)
-        if why := passport.difference(old.passport):
+        found = store.header(path)
+        if why := passport.difference(found):
             raise SettingsError(f"--softbench-resume: {path.name} cannot be gone on with: {why}; start a new run")
-        self._writer, self._passport = store.Writer(path), old.passport
-        baselines = self._baselines({case.operator for case in self.takes_part})
+        for damage in store.mend(path):
+            self.note(f"{damage}: set aside in {path.name}.damaged")
+        parts.absorb(path, self.note)
+        self._writer = store.Writer(path)
+        return found
+
+    def _take_over(self) -> None:
+        """Keep the finished cases of the run that is gone on with."""
+        old = store.read(self.part.run if self.part else self._write_to().path)
         for case, variants in self.takes_part.items():
             theirs = [r for r in old.records if r.case == case]
-            always = [baselines[case.operator]] if case.timed and case.operator in baselines else []
-            if store.finished(old, case, [*variants, *always]):
+            if self._is_finished(old, case):
                 self._keep(theirs)
             else:  # run again whole: old samples cannot be paired with new ones
                 had = {r.variant.id for r in theirs if r.role == "entrant"}
@@ -67,12 +112,10 @@ class Bench:
                 variants += [v for v in also if v not in variants]
         self._keep([r for r in old.records if r.case not in self.takes_part])
 
-    def open(self) -> None:
-        """Make the run's file, or find the one to go on with, before anything is measured."""
-        if self.settings.resume:
-            self.resume()
-        elif self._writer is None:
-            self._issue()
+    def _is_finished(self, run: Run, case: Case) -> bool:
+        """Whether nothing is missing of a case: eager runs beside whatever is selected."""
+        always = self._baselines({case.operator}).values() if case.timed else ()
+        return store.finished(run, case, [*self.takes_part[case], *always])
 
     def record(self, case: Case, variant: Variant) -> Record:
         """The record of a cell; the first cell of a case that is asked for runs the whole case."""
@@ -92,7 +135,13 @@ class Bench:
 
     @property
     def record_file(self) -> Path | None:
+        """None as long as there is none."""
         return self._writer.path if self._writer else None
+
+    @property
+    def run_file(self) -> Path:
+        """Where the records of the run go, whether it is there already or not."""
+        return self.record_file or self.settings.reports / f"{self.begin().run_id}.jsonl"
 
     def close(self) -> None:
         """End all processes of the run."""
@@ -106,8 +155,8 @@ class Bench:
         contest, writer = self._start()
         began = time.monotonic()
         try:
-            records = contest.run(case, self.takes_part[case])
-            writer.append(records)
+            records = self._measured(contest, case)
+            self._save(writer, records)
         except Exception as error:
             self._failed[case] = f"the contest of {case.id} failed already: {error}"
             raise
@@ -115,33 +164,91 @@ class Bench:
         self.progress(f"{case.id}: done in {time.monotonic() - began:.1f} s")
         self.on_case(case)
 
+    def merge(self, worker: str, case: Case) -> None:
+        """Take over a case that a worker reports, with which it is whole on the disk. Raises StoreError."""
+        if not self.knows(case):
+            self._take(case, parts.Part(self.run_file, self.begin(), worker).of_case(case))
+
+    def merge_rest(self, worker: str) -> None:
+        """Take over what a worker that is gone has finished and not reported. Raises StoreError."""
+        whole = parts.Part(self.run_file, self.begin(), worker).whole()
+        for case in dict.fromkeys(record.case for record in whole.records):
+            if not self.knows(case) and self._is_finished(whole, case):
+                self._take(case, [record for record in whole.records if record.case == case])
+
+    def _take(self, case: Case, records: Sequence[Record]) -> None:
+        self._save(self._write_to(), records)
+        self._keep(records)
+        self.on_case(case)
+
+    def knows(self, case: Case) -> bool:
+        """Whether the case has records."""
+        return case in self._known
+
+    def _measured(self, contest: Contest, case: Case) -> list[Record]:
+        """A case in this run's turn on the device; the records say for whom it waited, and who else was there.
+
+        Cases that are only checked may run side by side on a CPU; on a GPU one alone may fill the card.
+        """
+        card = contest.card
+        turns = Turns(card.id if card else "cpu", self.begin().run_id)
+        with turns.turn(shared=card is None and not case.timed, waiting=self._waiting) as waited:
+            others = self._neighbours.found()
+            records = contest.run(case, self.takes_part[case])
+            others |= self._neighbours.found()
+        also = (ALSO_THERE + ", ".join(others.values()),) if others else ()
+        found = [r if r.status.is_refusal else replace(r, notes=(*r.notes, *also)) for r in records]
+        if waited and found:
+            found[-1] = replace(found[-1], notes=(*found[-1].notes, waited))
+        return [replace(r, gpu=card.id) for r in found] if card else found
+
+    def _waiting(self, holder: str, seconds: float) -> None:
+        if not self._has_waited:
+            self._has_waited = True
+            self.note(f"waits for its turn on this {'GPU' if device.gpu() else 'CPU'}, case by case: {holder}")
+        self._progress(f"waiting for {holder}: {seconds:.0f} s")
+
+    def _save(self, writer: store.Writer, records: Sequence[Record]) -> None:
+        if not writer.path.exists() and self._passport is not None:
+            self.note(f"{writer.path} was removed during the run; all that was in it is written again")
+            writer.restore(self._passport, self._records.values())
+        writer.append(records)
+
     def _progress(self, text: str) -> None:
         """How far the run is, before what is going on."""
-        finished = {case for case, _ in self._records}
-        self.progress(f"[{min(len(finished) + 1, len(self.takes_part))}/{len(self.takes_part)}] {text}")
+        self.progress(f"[{min(len(self._known) + 1, len(self.takes_part))}/{len(self.takes_part)}] {text}")
 
     def _keep(self, records: Sequence[Record]) -> None:
         for record in records:
+            self._known.add(record.case)
             self._records[record.case, f"roof/{record.variant.id}" if record.role == "roof" else record.variant.id] = (
                 record
             )
 
     def _start(self) -> tuple[Contest, store.Writer]:
-        issued, writer = self._issue()
+        writer = self._write_to()
         if self._contest is None:
-            self._contest = self._make_contest(issued.seed)
+            self._contest = self._make_contest(self.begin().seed)
         return self._contest, writer
 
-    def _issue(self) -> tuple[Passport, store.Writer]:
-        if self._passport is None:
-            seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
-            self._passport = passport.issue(self.settings, self.variants, seed)
+    def _write_to(self) -> store.Writer:
         if self._writer is None:
-            self._writer = store.Writer.create(self.settings.reports, self._passport)
-        return self._passport, self._writer
+            self._writer = self.part.create() if self.part else self._create(self.begin())
+        return self._writer
+
+    def _create(self, issued: Passport) -> store.Writer:
+        """The run's file; where another run began in the same second, under a name with a number."""
+        for number in itertools.count(2):
+            try:
+                return store.Writer.create(self.settings.reports, self.begin())
+            except store.RunExists:
+                self._passport = replace(issued, run_id=f"{issued.run_id}-{number}")
+        raise AssertionError("itertools.count ends nowhere")
 
     def _make_contest(self, seed: int) -> Contest:
         card = device.gpu()
+        monitor = device.Monitor(card)
+        self._neighbours = Neighbours(monitor)
         kind = "cuda" if card is not None else "cpu"
         names = {case.operator for case in self.cases}
         chosen = self.settings
@@ -152,7 +259,7 @@ class Bench:
             card,
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
             baselines=self._baselines(names),
-            read_telemetry=device.Monitor(card).read,
+            read_telemetry=monitor.read,
             progress=self._progress,
         )
 

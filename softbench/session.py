@@ -2,53 +2,79 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from softbench import device, settings
+from softbench import device, replay, settings, spread
 from softbench.collect import CellItem, ShapesFile
-from softbench.matrix import ShapesError
 from softbench.model import Case, Run
-from softbench.registry import RegistryError
-from softbench.run import Bench
-from softbench.store import StoreError
-
-_ERRORS = (settings.SettingsError, ShapesError, RegistryError, StoreError)
+from softbench.neighbours import Neighbours
+from softbench.run import ALSO_THERE, Bench
+from softbench.texts import InputError
 
 
 def start(config: pytest.Config) -> None:
     """Read the options, refuse what cannot be, and take over collection. Raises `pytest.UsageError`."""
-    if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
-        raise pytest.UsageError("softbench: kernels are timed one at a time; leave out -n")
     try:
+        orders = spread.take_orders(config) if spread.is_worker(config) else None
+        workers = spread.worker_count(config)
+        seats = spread.seats(workers) if workers else ()
         chosen = settings.read(config, "gpu" if device.gpu() else "cpu")
         _refuse_other_gpu(chosen)
         bench = Bench.plan(chosen)
-    except (*_ERRORS, FileNotFoundError, ValueError) as error:
+    except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
     config.args = _what_to_collect(config, chosen.shapes)
     if not _wants_benchmark_table(config):
         config.option.benchmark_quiet = True
-    config.pluginmanager.register(BenchSession(config, bench), "softbench-session")
+    controller = None
+    if orders is not None:
+        bench.part, bench.settings = orders.part, orders.settings(chosen)
+    elif seats:
+        controller = spread.Controller(bench, seats)
+        config.pluginmanager.register(controller, "softbench-spread")
+    storage = replay.Storage(config) if seats or orders else None
+    config.pluginmanager.register(BenchSession(config, bench, controller, storage), "softbench-session")
 
 
 class BenchSession:
-    """The hooks of a running benchmark."""
+    """The hooks of a running benchmark; in the controller of workers, and in each worker, those of its own share."""
 
-    def __init__(self, config: pytest.Config, bench: Bench) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        bench: Bench,
+        controller: spread.Controller | None = None,
+        storage: replay.Storage | None = None,
+    ) -> None:
         self._config, self._bench = config, bench
+        self._controller, self._storage = controller, storage
         self._progress_shown = False
         self._page: Path | None = None
-        bench.progress, bench.on_case = self._progress, self._case_board
+        if bench.part is None:  # a worker has nothing to write on
+            bench.progress, bench.on_case = self._progress, self._case_board
+            bench.note = lambda text: self._line(f"softbench: {text}")
 
     def pytest_report_header(self) -> list[str]:
         machine = device.describe()
-        chosen = self._bench.settings
-        return [
-            f"softbench: {machine['name']}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
-            f"softbench: {len(self._bench.cases)} cases x {len(self._bench.variants)} variants",
+        chosen, bench = self._bench.settings, self._bench
+        where = f"{len(bench.gpus)} x {machine['name']}, a worker each" if bench.gpus else machine["name"]
+        lines = [
+            f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
+            f"softbench: {len(bench.cases)} cases x {len(bench.variants)} variants",
+        ]
+        if self._controller is not None and not bench.gpus:
+            lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
+        cards = device.gpus()[: max(1, len(bench.gpus))]
+        return lines + [
+            f"softbench: WARNING: also on GPU {card.id}: {name}; figures may be worse than they are without it"
+            for card in cards
+            for name in Neighbours(device.Monitor(card)).found().values()
         ]
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> ShapesFile | None:
@@ -68,7 +94,7 @@ class BenchSession:
         if self._bench.takes_part and not self._config.option.collectonly:
             try:
                 self._bench.open()
-            except _ERRORS as error:
+            except InputError as error:
                 raise pytest.UsageError(f"softbench: {error}") from None
 
     @pytest.hookimpl(wrapper=True)
@@ -86,42 +112,69 @@ class BenchSession:
             return None
         return report.outcome, "", status
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
+    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
+        """A worker that gives up says why, since its output reaches nobody."""
+        if self._bench.part is not None and isinstance(excinfo.value, pytest.exit.Exception):
+            spread.give_up(self._config, str(excinfo.value))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Any:
+        """Around pytest-benchmark's wrapper, which saves what it has at its beginning."""
         self._bench.close()
+        if self._bench.part is None:
+            self._conclude()
+        return (yield)
+
+    def _conclude(self) -> None:
+        if self._controller is not None:
+            self._controller.finish()
         run = self._bench.result()
-        if run is not None and run.records:
-            self._page = self._write_page(run)
+        records = self._bench.record_file
+        if run is not None and run.records and records is not None:
+            self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
+        if self._controller is not None and self._storage is not None:
+            self._storage.fill(self._rounds(self._controller))
 
     def pytest_unconfigure(self) -> None:
         self._bench.close()
+        if self._controller is not None:
+            self._controller.clear_up()
+
+    def _rounds(self, controller: spread.Controller) -> Iterator[tuple[str, str, replay.Rounds]]:
+        for case, cells in itertools.groupby(controller.cells(), lambda cell: cell[1]):
+            run = self._bench.result(case)
+            found = replay.rounds(run) if run is not None and case.timed else {}
+            yield from ((nodeid, v.id, found[v.id]) for nodeid, _, v in cells if v.id in found)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         run = self._bench.result()
-        if run is None or not run.records:
+        if run is None or not run.records or self._bench.part is not None:
             return
         from softbench import leaderboard, tables
 
-        board = leaderboard.build(run)
-        for text in (tables.summary_table(board), tables.ranking_table(board), tables.statuses(board)):
-            terminalreporter.write_line("")
-            terminalreporter.write(text.rstrip() + "\n")
+        terminalreporter.write(tables.board_tables(leaderboard.build(run)))
         terminalreporter.write_line("")
         terminalreporter.write_line(f"records: {self._bench.record_file}")
         if self._page is not None:
             terminalreporter.write_line(f"page:    {self._page} (also {self._page.with_name('latest.html').name})")
 
-    def _write_page(self, run: Run) -> Path | None:
-        from softbench import report
+    def _write_page(self, run: Run, path: Path) -> Path | None:
+        from softbench import published, report
 
-        path = self._bench.settings.reports / f"{run.passport.run_id}.html"
         try:
-            page = report.render(run)
-            path.write_text(page, encoding="utf-8")
-            path.with_name("latest.html").write_text(page, encoding="utf-8")
-        except OSError as error:
-            self._line(f"softbench: {path} cannot be written ({error.strerror}); the records are kept")
-            return None
+            tables = published.bundled()
+        except published.PublishedError as error:
+            self._line(f"softbench: {error}; the page goes without published figures")
+            tables = {}
+        page = report.render(run, published=tables)
+        for target in (path, path.with_name("latest.html")):
+            try:
+                target.write_text(page, encoding="utf-8")
+            except OSError as error:
+                self._line(f"softbench: {target} cannot be written ({error.strerror}); the records are kept")
+                with contextlib.suppress(OSError):
+                    target.unlink()  # a page that ends in its middle
+                return None
         return path
 
     def _progress(self, text: str) -> None:
@@ -139,6 +192,9 @@ class BenchSession:
         run = self._bench.result(case)
         if run is not None:
             self._line("\n" + tables.case_table(leaderboard.build(run), case).rstrip())
+            also = (note for record in run.records for note in record.notes if note.startswith(ALSO_THERE))
+            for note in dict.fromkeys(also):
+                self._line(f"softbench: WARNING: {note}")
 
     def _line(self, text: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
@@ -151,8 +207,6 @@ class BenchSession:
             reporter.write_line(text)
 
     def _uncaptured(self) -> Any:
-        import contextlib
-
         manager = self._config.pluginmanager.get_plugin("capturemanager")
         return manager.global_and_fixture_disabled() if manager else contextlib.nullcontext()
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from softbench.texts import InputError
+
 DEFAULT_BUDGET_S = 10.0
 DEFAULT_TIMEOUT_S = 120.0
 
 
-class SettingsError(ValueError):
+class SettingsError(InputError):
     """An option cannot be used; the message names it and what is allowed."""
 
 
@@ -70,13 +72,13 @@ def read(config: Any, default_profile: str) -> Settings:
     profiles = tuple(dict.fromkeys(name.strip() for name in given if name.strip()))
     if not profiles:
         raise SettingsError(
-            f"--softbench-profile: no name in {','.join(given)!r}; give one or more, e.g. {default_profile}"
+            f"--softbench-profile: no name in {','.join(given)!r:.60}; give one or more, e.g. {default_profile}"
         )
     return Settings(
         profiles=profiles,
         shapes=_shapes(root, option("--softbench-shapes")),
         impls=_impls(root, option("--softbench-impls")),
-        reports=root / (option("--softbench-reports") or "reports"),
+        reports=_path("--softbench-reports", root, option("--softbench-reports") or "reports"),
         budget_s=_seconds("--softbench-budget", option("--softbench-budget"), DEFAULT_BUDGET_S),
         timeout_s=_seconds("--softbench-timeout", option("--softbench-timeout"), DEFAULT_TIMEOUT_S),
         resume=option("--softbench-resume"),
@@ -92,7 +94,7 @@ def _shapes(root: Path, given: str) -> Path:
     from softbench import resources
 
     if given:
-        return (root / given).resolve()
+        return _path("--softbench-shapes", root, given).resolve()
     own = root / "shapes.yaml"
     return own.resolve() if own.is_file() else resources.bundled_shapes().resolve()
 
@@ -100,8 +102,17 @@ def _shapes(root: Path, given: str) -> Path:
 def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
     from softbench import resources
 
-    folders = [resources.bundled_impls().resolve(), *((root / folder).resolve() for folder in given)]
+    own = (_path("--softbench-impls", root, folder).resolve() for folder in given)
+    folders = [resources.bundled_impls().resolve(), *own]
     return tuple(dict.fromkeys(folders))
+
+
+def _path(name: str, root: Path, text: str) -> Path:
+    try:
+        (root / text).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL
+        raise SettingsError(f"{name}: {text!r:.60} is no path ({error})") from None
+    return root / text
 
 
 def _seconds(name: str, text: str, default: float) -> float:
@@ -112,7 +123,7 @@ def _seconds(name: str, text: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e6:
-        raise SettingsError(f"{name}: {text!r} is not a time; give seconds above 0, e.g. {name} {default:g}")
+        raise SettingsError(f"{name}: {text!r:.60} is not a time; give seconds above 0, e.g. {name} {default:g}")
     return value
 
 
@@ -120,6 +131,9 @@ def _integer(name: str, text: str) -> int | None:
     if not text:
         return None
     try:
-        return int(text)
+        value = int(text)
     except ValueError:
-        raise SettingsError(f"{name}: {text!r} is not a whole number") from None
+        raise SettingsError(f"{name}: {text!r:.60} is not a whole number") from None
+    if not -(2**63) <= value < 2**63:
+        raise SettingsError(f"{name}: {text!r:.60} does not fit 64 bits")
+    return value

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from softbench.leaderboard import Board, CaseBoard, Cell, Standing
+from softbench.leaderboard.across import ACROSS, Machine, shares
 from softbench.leaderboard.words import (
     LEGEND,
     cell_figures,
@@ -125,6 +126,32 @@ def statuses(board: Board, width: int = WIDTH) -> str:
     early = [record for record in board.records if record.known_failure and record.status.is_success]
     lines += [f"declared to fail, but {r.status.value}: {short(r.variant.implementation)} {r.case.id}" for r in early]
     return "\n".join(lines)
+
+
+def board_tables(board: Board) -> str:
+    """What a benchmark session ends with: figures, ranking, and what did not pass."""
+    parts = (summary_table(board), ranking_table(board), statuses(board))
+    return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
+
+
+def machine_tables(machines: Sequence[Machine]) -> str:
+    """The tables of one machine, or those of several under their names with a table of % of roof behind them."""
+    parts: list[str] = []
+    for machine in machines:
+        parts += [f"\n{machine.title}\n{'=' * len(machine.title)}\n"] if len(machines) > 1 else []
+        parts.append(board_tables(machine.board))
+        parts += ["\n", *(f"note: {note}\n" for note in machine.notes)] if machine.notes else []
+    return "".join(parts) + (share_table(machines) if len(machines) > 1 else "")
+
+
+def share_table(machines: Sequence[Machine]) -> str:
+    """% of roof by case and implementation, a column a machine."""
+    parts = [textwrap.fill(ACROSS, WIDTH)]
+    header = ["[M, N]", "implementation", *(short(machine.title, 60) for machine in machines)]
+    for title, rows in shares(machines).items():
+        shown = [[shape, short(name), *texts] for shape, name, *texts in rows]
+        parts.append(f"{title}: % of roof\n" + _grid([header, *shown], left=(0, 1)))
+    return "".join(f"\n{part}\n" for part in parts)
 
 
 def _summary_text(case: CaseBoard, name: str) -> str:

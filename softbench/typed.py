@@ -1,14 +1,23 @@
-"""JSON data -> frozen dataclasses, held to their annotations: what a file says is checked before anything uses it."""
+"""JSON data -> frozen dataclasses, held to their annotations: what a file says is checked before anything uses it.
+
+Numbers fit 64 bits and are finite, so that no figure made of them overflows; texts are printable, so that whoever shows them need
+not think of terminal controls.
+"""
 
 from __future__ import annotations
 
+import math
 import types
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from softbench.texts import printable
+
 T = TypeVar("T")
+MAX_DEPTH = 20
+_INT64 = range(-(2**63), 2**63)
 
 
 def build(cls: type[T], data: Any) -> T:
@@ -37,19 +46,19 @@ def _hints(cls: type) -> dict[str, Any]:
 def _value(hint: Any, value: Any, name: str) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
-        return value
+        return _free(value, name)
     if origin in (Union, types.UnionType):
         return _any_of(arguments, value, name)
     if origin is tuple:
         return _tuple(arguments, value, name)
     if origin is dict and isinstance(value, dict):
-        return {key: _value(arguments[1], item, name) for key, item in value.items()}
+        return {printable(key): _value(arguments[1], item, name) for key, item in value.items()}
     if isinstance(hint, type) and is_dataclass(hint):
         return build(hint, value)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(value)
     if type(value) is hint:  # exact, because True is an int
-        return value
+        return _scalar(value, name)
     raise ValueError(f"{name} cannot be {value!r:.40}")
 
 
@@ -58,7 +67,7 @@ def _any_of(choices: tuple[Any, ...], value: Any, name: str) -> Any:
         if is_dataclass(choice) and isinstance(value, (dict, list)):
             return build(cast(Any, choice), value)
         if value is None if choice is type(None) else type(value) is choice:
-            return value
+            return _scalar(value, name)
     raise ValueError(f"{name} cannot be {value!r:.40}")
 
 
@@ -70,3 +79,25 @@ def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]
     if len(value) != len(arguments):
         raise ValueError(f"{name} must have {len(arguments)} values")
     return tuple(_value(hint, item, name) for hint, item in zip(arguments, value, strict=True))
+
+
+def _scalar(value: Any, name: str) -> Any:
+    """A number that can be computed with, a text that can be shown; anything else as it is."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, int) and value not in _INT64:
+        raise ValueError(f"{name} does not fit 64 bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name} cannot be {value}")
+    return value
+
+
+def _free(value: Any, name: str, depth: int = 0) -> Any:
+    """Data of any form, such as a machine's description, as scalars, lists and objects."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"{name} is nested more than {MAX_DEPTH} deep")
+    if isinstance(value, dict):
+        return {printable(key): _free(item, name, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_free(item, name, depth + 1) for item in value]
+    return _scalar(value, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,10 +12,18 @@ from projects import project
 from softbench import device
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Benchmarks in the tests wait for no run outside of them, and let none wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "SOFTBENCH_TURNS_DIR", str(tmp_path_factory.mktemp("turns")))
+        yield
+
+
 @pytest.fixture
 def here(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs pytest in this process on a machine without a GPU; for what ends before anything is measured."""
-    monkeypatch.setattr(device, "gpu", lambda: None)
+    monkeypatch.setattr(device, "gpus", lambda: ())
     project(pytester.path)
 
     def run(*arguments: str) -> pytest.RunResult:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,20 +69,37 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def bench(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """pytest --softbench in a process of its own, on the CPU, with a short budget."""
+def bench(
+    folder: Path, *arguments: str, prefix: Sequence[str] = (), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """pytest --softbench in a process of its own, on the CPU, with a short budget; a prefix goes before the command."""
+    with started(folder, *arguments, prefix=prefix, **environment) as process:
+        try:
+            output, errors = process.communicate(timeout=120)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
+def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environment: str) -> subprocess.Popen[str]:
+    """The same while it runs."""
     command = [sys.executable, "-m", "pytest", "-p", "softbench.plugin", "--softbench", "--softbench-budget=0.2"]
     own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "120", **environment}
-    return subprocess.run(
-        [*command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
+    return subprocess.Popen(
+        [*prefix, *command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
         # A worker of xdist leaves its mark in the environment, by which pytest-benchmark would turn itself off.
         env={**{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}, **own},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
     )
+
+
+def heed_interrupts() -> None:
+    """A job in the background inherits that Ctrl-C is ignored, and CI is such a job."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def record_lines(folder: Path) -> list[dict[str, Any]]:

@@ -129,7 +129,8 @@ def test_a_wrong_command_line_says_what_is_known(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["report", "--help"], ["table", "--help"], ["experiments", "--help"]]
+    "arguments",
+    [["--help"], ["report", "--help"], ["table", "--help"], ["experiments", "--help"], ["doctor", "--help"]],
 )
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -165,7 +166,7 @@ def test_neither_torch_nor_pytest_is_imported(folder: Path) -> None:
 import sys
 from softbench import cli
 assert cli.main(["report", "latest", "--output", "page.html"]) == 0
-found = {"torch", "triton", "numpy", "_pytest", "yaml"} & set(sys.modules)
+found = {"torch", "triton", "numpy", "_pytest", "yaml", "softbench.doctor", "softbench.contest"} & set(sys.modules)
 assert not found, found
 """
     assert in_a_process(folder, code) == (0, "")

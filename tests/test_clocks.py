@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -94,12 +95,40 @@ def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output() -> None:
     assert not one.equal(two)
     assert placed.turn() > 0
     a, b = one.data_ptr(), two.data_ptr()
-    assert launch.seen == [a, a, b, a, b, a]  # the first is not timed
+    assert launch.seen == [b, a, b, a, b, a]  # the first is not timed
     outputs = placed.buffers.outputs
     assert len({t.data_ptr() for t in outputs}) == len(outputs) == 5
     for _ in range(20):
-        (x,), y = placed.buffers.pick(random.Random(3))
+        ((x,), y), *others = placed.buffers.pick(random.Random(), 4)
+        assert len(others) == 3
         assert y.equal(x + 1)
+        assert all(other.equal(inputs[0] + 1) for inputs, other in others)
+
+
+@pytest.mark.parametrize("plan", [Plan(5, 2, ""), Plan(1, 2, ""), Plan(3, 3, ""), Plan(2, 1, "")])
+def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(plan: Plan) -> None:
+    case = Case("softmax", (4, 64), "float32", "float32")
+    placed = WallClock().place(operators.get("softmax"), case, lambda x: x + 1, plan, 1, None)
+    inputs = [x for (x,) in placed.buffers.inputs]
+    for _ in range(10):
+        before, versions = [x.clone() for x in inputs], [x._version for x in inputs]
+        placed.turn()
+        changed = [int((x != old).sum()) for x, old in zip(inputs, before, strict=True)]
+        assert sorted(changed) == [0] * (plan.inputs - 1) + [1]
+        assert [x._version for x in inputs] == versions  # no cache learns of it without reading
+        moved = changed.index(1)
+        (((x,), y),) = placed.buffers.pick(random.Random())
+        assert x is inputs[moved]
+        assert y.equal(x + 1)
+
+
+def test_a_timer_that_is_patched_later_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = WallClock()
+    case = Case("softmax", (4, 64), "float32", "float32")
+    placed = clock.place(operators.get("softmax"), case, lambda x: time.sleep(0.002), Plan(2, 2, ""), 1, None)
+    for name in ("perf_counter_ns", "perf_counter", "time_ns", "monotonic_ns"):
+        monkeypatch.setattr(time, name, lambda: 0)
+    assert placed.turn() >= 4_000_000
 
 
 def test_a_wall_turn_times_what_it_calls() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
@@ -103,7 +105,7 @@ def test_without_the_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", absent)
-    assert device.gpu.__wrapped__() is None
+    assert device.gpus.__wrapped__() == ()
 
 
 def test_a_driver_without_a_device_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +114,95 @@ def test_a_driver_without_a_device_is_no_gpu(monkeypatch: pytest.MonkeyPatch) ->
             return 100  # CUDA_ERROR_NO_DEVICE, as with an empty CUDA_VISIBLE_DEVICES
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
-    assert device.gpu.__wrapped__() is None
+    assert device.gpus.__wrapped__() == ()
+
+
+class Driver:
+    """libcuda on a machine with two H200, as far as it is asked."""
+
+    def cuInit(self, flags: int) -> int:
+        return 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 2
+        return 0
+
+    def cuDeviceGet(self, device: Any, ordinal: int) -> int:
+        device._obj.value = ordinal
+        return 0
+
+    def cuDeviceGetName(self, name: Any, size: int, device: Any) -> int:
+        name.value = b"NVIDIA H200"
+        return 0
+
+    def cuDeviceGetPCIBusId(self, pci: Any, size: int, device: Any) -> int:
+        pci.value = b"0000:0%d:00.0" % (device.value + 1)
+        return 0
+
+    def cuDeviceTotalMem_v2(self, memory: Any, device: Any) -> int:
+        memory._obj.value = 150_000_000_000
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
+        value._obj.value = {16: 132, 38: 62_914_560, 36: 3_201_000, 37: 6016, 75: 9, 76: 0}[attribute]
+        return 0
+
+    def cuDeviceGetUuid_v2(self, uuid: Any, device: Any) -> int:
+        uuid[:] = bytes([device.value] * 16)
+        return 0
+
+
+UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-010101010101"
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A machine with two GPUs, all of them visible."""
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    monkeypatch.setattr(device, "_driver", lambda: "580.1")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    device.gpus.cache_clear()
+    yield monkeypatch
+    device.gpus.cache_clear()
+
+
+def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two: pytest.MonkeyPatch) -> None:
+    first, second = device.gpus()
+    assert first == replace(H200, uuid=f"GPU-{UUIDS[0]}")
+    assert second == replace(H200, pci="0000:02:00.0", uuid=f"GPU-{UUIDS[1]}")
+    assert device.gpu() == first
+    assert first.model == second.model
+    assert first.id == f"GPU-{UUIDS[0]}"
+    assert replace(first, uuid="").id == "0000:01:00.0"
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (None, ("0", "1")),
+        ("3,1", ("3", "1")),
+        (" GPU-8932f937 , 2 ", ("GPU-8932f937", "2")),
+        ("2,5,-1,3", ("2", "5")),  # the driver ends the list at the first that there is not, and counts two
+        ("MIG-a,MIG-b,MIG-c", ("MIG-a", "MIG-b", "MIG-c")),
+    ],
+)
+def test_a_gpu_is_made_the_only_one_by_the_name_it_was_given(
+    two: Any, given: str | None, names: tuple[str, ...]
+) -> None:
+    if given is not None:
+        two.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert device.visible() == names
+
+
+def test_a_slice_has_a_name_of_its_kind(two: pytest.MonkeyPatch) -> None:
+    two.setenv("CUDA_VISIBLE_DEVICES", f"MIG-{UUIDS[0]}")
+    assert device.gpus()[0].id == f"MIG-{UUIDS[0]}"
+
+
+def test_nothing_is_visible_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a,0")
+    assert device.visible() == ()
 
 
 def test_a_machine_without_a_gpu_is_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:

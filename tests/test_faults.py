@@ -107,7 +107,7 @@ NUISANCES = {
 }
 
 LATE = {  # by then they have been checked, and are in the middle of being timed
-    "asked_first": ("if calls == 3: os._exit(6)", "CRASHED", "exit code 6"),  # the estimate, behind the two checks
+    "asked_first": ("if calls == 4: os._exit(6)", "CRASHED", "exit code 6"),  # the estimate, behind the three checks
     "raises": ("if calls > 30: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
     "exits": ("if calls > 30: os._exit(5)", "CRASHED", "exit code 5"),
     "hangs": ("if calls > 30: time.sleep(600)", "TIMEOUT", "no answer to '(turn|place)' within 4 s"),

@@ -21,34 +21,42 @@ PACKAGE = ROOT / "softbench"
 MAY_IMPORT: dict[str, str] = {
     "model": "",
     "contract": "",
+    "texts": "",
     "resources": "",
     "stats": "model",
     "device": "model",
     "cubin": "model",
-    "typed": "",
-    "store": "model typed",
+    "typed": "texts",
+    "store": "model resources texts typed",
+    "comparable": "model texts",
     "operators": "model",
-    "settings": "resources",
-    "matrix": "model operators resources",
-    "registry": "model operators resources",
+    "settings": "resources texts",
+    "matrix": "model operators resources texts",
+    "registry": "model operators resources texts",
     "roof": "contract model registry",
     "check": "model operators",
     "clocks": "model operators",
     "worker": "check clocks contract cubin model operators roof",
-    "contest": "clocks device model operators stats worker",
+    "contest": "clocks device model operators stats texts worker",
     "passport": "device model settings",
-    "run": "contest device matrix model operators passport registry resources roof settings store",
+    "turns": "texts",
+    "neighbours": "device texts",
+    "parts": "model store",
+    "run": "contest device matrix model neighbours operators parts passport registry resources roof settings store turns",
     "leaderboard": "model stats",
     "tables": "leaderboard model",
     "export": "leaderboard model tables",
-    "report": "leaderboard model tables",
-    "published": "",
+    "report": "leaderboard model published stats tables",
+    "published": "resources texts",
     "experiments": "leaderboard model published stats",
-    "collect": "leaderboard model run",
-    "session": "collect device leaderboard matrix model registry report run settings store tables",
-    "plugin": "session settings",
+    "replay": "leaderboard model",
+    "collect": "model replay run store",
+    "spread": "device model parts run settings texts typed",
+    "session": "collect device leaderboard model neighbours published replay report run settings spread tables texts",
+    "plugin": "device session settings",
     "__main__": "cli",
-    "cli": "device experiments export leaderboard model published report settings store tables",
+    "doctor": "contest cubin device model neighbours passport registry stats texts turns",
+    "cli": "comparable device doctor experiments export leaderboard model published report settings store tables texts",
 }
 """Module or package of softbench -> those that it may import. Nothing flows back: see docs/design.md."""
 
@@ -59,7 +67,9 @@ ONLY_IN = {
     "numpy": {"worker"},
     "plotly": {"report"},
     "pynvml": {"device"},
-    "pytest": {"collect", "session", "plugin"},
+    "pytest": {"collect", "session", "plugin", "spread"},
+    "xdist": {"spread"},
+    "pytest_benchmark": {"replay"},
     "cuda": set(),
     "cutlass": set(),
 }
@@ -67,8 +77,12 @@ LAZY = set(ONLY_IN) - {"pytest"}
 RUN_A_FILE = {"spec_from_file_location", "exec_module", "import_module", "run_path", "run_module", "__import__", "exec"}
 
 
+EXAMPLES = (PACKAGE / "doctor" / "cheats", PACKAGE / "doctor" / "twins")
+"""Folders of implementation files: workers run them, as they run those of impls/."""
+
+
 def files() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent not in EXAMPLES)
 
 
 def module_of(path: Path) -> str:
@@ -95,11 +109,11 @@ def edges() -> set[tuple[str, str]]:
     return found
 
 
-def reached(module: str) -> set[str]:
-    """All modules that come along when one is imported."""
-    found, waiting = set(), [module]
+def reached(module: str, *, without: set[tuple[str, str]] = frozenset()) -> set[str]:
+    """All modules that come along when one is imported, without some of the imports."""
+    found, waiting, known = set(), [module], edges() - without
     while waiting:
-        new = {there for here, there in edges() if here == waiting[-1]} - found
+        new = {there for here, there in known if here == waiting[-1]} - found
         waiting.pop()
         found |= new
         waiting += new
@@ -171,7 +185,23 @@ def test_only_workers_run_implementation_files():
     "module", ["leaderboard", "tables", "report", "export", "experiments", "store", "stats", "cli"]
 )
 def test_rendering_reaches_nothing_that_needs_torch(module):
-    assert not reached(module) & (MAY_IMPORT_TORCH - {"device"} | {"contest", "run"})
+    """But for the doctor, which the command line imports when it is asked for it: see test_cli."""
+    found = reached(module, without={("cli", "doctor")})
+    assert not found & (MAY_IMPORT_TORCH - {"device"} | {"contest", "run"})
+
+
+def test_bundled_examples_are_implementation_files():
+    """They import what any implementation may, torch inside functions, and nobody imports them."""
+    found = [path for folder in EXAMPLES for path in folder.glob("*.py")]
+    assert len(found) > 20
+    for path in found:
+        tree = ast.parse(path.read_text())
+        inside = {n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+        ours = {name for _, name in imported(tree) if name.startswith("softbench")}
+        assert ours <= {f"softbench.{name}" for name in ("implementation", "Unsupported", "operators.get")}, path
+        assert not [name for node, name in imported(tree) if name.split(".")[0] == "torch" and node not in inside], path
+    names = [name for path in [*files(), *found] for _, name in imported(ast.parse(path.read_text()))]
+    assert not [name for name in names if name.startswith(("softbench.doctor.cheats", "softbench.doctor.twins"))]
 
 
 SHOW = """

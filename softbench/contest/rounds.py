@@ -13,7 +13,6 @@ from softbench import stats
 from softbench.clocks import Plan
 from softbench.contest.entrant import Ask, Entrant
 from softbench.contest.laps import Laps
-from softbench.contest.workers import Answer
 from softbench.model import Samples, Status, Telemetry
 
 ROUNDS = 8
@@ -22,6 +21,8 @@ FAR_FROM_LEADER = 1.25
 """Entrants this far behind after the first placement take only the first rounds of the later ones."""
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
+VERIFIED_SHARE = 0.125
+"""Chance that timed calls of a placement are verified; of one of the first two they always are."""
 _WARM_UP_S = (0.3, 2.0)
 _SETTLED = 0.003
 _BLOCK = 5
@@ -49,7 +50,7 @@ class Heat:
         """Measure until decided, and put the samples into the entrants that are still open."""
         self.ns = {e: [] for e in self.entrants}
         active = list(self.entrants)
-        verify_at = self.rng.randrange(stats.LOOKS[0])
+        verified = self._verified()
         for number in range(1, stats.LOOKS[-1] + 1):
             with self.laps.lap("placing"):
                 active = self._place(active)
@@ -57,9 +58,7 @@ class Heat:
                 with self.laps.lap("warm-up"):
                     self._warm_up(active)
             with self.laps.lap("rounds"):
-                active = self._rounds(active)
-            if number - 1 == verify_at or number == stats.LOOKS[-1]:
-                active = self._verify(active)
+                active = self._rounds(active, self.rng.randrange(ROUNDS) if number in verified else None)
             self._telemetry(active)
             self.progress(f"placement {number}")
             if number in stats.LOOKS:
@@ -69,8 +68,6 @@ class Heat:
                 break
             if number >= 2 and time.monotonic() > self.deadline:
                 self.stopped = f"out of budget after {number} placements"
-                if number - 1 < verify_at:
-                    self._verify(active)
                 break
         else:
             self.stopped = f"the last look, after {stats.LOOKS[-1]} placements"
@@ -115,30 +112,46 @@ class Heat:
             if time.monotonic() - start > _WARM_UP_S[0] and _is_settled(totals):
                 return
 
-    def _rounds(self, active: list[Entrant]) -> list[Entrant]:
+    def _verified(self) -> set[int]:
+        """Placements in which timed calls are verified, drawn ahead: no count of calls says when the next one is."""
+        always = self.rng.randint(1, 2)
+        return {n for n in range(1, stats.LOOKS[-1] + 1) if n == always or self.rng.random() < VERIFIED_SHARE}
+
+    def _rounds(self, active: list[Entrant], verify_after: int | None) -> list[Entrant]:
         """Shuffled rounds; an entrant that fails leaves, the others are untouched.
 
-        The first round is thrown away: behind the pause of a new placement a replay reads up to 10 % slow.
+        The first round is thrown away, and so is one behind a verification: behind the pause of a new placement a replay
+        reads up to 10 % slow.
         """
         active = [e for e in active if e.is_open]
         for entrant in active:
             self.ns[entrant].append([])
         far = self._far(active)
-        for number in range(-1, ROUNDS):
-            order = [e for e in active if e.is_open and (number < FAR_ROUNDS or e not in far)]
-            self.rng.shuffle(order)
-            for entrant in order:
-                before = time.perf_counter_ns()
-                answer = self.ask({entrant: entrant.request("turn")})[entrant]
-                elapsed = time.perf_counter_ns() - before
-                if not entrant.take(answer):
-                    continue
-                ns = int(answer.data["ns"])
-                if not 0 < ns <= elapsed:
-                    entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
-                if number >= 0:
-                    self.ns[entrant][-1].append(ns)
+        self._round(active, counts=False)
+        for number in range(ROUNDS):
+            takes_part = active if number < FAR_ROUNDS else [e for e in active if e not in far]
+            self._round(takes_part, counts=True)
+            if number == verify_after:
+                self._verify([e for e in active if e.is_open])
+                if number + 1 < ROUNDS:
+                    self._round(takes_part, counts=False)
         return [e for e in active if e.is_open]
+
+    def _round(self, entrants: Sequence[Entrant], *, counts: bool) -> None:
+        """A turn of everybody that is open, in random order."""
+        order = [e for e in entrants if e.is_open]
+        self.rng.shuffle(order)
+        for entrant in order:
+            before = time.perf_counter_ns()
+            answer = self.ask({entrant: entrant.request("turn")})[entrant]
+            elapsed = time.perf_counter_ns() - before
+            if not entrant.take(answer):
+                continue
+            ns = int(answer.data["ns"])
+            if not 0 < ns <= elapsed:
+                entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
+            if counts:
+                self.ns[entrant][-1].append(ns)
 
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
         """Who is so far behind the leader that few rounds will do; nobody in the first placement."""
@@ -150,11 +163,10 @@ class Heat:
         """Nanoseconds a launch so far, of those that have a sample."""
         return {e: stats.per_launch_ns(self.samples_of(e)) for e in entrants if any(self.ns[e])}
 
-    def _verify(self, active: list[Entrant]) -> list[Entrant]:
-        answers: dict[Entrant, Answer] = {}
-        for entrant in active:  # one after the other: the reference takes memory
-            answers |= self.ask({entrant: entrant.request("verify")})
-        return [e for e in active if e.take(answers[e])]
+    def _verify(self, entrants: Sequence[Entrant]) -> None:
+        """Have timed calls of everybody's last turn compared, and close the cell of whoever was wrong."""
+        for entrant in entrants:  # one after the other: the reference takes memory
+            entrant.take(self.ask({entrant: entrant.request("verify")})[entrant])
 
     def _telemetry(self, active: Sequence[Entrant]) -> None:
         reading = self.read_telemetry()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.model import Status
+from softbench.texts import printable
 from softbench.worker import wire
 from softbench.worker.wire import Message
 
@@ -134,7 +135,7 @@ class Worker:
     def last_words(self) -> str:
         """The last printed line that says something."""
         lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
-        return _printable(lines[-1])[:200] if lines else ""
+        return printable(lines[-1])[:200] if lines else ""
 
     def end(self, *, kill: bool = True) -> int | None:
         """End the process and its group; its exit code."""
@@ -214,7 +215,7 @@ def _advance(worker: Worker, buffer: wire.Buffer, start: float) -> Answer | None
     if message.get("ok"):
         return Answer(True, message, seconds=seconds)
     try:
-        status, reason = Status(message["status"]), _printable(str(message["reason"]))
+        status, reason = Status(message["status"]), printable(str(message["reason"]))
     except (KeyError, ValueError):
         worker.end()
         return Answer(False, status=Status.CRASHED, reason="answered nonsense", fatal=True)
@@ -242,11 +243,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _printable(text: str) -> str:
-    """An implementation's text may hold terminal controls, or surrogates that no file takes."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _too_late(worker: Worker, request: Message, timeout_s: float) -> Answer:

@@ -19,6 +19,12 @@ SECTIONS = {
     "triton": ("A ladder in Triton", triton.section),
 }
 """By the name of the published table: title, and what makes the section. The profile is `experiment-NAME`."""
+_COLUMNS = {
+    "stability": ("elements", "distribution", "implementation", "sum_of_output", "nonfinite"),
+    "overhead": ("elements", "implementation", "latency_ms"),
+    "fusion": ("elements", "implementation", "latency_ms"),
+    "triton": ("metric", "current", "target", "stretch"),
+}
 
 SUBJECTS = ("cuda_naive", "cuda_multi_pass", "cuda_fused", "triton_three_pass")
 
@@ -37,6 +43,7 @@ def markdown(runs: Sequence[Run], published: Mapping[str, Table]) -> str:
         if name not in published:
             raise PublishedError(f"the published figures of {name} are missing: {name}.csv")
         source = published[name]
+        source.require(_COLUMNS[name])
         parts.append(f"## {title}")
         parts.append(f"Profile `experiment-{name}`. Published: {source.source}; GPU: {source.gpu}; {source.what}.")
         parts.append(section(evidence, source))

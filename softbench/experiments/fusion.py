@@ -19,7 +19,7 @@ def section(evidence: Evidence, published: Table) -> str:
     rows = []
     for elements in sizes:
         cells = {name: evidence.cell(_id(elements), name) for name in names}
-        was = [float(published.value("latency_ms", elements=elements, implementation=n)) for n in (PASSES, FUSED)]
+        was = [published.number("latency_ms", elements=elements, implementation=n) for n in (PASSES, FUSED)]
         gains = [factor(cells[PASSES], cells[name]) for name in (FUSED, *REPAIRED)]
         said = [
             f"{was[0]:.3f}",
@@ -40,7 +40,7 @@ def _id(elements: str) -> str:
 
 def _claims(evidence: Evidence, sizes: list[str]) -> list[Finding]:
     small = [size for size in sizes if size != HUGE]
-    pairs = {size: (evidence.cell(_id(size), FUSED), evidence.cell(_id(size), PASSES)) for size in sizes}
+    pairs = {size: (evidence.cell(_id(size), FUSED), evidence.cell(_id(size), PASSES)) for size in (*sizes, HUGE)}
     gains = [factor(passes, fused) for fused, passes in (pairs[size] for size in small)]
     fused, passes = pairs[HUGE]
     loss = factor(passes, fused)

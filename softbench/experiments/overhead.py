@@ -13,7 +13,7 @@ def section(evidence: Evidence, published: Table) -> str:
     rows, here, there, slower = [], [], [], []
     for elements in dict.fromkeys(row["elements"] for row in published.rows):
         naive, stable = (evidence.cell(f"softmax-float32-1x{elements}", name) for name in (NAIVE, STABLE))
-        was = [float(published.value("latency_ms", elements=elements, implementation=n)) for n in (NAIVE, STABLE)]
+        was = [published.number("latency_ms", elements=elements, implementation=n) for n in (NAIVE, STABLE)]
         ratio = factor(stable, naive)
         here.append(None if ratio is None else 100 * (ratio - 1))
         there.append(100 * (was[1] / was[0] - 1))

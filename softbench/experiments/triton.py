@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from softbench import stats
 from softbench.experiments.evidence import Evidence, Finding, cell_of, table
@@ -40,11 +40,11 @@ def section(evidence: Evidence, published: Table) -> str:
         [f"{name} ({what})", *(_said(metric, figures[name][metric]) for metric in _FORMS), _coverage(name, large)]
         for name, what in LADDER.items()
     ]
-    plan = {row["metric"]: row for row in published.rows}
     for word in ("current", "target", "stretch"):
-        rows.append([f"the plan: {word}", *(_FORMS[metric].format(float(plan[metric][word])) for metric in _FORMS), ""])
+        plan = (_FORMS[metric].format(published.number(word, metric=metric)) for metric in _FORMS)
+        rows.append([f"the plan: {word}", *plan, ""])
     header = ["implementation", *(_TITLES[metric] for metric in _FORMS), "matrices"]
-    findings = [_reached(metric, word, plan, figures) for metric in _FORMS for word in ("target", "stretch")]
+    findings = [_reached(metric, word, published, figures) for metric in _FORMS for word in ("target", "stretch")]
     steps = "\n".join(map(str, _steps(large)))
     return "\n\n".join([table(header, rows), "\n".join(map(str, findings)), "What each step is worth:", steps])
 
@@ -78,11 +78,9 @@ def _coverage(name: str, large: Sequence[CaseBoard]) -> str:
     return f"{len(passed)} of {len(large)}"
 
 
-def _reached(
-    metric: str, word: str, plan: Mapping[str, Mapping[str, str]], figures: dict[str, dict[str, float | None]]
-) -> Finding:
+def _reached(metric: str, word: str, published: Table, figures: dict[str, dict[str, float | None]]) -> Finding:
     """Whether any rung reaches a figure of the plan, and the first of the ladder that does."""
-    goal, is_less = float(plan[metric][word]), metric == "launch_overhead"
+    goal, is_less = published.number(word, metric=metric), metric == "launch_overhead"
     statement = f"The plan's {word} can be reached: {_TITLES[metric]} {_FORMS[metric].format(goal)}."
     values = {name: found[metric] for name, found in figures.items() if found[metric] is not None}
     there = [n for n, v in values.items() if v is not None and (v <= goal if is_less else v >= goal)]

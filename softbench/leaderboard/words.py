@@ -92,8 +92,15 @@ def sections(board: Board) -> dict[Section, list[CaseBoard]]:
 
 def section_title(section: Section) -> str:
     operator, dtype, out_dtype, layout = section
-    dtypes = dtype if dtype == out_dtype else f"{dtype} to {out_dtype}"
-    return f"{operator}, {dtypes}" + ("" if layout == "contiguous" else f", {layout}")
+    return f"{operator}, {_dtypes(dtype, out_dtype)}" + ("" if layout == "contiguous" else f", {layout}")
+
+
+def dtype_text(case: Case) -> str:
+    return _dtypes(case.dtype, case.out_dtype)
+
+
+def _dtypes(dtype: str, out_dtype: str) -> str:
+    return dtype if dtype == out_dtype else f"{dtype} to {out_dtype}"
 
 
 def names(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str]:

@@ -46,17 +46,35 @@ class OutputSpec:
 
         if not isinstance(y, torch.Tensor):
             return f"wrong type: {type(y).__name__} where a tensor is expected"
+        if lazy := _lazy(y):
+            return f"left lazy: {lazy}"
         if y.dtype is not getattr(torch, self.dtype):
             return f"wrong dtype: {str(y.dtype).removeprefix('torch.')} where {self.dtype} is expected"
         if tuple(y.shape) != self.shape:
             return f"wrong shape: {tuple(y.shape)} where {self.shape} is expected"
         if y.device != inputs[0].device:
             return f"wrong device: {y.device} where {inputs[0].device} is expected"
-        if y.layout is not torch.strided or not _is_dense(tuple(y.shape), y.stride()):
-            return f"wrong layout: an output must be dense; the strides are {tuple(y.stride())}"
+        if y.layout is not torch.strided:
+            return f"wrong layout: {str(y.layout).removeprefix('torch.')} where a dense tensor is expected"
+        if not _is_dense(tuple(y.shape), y.stride()):
+            return f"wrong strides: {tuple(y.stride())} for the shape {tuple(y.shape)}; an output must be dense"
         if any(share(x, y) for x in inputs):
             return "the output is a view of the input's memory"
         return ""
+
+
+def _lazy(y: Tensor) -> str:
+    """Why the values of a tensor may not be in its memory; "" for a plain one.
+
+    Nothing else is asked of it: a subclass computes in the methods that it overrides, and would do so while it is judged.
+    """
+    import torch
+
+    if type(y) not in (torch.Tensor, torch.nn.Parameter):
+        return f"a {type(y).__name__}, which may compute when it is read; return a plain torch.Tensor"
+    if y.is_neg() or y.is_conj() or y._is_zerotensor():
+        return "a negation, a conjugation or a zero that is not carried out; call resolve_neg() and its kin"
+    return ""
 
 
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

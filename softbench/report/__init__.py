@@ -1,12 +1,29 @@
-"""A run as one HTML page that needs no network and no other file. Pure: the same records give the same bytes."""
+"""Runs as one HTML page that needs no network and no other file. Pure: the same records give the same bytes.
+
+published holds figures of others by the name of their file (`softbench.published.read`); those of cases that a run timed stand
+beside its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from softbench.leaderboard import BASELINE, build
+from softbench.leaderboard.across import Machine
 from softbench.model import Run
+from softbench.published import Table
+from softbench.report import beside
 from softbench.report.page import page
 
 
-def render(run: Run, baseline: str = BASELINE) -> str:
+def render(run: Run, baseline: str = BASELINE, published: Mapping[str, Table] | None = None) -> str:
     """The page of a run, encodable as UTF-8. Panels that would be empty are left out, the charting library with them."""
-    return page(build(run, baseline))
+    return page(build(run, baseline), published or {})
+
+
+def render_machines(machines: Sequence[Machine], published: Mapping[str, Table] | None = None) -> str:
+    """The page of what several runs come to: that of one machine's board, or % of roof over several machines."""
+    if len(machines) > 1:
+        return beside.page(machines)
+    machine = machines[0]
+    return page(machine.board, published or {}, machine.notes, machine.passports)

@@ -1,68 +1,108 @@
-"""The page as a whole: head, panels in reading order, scripts."""
+"""The page as a whole: head, toolbar, panels in reading order, scripts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from softbench.leaderboard import Board
-from softbench.leaderboard.words import clock_note, short, verdict
-from softbench.report import charts, sections
-from softbench.report.html import Markup, embedded_json, join, tag
-from softbench.report.style import CHART_SCRIPT, CSS, FILTER_SCRIPT
+from softbench.model import Passport
+from softbench.published import Table
+from softbench.report import data, embed
+from softbench.report.figures import figures
+from softbench.report.html import Markup, join, tag
+from softbench.report.index import Cells, Contents, baselines
+from softbench.report.panels import cells, charts, clocks, correctness, heatmap, ladders, passport, ranking
+from softbench.report.panels.header import header, title
+from softbench.report.slices import slices
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 """Forbids the page every request, so that a report looked at is never a report sent."""
+PANELS: tuple[Callable[[Contents], Markup], ...] = (
+    ranking.ranking,
+    heatmap.heatmap,
+    charts.bandwidth,
+    charts.latency,
+    charts.profile,
+    clocks.clocks,
+    correctness.correctness,
+    charts.peers,
+    ladders.ladders,
+    charts.drift,
+    passport.passport,
+    cells.cells,
+)
+LINKS = {
+    "ranking": "Ranking",
+    "heatmap": "Heat map",
+    "bandwidth": "Bandwidth",
+    "latency": "Latency",
+    "profile": "Profile",
+    "clocks": "Clocks",
+    "correctness": "Correctness",
+    "peers": "Published",
+    "ladders": "Ladders",
+    "drift": "Drift",
+    "passport": "Passport",
+    "cells": "Cells",
+}
 
 
-def page(board: Board) -> str:
-    """The whole document of a board."""
-    figures = charts.figures(board)
-    title = f"{', '.join(board.operators) or 'softbench'} on {short(str(board.passport.device.get('name', '?')), 60)}"
-    panels = [
-        _header(board, title),
-        sections.ranking(board),
-        _charts(figures),
-        sections.summary(board),
-        sections.correctness(board),
-        sections.cells(board),
-        sections.passport(board),
-        _scripts(figures),
+def page(
+    board: Board, published: Mapping[str, Table], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
+) -> str:
+    """The whole document of a board; notes and passports are those of the runs that it is made of, where there are several."""
+    contents = gather(board, published, passports)
+    found = {function.__name__: function(contents) for function in PANELS}
+    found = {key: content for key, content in found.items() if content}
+    body = [
+        tag("a", "Skip the toolbar", href="#main", class_="skip"),
+        _toolbar(board, list(found)),
+        tag("main", header(contents, notes), *found.values(), id="main", tabindex="-1"),
+        Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
+        *([embed.library_element()] if contents.figures else []),
+        embed.data_element(data.payload(contents)),
+        tag("script", embed.script()),
     ]
-    head = join(
-        [
-            Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-            tag("title", title),
-            tag("style", Markup(CSS)),
-        ],
-        "\n",
+    return document(title(board), join(body, "\n"))
+
+
+def document(name: str, body: Markup) -> str:
+    """A page with its looks, and without leave to ask anybody for anything."""
+    # The script marks the root before anything is drawn, so that what needs a script never shows for a moment.
+    head = [
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        tag("title", name),
+        tag("style", embed.style()),
+        tag("script", Markup("document.documentElement.classList.add('scripted');")),
+    ]
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{join(head, chr(10))}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
     )
-    body = join([panel for panel in panels if panel], "\n")
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
-def _header(board: Board, title: str) -> Markup:
-    passport = board.passport
-    facts = [passport.started, f"commit {passport.commit}" if passport.commit else "", ", ".join(passport.profiles)]
-    parts = [tag("h1", title), tag("p", verdict(board), class_="verdict")]
-    parts.append(tag("p", " · ".join(fact for fact in facts if fact), class_="meta"))
-    if board.has_scores:
-        parts.append(tag("p", clock_note(board), class_="meta"))
-    return tag("header", *parts)
+def gather(board: Board, published: Mapping[str, Table], passports: Sequence[Passport] = ()) -> Contents:
+    """What the panels are made of, computed once."""
+    numbered = Cells(board)
+    parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))
+    made = figures(board, numbered, published)
+    made_of = tuple(passports) or (board.passport,)
+    return Contents(board, made_of, numbered, parts, {figure.key: figure for figure in made})
 
 
-def _charts(figures: list[charts.Figure]) -> Markup:
-    if not figures:
-        return Markup("")
-    note = "Lines join the tallest large matrix of every power-of-two width; all other shapes are loose points."
-    parts = [tag("h2", "Bandwidth over columns"), tag("p", note, class_="note")]
-    for index, figure in enumerate(figures):
-        parts += [tag("h3", figure["title"]), tag("div", id=f"chart-{index}", class_="chart")]
-    return join(parts)
+def _toolbar(board: Board, present: list[str]) -> Markup:
+    links = (tag("a", LINKS[key], href=f"#{key}") for key in present)
+    return tag("header", tag("nav", *links, aria_label="panels"), _baseline(board), _theme(), class_="toolbar")
 
 
-def _scripts(figures: list[charts.Figure]) -> Markup:
-    scripts = [tag("script", Markup(FILTER_SCRIPT))]
-    if figures:
-        scripts.append(tag("script", Markup(charts.plotly_script())))
-        scripts.append(tag("script", embedded_json(figures), id="figures", type="application/json"))
-        scripts.append(tag("script", Markup(CHART_SCRIPT)))
-    return join(scripts, "\n")
+def _baseline(board: Board) -> Markup | None:
+    names = baselines(board)
+    if len(names) < 2:
+        return None
+    options = (tag("option", name, value=number) for number, name in enumerate(names))
+    label = tag("label", tag("span", "speed-up over "), tag("select", *options, id="baseline"))
+    return tag("div", label, class_="needs-script control")
+
+
+def _theme() -> Markup:
+    return tag("button", "theme: system", type="button", id="theme", class_="needs-script control")

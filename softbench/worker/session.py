@@ -17,7 +17,12 @@ from typing import Any
 from softbench import check, clocks, operators, roof
 from softbench.model import Case
 from softbench.worker import faults, interpreter, loading, wire
+from softbench.worker.seal import Seal
 from softbench.worker.wire import Message
+
+VERIFIED_CALLS = 8
+VERIFIED_ELEMENTS = 2**22
+"""As many timed calls are compared at a time as have so many elements together, and one at least: milliseconds on a GPU."""
 
 
 class Slot:
@@ -38,6 +43,7 @@ class Session:
         self.operator: Any = None
         self.slots: dict[int, Slot] = {}
         self.rng = random.Random()
+        self.seal = Seal()
         self.phase = "start"
         if os.environ.get("TRITON_INTERPRET") == "1":
             interpreter.round_to_nearest_even()
@@ -61,8 +67,12 @@ class Session:
         self._share_cores()
         self.phase = "import"
         factory = loading.load(Path(request["path"]), request["name"])
+        if wrong := self.seal.broken("the import"):
+            return _incorrect(wrong)
         self.phase = "factory"
         launch = factory(self.case, **request["params"])
+        if wrong := self.seal.broken("the factory"):
+            return _incorrect(wrong)
         if not callable(launch):
             raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
         self.phase = "launch"
@@ -71,7 +81,7 @@ class Session:
             wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
         else:
             wrong = check.check(self.case, launch, self.device, request["seed"]).reason
-        if wrong:
+        if wrong := self.seal.broken("the check") or wrong:
             return _incorrect(wrong)
         self.slots[request["slot"]] = Slot(launch)
         return {}
@@ -114,14 +124,17 @@ class Session:
         return {"ns": self.slots[request["slot"]].placement.turn()}
 
     def do_verify(self, request: Message) -> Message:
-        """Compare what a randomly chosen timed call wrote."""
+        """Compare what randomly chosen timed calls wrote."""
         self.phase = "launch"
-        inputs, outputs = self.slots[request["slot"]].placement.buffers.pick(self.rng)
-        if request["role"] == "roof":
-            wrong = roof.verify(self.operator.roof, inputs, outputs)
-        else:
-            wrong = check.compare(self.case, inputs, outputs).reason
-        return _incorrect(f"timed call: {wrong}") if wrong else {}
+        buffers = self.slots[request["slot"]].placement.buffers
+        count = max(1, min(VERIFIED_CALLS, VERIFIED_ELEMENTS // max(1, self.case.elements)))
+        wrong = self.seal.broken("the timed calls") or check.shared(buffers.outputs)
+        for inputs, outputs in buffers.pick(self.rng, count):
+            if request["role"] == "roof":
+                wrong = wrong or roof.verify(self.operator.roof, inputs, outputs)
+            else:
+                wrong = wrong or check.compare(self.case, inputs, outputs).reason
+        return _incorrect(f"right in the check, wrong in a timed call: {wrong}") if wrong else {}
 
     def do_call(self, request: Message) -> Message:
         """Host time of single calls; behind a flush as well, where that is asked for."""
@@ -171,7 +184,7 @@ def serve(sock: socket.socket) -> None:
 
 
 def _incorrect(reason: str) -> Message:
-    return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": False}
+    return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": _context_is_dead()}
 
 
 def _failure(error: BaseException, phase: str) -> Message:

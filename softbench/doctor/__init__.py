@@ -1,0 +1,60 @@
+"""What this machine's numbers can be trusted to: known cheats and mistakes, and one kernel against itself, in real contests."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+from softbench import device
+from softbench.doctor import against_itself, examples, machine
+from softbench.doctor.findings import Part, Setting
+from softbench.texts import InputError
+from softbench.turns import Turns
+
+PARTS: tuple[Callable[[Setting], Part], ...] = (machine.look, examples.look, against_itself.look)
+"""Each looks at one thing. What they find goes together: they neither know each other nor their order."""
+
+
+class DoctorError(InputError):
+    """Nothing can be examined here; the message says why, in one line."""
+
+
+def examine(reports: Path, contests: int | None, progress: Callable[[str], None]) -> tuple[Part, ...]:
+    """What every part finds on this machine. Workers are started, and are gone at the end.
+
+    reports   the folder that runs would be written to; nothing is written into it
+    contests  how many contests of one kernel against itself; None: as many as begin within seconds
+    progress  is told what is going on
+
+    Raises DoctorError where there is no torch.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise DoctorError("torch is not installed, and nothing can be run without it: pip install torch")
+    card = device.gpu()
+    setting = Setting(card, reports, contests, progress)
+    turns = Turns(card.id if card is not None else "cpu", "of the doctor")
+    with turns.turn(shared=False, waiting=lambda who, _: progress(f"waiting for {who}")):
+        return tuple(part(setting) for part in PARTS)
+
+
+def text(parts: tuple[Part, ...]) -> str:
+    """All findings, what follows from them, and what failed."""
+    sections = [f"{part.title}\n{_indented(part.lines)}" for part in parts]
+    sections.append(f"What the numbers of this machine can be trusted to\n{_indented(_all(parts, 'trust'))}")
+    failures = _all(parts, "failures")
+    sections.append(f"{len(failures)} failed:\n{_indented(failures)}" if failures else "Nothing failed.\n")
+    return "\n".join(sections)
+
+
+def failed(parts: tuple[Part, ...]) -> bool:
+    """Whether anything did not come out as it must."""
+    return any(part.failures for part in parts)
+
+
+def _all(parts: tuple[Part, ...], field: str) -> tuple[str, ...]:
+    return tuple(line for part in parts for line in getattr(part, field))
+
+
+def _indented(lines: tuple[str, ...]) -> str:
+    return "".join(f"  {line}\n" for line in lines)

@@ -1,0 +1,142 @@
+"""Bundled implementations that cheat or err, each of which must be caught with the word for what it does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from softbench import device, registry
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.crew import Crew
+from softbench.contest.workers import Nursery
+from softbench.doctor.findings import NOT_TRIED, Part, Setting
+from softbench.model import Case, Record, Status, Variant
+
+HERE = Path(__file__).parent
+CHEATS, TWINS = HERE / "cheats", HERE / "twins"
+GROUP = 8
+"""So many examples at a time: on a GPU each of their processes holds half a gigabyte."""
+RULES = Rules(budget_s=0.5, timeout_s=60.0)
+TIMED = "^right in the check, wrong in a timed call: "
+
+
+@dataclass(frozen=True)
+class Example:
+    """An implementation in cheats/, the dtype of its case, and a pattern that is in the reason for its status INCORRECT."""
+
+    name: str
+    word: str
+    dtype: str = "float32"
+
+
+EXAMPLES = (
+    Example("zeros", "^every element is 0:"),
+    Example("one_over_n", "^every element is 1/N:"),
+    Example("last_output", "^the last launch's output was returned for new inputs:"),
+    Example("cached_by_pointer", "^cached by pointer,"),
+    Example("cached_by_shape", "^cached by shape,"),
+    Example("cached_by_sample", "^cached by a part of the input:"),
+    Example("other_stream", "^work on another stream"),
+    Example("left_lazy", "^left lazy:"),
+    Example("left_to_a_thread", "^left unfinished:|^work on another stream:"),
+    Example("input_overwritten", "^the input was overwritten:"),
+    Example("view_of_input", "^the output is a view of the input's memory"),
+    Example("static_buffer", "^one static buffer:"),
+    Example("wrong_dtype", "^wrong dtype:"),
+    Example("wrong_shape", "^wrong shape:"),
+    Example("wrong_strides", "^wrong strides:"),
+    Example("low_precision", r"^low precision: row \d+, column"),
+    Example("low_precision_sum", "^low precision: row sums off:", "bfloat16"),
+    Example("tail_columns", r"^tail from column \d+ not written:"),
+    Example("tail_rows", r"^tail from row \d+ not written:"),
+    Example("out_of_bounds", "^wrote past the end of the output:"),
+    Example("nondeterministic", "^nondeterministic,"),
+    Example("patched_clock", r"^patched: time\.perf_counter_ns was replaced by the end of the import$"),
+    Example("patched_synchronize", r"^patched: torch\.cuda\.synchronize was replaced by the end of the factory$"),
+    Example("patched_event", r"^patched: torch\.cuda\.Event\.elapsed_time was replaced by the end of the check$"),
+    Example("precomputed_at_import", "^precomputed, the output is the same for other inputs:"),
+    Example("precomputed_in_factory", "^precomputed: one element of the input had changed"),
+    Example("counts_its_calls", f"{TIMED}every element is 0:"),
+    Example("cached_when_timed", rf"{TIMED}row \d+, column"),
+    Example("static_when_timed", f"{TIMED}one static buffer:"),
+    Example("inspects_its_callers", rf"{TIMED}row \d+, column"),
+    Example("escapes_the_graph", rf"{TIMED}row \d+, column"),
+)
+
+
+def outcomes(card: device.Gpu | None) -> dict[str, Record]:
+    """The records of all examples by name, and those of the honest twins beside each group of them, by "twin number"."""
+    found: dict[str, Record] = {}
+    cheats = {v.implementation: v for v in registry.find([CHEATS])}
+    twins = registry.find([TWINS])
+    with closing(_crew(card)) as crew:
+        for number, (dtype, group) in enumerate(_groups()):
+            case = Case("softmax", (64, 1000) if card is None else (1024, 4000), dtype, dtype)
+            for record in Contest(RULES, crew, card).run(case, [*(cheats[e.name] for e in group), *twins]):
+                name = record.variant.implementation
+                found[name if name in cheats else f"{name} {number}"] = record
+            for worker in crew.living:
+                worker.end()
+    return found
+
+
+def _groups() -> Iterator[tuple[str, list[Example]]]:
+    """Examples that run beside each other, with their dtype."""
+    for dtype in dict.fromkeys(e.dtype for e in EXAMPLES):
+        mine = [e for e in EXAMPLES if e.dtype == dtype]
+        yield from ((dtype, mine[i : i + GROUP]) for i in range(0, len(mine), GROUP))
+
+
+def _crew(card: device.Gpu | None) -> Crew:
+    """On a CPU with a thread each: no time counts here, and many workers with a thread a core took five times as long."""
+    if card is not None:
+        return Crew("cuda")
+    return Crew("cpu", lambda: Nursery(["torch"], {"OMP_NUM_THREADS": "1"}))
+
+
+def look(setting: Setting) -> Part:
+    """Run all examples beside an honest implementation; what is not caught by its word, or accused though honest, fails."""
+    setting.progress(f"{len(EXAMPLES)} examples of cheats and mistakes")
+    records = outcomes(setting.card)
+    lines, failures = [], []
+    caught = not_tried = 0
+    for example in EXAMPLES:
+        record = records[example.name]
+        why = missed(example, record)
+        if setting.card is None and record.status is Status.UNAVAILABLE:
+            not_tried += 1
+            lines.append(f"{NOT_TRIED}: {_told(record.variant)}")
+        elif why:
+            lines.append(f"MISSED: {_told(record.variant)}")
+            failures.append(f"{example.name}: {why}")
+        else:
+            caught += 1
+            lines += [f"caught: {_told(record.variant)}", f"        {_short(record.reason)}"]
+    for name, record in records.items():
+        if name.split()[0] not in {e.name for e in EXAMPLES} and record.status is not Status.PASSED:
+            failures.append(f"{name}, which is honest: {record.status.value}: {record.reason}")
+    tried = len(EXAMPLES) - not_tried
+    trust = f"results: {caught} of {tried} cheats and mistakes were caught by their names"
+    if not_tried:
+        trust += f"; {not_tried} were not tried, since they need a GPU"
+    return Part("Cheats and mistakes", tuple(lines), tuple(failures), (trust,))
+
+
+def missed(example: Example, record: Record) -> str:
+    """What is wrong with how an example came out; "" where it was caught by its word."""
+    if record.status is Status.INCORRECT and re.search(example.word, record.reason):
+        return ""
+    if record.status is Status.INCORRECT:
+        return f"caught, but not by its name: {record.reason}"
+    return f"not caught: {record.status.value}" + (f": {record.reason}" if record.reason else "")
+
+
+def _told(variant: Variant) -> str:
+    return f"{variant.implementation}: {variant.summary[:1].lower()}{variant.summary[1:].rstrip('.')}"
+
+
+def _short(reason: str, limit: int = 110) -> str:
+    return reason if len(reason) <= limit else f"{reason[: limit - 1]}…"

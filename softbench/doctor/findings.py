@@ -1,0 +1,35 @@
+"""What the parts of an examination are given, and what each of them finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from softbench import device
+
+NOT_TRIED = "not tried here: needs a GPU"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The machine under examination. `contests`, `reports` and `progress` as for `softbench.doctor.examine`."""
+
+    card: device.Gpu | None
+    reports: Path
+    contests: int | None
+    progress: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The findings of one part, in lines of plain words.
+
+    failures  what did not come out as it must
+    trust     what follows for the numbers of this machine
+    """
+
+    title: str
+    lines: tuple[str, ...]
+    failures: tuple[str, ...] = ()
+    trust: tuple[str, ...] = ()

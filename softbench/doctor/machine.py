@@ -1,0 +1,83 @@
+"""The machine itself: what would be measured, by what, and what could disturb it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from softbench import cubin, device, passport
+from softbench.doctor.findings import NOT_TRIED, Part, Setting
+from softbench.neighbours import Neighbours
+
+GIB = 1 << 30
+
+
+def look(setting: Setting) -> Part:
+    """Nothing here fails: a machine that lacks something says so, and what follows from it."""
+    setting.progress("the machine")
+    card = setting.card
+    lines = [
+        _device(card),
+        "packages: " + ", ".join(f"{name} {version}" for name, version in passport.packages().items()),
+        _cuobjdump(),
+        "clocks: " + ("wall" if card is None else "graph, which ranks; call; cold, beside a graph whose L2 is warm"),
+    ]
+    trust = []
+    if card is None:
+        lines += [f"telemetry: {NOT_TRIED}", f"other processes on the GPU: {NOT_TRIED}"]
+        trust.append("times: of this CPU, by its host clock; they say nothing about a GPU")
+    else:
+        told, warnings = _monitored(card)
+        lines += told
+        trust += [f"times: of this {card.name}", *warnings]
+    lines.append(_disk(setting.reports))
+    return Part("Machine", tuple(lines), (), tuple(trust))
+
+
+def _device(card: device.Gpu | None) -> str:
+    if card is None:
+        host = device.describe()
+        return f"no CUDA GPU; {host['name']}, {host['cores']} cores, {host['memory_bytes'] / GIB:.0f} GiB"
+    return (
+        f"{card.name}, sm_{card.sm}, {card.sms} SMs, {card.memory_bytes / GIB:.0f} GiB, {card.l2_bytes / 2**20:.0f} MiB of L2, "
+        f"driver {card.driver or 'unknown'}, {card.peak_gb_s:.0f} GB/s by clock x bus width"
+    )
+
+
+def _cuobjdump() -> str:
+    try:
+        return f"cuobjdump: {cubin.cuobjdump()}"
+    except cubin.ToolMissing as error:
+        return f"cuobjdump: missing, so kernels cannot be inspected: {error}"
+
+
+def _monitored(card: device.Gpu) -> tuple[list[str], list[str]]:
+    """Lines on telemetry and on who else is there, and what follows from them."""
+    monitor = device.Monitor(card)
+    reading = monitor.read()
+    if reading.sm_clock_mhz is None:
+        unread = "cannot be read (pip install nvidia-ml-py, where it is missing)"
+        return (
+            [f"telemetry: {unread}", f"other processes on the GPU: {unread}"],
+            ["without telemetry a throttled GPU is not seen, nor is somebody else on it"],
+        )
+    told = (
+        f"telemetry: SM {reading.sm_clock_mhz} MHz, memory {reading.memory_clock_mhz} MHz, {reading.power_w} W, "
+        f"{reading.temperature_c} °C, {'throttled: ' + reading.throttle if reading.throttle else 'not throttled'}"
+    )
+    others = tuple(Neighbours(monitor).found().values())
+    warnings = ["another process is on the GPU: times are worth nothing while it works"] if others else []
+    return [told, f"other processes on the GPU: {', '.join(others) or 'none'}"], warnings
+
+
+def _disk(reports: Path) -> str:
+    """Whether records could be written, tried in the folder itself or in the nearest one above that exists."""
+    folder = next(path for path in (reports.absolute(), *reports.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0" * 4096)
+            file.flush()
+        return f"records: {reports} can be written, {shutil.disk_usage(folder).free / GIB:.1f} GiB free"
+    except OSError as error:
+        return f"records: {reports} cannot be written ({error.strerror}); a run would end before it measures"

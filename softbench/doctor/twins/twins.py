@@ -1,0 +1,23 @@
+"""One honest softmax under two names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softbench import implementation
+
+
+@implementation(operator="softmax", requires=["torch"])
+def twin_a(case: Any) -> Any:
+    return _softmax()
+
+
+@implementation(operator="softmax", requires=["torch"])
+def twin_b(case: Any) -> Any:
+    return _softmax()
+
+
+def _softmax() -> Any:
+    import torch
+
+    return lambda x: torch.softmax(x, dim=-1)

@@ -1,0 +1,62 @@
+"""Whose processes are on the GPU beside our own: whatever runs there makes the figures of a case worse than they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from softbench.device import GpuProcess, Monitor
+from softbench.texts import printable
+
+_OUR_KIND = "softbench.worker.nursery"
+"""In the command line of every worker. Those of another run take turns with ours, and only wait while it is our turn."""
+
+
+class Neighbours:
+    """Made before the first worker of the run is, since what is on the GPU by then is not ours, whatever its number."""
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._before = {process.pid for process in monitor.processes()}
+
+    def found(self) -> dict[int, str]:
+        """The others on the GPU right now: pid to name, pid and memory."""
+        return {process.pid: _text(process) for process in self._monitor.processes() if self._is_foreign(process.pid)}
+
+    def _is_foreign(self, pid: int) -> bool:
+        """In a container NVML may give numbers that nothing has there; a late one of those can be a worker of ours."""
+        if not Path(f"/proc/{pid}").exists():
+            return pid in self._before
+        return _OUR_KIND not in _command(pid) and not _is_ours(pid)
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether this process started it, or started what started it."""
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        pid = _parent(pid)
+    return False
+
+
+def _parent(pid: int) -> int:
+    try:  # the name before it may hold anything, brackets and spaces too
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _text(process: GpuProcess) -> str:
+    """Without its arguments, which are nobody else's business."""
+    words = _command(process.pid).split() or process.name.split()
+    script = [os.path.basename(word) for word in words[1:2] if word.endswith(".py")]
+    name = " ".join([os.path.basename(words[0]) if words else "a process without a name", *script])
+    memory = "" if process.memory_bytes is None else f", {process.memory_bytes / 1e9:.1f} GB"
+    return f"{printable(name)[:60]} (pid {process.pid}{memory})"

@@ -1,0 +1,34 @@
+"""Changes to the values of inputs that an implementation cannot learn of but by reading them."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+STEP = 4.0
+"""By how much one element is moved: e**4 in a softmax, four standard deviations of a normal input."""
+
+
+def unseen(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The same memory as other tensors, whose changes do not count in the version counters of `inputs`.
+
+    A kernel that writes through a pointer does not count there either, so no implementation may rely on them.
+    """
+    return tuple(x.data for x in inputs)
+
+
+def nudge(x: Tensor, rng: random.Random) -> tuple[int, ...]:
+    """Move one random element of a tensor that is not empty by `STEP`, towards 0 and past it; the element's index.
+
+    Unseen, and without waiting for the device. Values that are normally distributed stay as small as they are, however
+    often they are moved.
+    """
+    import torch
+
+    index = tuple(rng.randrange(size) for size in x.shape)
+    element = x.data[index]
+    element.copy_(torch.where(element > 0, element - STEP, element + STEP))
+    return index

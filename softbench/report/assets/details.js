@@ -1,0 +1,145 @@
+// What is known of one cell, in a dialog; Escape closes it, and focus goes back to where it came from.
+
+function setUpDetails(board) {
+  const dialog = document.getElementById("details");
+  let [speedups, baseline] = [[], ""];
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  const open = (number) => {
+    const cell = board.cells[number];
+    dialog.replaceChildren(detailsHead(board, cell, () => dialog.close()),
+      element("div", { class: "body" }, detailsBody(board, cell, speedups, baseline, open)));
+    dialog.querySelectorAll(".copyable").forEach(addCopyButton);
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
+    dialog.querySelector("h2").focus();
+  };
+  return { open, update: (found, name) => { [speedups, baseline] = [found, name]; } };
+}
+
+function detailsHead(board, cell, close) {
+  const variant = board.variants[cell.variant];
+  const role = cell.role ? ` (${cell.role})` : cell.other ? " (not chosen)" : "";
+  return element("div", { class: "bar-top" },
+    element("div", {},
+      element("h2", { id: "details-title", tabindex: "-1" }, nameElement(variant.id, 60), role),
+      element("p", {}, nameElement(board.cases[cell.case].id, 80), " · ", statusElement(cell))),
+    element("button", { type: "button", onclick: close }, "close"));
+}
+
+const SIGNS = { right: "✓", failed: "✗", declared: "✗", refused: "–" };
+
+const statusElement = (cell) => element("span", { class: `status ${cell.kind}` }, `${SIGNS[cell.kind]} ${cell.status}`);
+
+function detailsBody(board, cell, speedups, baseline, open) {
+  const variant = board.variants[cell.variant];
+  return [
+    cell.reason ? element("pre", { class: "reason" }, cell.reason) : null,
+    cell.known ? element("p", {}, "Declared beforehand: ", isolated(cell.known)) : null,
+    element("dl", { class: "figures" }, cellFigures(board, cell, speedups, baseline).map(([term, ...said]) =>
+      element("div", {}, element("dt", {}, term), element("dd", {}, said)))),
+    cell.again ? element("h3", {}, "Repeat it") : null,
+    cell.again ? element("span", { class: "copyable", dir: "ltr" }, element("code", {}, cell.again)) : null,
+    ...sampleSection(cell),
+    ...rivalsSection(board, cell, speedups, baseline, open),
+    ...kernelSection(cell),
+    ...telemetrySection(cell),
+    element("h3", {}, "Source"),
+    element("p", {}, isolated(variant.path), ` (${variant.family}, hash ${variant.source}). `, isolated(variant.summary)),
+    ...(cell.notes ? [element("h3", {}, "Notes"), notesElement(cell.notes)] : []),
+  ];
+}
+
+const isolated = (text) => element("bdi", {}, text);
+
+const notesElement = (notes) => element("ul", { class: "plain" }, notes.map((note) => element("li", {}, isolated(note))));
+
+// [term, text ...] of every figure that there is.
+function cellFigures(board, cell, speedups, baseline) {
+  const found = [];
+  const add = (term, known, ...said) => {
+    if (known !== undefined && known !== null && known !== 0) found.push([term, ...said]);
+  };
+  const half = cell.ns && cell.high ? `±${((50 * (cell.high - cell.low)) / cell.ns).toFixed(2)} %` : "";
+  add("rank in the case", cell.rank, `${cell.rank}${cell.mark || ""}`);
+  add(`${board.clock}, median`, cell.ns, `${ms(cell.ns || 0)} ms`);
+  add("its interval", cell.high, `${us(cell.low || 0)} to ${us(cell.high || 0)} µs `, element("small", {}, half));
+  add("bandwidth", cell.gbs, `${(cell.gbs || 0).toFixed(1)} GB/s`);
+  add("% of roof", cell.roof, `${(cell.roof || 0).toFixed(1)} %`);
+  add("% of peak", board.peak && cell.gbs, `${((100 * (cell.gbs || 0)) / (board.peak || 1)).toFixed(1)} %`);
+  add(`over ${short(baseline)}`, speedups[cell.number], times(speedups[cell.number] || 0, 3));
+  for (const clock of ["call", "device", "cold", "wall", "trial"]) {
+    const heats = (cell.samples || []).filter((samples) => samples.clock === clock && clock !== board.clock);
+    add(`${clock}, median`, heats.length, heats.length ? `${us(median(heats.map(perLaunch)))} µs` : "");
+  }
+  const most = (index) => Math.max(...cell.kernels.map((kernel) => kernel[index]));
+  if (cell.kernels) {
+    found.push(["registers a thread", String(most(1))], ["stack (spills)", `${most(2)} B`], ["static shared", bytes(most(3))]);
+  }
+  if (cell.traffic) {
+    const [factor, read, written, kernels, l1, l2] = cell.traffic;
+    add("traffic factor", factor, times(factor || 0, 3));
+    found.push(["read", bytes(read)], ["written", bytes(written)]);
+    add("kernels under ncu", kernels, `${us(kernels)} µs`);
+    add("L1 hits", l1, `${(l1 || 0).toFixed(1)} %`);
+    add("L2 hits", l2, `${(l2 || 0).toFixed(1)} %`);
+  }
+  add("ideal bytes", cell.ideal, bytes(cell.ideal || 0));
+  add("best of", cell.best_of, plural(cell.best_of || 0, "variant"));
+  if (cell.gpu) found.push(["GPU", nameElement(cell.gpu)]);
+  if (cell.warm) found.push(["L2 cache", "warm"]);
+  return found;
+}
+
+function sampleSection(cell) {
+  const drawn = (cell.samples || []).map(sampleFigure).filter(Boolean);
+  if (!drawn.length) return [];
+  const note = "Circles are rounds, bars the median of a placement, the line that of all; µs a launch over placements.";
+  return [element("h3", {}, "Samples"), element("p", { class: "note" }, note), element("div", { class: "samples" }, drawn)];
+}
+
+// Everybody in the same case, best first.
+function rivalsSection(board, cell, speedups, baseline, open) {
+  const order = (other) => (other.role === "roof" ? 0 : other.ns || Infinity);
+  const others = board.byCase[cell.case].filter((other) => !other.other).sort((a, b) => order(a) - order(b));
+  if (others.length < 2) return [];
+  const rows = others.map((other) => {
+    const go = { type: "button", class: "linkish", onclick: () => open(other.number) };
+    const who = element("button", go, nameElement(board.nameOf(other)));
+    const ratio = speedups[other.number];
+    const row = [
+      other === cell ? nameElement(board.nameOf(other)) : who,
+      other.role || (other.rank ? `${other.rank}${other.mark || ""}` : other.dagger ? "†" : statusElement(other)),
+      other.ns ? ms(other.ns) : "",
+      other.gbs ? other.gbs.toFixed(0) : "",
+      other.roof ? other.roof.toFixed(1) : "",
+      ratio ? times(ratio) : "",
+    ];
+    row.kind = other === cell ? "here" : "";
+    return row;
+  });
+  const header = ["implementation", "rank", "ms", "GB/s", "% of roof", `over ${short(baseline)}`];
+  return [element("h3", {}, "Everybody in this case"), tableElement("everybody in this case", header, rows)];
+}
+
+function kernelSection(cell) {
+  if (!cell.kernels) return [];
+  const rows = cell.kernels.map(([name, registers, stack, shared]) => {
+    return [nameElement(name, 60), registers, `${stack} B`, bytes(shared)];
+  });
+  const header = ["kernel", "registers", "stack (spills)", "static shared"];
+  return [element("h3", {}, "Compiled kernels"), tableElement("compiled kernels", header, rows)];
+}
+
+function telemetrySection(cell) {
+  const known = (cell.telemetry || []).filter((state) => state.some((value) => value !== null && value !== ""));
+  if (!known.length) return [];
+  const written = (value) => (value === null ? "-" : String(value) || "none");
+  const rows = cell.telemetry.map((state, index) => [String(index + 1), ...state.map(written)]);
+  const header = ["placement", "SM MHz", "memory MHz", "W", "°C", "throttled by"];
+  const throttled = known.filter((state) => state[4]).length;
+  return [element("h3", {}, "Telemetry"), element("details", { class: "small" },
+    element("summary", {}, `${plural(known.length, "reading")}, ${throttled ? `throttled in ${throttled}` : "none throttled"}`),
+    tableElement("telemetry", header, rows))];
+}

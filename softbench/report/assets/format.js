@@ -1,0 +1,53 @@
+// Numbers as text, as in the terminal; elements from plain values. Text only ever enters as text.
+
+const ms = (ns) => (ns / 1e6).toFixed(ns >= 1e4 ? 4 : 6);
+const us = (ns) => (ns / 1e3).toFixed(2);
+const times = (factor, digits = 2) => `${factor.toFixed(digits)}x`;
+const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+const [KILO, MEGA] = [2 ** 10, 2 ** 20];
+const size = (n) => (n % MEGA === 0 ? `${n / MEGA}M` : n % KILO === 0 ? `${n / KILO}k` : String(n));
+
+function bytes(count) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(count, 1)) / 3));
+  return `${(count / 1000 ** power).toFixed(power ? 2 : 0)} ${units[power]}`;
+}
+
+// The middle gives way, since variants differ at their ends.
+function short(name, limit = 24) {
+  const flat = name.split(/\s+/).filter(Boolean).join(" ");
+  const tail = (limit - 1) >> 1;
+  return flat.length <= limit ? flat : `${flat.slice(0, limit - 1 - tail)}…${flat.slice(-tail)}`;
+}
+
+function element(name, attributes = {}, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+function svg(name, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function fill(made, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  return made;
+}
+
+// A name that somebody gave, isolated from the text around it.
+function nameElement(text, limit = 24) {
+  const shown = short(text, limit);
+  return element("bdi", { title: shown === text ? null : text }, shown);
+}
+
+function tableElement(label, header, rows) {
+  const head = element("tr", {}, header.map((text, index) => element("th", { scope: "col", class: index ? null : "label" }, text)));
+  const body = rows.map((row) =>
+    element("tr", { class: row.kind || null }, row.map((content, index) =>
+      element(index ? "td" : "th", index ? {} : { scope: "row", class: "label" }, content === null ? "" : content))));
+  const table = element("table", { "aria-label": label }, element("thead", {}, head), element("tbody", {}, body));
+  return element("div", { class: "frame", tabindex: "0", role: "region", "aria-label": `${label}, scrolls` }, table);
+}

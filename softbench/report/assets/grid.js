@@ -1,0 +1,72 @@
+// Tables whose cells open details: one stop of the Tab key each, arrow keys inside.
+
+function setUpGrid(table, open) {
+  table.setAttribute("role", "grid");
+  const cells = [...table.querySelectorAll("td[data-cell]")];
+  if (!cells.length) return;
+  const label = table.getAttribute("aria-label");
+  table.setAttribute("aria-label", `${label}; arrow keys move, Enter opens a cell`);
+  for (const cell of cells) {
+    cell.tabIndex = -1;
+    cell.setAttribute("aria-haspopup", "dialog");
+  }
+  let current = cells[0];
+  current.tabIndex = 0;
+  const move = (cell) => {
+    if (!cell) return;
+    current.tabIndex = -1;
+    current = cell;
+    current.tabIndex = 0;
+    current.focus();
+  };
+  table.addEventListener("click", (event) => {
+    const cell = event.target.closest("td[data-cell]");
+    if (!cell) return;
+    move(cell);
+    open(Number(cell.dataset.cell));
+  });
+  table.addEventListener("keydown", (event) => {
+    const cell = event.target.closest("td[data-cell]");
+    if (!cell || event.altKey || event.metaKey) return;
+    if (event.key === "Enter" || event.key === " ") open(Number(cell.dataset.cell));
+    else if (!step(event, cell, move)) return;
+    event.preventDefault();
+  });
+}
+
+const PAGE_ROWS = 10;
+
+// Whether the key was one that moves; at an edge it moves nowhere.
+function step(event, cell, move) {
+  const far = event.ctrlKey;
+  switch (event.key) {
+    case "ArrowRight": move(sideways(cell, "nextElementSibling")); return true;
+    case "ArrowLeft": move(sideways(cell, "previousElementSibling")); return true;
+    case "ArrowDown": move(vertically(cell, "nextElementSibling", 1)); return true;
+    case "ArrowUp": move(vertically(cell, "previousElementSibling", 1)); return true;
+    case "PageDown": move(vertically(cell, "nextElementSibling", PAGE_ROWS)); return true;
+    case "PageUp": move(vertically(cell, "previousElementSibling", PAGE_ROWS)); return true;
+    case "Home": move((far ? cell.closest("tbody") : cell.parentElement).querySelector("td[data-cell]")); return true;
+    case "End": move([...(far ? cell.closest("tbody") : cell.parentElement).querySelectorAll("td[data-cell]")].pop()); return true;
+    default: return false;
+  }
+}
+
+function sideways(cell, direction) {
+  let next = cell[direction];
+  while (next && !next.matches("td[data-cell]")) next = next[direction];
+  return next;
+}
+
+// The nth row that way which has a cell in this column and is not filtered away, or the last before the edge.
+function vertically(cell, direction, count) {
+  const column = cell.cellIndex;
+  let found = null;
+  for (let row = cell.parentElement[direction]; row && count; row = row[direction]) {
+    const next = row.cells[column];
+    if (row.hidden || !next || !next.matches("td[data-cell]")) continue;
+    found = next;
+    count--;
+  }
+  return found;
+}

@@ -1,0 +1,60 @@
+// The heat map's figure, as the reader chooses it.
+
+const clamp = (value) => Math.min(Math.max(value, 0), 1);
+
+// Steep near the top, where kernels differ; as tint() in panels/heatmap.py.
+const tint = (share) => clamp((share - 50) / 50) ** 2;
+
+// By metric: text of a cell, depth of its tint, and whether it is the tint of less.
+const METRICS = {
+  roof: { value: (cell) => cell.roof, text: (value) => value.toFixed(1), heat: (value) => tint(value) },
+  ms: { value: (cell) => cell.ns, text: ms, heat: (value, cell, scale) => tint((100 * scale.fastest(cell)) / value) },
+  gbs: {
+    value: (cell) => cell.gbs,
+    text: (value) => value.toFixed(0),
+    heat: (value, cell, scale) => tint((100 * value) / scale.peak),
+  },
+  speedup: {
+    value: (cell, scale) => scale.speedups[cell.number],
+    text: (value) => times(value),
+    heat: (value) => clamp(Math.abs(Math.log2(value)) / 2),
+    less: (value) => value < 1,
+  },
+  traffic: {
+    value: (cell) => (cell.traffic ? cell.traffic[0] : null),
+    text: (value) => times(value, 3),
+    heat: (value) => clamp(Math.abs(value - 1)),
+    less: (value) => value > 1,
+  },
+};
+
+function setUpHeatmap(board) {
+  const cells = [...document.querySelectorAll(".heat td[data-cell]:not(.none)")];
+  const peak = board.peak || board.cells.reduce((most, cell) => Math.max(most, cell.gbs || 0), 1);
+  const fastest = (cell) =>
+    Math.min(...board.byCase[cell.case].filter((other) => other.ns && other.role !== "roof").map((other) => other.ns));
+  const choice = document.getElementById("metric");
+  const first = choice ? choice.querySelector("input").value : "roof";
+  let [metric, speedups] = [first, []];
+  const draw = () => {
+    for (const place of cells) paint(place, board.cells[place.dataset.cell], METRICS[metric], { peak, fastest, speedups });
+  };
+  if (choice) {
+    choice.addEventListener("change", (event) => {
+      metric = event.target.value;
+      draw();
+    });
+  }
+  return (found) => {
+    speedups = found;
+    if (metric === "speedup") draw();
+  };
+}
+
+function paint(place, cell, metric, scale) {
+  const value = metric.value(cell, scale);
+  const missing = value === null || value === undefined;
+  place.firstChild.textContent = missing ? "-" : metric.text(value);
+  place.style.setProperty("--heat", missing ? 0 : metric.heat(value, cell, scale).toFixed(2));
+  place.classList.toggle("below", !missing && Boolean(metric.less) && metric.less(value));
+}

@@ -1,0 +1,21 @@
+// On paper: every figure drawn, in light colours, and what is folded but short unfolded.
+
+// Pixels that fit the width of A4 and of US Letter within the margins of print.css.
+const PAPER = { width: 690, height: 340, tall: 480 };
+
+function setUpPrint(charts) {
+  let [before, opened] = [undefined, []];
+  addEventListener("beforeprint", () => {
+    before = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
+    opened = [...document.querySelectorAll("details.print-open:not([open])")];
+    for (const details of opened) details.open = true;
+    charts.redrawNow(PAPER);
+  });
+  addEventListener("afterprint", () => {
+    if (before) document.documentElement.dataset.theme = before;
+    else delete document.documentElement.dataset.theme;
+    for (const details of opened) details.open = false;
+    charts.redraw();
+  });
+}

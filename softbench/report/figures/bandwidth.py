@@ -1,0 +1,95 @@
+"""Bandwidth over columns, beside the measured roof and the theoretical peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softbench.leaderboard import Board, CaseBoard, Cell
+from softbench.leaderboard.regimes import FEW, regime
+from softbench.leaderboard.words import section_title, sections, shape_text
+from softbench.model import Case
+from softbench.report.figure import Axis, Figure, Series, View
+from softbench.report.index import Cells, peak_gb_s
+
+Point = tuple[CaseBoard, Cell]
+
+
+def figure(board: Board, cells: Cells) -> Figure | None:
+    """One view a section (operator, dtypes, layout)."""
+    views = []
+    for section, cases in sections(board).items():
+        timed = [case for case in cases if any(cell.bandwidth_gb_s for cell in case.cells.values())]
+        if timed:
+            views.append(View(section_title(section), _series(board, cells, timed)))
+    if not views:
+        return None
+    return Figure(
+        "bandwidth",
+        "Bandwidth over columns",
+        "Bandwidth of every implementation over the columns of the matrix, beside the measured roof and the peak.",
+        Axis("columns", "log", "size"),
+        [Axis("GB/s", from_zero=True)],
+        views,
+    )
+
+
+def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[Point]]:
+    """(name, role) -> its cells with a time: entrants by name, then references, then the roof."""
+    found: dict[tuple[str, str], list[Point]] = {}
+    for role in ("entrant", "reference", "roof"):
+        for case in cases:
+            for name, cell in _of_role(case, role).items():
+                if cell.latency_ns is not None:
+                    found.setdefault((name, role), []).append((case, cell))
+    entrants = sorted((key for key in found if key[1] == "entrant"), key=lambda key: key[0])
+    return {key: found[key] for key in [*entrants, *(key for key in found if key[1] != "entrant")]}
+
+
+def _of_role(case: CaseBoard, role: str) -> dict[str, Cell]:
+    if role == "roof":
+        return {"measured roof": case.roof} if case.roof else {}
+    return case.cells if role == "entrant" else case.references
+
+
+def line_cases(cases: Sequence[CaseBoard]) -> set[Case]:
+    """The cases that lines run through: of every width that is a power of two the tallest, unless its rows are few.
+
+    A line through 8191 beside 8192, or through a single row at the end, would show nothing but the break. Where
+    fewer than two cases are left, the tallest of every width.
+    """
+    tallest = {board.case.columns: board.case for board in sorted(cases, key=lambda board: board.case.rows)}
+    regular = {case for columns, case in tallest.items() if columns & (columns - 1) == 0 and regime(case) is not FEW}
+    return regular if len(regular) > 1 else set(tallest.values())
+
+
+def _series(board: Board, cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
+    joined = line_cases(cases)
+    found = []
+    for (name, role), points in points_by_name(cases).items():
+        known = sorted((point for point in points if point[1].bandwidth_gb_s), key=lambda point: point[0].case.columns)
+        for loose in (False, True):
+            part = [point for point in known if (point[0].case not in joined) is loose]
+            if part:
+                found.append(_one(cells, name, role, part, loose))
+    return found + _peak(board, cases)
+
+
+def _one(cells: Cells, name: str, role: str, points: Sequence[Point], loose: bool) -> Series:
+    return Series(
+        name,
+        [case.case.columns for case, _ in points],
+        [float(f"{cell.bandwidth_gb_s or 0.0:.5g}") for _, cell in points],
+        [shape_text(case.case) for case, _ in points],
+        [cells.number(cell) for _, cell in points],
+        role,
+        loose,
+    )
+
+
+def _peak(board: Board, cases: Sequence[CaseBoard]) -> list[Series]:
+    peak = peak_gb_s(board)
+    if peak is None:
+        return []
+    widths = [case.case.columns for case in cases]
+    ends = [float(min(widths)), float(max(widths))]
+    return [Series(f"theoretical peak, {peak:.0f} GB/s", ends, [peak, peak], ["", ""], [-1, -1], "peak", markers=False)]

@@ -1,0 +1,161 @@
+"""The lines of a run's file: bytes to passports and records, checked, and back."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from softbench import typed
+from softbench.model import DTYPES, MAX_DIMENSIONS, MAX_ELEMENTS, SCHEMA_VERSION, Passport, Record, Variant
+from softbench.texts import InputError
+
+T = TypeVar("T")
+ROLES = ("entrant", "reference", "roof")
+_RUN_ID = re.compile(r"\w[\w.-]*")
+
+
+class StoreError(InputError):
+    """A run cannot be read or written; the message names the file, the line and what to do."""
+
+
+class RunExists(StoreError):
+    """A run of this id is there already, and is not written over."""
+
+
+class Row(NamedTuple):
+    """A line of a file, without its end; is_open where it has none."""
+
+    number: int
+    data: bytes
+    is_open: bool
+
+
+def rows(path: Path) -> list[Row]:
+    """The lines of a file that are not blank. Raises StoreError where there are none."""
+    try:
+        split = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
+    found = [Row(number, row, number == len(split)) for number, row in enumerate(split, start=1) if row.strip()]
+    if not found:
+        raise StoreError(f"{path}: is empty, and no run; was it truncated?")
+    return found
+
+
+def passport(path: Path, row: Row) -> Passport:
+    """The passport that a run begins with. Raises StoreError where the line is none."""
+    number = row.number
+    try:
+        parsed = json.loads(row.data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise StoreError(f"{path}:{number}: is no text of a softbench run") from None
+    data = _current(path, number, parsed)
+    if data.get("kind") != "passport":
+        raise StoreError(f"{path}:{number}: is no passport; this is no softbench run")
+
+    def build() -> Passport:
+        found = typed.build(Passport, _content(data))
+        checked_id(found.run_id)
+        return found
+
+    return _build(path, number, build)
+
+
+def cell(path: Path, row: Row) -> Record | None:
+    """The record of a line; None where its writing was cut off. Raises StoreError that names the line."""
+    number = row.number
+    try:
+        parsed = json.loads(row.data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        if row.is_open or row.data.endswith(b"\x00"):
+            return None  # the last write was cut off; the case is run again by --softbench-resume
+        raise StoreError(f"{path}:{number}: is not JSON") from None
+    data = _current(path, number, parsed)
+    return _build(path, number, lambda: _record(data))
+
+
+def _current(path: Path, number: int, data: Any) -> dict[str, Any]:
+    """A line of the schema that this version writes."""
+    if not isinstance(data, dict):
+        raise StoreError(f"{path}:{number}: is not an object")
+    if data.get("schema") != SCHEMA_VERSION:
+        found = f"has schema {data.get('schema')!r:.40}; this version reads {SCHEMA_VERSION}"
+        raise StoreError(f"{path}:{number}: {found}: use the softbench that wrote it")
+    return data
+
+
+def _build(path: Path, number: int, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except (TypeError, ValueError, RecursionError) as error:
+        said = str(error) if len(str(error)) <= 150 else f"{error!s:.149}…"
+        raise StoreError(f"{path}:{number}: is no record of schema {SCHEMA_VERSION} ({said})") from None
+
+
+def passport_line(found: Passport) -> bytes:
+    return _line({"kind": "passport", "schema": SCHEMA_VERSION, **asdict(found)})
+
+
+def cell_line(record: Record) -> bytes:
+    return _line({"kind": "cell", "schema": SCHEMA_VERSION, **_record_data(record)})
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    # A command line, or a parameter, may hold what is no text; it is not worth the case.
+    return (json.dumps(data, separators=(",", ":"), ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def _record_data(record: Record) -> dict[str, Any]:
+    """Only what differs from the defaults: a line stays short, and new fields stay readable."""
+    data = asdict(record)
+    data["status"] = record.status.value
+    data["variant"] = _variant_data(record.variant)
+    data["telemetry"] = [list(asdict(t).values()) for t in record.telemetry]
+    return {key: value for key, value in data.items() if value not in ("", (), [], 0, None)}
+
+
+def _variant_data(variant: Variant) -> dict[str, Any]:
+    """Who it was, not what it asks for; the path is the one inside its folder of implementations."""
+    data = asdict(variant) | {"path": f"{variant.family}/{Path(variant.path).name}"}
+    return {
+        key: data[key] for key in ("implementation", "operator", "family", "path", "source_hash", "params", "summary")
+    }
+
+
+def _record(data: dict[str, Any]) -> Record:
+    record = typed.build(Record, _content(data))
+    for samples in record.samples:
+        if not samples.ns or not all(value > 0 for rounds in samples.ns for value in rounds):
+            raise ValueError("samples must be positive")
+        if samples.launches < 1:
+            raise ValueError("launches must be positive")
+    shape = record.case.shape
+    if min(shape, default=0) < 0:
+        raise ValueError("a shape cannot be negative")
+    if len(shape) > MAX_DIMENSIONS or math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
+        raise ValueError("a shape that fits no memory")
+    for dtype in (record.case.dtype, record.case.out_dtype):
+        if dtype not in DTYPES:
+            raise ValueError(f"{dtype!r:.40} is no dtype; known are {', '.join(DTYPES)}")
+    if record.ideal_bytes < 0:
+        raise ValueError("ideal_bytes cannot be negative")
+    if record.role not in ROLES:
+        raise ValueError(f"{record.role!r:.40} is no role; known are {', '.join(ROLES)}")
+    return record
+
+
+def checked_id(run_id: str) -> str:
+    """A run's id names its files, so that it must not lead out of their folder."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise StoreError(f"{run_id!r:.60} is no id of a run: letters, digits, _, - and . are")
+    return run_id
+
+
+def _content(data: dict[str, Any]) -> dict[str, Any]:
+    """A line without what says which kind of line it is."""
+    return {key: value for key, value in data.items() if key not in ("kind", "schema")}

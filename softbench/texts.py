@@ -1,0 +1,17 @@
+"""Text that came from elsewhere, fit to be shown; and the error of something that was given and cannot be used."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text on one line, character by character: "?" for terminal controls, direction marks and lone surrogates."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+class InputError(ValueError):
+    """Something that was given cannot be used; the message is one printable line: what, where, what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))

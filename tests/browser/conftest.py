@@ -1,0 +1,80 @@
+"""Chromium, and pages opened in it from disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softbench import published, report
+from softbench.model import Run
+
+TABLES = published.read(Path(__file__).resolve().parents[2] / "reports" / "published")
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        pytest.fail("this test needs playwright, as tox -e browser installs it; leave it out with -m 'not browser'")
+    path = os.environ.get("SOFTBENCH_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
+    with sync_playwright() as driver:
+        try:
+            made = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        except Error as error:
+            pytest.fail(f"Chromium cannot be started: install it, or name it in SOFTBENCH_CHROMIUM ({error.message})")
+        yield made
+        made.close()
+
+
+class Opened:
+    """A page that was opened, with everything that it complained about or asked for."""
+
+    def __init__(self, page: Any, path: Path) -> None:
+        self.page, self.path = page, path
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def texts(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_inner_texts()
+
+    def ready(self, word: str = "charts") -> Any:
+        self.page.wait_for_selector(f"html[data-ready={word}]", timeout=60_000, state="attached")
+        return self.page
+
+
+@pytest.fixture
+def open_run(browser, tmp_path) -> Iterator[Any]:
+    contexts = []
+
+    def opened(run: Run, wait: str = "charts", **settings: Any) -> Opened:
+        path = tmp_path / "page.html"
+        path.write_text(report.render(run, published=TABLES), encoding="utf-8")
+        contexts.append(browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings}))
+        found = Opened(contexts[-1].new_page(), path)
+        found.page.goto(path.as_uri())
+        if wait:
+            found.ready(wait)
+        return found
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def focused() -> Callable[[Any], Any]:
+    """Says what has the focus: the number of its cell, else its id, else its name."""
+    return lambda page: page.evaluate(
+        "(e => e.dataset.cell ? Number(e.dataset.cell) : e.id || e.tagName)(document.activeElement)"
+    )

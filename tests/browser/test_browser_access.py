@@ -1,0 +1,170 @@
+"""The page in headless Chromium by keyboard, through axe-core, on a phone, in the dark, on paper, without a script."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pages
+import pytest
+
+from softbench import store
+
+pytestmark = pytest.mark.browser
+RUNS = sorted((Path(__file__).resolve().parents[2] / "reports").glob("*/*.jsonl"))
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+
+
+def background(page: Any) -> str:
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(open_run, focused):
+    found = open_run(pages.everything(), wait="page")
+    page = found.page
+    first = page.locator(".heat td[data-cell]").first
+    page.locator("#metric input").last.focus()
+    for _ in range(3):  # past the scrolling frame onto the grid
+        page.keyboard.press("Tab")
+        if isinstance(focused(page), int):
+            break
+    assert focused(page) == int(first.get_attribute("data-cell"))
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    below = page.locator(".heat").first.locator("tbody tr").nth(1).locator("td").nth(1)
+    assert focused(page) == int(below.get_attribute("data-cell"))
+    page.keyboard.press("Enter")
+    assert page.get_by_role("dialog").is_visible()
+    assert focused(page) == "details-title"
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        assert page.evaluate(
+            "document.activeElement === document.body || Boolean(document.activeElement.closest('dialog'))"
+        )
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog").is_visible()
+    assert focused(page) == int(below.get_attribute("data-cell"))
+    page.keyboard.press("Space")
+    assert page.get_by_role("dialog").is_visible()
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("Home", (3, 0)),
+        ("End", (3, 6)),
+        ("Control+Home", (0, 0)),
+        ("Control+End", (6, 6)),
+        ("PageDown", (6, 2)),
+        ("PageUp", (0, 2)),
+        ("ArrowLeft", (3, 1)),
+        ("ArrowUp", (2, 2)),
+    ],
+)
+def test_keys_move_in_the_grid(open_run, key, place, focused):
+    found = open_run(pages.everything(), wait="page")
+    rows = found.page.locator(".heat").first.locator("tbody tr")
+    rows.nth(3).locator("td").nth(2).focus()
+    found.page.keyboard.press(key)
+    expected = rows.nth(place[0]).locator("td").nth(place[1])
+    assert focused(found.page) == int(expected.get_attribute("data-cell"))
+    assert found.page.locator(".heat").first.locator("td[tabindex='0']").count() == 1
+
+
+def test_the_baseline_can_be_picked_by_keyboard(open_run):
+    found = open_run(pages.everything(), wait="page")
+    before = found.texts("table.ranking .speedup")
+    found.page.locator("#baseline").focus()
+    found.page.keyboard.press("ArrowDown")
+    assert found.texts("table.ranking .speedup") != before
+
+
+def test_the_theme_follows_the_system_until_it_is_set_and_is_remembered(open_run):
+    found = open_run(pages.everything())
+    page, light, dark = found.page, "rgb(255, 255, 255)", "rgb(20, 23, 27)"
+    ink = "document.querySelector('.chart .xtick text').style.fill"
+    assert background(page) == light
+    page.emulate_media(color_scheme="dark")
+    assert background(page) == dark
+    page.wait_for_function(f"{ink} === 'rgb(230, 233, 237)'")
+    page.get_by_role("button", name="theme").focus()
+    page.keyboard.press("Enter")
+    assert page.get_by_role("button", name="theme: light").count() == 1
+    assert background(page) == light
+    page.wait_for_function(f"{ink} === 'rgb(27, 31, 36)'")
+    page.emulate_media(color_scheme="light")
+    page.get_by_role("button", name="theme").click()
+    assert background(page) == dark
+    page.reload()
+    found.ready("page")
+    assert background(page) == dark
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["everything", "hostile", "failures"])
+def test_axe_finds_no_serious_fault(open_run, name, scheme):
+    found = open_run(getattr(pages, name)(), color_scheme=scheme)
+    _axe(found.page)
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+def test_axe_finds_no_serious_fault_in_committed_runs(open_run, path):
+    found = open_run(store.read(path))
+    found.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    _axe(found.page)
+
+
+@pytest.mark.parametrize("settings", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
+def test_axe_finds_no_serious_fault_in_the_details(open_run, settings):
+    found = open_run(pages.everything(), **settings)
+    for selector in (".heat td[data-cell]", ".matrix td.failed"):
+        found.page.locator(selector).first.click()
+        found.page.evaluate("document.querySelectorAll('dialog details').forEach((d) => { d.open = true; })")
+        _axe(found.page)
+        found.page.keyboard.press("Escape")
+
+
+def _axe(page: Any) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    grave = [entry for entry in found if entry["impact"] in ("serious", "critical")]
+    assert not grave, [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in grave]
+
+
+def test_it_prints(open_run):
+    found = open_run(pages.everything(), color_scheme="dark")
+    found.page.evaluate(
+        "addEventListener('beforeprint', () => { window.theme = document.documentElement.dataset.theme; })"
+    )
+    paper = found.page.pdf()
+    assert paper.startswith(b"%PDF")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 40
+    assert found.page.evaluate("window.theme") == "light"
+    assert found.page.evaluate("document.documentElement.dataset.theme ?? 'system'") == "system"
+    found.page.emulate_media(media="print")
+    assert background(found.page) == "rgb(255, 255, 255)"
+    for hidden in (".toolbar", "#metric", ".figure-controls", ".copyable button"):
+        assert not found.page.locator(hidden).first.is_visible()
+    assert found.page.locator(".chart svg").first.is_visible()
+
+
+@pytest.mark.parametrize("name", ["everything", "hostile", "failures"])
+def test_it_fits_a_phone(open_run, name):
+    found = open_run(getattr(pages, name)(), **PHONE)
+    wide = "document.documentElement.scrollWidth"
+    assert found.page.evaluate(wide) == 390
+    found.page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = true; })")
+    assert found.page.evaluate(wide) == 390
+    found.page.locator("td[data-cell]").first.tap()
+    assert found.page.evaluate("document.querySelector('dialog').scrollWidth") <= 390
+
+
+def test_without_a_script_the_verdict_the_ranking_and_the_tables_are_there(open_run):
+    found = open_run(pages.everything(), wait="", java_script_enabled=False)
+    for shown in (".verdict", ".answers", "table.ranking", "table.heat", "table.matrix", "#passport code"):
+        assert found.page.locator(shown).first.is_visible(), shown
+    for hidden in ("#baseline", "#theme", "#metric", "figure"):
+        assert not found.page.locator(hidden).first.is_visible(), hidden
+    assert found.page.locator("#bandwidth").get_by_text("Drawn by a script").is_visible()

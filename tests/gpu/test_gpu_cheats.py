@@ -1,0 +1,84 @@
+"""On a real GPU: every bundled cheat is caught with its word, honest use of streams is not, and no timer can be replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from softbench import device, operators, registry
+from softbench.check import check
+from softbench.clocks import GraphClock, Plan
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.crew import Crew
+from softbench.doctor import examples
+from softbench.doctor.examples import EXAMPLES, Example
+from softbench.model import Case, Record, Status
+
+pytestmark = pytest.mark.gpu
+
+torch = pytest.importorskip("torch")
+HONEST = registry.find([Path(__file__).parents[1] / "honest"])
+CASE = Case("softmax", (4096, 4096), "float16", "float16")
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, Record]:
+    card = device.gpu()
+    if card is None:
+        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
+    return examples.outcomes(card)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Example) -> None:
+    assert examples.missed(example, records[example.name]) == ""
+    assert not records[example.name].samples
+
+
+def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
+    honest = [record for name, record in records.items() if name.startswith("twin_")]
+    assert {(r.status, r.reason) for r in honest} == {(Status.PASSED, "")}
+    assert all(r.clock("graph") for r in honest)
+
+
+@pytest.mark.parametrize("case", [CASE, Case("softmax", (1000, 1001), "float32", "float32")], ids=lambda c: c.id)
+def test_an_honest_implementation_is_not_accused(crew: Crew, case: Case) -> None:
+    found = Contest(Rules(budget_s=2.0, timeout_s=60.0, seed=1), crew, device.gpu()).run(case, HONEST)
+    assert {r.variant.id: (r.status.value, r.reason) for r in found} == {v.id: ("PASSED", "") for v in HONEST}
+
+
+@pytest.mark.parametrize(
+    ("waits", "joins", "words"),
+    [(True, True, ""), (False, True, "work on another stream"), (True, False, "work on another stream")],
+)
+def test_another_stream_must_wait_and_be_waited_for(waits: bool, joins: bool, words: str) -> None:
+    side = torch.cuda.Stream()
+
+    def launch(x):
+        current = torch.cuda.current_stream()
+        if waits:
+            side.wait_stream(current)
+        with torch.cuda.stream(side):
+            y = torch.softmax(x, dim=-1)
+        if joins:
+            current.wait_stream(side)
+        return y
+
+    reason = check(CASE, launch, "cuda").reason
+    assert reason.startswith(words)
+    assert bool(reason) == bool(words)
+
+
+def test_timers_that_are_replaced_later_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, softmax = GraphClock(), operators.get("softmax")
+    placed = clock.place(softmax, CASE, lambda x: torch.softmax(x, dim=-1), Plan(20, 4, "cold"), 1, None)
+    right = sorted(placed.turn() for _ in range(9))[4]
+    for owner, name in (
+        (torch.cuda.Event, "record"),
+        (torch.cuda.Event, "elapsed_time"),
+        (torch.cuda.CUDAGraph, "replay"),
+        (torch.cuda, "synchronize"),
+    ):
+        monkeypatch.setattr(owner, name, lambda *_: 1e-6)
+    assert sorted(placed.turn() for _ in range(9))[4] == pytest.approx(right, rel=0.2)

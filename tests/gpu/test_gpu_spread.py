@@ -1,0 +1,65 @@
+"""Several GPUs, or one of them as the only one: real cards, workers, locks and NVML."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from offenders import seconds_until
+from projects import bench, project, record_lines, started
+
+from softbench import device
+from softbench.neighbours import Neighbours
+
+pytestmark = pytest.mark.gpu
+STRANGER = "import torch, time; x = torch.ones(1 << 28, device='cuda'); print('ready', flush=True); time.sleep(120)"
+
+
+def test_each_worker_measures_on_its_own_gpu(tmp_path: Path) -> None:
+    """As many workers as there are GPUs, up to four: a run of four timed cases. Our own workers are nobody else's."""
+    names = device.visible()[:4]
+    folder = project(tmp_path)
+    options = ["--softbench-profile=both", "-k", "own_right", "-n", str(len(names))]
+    done = bench(folder, *options, CUDA_VISIBLE_DEVICES=",".join(names))
+    assert done.returncode == 0, done.stdout + done.stderr
+    header, *cells = record_lines(folder)
+    cards = {card.id for card in device.gpus()[: len(names)]}
+    assert len(cards) == len(names)
+    assert set(header["device"]["gpus"]) == {cell["gpu"] for cell in cells} == cards
+    by_case = {(str(cell["case"]), cell["gpu"]) for cell in cells}
+    assert len(by_case) == len({case for case, _ in by_case}) == 4
+    assert {cell["status"] for cell in cells} == {"PASSED"}
+    assert "also on the GPU" not in done.stdout
+
+
+def test_two_runs_take_turns(tmp_path: Path) -> None:
+    """Both begin at once; each has four cases, so that each waits for the other."""
+    folders = [project(tmp_path / part) for part in ("a", "b")]
+    options = ["--softbench-profile=both", "-k", "own_right"]
+    runs = [started(folder, *options, CUDA_VISIBLE_DEVICES=device.visible()[0]) for folder in folders]
+    for run, folder in zip(runs, folders, strict=True):
+        text, errors = run.communicate(timeout=300)
+        assert run.returncode == 0, text + errors
+        notes = [note for cell in record_lines(folder)[1:] for note in cell.get("notes", ())]
+        assert [note for note in notes if note.startswith("waited ")]
+        assert not [note for note in notes if note.startswith("also on the GPU")]
+
+
+def test_a_stranger_on_the_gpu_is_named() -> None:
+    """Started by a process that has ended, so that it is not ours."""
+    start = (
+        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-3, stderr=-3).pid)"
+    )
+    done = subprocess.run([sys.executable, "-c", start, STRANGER], capture_output=True, text=True, check=True)
+    pid = int(done.stdout)
+    try:
+        neighbours = Neighbours(device.Monitor(device.gpu()))
+        seen = seconds_until(lambda: pid in neighbours.found(), 60)
+        assert seen < 60, f"NVML names {device.Monitor(device.gpu()).processes()} and not {pid}"
+        assert f"(pid {pid}, " in neighbours.found()[pid]
+    finally:
+        os.kill(pid, signal.SIGKILL)

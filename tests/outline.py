@@ -1,0 +1,95 @@
+"""A page as a tree, as far as the tests look at it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+VOID = {"meta", "input", "br"}
+
+
+@dataclass
+class Element:
+    """One element; texts and elements among its children."""
+
+    name: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: list[Element | str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Element]:
+        """Every element below this one, in order."""
+        for child in self.children:
+            if isinstance(child, Element):
+                yield child
+                yield from child
+
+    @property
+    def text(self) -> str:
+        return "".join(child if isinstance(child, str) else child.text for child in self.children)
+
+    @property
+    def classes(self) -> set[str]:
+        return set(self.attributes.get("class", "").split())
+
+    def all(self, *names: str, of: str = "") -> list[Element]:
+        """Elements of these names, of a class where one is named."""
+        return [e for e in self if e.name in names and (not of or of in e.classes)]
+
+    def find(self, key: str) -> Element:
+        """The element of an id."""
+        (found,) = [e for e in self if e.attributes.get("id") == key]
+        return found
+
+    def rows(self) -> list[list[str]]:
+        """The cells of a table's body, as texts."""
+        body = self.all("tbody")[0]
+        return [[cell.text for cell in row.all("td", "th")] for row in body.all("tr")]
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = [Element("document")]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"<{tag}> has an attribute twice: {names}"
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].children.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop().name == tag
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].children.append(data)
+
+
+def outline(page: str) -> Element:
+    """The page's tree. Fails where elements do not nest."""
+    reader = _Reader()
+    reader.feed(page)
+    reader.close()
+    (root,) = reader.open
+    return root
+
+
+def unpacked(page: Element, key: str) -> str:
+    """What a packed element of the page holds."""
+    return gzip.decompress(base64.b64decode(page.find(key).text)).decode()
+
+
+def data_of(page: Element) -> dict[str, Any]:
+    """What the page's script is given."""
+    return json.loads(unpacked(page, "data"))
+
+
+def panels(page: Element) -> list[str]:
+    """Ids of the panels in order."""
+    return [e.attributes["id"] for e in page.find("main").children if isinstance(e, Element) and e.name != "header"]

@@ -1,0 +1,153 @@
+"""What a wrong launch is called, where only further launches tell: cached, precomputed, nondeterministic, unfinished."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+
+import pytest
+
+from softbench import check as module
+from softbench.check import check
+from softbench.model import Case
+from softbench.operators import get
+
+torch = pytest.importorskip("torch")
+
+
+def make():
+    return Case("softmax", (6, 4096), "float32", "float32")
+
+
+def reason(case, launch):
+    verdict = check(case, launch, "cpu", seed=3)
+    assert not verdict.ok
+    assert "\n" not in verdict.reason
+    return verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (id, "cached by pointer, "),
+        (lambda x: x.data_ptr(), "cached by pointer, "),
+        (lambda x: (x.data_ptr(), x._version), "cached by pointer, "),
+        (lambda x: x.shape, "cached by shape, "),
+        (lambda x: 0, "cached by shape, "),
+        (
+            lambda x: float(x[0, 0]),
+            "cached by a part of the input: one element of the input had changed, and its row had",
+        ),
+        (lambda x: tuple(x[:, 7].tolist()), "cached by a part of the input: "),
+    ],
+)
+def test_an_earlier_output_returned_again(key, words):
+    seen = {}
+
+    def launch(x):
+        if key(x) not in seen:
+            seen[key(x)] = x.softmax(-1)
+        return seen[key(x)].clone()
+
+    text = reason(make(), launch)
+    assert text.startswith(words)
+    assert re.search(r": row \d+, column \d+: got", text)
+
+
+def test_the_last_launch_returned_again():
+    seen = []
+
+    def launch(x):
+        seen.append(x.softmax(-1))
+        return seen[max(0, len(seen) - 2)].clone()
+
+    assert reason(make(), launch).startswith(
+        "the last launch's output was returned for new inputs: row 0, column 0: got"
+    )
+
+
+def test_a_name_that_cannot_be_had_costs_no_verdict():
+    """The launches that would tell one kind of cache from another fail."""
+    seen = []
+
+    def launch(x):
+        seen.append(x.softmax(-1))
+        if len(seen) > 2:
+            raise MemoryError
+        return seen[0].clone()
+
+    assert reason(make(), launch).startswith("an earlier launch's output was returned for new inputs: row 0")
+
+
+@pytest.mark.parametrize("known", [1, 2])
+def test_outputs_that_were_computed_before_the_launch(known):
+    """From the seed of the check, for its first launch or for both in which the whole input is drawn anew."""
+    case, asked = make(), []
+    inputs = [get("softmax").make_inputs(case, "cpu", 3 + i)[0] for i in range(known)]
+    outputs = [x.softmax(-1) for x in inputs]
+
+    def launch(x):
+        asked.append(x)
+        return outputs[min(len(asked), known) - 1].clone()
+
+    text = reason(case, launch)
+    assert text.startswith("precomputed: one element" if known == 2 else "cached by shape, ")
+
+
+def test_outputs_that_were_guessed():
+    y = torch.randn(6, 4096).softmax(-1)
+    assert reason(make(), lambda x: y.clone()).startswith(
+        "precomputed, the output is the same for other inputs: row 0, "
+    )
+
+
+def test_another_output_at_every_launch():
+    noise = lambda x: x.softmax(-1) * (1 + 1e-4 * torch.randn(x.shape))  # noqa: E731
+    text = reason(make(), noise)
+    assert text.startswith(
+        "nondeterministic, two launches on the same inputs are farther apart than rounding takes them: "
+    )
+
+
+@pytest.mark.parametrize("wrong_in", [2, 3])
+def test_a_launch_that_is_wrong_now_and_then(wrong_in):
+    """A race that the first launch wins. Its third launch differs outside the row that changed, and is compared whole."""
+    calls = []
+
+    def launch(x):
+        calls.append(x)
+        y = x.softmax(-1)
+        if len(calls) == wrong_in:
+            y[4] *= 1.0 + 1e-3 * torch.randn(x.shape[1])
+        return y
+
+    assert reason(make(), launch).startswith("nondeterministic, ")
+
+
+def test_outputs_that_differ_by_their_rounding_alone_pass():
+    def launch(x):
+        power = (x - x.amax(-1, keepdim=True)).exp()
+        return power / sum(part.sum(-1, keepdim=True) for part in power[:, torch.randperm(4096)].split(97, 1))
+
+    assert not launch(torch.ones(2, 4096).normal_()).equal(launch(torch.ones(2, 4096).normal_()))
+    assert check(make(), launch, "cpu").reason == ""
+
+
+@pytest.mark.parametrize("late_s", [0.005, 0.03])
+def test_an_output_that_is_written_after_the_launch_has_returned(late_s):
+    def launch(x):
+        y = torch.empty_like(x)
+        threading.Thread(target=lambda: (time.sleep(late_s), y.copy_(x.softmax(-1)))).start()
+        return y
+
+    assert reason(make(), launch) == "left unfinished: the output changed after the launch had returned"
+
+
+def test_timed_calls_have_memory_of_their_own():
+    one, two = torch.empty(4, 4), torch.empty(4, 4)
+    shared = "one static buffer: two calls returned the same memory"
+    assert module.shared([one, two, torch.empty(0), torch.empty(0), None]) == ""
+    assert module.shared([one, two, one]) == shared
+    assert module.shared([(one, two[:2]), (torch.empty(2), two[2:])]) == shared
+    assert module.shared([(one[:2], one[2:])]) == ""  # two outputs of one call may lie in one storage
