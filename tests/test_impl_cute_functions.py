@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch import library  # noqa: E402
+
 from impls.cute import _functions, _launch, _norm_functions, norms, softmax  # noqa: E402
 
 
