@@ -110,7 +110,7 @@ def test_the_kernel_of_the_htile_page_is_the_kernel():
     shown = re.search(r"```python\n(.*?)```", HTILE, re.S)
     assert shown
     source = (CUTE / "kernels" / "softmax.py").read_text()
-    assert shown[1].strip() in textwrap.dedent(source[source.index("        context = ") :])
+    assert shown[1].strip() in textwrap.dedent(source[source.index("        overlap(") :])
 
 
 def test_names_on_the_htile_page_exist():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch import library  # noqa: E402
+
 from impls.cute import _functions, _launch, _norm_functions, norms, softmax  # noqa: E402
 
 
@@ -183,6 +185,7 @@ def test_eager_calls_do_without_the_operators(kernels, monkeypatch):
         (lambda: softmax.softmax(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
         (lambda: softmax.softmax_backward(torch.zeros(3), torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
         (lambda: norms.rms_norm(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
+        (lambda: norms.layer_norm(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
         (lambda: softmax.softmax(torch.zeros(3, device="meta")), ValueError, "on meta"),
     ],
 )
@@ -206,8 +209,11 @@ def test_wrong_dtypes_and_shapes_are_refused(cuda_tensors):
     for bad in (2, -3):
         with pytest.raises(IndexError, match=r"\[-2, 1\]"):
             checked(x, bad, None)
-    with pytest.raises(TypeError, match="int32"):
-        checked(cuda_tensors(4, dtype=torch.int32), -1, None)
+    integers = cuda_tensors(4, dtype=torch.int32)
+    with pytest.raises(TypeError, match=r"softmax takes float16.* not torch\.int32"):
+        checked(integers, -1, None)
+    with pytest.raises(TypeError, match=r"norms take float16.* not torch\.int32"):
+        norm(integers, None, None, None)
     with pytest.raises(TypeError, match="bfloat16"):
         checked(x, -1, torch.bfloat16)
     norm(x, cuda_tensors(6), cuda_tensors(6, dtype=torch.float32), x)

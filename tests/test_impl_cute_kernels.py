@@ -1,4 +1,4 @@
-"""The kernels of impls/cute/kernels beside softmax, compiled for sm_90a: what they take, and what they read and write."""
+"""The kernels of impls/cute/kernels, compiled for sm_90a: their launches; of those beside softmax what they read and write."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,13 @@ def compiled(family, tmp_path_factory):
         (used,) = cubin.resources(code)
         path = folder / "kernel.cubin"
         path.write_bytes(code)
-        sass = subprocess.run([cubin.cuobjdump(), "-sass", path], capture_output=True, text=True, check=True).stdout
-        return used.registers, used.stack_bytes, sass
+        return used.registers, used.stack_bytes, disassembled(path)
 
     return build
+
+
+def disassembled(path: Path) -> str:
+    return subprocess.run([cubin.cuobjdump(), "-sass", path], capture_output=True, text=True, check=True).stdout
 
 
 def _kernel(family, operator, config, flags):
@@ -181,6 +185,83 @@ def test_weights_are_asked_for_before_the_exchange_or_behind_it(family, compiled
 
     assert order() == (4, 0)
     assert order(delayed=True) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "layout", "grid", "block", "cluster"),
+    [
+        (1, (1000, 2, 1, 128, 64), [1, 1, 1], [128, 1, 1], None),  # half of the only CTA has a row
+        (6, (1000, 2, 1, 128, 64), [3, 1, 1], [128, 1, 1], None),
+        (7, (1000, 2, 1, 128, 64), [4, 1, 1], [128, 1, 1], None),
+        (7, (131072, 2, 8, 352, 352, "shared"), [7, 8, 1], [352, 1, 1], [1, 8, 1]),
+    ],
+)
+def test_every_row_has_threads(family, rows, layout, grid, block, cluster):
+    config, given = family("htile.config").ElementwiseTileConfig(*layout), {}
+    kernel = types.SimpleNamespace(launch=given.update)
+    family("htile.launch").launch_rows(kernel, config, rows, "stream", True)
+    assert given == {"grid": grid, "block": block, "cluster": cluster, "stream": "stream", "use_pdl": True}
+
+
+def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(family):
+    config, given = family("htile.config").SplitTileConfig(1048576, 4, 66, 512, 3, groups=2), {}
+    kernel = types.SimpleNamespace(launch=given.update)
+    family("htile.launch").launch_split(kernel, config, "stream", False)
+    assert given["cooperative"]
+    assert given["grid"] == [132, 1, 1]
+    assert given["block"] == [512 + 64, 1, 1], "two warps that carry pairs"
+    assert given["stream"] == "stream"
+    assert not given["use_pdl"]
+
+
+@pytest.fixture
+def launched(family, tmp_path, monkeypatch):
+    """(kernel, pdl) -> (what its one launch is given, SASS), of the table's first build."""
+    pytest.importorskip("tvm_ffi")
+    from cutlass.cutlass_dsl import cutlass as dsl
+
+    plans, x = family("_plans"), "float32"
+    builds = {
+        "softmax": plans.softmax(4096, x, x, plans.HOPPER, True),
+        "cluster": plans.softmax(65536, x, x, plans.HOPPER, True),
+        "kept": plans.softmax(1048576, x, x, plans.HOPPER, True),
+        "read_twice": plans.softmax(10**8, x, x, plans.HOPPER, True),
+        "backward": plans.softmax_backward(4096, x, plans.HOPPER, True),
+        "norm": plans.norm(4096, (x, x, x, "", x, "", "", ""), True, 1e-5, plans.HOPPER, True),
+    }
+    launches, launch = [], dsl.KernelLauncher.launch
+
+    def recording(self, **given):
+        launches.append(given)
+        return launch(self, **given)
+
+    def trace(kernel, pdl):
+        build = next(builds[kernel])
+        flags = {**dict(build.flags), "pdl": pdl}
+        path = tmp_path / "kernel.cubin"
+        path.write_bytes(family("_host").cubin(replace(build, flags=tuple(flags.items()))))
+        (given,) = launches
+        return given, disassembled(path)
+
+    monkeypatch.setattr(dsl.KernelLauncher, "launch", recording)
+    return trace
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "cluster", "kept", "read_twice", "backward", "norm"])
+def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched, kernel):
+    given, sass = launched(kernel, pdl=True)
+    touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|STG)\b", sass)
+    assert given["use_pdl"]
+    assert touched[:2] == ["PREEXIT", "ACQBULK"], "before memory is touched"
+    assert given.get("cluster") == ([1, 8, 1] if kernel == "cluster" else None)
+    assert given.get("cooperative", False) == (kernel in ("kept", "read_twice"))
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "kept", "read_twice", "backward", "norm"])
+def test_a_launch_that_does_not_overlap_waits_for_nothing(launched, kernel):
+    given, sass = launched(kernel, pdl=False)
+    assert not given["use_pdl"]
+    assert not count(sass, "PREEXIT|ACQBULK")
 
 
 def test_what_no_kernel_computes_is_refused(family):

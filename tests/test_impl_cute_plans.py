@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from impls.cute import _plans
-from impls.cute.htile.config import MAX_VECTORS, ElementwiseTileConfig, SplitTileConfig, choose
+from impls.cute.htile.config import IN_FLIGHT, MAX_VECTORS, ElementwiseTileConfig, SplitTileConfig, choose
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
 
@@ -203,11 +203,20 @@ def test_one_row_needs_fewer_stages(few, stages):
 @pytest.mark.parametrize(("columns", "is_kept"), [(262152, True), (1048576, True), (7 * 2**20, False), (10**8, False)])
 def test_a_split_row_has_a_thread_for_every_vector(columns, is_kept, itemsize, aligned):
     config = _plans.split_layout(columns, itemsize, _plans.HOPPER, aligned)
-    turns = config.vectors_per_thread if config.stages else 4 * config.bursts
+    turns = config.vectors_per_thread if config.stages else IN_FLIGHT * config.bursts
     assert config.cta_vectors * config.ctas >= config.vectors == (columns * itemsize + 15) // 16 + (not aligned)
     assert config.threads * turns >= config.cta_vectors
     assert config.shared_bytes <= SHARED
     assert (config.stages > 0) == is_kept, "three stages of a share are the least"
+
+
+@pytest.mark.parametrize(("ctas", "team", "stages"), [(132, 12, 6), (132, 1, 3), (78, 9, 3), (1, 1, 0)])
+def test_a_group_has_room_for_its_tag_and_all_pairs(ctas, team, stages):
+    config = SplitTileConfig(1048576, 4, ctas, 512, stages, team, groups=2)
+    slots = config.slots * (ctas + -(-ctas // team))
+    assert 0 <= config.group_words - (16 + 2 * slots) < 16, "a line of 128 bytes for the tag, two words a pair"
+    assert config.group_words % 16 == 0, "no line is written by two groups"
+    assert config.workspace_words == 2 * config.group_words
 
 
 def test_an_unknown_architecture_has_no_builds():

@@ -26,6 +26,19 @@ def factory(name: str):
     return load(LIBRARY / f"{name}.py", name)
 
 
+def succeeds(code: str, *arguments: str, timeout_s: float) -> None:
+    """In a process of its own: torch.compile's configuration is changed, and its imports warn."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 def case(
     *shape: int, operator: str = "softmax", dtype: str = "float32", out_dtype: str = "", layout: str = "contiguous"
 ) -> Case:
@@ -91,16 +104,7 @@ sys.exit("a third compilation was not refused")
 
 @pytest.mark.slow
 def test_compile_happens_before_the_timing():
-    """In a process of its own: it changes torch._dynamo's configuration, and its imports warn."""
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILED, str(LIBRARY / "torch_compile.py")],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    succeeds(COMPILED, str(LIBRARY / "torch_compile.py"), timeout_s=180)
 
 
 FORMULAS = """
@@ -119,15 +123,7 @@ for operator in sys.argv[2:]:
 
 @pytest.mark.slow
 def test_compile_is_right_for_every_operator():
-    done = subprocess.run(
-        [sys.executable, "-c", FORMULAS, str(LIBRARY / "torch_compile.py"), *OPERATORS],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    succeeds(FORMULAS, str(LIBRARY / "torch_compile.py"), *OPERATORS, timeout_s=240)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from softbench import store
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "softbench"
+HTILE = ROOT / "impls" / "cute" / "htile"
 
 MAY_IMPORT: dict[str, str] = {
     "model": "",
@@ -138,6 +140,25 @@ def test_the_order_has_no_circle():
         ready = [name for name in sorted(rest) if set(MAY_IMPORT[name].split()) <= set(order)]
         assert ready, f"these import each other in a circle: {', '.join(sorted(rest))}"
         order += ready
+
+
+def test_htile_imports_in_the_order_that_it_states():
+    """As the docstring of the package lists its modules and folders, each imports those before it only."""
+    stated = ast.get_docstring(ast.parse((HTILE / "__init__.py").read_text())) or ""
+    order = re.findall(r"^(\w+)  +\w", stated, re.M)
+    paths = [path for path in HTILE.rglob("*.py") if path != HTILE / "__init__.py"]
+    assert sorted(order) == sorted({path.relative_to(HTILE).parts[0].removesuffix(".py") for path in paths})
+    for path in paths:
+        here = path.relative_to(HTILE).with_suffix("").parts
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                there = (*here[: len(here) - node.level], *(node.module or "").split("."))[0]
+                assert there == here[0] or order.index(there) < order.index(here[0]), f"{path}:{node.lineno}"
+
+
+def test_layouts_are_chosen_without_cutlass():
+    for path in (HTILE / "config.py", HTILE.parent / "_plans.py"):
+        assert not [name for _, name in imported(ast.parse(path.read_text())) if name.startswith("cutlass")]
 
 
 def test_the_plugin_is_imported_by_nobody():

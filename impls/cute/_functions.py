@@ -66,12 +66,20 @@ def observed(x: Any) -> bool:
     return _is_compiling() or _modes() > 0 or _transforms() or type(x) not in (Tensor, torch.nn.Parameter)
 
 
-def checked(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> torch.dtype:
-    """The output's dtype. Raises as `softmax` says."""
+def require(x: Tensor, what_takes: str) -> None:
+    """Raises ValueError for a tensor that is on no CUDA device, TypeError for a dtype that nothing here computes with.
+
+    what_takes  the beginning of what is said of the dtype, "softmax takes"
+    """
     if not x.is_cuda:
         raise ValueError(f"the CuTe kernels take CUDA tensors; this one is on {x.device}")
     if x.dtype not in KERNEL_DTYPES and x.dtype is not torch.float64:
-        raise TypeError(f"softmax takes float16, bfloat16, float32 and float64, not {x.dtype}")
+        raise TypeError(f"{what_takes} float16, bfloat16, float32 and float64, not {x.dtype}")
+
+
+def checked(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> torch.dtype:
+    """The output's dtype. Raises as `softmax` says."""
+    require(x, "softmax takes")
     if out_dtype not in (None, x.dtype, torch.float32):
         raise TypeError(f"softmax of {x.dtype} is returned as {x.dtype} or torch.float32, not {out_dtype}")
     rank = max(1, x.dim())

@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, library
 
-from . import _launch
-from ._functions import KERNEL_DTYPES, observed, served, widened
+from softbench.operators.norms import LAYER_EPS, RMS_EPS
 
-RMS_EPS = 1e-6
-LAYER_EPS = 1e-5
+from . import _launch
+from ._functions import observed, require, served, widened
 
 _table: dict[tuple[Any, ...], Callable[..., None] | None] = {}
 
@@ -69,10 +68,7 @@ def _norm(
 
 def checked(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None) -> None:
     """Raises as `rms_norm` says."""
-    if not x.is_cuda:
-        raise ValueError(f"the CuTe kernels take CUDA tensors; this one is on {x.device}")
-    if x.dtype not in KERNEL_DTYPES and x.dtype is not torch.float64:
-        raise TypeError(f"norms take float16, bfloat16, float32 and float64, not {x.dtype}")
+    require(x, "norms take")
     if x.dim() == 0:
         raise ValueError("a norm needs a dimension to go along")
     for name, vector in (("weight", weight), ("bias", bias)):

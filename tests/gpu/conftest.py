@@ -1,4 +1,4 @@
-"""The crew of workers that the tests of one file share."""
+"""The GPU that these tests cannot do without, and the crew of workers that the tests of one file share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,24 @@ from softbench import device
 from softbench.contest.crew import Crew
 
 
-@pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
+@pytest.fixture(scope="session")
+def some_gpu() -> None:
+    """Fails the test where there is none; asks the driver only, so that this process takes no memory on the card."""
     if device.gpu() is None:
         pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
+
+
+@pytest.fixture
+def gpu(some_gpu: None) -> Iterator[None]:
+    """For tests that launch in this process: what a kernel does wrong is seen in the test that launched it."""
+    import torch
+
+    yield
+    torch.cuda.synchronize()
+
+
+@pytest.fixture(scope="module")
+def crew(some_gpu: None) -> Iterator[Crew]:
     crew = Crew("cuda")
     yield crew
     crew.close()

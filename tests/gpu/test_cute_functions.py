@@ -11,18 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from softbench import check, device, matrix, resources
+from softbench import check, matrix, resources
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
+from tensors import close, randn  # noqa: E402
+
 from impls.cute import _entries, _launch  # noqa: E402
 from impls.cute._host import Build  # noqa: E402
 from impls.cute.htile.config import choose  # noqa: E402
 from impls.cute.norms import layer_norm, rms_norm  # noqa: E402
 from impls.cute.softmax import softmax, softmax_backward  # noqa: E402
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPES = matrix.load(resources.bundled_shapes())
@@ -33,25 +35,6 @@ HARD_BACKWARD = [case for case in SHAPES.profile("hard-operators") if case.opera
 inductor = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning", "ignore:The CUDA Graph is empty:UserWarning"
 )
-
-
-@pytest.fixture(autouse=True)
-def gpu():
-    if device.gpu() is None:
-        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
-    yield
-    torch.cuda.synchronize()
-
-
-def randn(*shape, dtype=torch.float16, **more):
-    return torch.randn(shape, device="cuda", **more).to(dtype)
-
-
-def close(got, x, dim=-1):
-    """got is softmax of x but for rounding."""
-    exact = torch.softmax(x.double().cpu(), dim)
-    eps = torch.finfo(got.dtype).eps
-    torch.testing.assert_close(got.double().cpu(), exact, rtol=2 * eps, atol=torch.finfo(got.dtype).tiny)
 
 
 @pytest.mark.parametrize("case", HARD, ids=lambda case: case.id)
@@ -208,12 +191,6 @@ def test_processes_at_once_on_an_empty_cache(tmp_path):
         assert max(pool.map(run, range(4))) >= 1
     assert {path.suffix for path in (tmp_path / "cute").iterdir()} == {".o"}
     assert run(0) == 0
-
-
-def test_a_tensor_on_the_cpu_is_refused():
-    for call in (softmax, rms_norm, layer_norm):
-        with pytest.raises(ValueError, match="CUDA tensors"):
-            call(torch.zeros(3, 4))
 
 
 def test_an_entry_refuses_what_its_kernel_cannot_read():

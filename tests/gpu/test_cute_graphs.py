@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from softbench import device
-
 torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
+import tensors  # noqa: E402
+from tensors import randn  # noqa: E402
+
 from impls.cute import _workspace  # noqa: E402
 from impls.cute.softmax import softmax  # noqa: E402
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 
 SEVERAL = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 
 
-@pytest.fixture(autouse=True)
-def gpu():
-    if device.gpu() is None:
-        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
-    yield
-    torch.cuda.synchronize()
-
-
-def randn(*shape, dtype=torch.float16, **more):
-    return torch.randn(shape, device="cuda", **more).to(dtype)
-
-
-def close(got, x, dim=-1):
-    """got is softmax of x but for rounding."""
-    exact = torch.softmax(x.double().cpu(), dim)
-    eps = torch.finfo(got.dtype).eps
-    # 2^-18 is float32 arithmetic at exponents of about -5: a difference, an exponential, a sum and a quotient.
-    torch.testing.assert_close(got.double().cpu(), exact, rtol=2 * eps + 2**-18, atol=torch.finfo(got.dtype).tiny)
-
+# 2^-18 is float32 arithmetic at exponents of about -5: a difference, an exponential, a sum and a quotient.
+close = functools.partial(tensors.close, slack=2**-18)
 
 # A CTA a row; a cluster; split over the whole GPU, with a workspace.
 GRAPHS = [((64, 1000), torch.float16), ((64, 131072), torch.float16), ((1, 1048576), torch.float32)]

@@ -1,35 +1,191 @@
-"""compute-sanitizer over the kernels of impls/cute; `sanitized.py` lists the shapes."""
+"""compute-sanitizer over the kernels of impls/cute: `sanitized.py` runs them, `planted.py` holds what must be seen."""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.gpu
+from softbench import Unsupported
+from softbench.model import Case
+from softbench.operators import OPERATORS
 
-ROOT = Path(__file__).resolve().parents[2]
+pytest.importorskip("torch")
+pytest.importorskip("cutlass")
+pytest.importorskip("tvm_ffi")
+import sanitized
+
+from impls.cute import _entries, _plans
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TIMEOUT_S = 240
+
+# Only kernels of CuTe DSL: torch's are not the question. A part insists on its launches by itself, so that what torch
+# and the DSL try with the driver, and are refused, is no error. Behind each allocation lies memory that is nobody's.
+OPTIONS = (
+    "--kernel-name=kernel_substring=kernel_cutlass",
+    "--report-api-errors=no",
+    "--padding=32768",
+    "--show-backtrace=no",
+    "--print-limit=10",
+    "--launch-timeout=120",
+    "--error-exitcode=9",
+)
+REPORTED = {
+    "memcheck": "Invalid __global__ read of size 4",
+    "racecheck": "Race reported between",
+    "synccheck": "Barrier error detected. Divergent thread",
+}
+SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
+UNSURE = ("Internal Sanitizer Error", "Errors might go undetected", "Results might be incorrect")
 
 
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
-def test_kernels_are_clean(tool):
-    sanitizer = shutil.which("compute-sanitizer")
-    if sanitizer is None:
-        pytest.fail("compute-sanitizer is not on the path; it comes with the CUDA toolkit")
-    # Only our kernels: torch's are not the question and take most of the time.
-    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--kernel-regex", "kns=kernel_cutlass"]
-    done = subprocess.run(
-        [*command, sys.executable, "-W", "ignore", "-m", "tests.gpu.sanitized"],
+def sanitizer() -> str:
+    """The path of compute-sanitizer: of $PATH, or of a CUDA toolkit's."""
+    homes = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
+    places = [os.environ.get("PATH", os.defpath), *(f"{home}/bin" for home in homes if home)]
+    found = shutil.which("compute-sanitizer", path=os.pathsep.join(places))
+    if found is None:
+        pytest.fail(f"compute-sanitizer, which comes with the CUDA toolkit, is not in {os.pathsep.join(places)}")
+    return found
+
+
+def run(*command: str) -> tuple[int, str]:
+    """(exit status, output) of a command in the checkout; it is killed with its children when its time is up.
+
+    torch's caching allocator is off: a read behind a tensor would be one inside its block of 2 MiB.
+    """
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    changes = {"PYTHONPATH": os.pathsep.join(paths), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "OMP_NUM_THREADS": "2"}
+    child = subprocess.Popen(
+        command,
         cwd=ROOT,
-        capture_output=True,
+        env=os.environ | changes,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
-        check=False,
+        errors="replace",
+        start_new_session=True,
     )
-    said = (done.stdout + done.stderr)[-3000:]
-    assert done.returncode == 0, said
-    assert "done" in done.stdout, said
-    assert "ERROR SUMMARY: 0 errors" in done.stdout or "RACECHECK SUMMARY: 0 hazards" in done.stdout, said
+    try:
+        said, _ = child.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        said, _ = child.communicate(timeout=10)
+        said += f"\nkilled after {TIMEOUT_S} s"
+    return child.returncode, said
+
+
+def python(script: str, *arguments: str) -> tuple[str, ...]:
+    """The command of a script of this folder: no `-m`, since another distribution may own the name `tests`."""
+    return sys.executable, str(HERE / script), *arguments
+
+
+def fault(status: int, said: str, summed_up: bool = True) -> str:
+    """What keeps a part's run from being clean; "" where nothing does. summed_up: a sanitizer had to count errors."""
+    counts = [int(count) for count in SUMMARY.findall(said)]
+    counted = counts == [0] or not summed_up
+    if status == 0 and counted and "done: " in said and not any(words in said for words in UNSURE):
+        return ""
+    return f"exit status {status}: " + (said if len(said) < 4000 else f"{said[:3000]}\n...\n{said[-1000:]}")
+
+
+def faults(*before: str) -> str:
+    """What is wrong with the parts, which run all at once, behind the words of a sanitizer or by themselves."""
+    with ThreadPoolExecutor(len(sanitized.PARTS)) as pool:
+        runs = list(pool.map(lambda part: run(*before, *python("sanitized.py", part)), sanitized.PARTS))
+    found = [(part, fault(*ended, bool(before))) for part, ended in zip(sanitized.PARTS, runs, strict=True)]
+    return "\n\n".join(f"{part}: {words}" for part, words in found if words)
+
+
+@pytest.fixture(scope="module")
+def compiled(some_gpu):
+    """The parts are right by themselves, and their kernels are in the cache: a sanitizer slows the compiler down too."""
+    found = faults()
+    assert not found, found
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tool", REPORTED)
+def test_a_planted_mistake_is_reported(some_gpu, tool):
+    _, said = run(sanitizer(), "--tool", tool, *OPTIONS, *python("planted.py", tool))
+    assert REPORTED[tool] in said, said
+    assert any(map(int, SUMMARY.findall(said))), said
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tool", REPORTED)
+def test_kernels_are_clean(compiled, tool):
+    found = faults(sanitizer(), "--tool", tool, *OPTIONS)
+    assert not found, found
+
+
+def kind(case: Case) -> tuple[object, ...] | None:
+    """What tells the kernel of a case from others but for its numbers; None where there is none."""
+    try:
+        build = _entries.of_case(case, _plans.HOPPER, _entries.whole(case))[0]
+    except Unsupported:
+        return None
+    config = build.config
+    if build.kernel.startswith("split"):
+        return case.operator, build.kernel, config.stages, config.aligned
+    shared = (config.rows > 1, config.warps_per_row > 1, config.cluster)
+    return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
+
+
+def test_the_shapes_meet_every_kind_of_layout():
+    around = [c for power in range(23) for base in (1, 3) for c in range((base << power) - 1, (base << power) + 9)]
+    shapes = [(rows, columns) for columns in sorted({*around} - {0}) for rows in (1, 2, 33)]
+    for operator in OPERATORS:
+        every = {kind(Case(operator, shape, dtype, dtype)) for shape in shapes for dtype in sanitized.DTYPES}
+        met = {kind(case) for case in sanitized.cases(operator)}
+        assert len(every) > 20
+        assert every - {None} == met - {None}, operator
+
+
+CLEAN = "done: softmax, 3 launches\n========= {} SUMMARY: 0 {}\n"
+
+
+@pytest.mark.parametrize("words", [("ERROR", "errors"), ("RACECHECK", "hazards displayed (0 errors, 0 warnings)")])
+def test_a_clean_report(words):
+    assert fault(0, CLEAN.format(*words)) == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (9, CLEAN.format("ERROR", "errors")),
+        (0, CLEAN.format("ERROR", "errors").replace("done", "gone")),
+        (0, CLEAN.format("ERROR", "errors").replace("0", "1")),
+        (0, CLEAN.format("RACECHECK", "hazards displayed (0 errors, 0 warnings)").replace(": 0", ": 12")),
+        (0, "done: softmax, 3 launches\n========= Target application terminated before first instrumented API call\n"),
+        (0, "========= Internal Sanitizer Error: the launch was not tracked\n" + CLEAN.format("ERROR", "errors")),
+        (0, "========= Warning: Results might be incorrect.\n" + CLEAN.format("ERROR", "errors")),
+    ],
+)
+def test_a_report_that_is_not_clean(status, said):
+    assert said[:50] in fault(status, said)
+
+
+def test_a_run_that_hangs_is_killed_with_its_children(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "TIMEOUT_S", 1)
+    status, said = run("/bin/sh", "-c", "echo here; sleep 60 & wait")
+    assert status == -signal.SIGKILL
+    assert said == "here\n\nkilled after 1 s"
+
+
+def test_the_sanitizer_of_a_toolkit_that_is_not_on_the_path(tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "compute-sanitizer"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert sanitizer() == str(program)

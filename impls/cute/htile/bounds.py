@@ -57,6 +57,10 @@ class RowBounds:
         """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
         return self.column + turn * (self.config.threads_per_row * self.config.vector), self.config.columns
 
+    def edges(self, turn: int, part: Partition) -> tuple | None:
+        """What `edge_copy` asks of vector number `turn` of a partition; None where all are whole or not there at all."""
+        return None if part.straight is True else (self.touched(turn), *self.bounds(turn))
+
     def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
         """float32 values of vector number `turn`, with `absent` for those outside this CTA's share of the row."""
         if self.config.is_inner(turn):

@@ -13,6 +13,9 @@ MAX_THREADS = 1024
 MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
+COURIER_THREADS = 2 * WARP  # of a CTA beside `SplitTileConfig.threads`: they carry the pairs
+IN_FLIGHT = 4  # vectors that a thread asks for at a time where a row is read twice
+LINE_WORDS = 16  # of 64 bits: a cache line, which a group's tag has to itself before the first slot
 
 
 class _Vectors:
@@ -145,7 +148,7 @@ class SplitTileConfig(_Vectors):
     columns   elements in a row
     itemsize  bytes of an element of the input
     ctas      CTAs that share a row; all CTAs of all groups are on the GPU at once
-    threads   threads in a CTA that have vectors; two more warps carry the pairs
+    threads   threads in a CTA that have vectors; COURIER_THREADS more carry the pairs
     stages    rows of which a CTA's shares are in shared memory at a time; 0: a row is read twice from global memory
     groups    groups of CTAs that take the rows in turn
     team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads those of all
@@ -172,8 +175,8 @@ class SplitTileConfig(_Vectors):
 
     @property
     def bursts(self) -> int:
-        """Turns of four vectors a thread where a row is read twice."""
-        return ceil_div(self.vectors_per_thread, 4)
+        """Turns of IN_FLIGHT vectors a thread where a row is read twice."""
+        return ceil_div(self.vectors_per_thread, IN_FLIGHT)
 
     @property
     def relay_lag(self) -> int:
@@ -200,8 +203,8 @@ class SplitTileConfig(_Vectors):
 
     @property
     def group_words(self) -> int:
-        """Words of 64 bits for a group: the tag and its cache line, and two for each slot of each CTA and team."""
-        return ceil_div(16 + 2 * self.slots * (self.ctas + self.teams), 16) * 16
+        """Words of 64 bits for a group, in whole lines: the tag, and two for each slot of each CTA and team."""
+        return ceil_div(LINE_WORDS + 2 * self.slots * (self.ctas + self.teams), LINE_WORDS) * LINE_WORDS
 
     @property
     def workspace_words(self) -> int:
@@ -220,8 +223,7 @@ PORTABLE_CLUSTER = 8
 MIN_THREADS = 128
 SHARE_THREADS = 448
 MAX_VECTORS = 16
-# Rows of up to SHORT_BYTES: more of them a CTA.
-SHORT_BYTES = 512
+SHORT_BYTES = 512  # of a row: more of them a CTA
 SHORT_ROWS_THREADS = 256
 # Two exchanges: fewer threads that wait.
 FEW_THREADS = 256
@@ -249,10 +251,8 @@ def choose(
     layout = _shares if exchanges == 1 else _few_large_shares
     cluster, threads = layout(whole, MAX_CLUSTER[architecture])
     config = ElementwiseTileConfig(columns, itemsize, cluster, threads, threads, "shared", aligned)
-    if (
-        config.shared_bytes(tiles, stage=exchanges) > SHARED_BYTES[architecture]
-        or config.vectors_per_thread > MAX_VECTORS
-    ):
+    room = SHARED_BYTES[architecture]
+    if config.shared_bytes(tiles, stage=exchanges) > room or config.vectors_per_thread > MAX_VECTORS:
         raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
 

@@ -13,14 +13,14 @@ from .copy.vector import (
     HintedAtom,
     VectorCopy,
     bounded_copy,
-    edge_copy,
     fill_oob,
+    filled_copy,
     load_shared,
     predicate_k,
     retaining_policy,
     vector_copy,
 )
-from .types.register import VectorRegTile
+from .types.register import VectorRegTile, rounded
 
 # Of a CTA's rows, half of a multiprocessor's registers: more has no room beside its float32 values.
 HELD_BYTES = 128 * 1024
@@ -123,17 +123,17 @@ class ElementwiseKernelContext(RowBounds):
         turn: cutlass.Constexpr[int],
         source: cute.Tensor,
         target: cute.Tensor,
+        beside: cutlass.Constexpr[bool] = False,
     ) -> None:
-        """Copy what the matrix has of vector number `turn` of a partition, to or from registers."""
+        """Copy what the matrix has of vector number `turn` of a partition.
+
+        beside  for a target of this thread's own: a vector at a row's end comes whole, with what it holds beside the row
+        """
         if const_expr(self.free(turn, part)):
             vector_copy(atom, source, target)
         else:
-            whole = self.whole(turn, part)
-            if const_expr(part.straight is True):
-                if whole:
-                    vector_copy(atom, source, target)
-            else:
-                bounded_copy(atom, source, target, whole, self.touched(turn), self.bounds(turn))
+            whole = self.readable(turn, part) if const_expr(beside) else self.whole(turn, part)
+            bounded_copy(atom, source, target, whole, self.edges(turn, part))
 
 
 class ElementwiseLoader:
@@ -185,37 +185,18 @@ class ElementwiseLoader:
     @cute.jit
     def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]) -> None:
         source, target = self.part.vectors[None, turn], self.tXsX[None, 0, turn]
-        if const_expr(self.context.free(turn, self.part)):
-            vector_copy(atom, source, target)
-        elif const_expr(self.part.straight is True):
-            whole = self.context.whole(turn, self.part)
-            if whole:
-                vector_copy(atom, source, target)
+        context, part = self.context, self.part
+        if const_expr(part.straight is True):
+            context.move(atom, part, turn, source, target)
         else:
-            readable = self.context.readable(turn, self.part)
-            touched, bounds = self.context.touched(turn), self.context.bounds(turn)
-            edge = cute.make_rmem_tensor_like(target)
-            edge.fill(edge.element_type(self.context.fill))
-            if readable:
-                vector_copy(atom, source, target)
-            else:
-                if touched:
-                    edge_copy(source, edge, bounds)
-                cute.autovec_copy(edge, target)
+            readable = context.readable(turn, part)
+            filled_copy(atom, source, target, readable, context.edges(turn, part), context.fill)
 
     @cute.jit
     def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor) -> None:
-        source = self.part.vectors[None, turn]
-        if const_expr(self.context.free(turn, self.part)):
-            vector_copy(atom, source, target)
-        else:
+        if const_expr(not self.context.free(turn, self.part)):
             target.fill(target.element_type(self.context.fill))
-            readable = self.context.readable(turn, self.part)
-            if const_expr(self.part.straight is True):
-                if readable:
-                    vector_copy(atom, source, target)
-            else:
-                bounded_copy(atom, source, target, readable, self.context.touched(turn), self.context.bounds(turn))
+        self.context.move(atom, self.part, turn, self.part.vectors[None, turn], target, beside=True)
 
     @cute.jit
     def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor) -> None:
@@ -260,6 +241,4 @@ class ElementwiseStorer:
     @cute.jit
     def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:
         """Round float32 values to the matrix's dtype, to vector number `turn`, where the matrix has it."""
-        source = cute.make_rmem_tensor(values.shape, self.dtype)
-        source.store(values.to(self.dtype))
-        self.context.move(self.atom, self.part, turn, source, self.part.vectors[None, turn])
+        self.context.move(self.atom, self.part, turn, rounded(values, self.dtype), self.part.vectors[None, turn])

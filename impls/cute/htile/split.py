@@ -21,10 +21,10 @@ from cutlass import Float32, Int32, Int64, const_expr
 
 from .compute.online import reference, rescale
 from .compute.reduce import ADD, MAX, warp_reduce
-from .config import VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
-from .copy.vector import VectorCopy, bounded_copy, edge_copy, vector_copy
-
-FIRST_SLOT = 16  # words of the workspace before it: the tag, and its cache line
+from .config import LINE_WORDS, VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
+from .copy.vector import VectorCopy, bounded_copy, filled_copy
+from .types.register import rounded
+from .utils import elem_pointer
 
 
 class SplitContext:
@@ -77,28 +77,23 @@ class SplitContext:
         inside = (index < config.cta_vectors) & (column + config.vector <= config.columns)
         return inside if config.aligned else inside & (column >= 0)
 
-    def touched(self, index: Int32) -> object:
-        return index < self.config.cta_vectors
+    def edges(self, index: Int32, shift: Int32) -> tuple | None:
+        """What `edge_copy` asks of that vector; None where all are whole or not there at all."""
+        config = self.config
+        return None if config.aligned else (index < config.cta_vectors, self.column(index, shift), config.columns)
 
     def place(self, matrix: cute.Tensor, row: Int32, column: Int32) -> cute.Tensor:
         """The vector of a matrix that starts at a column."""
-        offset = Int64(self.row_of(row)) * matrix.stride[0] + column
         if self.config.aligned:
-            offset = cute.assume(offset, divby=self.config.vector)
-        return cute.make_tensor(matrix.iterator + offset, cute.make_layout(self.config.vector))
+            column = cute.assume(column, divby=self.config.vector)
+        return cute.make_tensor(elem_pointer(matrix, (self.row_of(row), column)), cute.make_layout(self.config.vector))
 
     @cute.jit
     def load(self, row: Int32, index: Int32, shift: Int32, atom, target: cute.Tensor) -> None:
         """Vector number `index` of a row to registers; -inf where the row has none."""
         target.fill(target.element_type(-Float32.inf))
         source = self.place(self.x, row, self.column(index, shift))
-        whole = self.whole(index, shift)
-        if const_expr(self.config.aligned):
-            if whole:
-                vector_copy(atom, source, target)
-        else:
-            bounds = (self.column(index, shift), self.config.columns)
-            bounded_copy(atom, source, target, whole, self.touched(index), bounds)
+        bounded_copy(atom, source, target, self.whole(index, shift), self.edges(index, shift))
 
     def values(self, row: Int32, turn: int) -> cute.TensorSSA:
         """This thread's vector number `turn` of a row in shared memory, as float32."""
@@ -111,24 +106,18 @@ class SplitContext:
         """Where the two words of a row's pair are: those of CTA number `of`, or with first = config.ctas of a team."""
         config = self.config
         slot = row % config.slots * (config.ctas + config.teams) + first + of
-        return self.words + (FIRST_SLOT + 2 * slot)
+        return self.words + (LINE_WORDS + 2 * slot)
 
 
 @cute.jit
 def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values: cute.TensorSSA) -> None:
     """Round float32 values to the output's dtype, to vector number `index` of a row, where the row has it."""
-    source = cute.make_rmem_tensor(values.shape, context.y.element_type)
-    source.store(values.to(context.y.element_type))
-    column = context.column(index, shift)
-    target = context.place(context.y, row, column)
+    source = rounded(values, context.y.element_type)
+    target = context.place(context.y, row, context.column(index, shift))
     atom, whole = context.storing.storing(), context.whole(index, shift)
-    if const_expr(context.config.aligned):
-        if whole:
-            vector_copy(atom, source, target)
-    else:
-        straight = target.iterator.toint() % VECTOR_BYTES == 0
-        bounds = (column, context.config.columns)
-        bounded_copy(atom, source, target, whole & straight, context.touched(index), bounds)
+    if const_expr(not context.config.aligned):
+        whole = whole & (target.iterator.toint() % VECTOR_BYTES == 0)
+    bounded_copy(atom, source, target, whole, context.edges(index, shift))
 
 
 @cute.jit
@@ -140,18 +129,9 @@ def request(context: SplitContext, row: Int32) -> None:
         index = context.thread + turn * config.threads
         target = shared[None, context.thread, turn, stage]
         source = context.place(context.x, row, context.column(index, shift))
-        whole, exists = context.whole(index, shift), row < rows
-        touched, bounds = context.touched(index), (context.column(index, shift), config.columns)
-        edge = cute.make_rmem_tensor_like(target)
-        edge.fill(edge.element_type(-Float32.inf))
+        whole, exists, edges = context.whole(index, shift), row < rows, context.edges(index, shift)
         if exists:
-            if whole:
-                vector_copy(atom, source, target)
-            else:
-                if const_expr(not config.aligned):
-                    if touched:
-                        edge_copy(source, edge, bounds)
-                cute.autovec_copy(edge, target)
+            filled_copy(atom, source, target, whole, edges, -Float32.inf)
     cute.arch.cp_async_commit_group()
 
 

@@ -9,6 +9,7 @@ from cutlass import Float32, const_expr
 from ..htile.compute.reduce import ADD, row_reduce
 from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
+from ..htile.launch import launch_rows, overlap
 from ..htile.vectors import ColumnLoader, store_row
 
 WIDE_ROW_THREADS = 512
@@ -52,16 +53,10 @@ class Norm:
         mean: cute.Tensor | None,
         stream: object,
     ) -> None:
-        config = self.config
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
-        self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean).launch(
-            grid=[cute.ceil_div(x.shape[0], config.rows), config.cluster, 1],
-            block=[config.threads, 1, 1],
-            cluster=[1, config.cluster, 1] if const_expr(config.cluster > 1) else None,
-            stream=stream,
-            use_pdl=self.pdl,
-        )
+        kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
+        launch_rows(kernel, self.config, x.shape[0], stream, self.pdl)
 
     @cute.kernel
     def kernel(
@@ -75,9 +70,7 @@ class Norm:
         rstd: cute.Tensor | None,
         mean: cute.Tensor | None,
     ) -> None:
-        if const_expr(self.pdl):
-            cute.arch.griddepcontrol_launch_dependents()
-            cute.arch.griddepcontrol_wait()
+        overlap(self.pdl)
         context = ElementwiseKernelContext(self.config)
         context.setup(x, fill=0.0, stage=2 if self.layer else 1, extra_smem_tensors=0 if residual is None else 1)
         terms = Terms(context, residual)

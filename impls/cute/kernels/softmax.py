@@ -10,6 +10,7 @@ from ..htile.compute.online import exponential, merge, normalised, reference
 from ..htile.compute.reduce import ADD, MAX, row_reduce, warp_reduce
 from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseStorer
+from ..htile.launch import launch_rows, overlap
 
 
 class Softmax:
@@ -25,20 +26,11 @@ class Softmax:
 
     @cute.jit
     def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
-        config = self.config
-        self.kernel(x, y).launch(
-            grid=[cute.ceil_div(x.shape[0], config.rows), config.cluster, 1],
-            block=[config.threads, 1, 1],
-            cluster=[1, config.cluster, 1] if const_expr(config.cluster > 1) else None,
-            stream=stream,
-            use_pdl=self.pdl,
-        )
+        launch_rows(self.kernel(x, y), self.config, x.shape[0], stream, self.pdl)
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, y: cute.Tensor) -> None:
-        if const_expr(self.pdl):
-            cute.arch.griddepcontrol_launch_dependents()
-            cute.arch.griddepcontrol_wait()
+        overlap(self.pdl)
         context = ElementwiseKernelContext(self.config)
         online = const_expr(self.online)
         context.setup(x, fill=-Float32.inf, stage=1 if online else 2, width=2 if online else 1)

@@ -9,6 +9,7 @@ from cutlass import Float32, const_expr
 from ..htile.compute.reduce import ADD, row_reduce
 from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
+from ..htile.launch import launch_rows, overlap
 
 
 class SoftmaxBackward:
@@ -23,20 +24,11 @@ class SoftmaxBackward:
 
     @cute.jit
     def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
-        config = self.config
-        self.kernel(dy, y, dx).launch(
-            grid=[cute.ceil_div(dy.shape[0], config.rows), config.cluster, 1],
-            block=[config.threads, 1, 1],
-            cluster=[1, config.cluster, 1] if const_expr(config.cluster > 1) else None,
-            stream=stream,
-            use_pdl=self.pdl,
-        )
+        launch_rows(self.kernel(dy, y, dx), self.config, dy.shape[0], stream, self.pdl)
 
     @cute.kernel
     def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor) -> None:
-        if const_expr(self.pdl):
-            cute.arch.griddepcontrol_launch_dependents()
-            cute.arch.griddepcontrol_wait()
+        overlap(self.pdl)
         context = ElementwiseKernelContext(self.config)
         context.setup(dy, fill=0.0, extra_smem_tensors=1)
         gradient, share = context.x, ElementwiseLoader(context, y, context.extra_sX[0])

@@ -8,12 +8,10 @@ from cutlass import Float32, Int32, const_expr
 
 from ..htile.compute.online import exponential, normalised, reference, rescale
 from ..htile.compute.reduce import ADD, MAX
-from ..htile.config import WARP, SplitTileConfig
+from ..htile.config import IN_FLIGHT, SplitTileConfig
+from ..htile.launch import launch_split, overlap
 from ..htile.split import SplitContext, advance, fetch, leave_pair, publish, relay, request, store
 from ..htile.types.register import VectorRegTile
-
-COURIERS = 2 * WARP
-IN_FLIGHT = 4  # vectors that a thread asks for at a time where rows are read twice
 
 
 class SplitSoftmax:
@@ -29,20 +27,12 @@ class SplitSoftmax:
     @cute.jit
     def __call__(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor, stream: object) -> None:
         kernel = self.kept if const_expr(self.config.stages) else self.read_twice
-        kernel(x, y, workspace).launch(
-            grid=[self.config.ctas * self.config.groups, 1, 1],
-            block=[self.config.threads + COURIERS, 1, 1],
-            cooperative=True,
-            stream=stream,
-            use_pdl=self.pdl,
-        )
+        launch_split(kernel(x, y, workspace), self.config, stream, self.pdl)
 
     @cute.kernel
     def kept(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
         config = self.config
-        if const_expr(self.pdl):
-            cute.arch.griddepcontrol_launch_dependents()
-            cute.arch.griddepcontrol_wait()
+        overlap(self.pdl)
         context = SplitContext(config, x, y, workspace)
         rows, lag = context.rows, const_expr(config.relay_lag)
         worker, courier = context.is_worker, context.courier
@@ -74,9 +64,7 @@ class SplitSoftmax:
 
     @cute.kernel
     def read_twice(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
-        if const_expr(self.pdl):
-            cute.arch.griddepcontrol_launch_dependents()
-            cute.arch.griddepcontrol_wait()
+        overlap(self.pdl)
         context = SplitContext(self.config, x, y, workspace)
         rows = context.rows
         worker, courier = context.is_worker, context.courier

@@ -63,11 +63,6 @@ class VectorCopy:
         self.config = config
         self.dtype = dtype
 
-    @property
-    def width(self) -> int:
-        """Elements in 16 bytes."""
-        return VECTOR_BYTES * 8 // self.dtype.width
-
     def asynchronous(self, policy: Int64 | None = None) -> HintedAtom:
         """Global -> shared. `.cg` leaves the first-level cache out: the row is read once."""
         operation = cpasync.CopyG2SOp(cache_mode=LoadCacheMode.GLOBAL)
@@ -137,24 +132,43 @@ def load_shared(source: cute.Pointer, words: cute.Tensor) -> None:
 
 
 @cute.jit
-def edge_copy(source: cute.Tensor, destination: cute.Tensor, bounds: tuple) -> None:
-    """Copy those of (elements,) that lie in the row, one by one. bounds: column of the first, columns of the row."""
-    column, columns = bounds
-    for i in cutlass.range_constexpr(cute.size(source)):
-        if (column + i >= 0) & (column + i < columns):
-            destination[i] = source[i]
+def edge_copy(source: cute.Tensor, destination: cute.Tensor, edges: tuple) -> None:
+    """Copy those of (elements,) that lie in the row, one by one.
+
+    edges  whether there may be any, the column of the first element, the columns of the row
+    """
+    touched, column, columns = edges
+    if touched:
+        for i in cutlass.range_constexpr(cute.size(source)):
+            if (column + i >= 0) & (column + i < columns):
+                destination[i] = source[i]
 
 
 @cute.jit
 def bounded_copy(
-    atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, touched: Boolean, bounds: tuple
+    atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None
 ) -> None:
-    """`vector_copy` of a whole vector, `edge_copy` of one that a row touches."""
+    """`vector_copy` of a whole vector, `edge_copy` of another; edges None: another is not there, and nothing is copied."""
     if whole:
         vector_copy(atom, source, destination)
     else:
-        if touched:
-            edge_copy(source, destination, bounds)
+        if const_expr(edges is not None):
+            edge_copy(source, destination, edges)
+
+
+@cute.jit
+def filled_copy(
+    atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None, fill: float
+) -> None:
+    """`bounded_copy` to shared memory, asynchronous for a whole vector; elements of another outside the row are `fill`."""
+    if whole:
+        vector_copy(atom, source, destination)
+    else:
+        kept = cute.make_rmem_tensor_like(destination)
+        kept.fill(kept.element_type(fill))
+        if const_expr(edges is not None):
+            edge_copy(source, kept, edges)
+        cute.autovec_copy(kept, destination)
 
 
 @cute.jit

@@ -13,9 +13,6 @@ class RegTile:
     def __init__(self, dtype: type[cutlass.Numeric], shape: object) -> None:
         self.tensor = cute.make_rmem_tensor(shape, dtype)
 
-    def fill(self, value: float) -> None:
-        self.tensor.fill(self.tensor.element_type(value))
-
 
 class VectorRegTile(RegTile):
     """`count` vectors of `width` elements: what a thread has of its row."""
@@ -45,6 +42,9 @@ class VectorRegTile(RegTile):
             )
         return hidden.load().to(Float32)
 
-    def put(self, turn: int, values: cute.TensorSSA) -> None:
-        """Round float32 values to the tile's dtype into vector number `turn`."""
-        self.vector(turn).store(values.to(self.tensor.element_type))
+
+def rounded(values: cute.TensorSSA, dtype: type[cutlass.Numeric]) -> cute.Tensor:
+    """float32 values as a tensor of a dtype in registers."""
+    tensor = cute.make_rmem_tensor(values.shape, dtype)
+    tensor.store(values.to(dtype))
+    return tensor

@@ -1,0 +1,59 @@
+"""A kernel with one mistake for each tool of compute-sanitizer, compiled as those of impls/cute are; runs one of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, const_expr
+
+THREADS = 64
+
+
+class Planted:
+    """One CTA over x (64,) float32, with a mistake that `tool` reports; a callable for `cute.compile`."""
+
+    def __init__(self, tool: str) -> None:
+        self.tool = tool
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, stream: object) -> None:
+        self.kernel(x).launch(grid=[1, 1, 1], block=[THREADS, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor) -> None:
+        thread = cute.arch.thread_idx()[0]
+        memory = cutlass.memory.SmemAllocator()
+        shared = memory.allocate_tensor(Float32, cute.make_layout(THREADS), byte_alignment=16)
+        if const_expr(self.tool == "memcheck"):
+            x[thread] = x[thread + 1]  # the last thread's is one behind the allocation
+        if const_expr(self.tool == "racecheck"):
+            shared[thread] = x[thread]
+            x[thread] = shared[THREADS - 1 - thread]  # the other warp's, without a barrier
+        if const_expr(self.tool == "synccheck"):
+            if thread < THREADS // 4 * 3:  # half of the second warp stays away
+                cute.arch.sync_threads()
+            x[thread] = x[thread] + 1
+
+
+def build(tool: str, arch: str, options: str = "") -> Any:
+    """The compiled kernel, a function of x on torch's current stream; arch as in `_host.Build`."""
+    x = cute.runtime.make_fake_tensor(Float32, (THREADS,), stride=(1,), assumed_align=4)
+    stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
+    return cute.compile(Planted(tool), x, stream, options=f"--enable-tvm-ffi --gpu-arch {arch} {options}".strip())
+
+
+def main(tool: str) -> None:
+    import torch
+
+    from impls.cute import _launch
+
+    x = torch.zeros(THREADS).to("cuda")
+    build(tool, _launch.gpu(0).arch)(x)
+    torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
