@@ -63,7 +63,7 @@ def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
         "tail_columns": "tail from column 7 not written:",
         "tail_rows": "tail from row 7 not written:",
         "cached_when_timed": "right in the check, wrong in a timed call: row 7, column",
-        "inspects_its_callers": "right in the check, wrong in a timed call: row 7",
+        "inspects_its_callers": "right in the check, wrong in a timed call: row 7, column",
         "escapes_the_graph": "right in the check, wrong in a timed call: row 7, column",
     }
     case = builders.softmax_case()

@@ -115,6 +115,13 @@ def test_a_roof_that_slows_down_shows():
     assert (series["y"][0], series["y"][-1]) == pytest.approx((-3.38, 3.38), abs=0.01)
 
 
+def test_a_placement_without_a_sample_is_left_out_of_the_drift():
+    broken = replace(make.samples(4e4), ns=((800_000,) * 3, (), (808_000,) * 3))
+    roof = make.timed(CASE, "copy", 4e4, "roof", samples=(broken,))
+    (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
+    assert (series["x"], len(series["y"])) == ([1, 3], 2)
+
+
 def test_other_clocks_stand_over_the_one_that_ranks():
     figure = drawn(pages.everything())["clocks"]
     assert [view["label"].split(":")[0] for view in figure["views"]] == ["call", "device", "cold"]

@@ -160,6 +160,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
         (("samples", 0, "ns"), [[True]]),
         (("samples", 0, "ns"), [[0]]),
         (("samples", 0, "ns"), []),
+        (("samples", 0, "ns"), [[], []]),
         (("samples", 0, "ns"), 7),
         (("samples", 0, "launches"), 0),
         (("telemetry",), [[1, 2, 3, 4, "", 6]]),

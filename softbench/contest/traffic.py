@@ -120,15 +120,14 @@ def _run(command: Sequence[str], timeout_s: float) -> str:
         )  # fmt: skip
     except OSError as error:
         raise TrafficError(f"ncu cannot be started: {error.strerror}") from None
-    try:
-        said, _ = process.communicate(timeout=timeout_s)
-    except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise TrafficError(f"ncu took longer than {timeout_s:g} s") from None
-        raise
-    return said
+    with process:
+        try:
+            return process.communicate(timeout=timeout_s)[0]
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TrafficError(f"ncu took longer than {timeout_s:g} s") from None
+            raise
 
 
 def _last_line(lines: Sequence[str]) -> str:

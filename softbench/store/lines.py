@@ -130,7 +130,7 @@ def _variant_data(variant: Variant) -> dict[str, Any]:
 def _record(data: dict[str, Any]) -> Record:
     record = typed.build(Record, _content(data))
     for samples in record.samples:
-        if not samples.ns or not all(value > 0 for rounds in samples.ns for value in rounds):
+        if not any(samples.ns) or not all(value > 0 for rounds in samples.ns for value in rounds):
             raise ValueError("samples must be positive")
         if samples.launches < 1:
             raise ValueError("launches must be positive")

@@ -60,18 +60,20 @@ def _steady(board: Board) -> Iterator[tuple[int, Record]]:
             before += max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
 
 
-def _numbers(board: Board, record: Record) -> range:
+def _numbers(board: Board, record: Record) -> list[int]:
+    """The placements of the first heat in which the roof has a sample."""
     heats = record.clock(board.passport.ranking_clock) if record.role == "roof" else ()
-    return range(len(heats[0].ns) if heats else 0)
+    return [number for number, rounds in enumerate(heats[0].ns) if rounds] if heats else []
 
 
 def _places(board: Board, record: Record) -> list[float]:
-    """Per placement of the first heat: by how many per cent the roof was slower than its median in the case."""
-    if not _numbers(board, record):
+    """Per placement of `_numbers`: by how many per cent the roof was slower than its median in the case."""
+    numbers = _numbers(board, record)
+    if not numbers:
         return []
     heat = record.clock(board.passport.ranking_clock)[0]
     middle = stats.per_launch_ns(heat) * heat.launches
-    return [round(100 * (statistics.median(rounds) / middle - 1), 3) for rounds in heat.ns]
+    return [round(100 * (statistics.median(heat.ns[number]) / middle - 1), 3) for number in numbers]
 
 
 def _readings(
