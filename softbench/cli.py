@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"softbench: {error}", file=sys.stderr)
         return 2
     except OSError as error:
+        if not error.filename:
+            _forget_output()  # what is left of it would be written once more at the end, and fail again
         print(f"softbench: {error.filename or 'the output'} cannot be written ({error.strerror})", file=sys.stderr)
         return 2
     return said[1]
