@@ -154,3 +154,9 @@ def test_csv_has_one_line_a_cell_and_reads_back():
     ]
     assert float(rows[0]["latency_ns"]) == pytest.approx(48_500, rel=1e-3)
     assert (rows[0]["rank"], rows[1]["reason"], rows[1]["latency_ns"]) == ("1", "two\nlines", "")
+
+
+def test_an_interval_of_two_placements_that_differ_bursts_no_table():
+    text = tables.case_table(board(make.timed(CASE, "a", 50_000, placements=2, spread=0.3)), CASE)
+    assert "±>100 %" in text
+    assert max(map(len, text.splitlines())) < 120

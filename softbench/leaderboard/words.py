@@ -193,7 +193,8 @@ def cell_figures(cell: Cell) -> list[str]:
 
 
 def interval_text(cell: Cell) -> str:
-    """Half-width of the interval in per cent; "" where too few placements give none."""
+    """Half-width of the interval in per cent, "±>100 %" where two placements say next to nothing; "" where none is known."""
     if not cell.latency_ns or cell.low_ns is None or cell.high_ns is None or math.isinf(cell.high_ns):
         return ""
-    return f"±{50 * (cell.high_ns - cell.low_ns) / cell.latency_ns:.2f} %"
+    half = 50 * (cell.high_ns - cell.low_ns) / cell.latency_ns
+    return f"±{half:.2f} %" if half <= 100 else "±>100 %"
