@@ -108,10 +108,10 @@ NUISANCES = {
 
 LATE = {  # by then they have been checked, and are in the middle of being timed
     "asked_first": ("if calls == 4: os._exit(6)", "CRASHED", "exit code 6"),  # the estimate, behind the three checks
-    "raises": ("if calls > 30: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
-    "exits": ("if calls > 30: os._exit(5)", "CRASHED", "exit code 5"),
-    "hangs": ("if calls > 30: time.sleep(600)", "TIMEOUT", "no answer to '(turn|place)' within 4 s"),
-    "lies": ("if calls > 30: return x * 0", "INCORRECT", "timed call: every element is 0"),
+    "raises": ("if calls > 12: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
+    "exits": ("if calls > 12: os._exit(5)", "CRASHED", "exit code 5"),
+    "hangs": ("if calls > 12: time.sleep(600)", "TIMEOUT", "no answer to '(turn|place)' within 4 s"),
+    "lies": ("if calls > 12: return x * 0", "INCORRECT", "timed call: every element is 0"),
 }
 
 Outcome = tuple[dict[str, Record], dict[str, Record], dict[str, list[int]]]
