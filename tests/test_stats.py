@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -89,3 +90,11 @@ def test_launch_counts_may_differ() -> None:
 
 def test_no_common_placement_is_unknown() -> None:
     assert stats.compare(Samples("graph", 1, ()), Samples("graph", 1, ((5,),))).verdict == "unknown"
+
+
+def test_two_wild_placements_decide_nothing() -> None:
+    """A budget that ends after two placements on a busy machine: the interval reaches beyond what a float holds."""
+    wild = Samples("wall", 1, ((10,), (10**7,)))
+    found = stats.compare(wild, Samples("wall", 1, ((10**4,), (10,))))
+    assert (found.verdict, found.low, found.high) == ("unknown", 0.0, math.inf)
+    assert stats.median_interval(wild) == (0.0, math.inf)

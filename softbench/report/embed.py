@@ -58,9 +58,9 @@ def data_element(value: Any) -> Markup:
     return tag("script", pack(line), id="data", type="application/gzip")
 
 
-def library_element() -> Markup:
+def plotly_element() -> Markup:
     """plotly.js, packed."""
-    return tag("script", _packed_library(), id="library", type="application/gzip")
+    return tag("script", _packed_plotly(), id="library", type="application/gzip")
 
 
 def pack(content: str) -> Markup:
@@ -69,7 +69,7 @@ def pack(content: str) -> Markup:
 
 
 @lru_cache(maxsize=1)
-def _packed_library() -> Markup:
+def _packed_plotly() -> Markup:
     from plotly.offline import get_plotlyjs
 
     return pack(str(get_plotlyjs()))

@@ -59,7 +59,7 @@ def page(
         _toolbar(board, list(found)),
         tag("main", header(contents, notes), *found.values(), id="main", tabindex="-1"),
         Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
-        *([embed.library_element()] if contents.figures else []),
+        *([embed.plotly_element()] if contents.figures else []),
         embed.data_element(data.payload(contents)),
         tag("script", embed.script()),
     ]

@@ -22,23 +22,23 @@ class Kernels:
             shutil.copy(path, folder)
         for path in FOLDER.glob("*.*"):
             shutil.copy(path, folder)  # its ptx.cuh takes the place of the kernels' own
-        library = folder / "kernels.so"
+        compiled = folder / "kernels.so"
         defines = [f"-DINPUT={types[0]}", f"-DOUTPUT={types[1]}", f'-DKERNELS="{source}"']
         flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-Wno-unknown-pragmas", "-ffp-contract=fast"]
-        command = ["g++", *flags, *defines, str(folder / "launch.cpp"), "-o", str(library)]
+        command = ["g++", *flags, *defines, str(folder / "launch.cpp"), "-o", str(compiled)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)
-        self.library = ctypes.CDLL(str(library))
-        self.library.launch.restype = ctypes.c_char_p
+        self.compiled = ctypes.CDLL(str(compiled))
+        self.compiled.launch.restype = ctypes.c_char_p
 
     def launch(
         self, kernel: str, arguments: Any, level: bytes, blocks: int, threads: int, shared_bytes: int, together: bool
     ) -> None:
         """Run a kernel; RuntimeError where a GPU would hang or fault."""
-        address = ctypes.cast(getattr(self.library, kernel), ctypes.c_void_p)
+        address = ctypes.cast(getattr(self.compiled, kernel), ctypes.c_void_p)
         counts = (ctypes.c_uint(blocks), ctypes.c_uint(threads), ctypes.c_size_t(shared_bytes), ctypes.c_int(together))
-        error = self.library.launch(address, arguments, level or None, *counts)
+        error = self.compiled.launch(address, arguments, level or None, *counts)
         if error:
             raise RuntimeError(error.decode())
 
