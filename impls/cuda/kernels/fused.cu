@@ -61,9 +61,7 @@ extern "C" __global__ void __launch_bounds__(256) normalise(const __grid_constan
     const Chunk<INPUT> chunk(a, a.units - 1 - place);
     const Scale scale = scale_of(static_cast<const Statistics*>(a.partials)[a.finals + chunk.row]);
     const unsigned lane = threadIdx.x % a.group;
-    for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
-        normalise_tile<INPUT, OUTPUT>(a, chunk, vector, a.group, scale);
-    }
+    normalise_chunk(a, chunk, lane, scale);
 }
 
 // Every block merges all chunks of its row for itself, out of the second-level cache, and normalises.
@@ -84,7 +82,5 @@ extern "C" __global__ void __launch_bounds__(256) merge_and_normalise(const __gr
         total = over_group<MergePairs>(total, a.group);
     }
     const Scale scale = scale_of(total);
-    for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
-        normalise_tile<INPUT, OUTPUT>(a, chunk, vector, a.group, scale);
-    }
+    normalise_chunk(a, chunk, lane, scale);
 }

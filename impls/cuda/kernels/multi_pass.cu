@@ -9,16 +9,12 @@ extern "C" __global__ void __launch_bounds__(256) chunk_maxima(const __grid_cons
     float maximum = minus_infinity();
     if (unit < a.units) {
         const Chunk<INPUT> chunk(a, unit);
-        for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
-            unsigned words[UNROLL][4];
-            chunk.load(vector, a.group, words);
-            float values[UNROLL * Chunk<INPUT>::width];
-            Chunk<INPUT>::widen_all(words, values);
+        for_each_tile(a, chunk, lane, [&](const auto& values) {
 #pragma unroll
             for (float value : values) {
                 maximum = fmaxf(maximum, value);
             }
-        }
+        });
     }
     maximum = over_group<Maximum>(maximum, a.group);
     if (lane == 0 && unit < a.units) {
@@ -40,16 +36,12 @@ extern "C" __global__ void __launch_bounds__(256) chunk_sums(const __grid_consta
     if (unit < a.units) {
         const Chunk<INPUT> chunk(a, unit);
         const float origin = anchor(numbers[a.finals + chunk.row]);
-        for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
-            unsigned words[UNROLL][4];
-            chunk.load(vector, a.group, words);
-            float values[UNROLL * Chunk<INPUT>::width];
-            Chunk<INPUT>::widen_all(words, values);
+        for_each_tile(a, chunk, lane, [&](const auto& values) {
 #pragma unroll
             for (float value : values) {
                 sum += exp2_flushed(exponent(value, origin));
             }
-        }
+        });
     }
     sum = over_group<Sum>(sum, a.group);
     if (lane == 0 && unit < a.units) {
@@ -71,7 +63,5 @@ extern "C" __global__ void __launch_bounds__(256) normalise(const __grid_constan
     const float* numbers = static_cast<const float*>(a.partials);
     const Scale scale = scale_of({numbers[a.finals + chunk.row], numbers[a.totals + chunk.row]});
     const unsigned lane = threadIdx.x % a.group;
-    for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
-        normalise_tile<INPUT, OUTPUT>(a, chunk, vector, a.group, scale);
-    }
+    normalise_chunk(a, chunk, lane, scale);
 }

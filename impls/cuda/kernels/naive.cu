@@ -9,16 +9,12 @@ extern "C" __global__ void __launch_bounds__(256) exp_sums(const __grid_constant
     float sum = 0.0f;
     if (unit < a.units) {
         const Chunk<INPUT> chunk(a, unit);
-        for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
-            unsigned words[UNROLL][4];
-            chunk.load(vector, a.group, words);
-            float values[UNROLL * Chunk<INPUT>::width];
-            Chunk<INPUT>::widen_all(words, values);
+        for_each_tile(a, chunk, lane, [&](const auto& values) {
 #pragma unroll
             for (float value : values) {
                 sum += expf(value);  // 0 for the -inf that fills what is not of the row
             }
-        }
+        });
     }
     sum = over_group<Sum>(sum, a.group);
     if (lane == 0 && unit < a.units) {

@@ -204,3 +204,23 @@ __device__ __forceinline__ void normalise_tile(const Arguments& a, const Chunk<I
         }
     }
 }
+
+// Hand `use` the numbers of a chunk that are this thread's, those of UNROLL vectors at a time; `lane` of its group.
+template <typename Use>
+__device__ __forceinline__ void for_each_tile(const Arguments& a, const Chunk<INPUT>& chunk, unsigned lane, Use use) {
+    for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
+        unsigned words[UNROLL][4];
+        chunk.load(vector, a.group, words);
+        float values[UNROLL * Chunk<INPUT>::width];
+        Chunk<INPUT>::widen_all(words, values);
+        use(values);
+    }
+}
+
+// Read this thread's part of a chunk once more, normalise and write it.
+__device__ __forceinline__ void normalise_chunk(const Arguments& a, const Chunk<INPUT>& chunk, unsigned lane,
+                                                Scale scale) {
+    for (long long vector = chunk.first + lane; vector < chunk.end; vector += UNROLL * a.group) {
+        normalise_tile<INPUT, OUTPUT>(a, chunk, vector, a.group, scale);
+    }
+}
