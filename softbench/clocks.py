@@ -2,7 +2,8 @@
 
 A clock is made before any implementation is imported and keeps its own references to the timers, methods included, so
 that an implementation that patches torch or time does not reach them. Before every turn one element of one input changes: what
-was computed before the turn, or while a graph was captured, is wrong then.
+was computed before the turn, or while a graph was captured, is wrong then. `repeat` finds who computes an input that comes
+again within a turn only once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +79,10 @@ class Placement:
         """Change one element of the first tensor of one input."""
         if self._in_use:
             self._nudged = self._rng.randrange(self._in_use)
+            self._change()
+
+    def _change(self) -> None:
+        if self._in_use:
             nudge(self.inputs[self._nudged][0], self._rng)
 
     def pick(self, rng: random.Random, count: int = 1) -> list[tuple[tuple[torch.Tensor, ...], Any]]:
@@ -84,6 +90,14 @@ class Placement:
         chosen = [rng.randrange(self._nudged, len(self.outputs), len(self.inputs))]
         chosen += rng.sample(range(len(self.outputs)), min(count, len(self.outputs)) - 1)
         return [(self.inputs[index % len(self.inputs)], self.outputs[index]) for index in chosen]
+
+    def repeat(self, launch: Launch) -> tuple[tuple[torch.Tensor, ...], Any]:
+        """Launch twice on one input, which changes in between: the inputs and what the second launch wrote."""
+        self.nudge()
+        inputs = self.inputs[self._nudged]
+        launch(*inputs)
+        self._change()
+        return inputs, launch(*inputs)
 
 
 class WallClock:
@@ -98,6 +112,10 @@ class WallClock:
         placement = Placement(operator, case, "cpu", plan, seed)
         del old
         return WallPlacement(placement, launch, plan, self._now)
+
+    def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
+        """As `Placement.repeat`."""
+        return buffers.repeat(launch)
 
     def estimate(self, launch: Launch, inputs: tuple[Any, ...]) -> int:
         """Nanoseconds of the fastest of five calls."""
@@ -172,22 +190,36 @@ class GraphClock:
         """
         spacer = self._torch.empty(self._rng.randrange(1, 32) << 21, dtype=self._torch.uint8, device="cuda")
         buffers = Placement(operator, case, "cuda", plan, seed)
-        graph, stream = self._graph(), self._stream()
-        stream.wait_stream(self._torch.cuda.current_stream())
-        with self._use(stream):
-            launch(*buffers.inputs[0])
-            self._timers.synchronize()
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                for i in range(plan.launches):
-                    buffers.outputs.append(launch(*buffers.inputs[i % plan.inputs]))
-            finally:
-                graph.capture_end()
+        with self._capturing(lambda: launch(*buffers.inputs[0])) as graph:
+            for i in range(plan.launches):
+                buffers.outputs.append(launch(*buffers.inputs[i % plan.inputs]))
         if old is not None:
             old.release()
         self._empty_cache()
         start, stop = self._event(enable_timing=True), self._event(enable_timing=True)
         return GraphPlacement(buffers, spacer, graph, start, stop, self._timers)
+
+    def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
+        """As `Placement.repeat`, in a graph: what kept its output for an input while it was captured is wrong there."""
+        with self._capturing() as graph:
+            repeated = buffers.repeat(launch)
+        self._timers.replay(graph)
+        self._timers.synchronize()
+        return repeated
+
+    @contextmanager
+    def _capturing(self, before: Callable[[], Any] = lambda: None) -> Iterator[torch.cuda.CUDAGraph]:
+        """Capture what runs inside on a stream of its own, on which `before` has run."""
+        graph, stream = self._graph(), self._stream()
+        stream.wait_stream(self._torch.cuda.current_stream())
+        with self._use(stream):
+            before()
+            self._timers.synchronize()
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                yield graph
+            finally:
+                graph.capture_end()
 
     def call_samples(self, launch: Launch, inputs: tuple[Any, ...]) -> list[list[int]]:
         """Host nanoseconds to enqueue one call, in groups that never fill the queue."""

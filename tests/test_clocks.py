@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from softbench import matrix, operators
-from softbench.clocks import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Plan, WallClock, plan_graph, plan_wall
+from softbench import check, matrix, operators
+from softbench.clocks import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Placement, Plan, WallClock, plan_graph, plan_wall
 from softbench.model import DTYPE_BYTES, Case
 
 L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
@@ -155,3 +155,24 @@ def test_placements_of_other_seeds_hold_other_values() -> None:
     values = [p.buffers.inputs[0][0] for p in (first, second, again)]
     assert values[0].equal(values[2])
     assert not values[0].equal(values[1])
+
+
+def test_who_computes_an_input_once_is_found_by_its_repetition():
+    torch = pytest.importorskip("torch")
+    softmax, case = operators.get("softmax"), Case("softmax", (8, 64), "float32", "float32")
+    buffers = Placement(softmax, case, "cpu", Plan(4, 2, ""), seed=1)
+    computed = {}
+
+    def kept(x):
+        if x.data_ptr() not in computed:
+            computed[x.data_ptr()] = torch.softmax(x, dim=-1)
+        return computed[x.data_ptr()].clone()
+
+    def honest(x):
+        return torch.softmax(x, dim=-1)
+
+    def reason(launch):
+        return check.compare(case, *WallClock().repeat(launch, buffers)).reason
+
+    assert reason(honest) == ""
+    assert "row" in reason(kept)

@@ -34,16 +34,16 @@ METRICS = {
 
 
 def page(**changed: list[str]) -> str:
-    """What `ncu --csv --page raw` writes for four kernels."""
+    """What `ncu --csv --page raw` writes for eight kernels; of the first four all counters are 9."""
     names = ["ID", "Process ID", "Kernel Name", *METRICS]
     units = ["", "", "", *(unit for unit, _ in METRICS.values())]
     values = [changed.get(name.split("__")[0], found) for name, (_, found) in METRICS.items()]
-    rows = [[str(i), "7", "void f<a, b>(int)", *(column[i] for column in values)] for i in range(4)]
+    rows = [[str(i), "7", "void f<a, b>(int)", *((["9"] * 4 + column)[i] for column in values)] for i in range(8)]
     lines = [",".join(f'"{word}"' for word in row) for row in (names, units, *rows)]
     return "\n".join(["==PROF== Connected to process 7 (/usr/bin/python3)", *lines]) + "\n"
 
 
-def test_counters_are_means_over_the_calls():
+def test_counters_are_means_over_the_second_half_of_the_calls():
     assert read_counters(page(), calls=2) == Traffic(8_400_000, 8_000_000, 6000, l1_hit_percent=25.0)
 
 
@@ -54,6 +54,7 @@ def test_counters_are_means_over_the_calls():
         ("", "Traceback\nKeyError: 'x'\n\n", "no counters: KeyError: 'x'"),
         ("==ERROR== ERR_NVGPUCTRPERM - no permission\n==WARNING== x\n", "y", "ERR_NVGPUCTRPERM - no permission"),
         ("\n".join(page().splitlines()[:3]), "", "no kernel"),
+        ("\n".join(page().splitlines()[:-1]), "", "ncu saw 7 kernels in 4 calls"),
         (page(dram=["n/a", "1", "1", "1"]), "", "'n/a' 'byte' for dram__bytes_read.sum"),
         (page().replace('"us"', '"parsec"'), "", "'parsec' for gpu__time"),
         (page().replace("lts__t_sectors.sum", "other"), "", "None None for lts__t_sectors.sum"),
@@ -106,7 +107,7 @@ def test_profiler_that_fails_is_a_reason(tmp_path, monkeypatch, body, reason):
     assert reason in str(caught.value)
 
 
-def test_only_the_later_calls_are_marked(monkeypatch):
+def test_all_calls_but_the_first_are_marked(monkeypatch):
     torch = pytest.importorskip("torch")
     events: list[Any] = []
     profiler = SimpleNamespace(start=lambda: events.append("start"), stop=lambda: events.append("stop"))
@@ -124,7 +125,7 @@ def test_only_the_later_calls_are_marked(monkeypatch):
             assert len(held) <= 3  # two are kept, and the one that is new
 
     streamed.stream(Output, [(0,), (1,), (2,)], calls=4, held=2)
-    assert events == [0, 1, 2, 0, "wait", "start", 1, 2, 0, 1, "wait", "stop"]
+    assert events == [2, "wait", "start", 0, 1, 2, 0, 1, 2, 0, 1, "wait", "stop"]
 
 
 def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch):

@@ -41,7 +41,12 @@ def compile_source(source: str, macros: Mapping[str, str], arch: str) -> bytes:
     from cuda.core import Program, ProgramOptions
 
     options = ProgramOptions(
-        name=source, std=STANDARD, arch=arch, define_macro=list(macros.items()) or None, include_path=str(SOURCES)
+        name=source,
+        std=STANDARD,
+        arch=arch,
+        define_macro=list(macros.items()) or None,
+        include_path=str(SOURCES),
+        device_as_default_execution_space=True,  # NVRTC 13.0 takes a lambda in a kernel for the host's without it
     )
     return bytes(Program((SOURCES / source).read_text(encoding="utf-8"), "c++", options).compile("cubin").code)
 

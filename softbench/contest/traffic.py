@@ -48,12 +48,12 @@ def profiler() -> str:
 
 
 def calls_for(case_bytes: int, l2_bytes: int) -> int:
-    """How many calls are profiled: enough to move twice the L2, so that what stays in it weighs alike at both ends."""
+    """How many calls are counted: enough to move twice the L2, so that what stays in it weighs alike at both ends."""
     return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, case_bytes))))
 
 
 def measure(case: Case, variant: Variant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
-    """The counters of a call, the mean of `calls` in a row. Raises TrafficError."""
+    """The counters of a call, the mean of `calls` in a row after as many that were profiled as well. Raises TrafficError."""
     request = {
         "case": asdict(case),
         "path": variant.path,
@@ -79,6 +79,9 @@ def measure(case: Case, variant: Variant, plan: Plan, calls: int, *, seed: int, 
 def read_counters(text: str, calls: int, said: str = "") -> Traffic:
     """A Traffic from ncu's CSV page of raw metrics, a line a kernel below a line of units. Raises TrafficError.
 
+    The first half is left out: ncu begins with an L2 without writes in it, and the writes of the first calls stay there.
+
+    calls   how many are counted; twice as many were profiled
     said  what the profiled program printed, for the message where there are no counters
     """
     lines = text.splitlines()
@@ -91,6 +94,9 @@ def read_counters(text: str, calls: int, said: str = "") -> Traffic:
     units, *kernels = csv.DictReader(lines[start:])
     if not kernels:
         raise TrafficError("ncu saw no kernel in the calls")
+    if len(kernels) % (2 * calls):
+        raise TrafficError(f"ncu saw {len(kernels)} kernels in {2 * calls} calls, which is not as many in each")
+    kernels = kernels[len(kernels) // 2 :]
     sums = {name: sum(_value(row, units, name) for row in kernels) for name in _METRICS}
     read, written, duration = (sums[name] / calls for name in _BYTES)
     hits = {level: _percent(sums[hit], sums[all_of]) for level, (hit, all_of) in _HITS.items()}

@@ -124,9 +124,10 @@ class Session:
         return {"ns": self.slots[request["slot"]].placement.turn()}
 
     def do_verify(self, request: Message) -> Message:
-        """Compare what randomly chosen timed calls wrote."""
+        """Compare what randomly chosen timed calls wrote, and a call on an input that has changed since the call before."""
         self.phase = "launch"
-        buffers = self.slots[request["slot"]].placement.buffers
+        slot = self.slots[request["slot"]]
+        buffers = slot.placement.buffers
         count = max(1, min(VERIFIED_CALLS, VERIFIED_ELEMENTS // max(1, self.case.elements)))
         wrong = self.seal.broken("the timed calls") or check.shared(buffers.outputs)
         for inputs, outputs in buffers.pick(self.rng, count):
@@ -134,6 +135,8 @@ class Session:
                 wrong = wrong or roof.verify(self.operator.roof, inputs, outputs)
             else:
                 wrong = wrong or check.compare(self.case, inputs, outputs).reason
+        if not wrong and request["role"] != "roof":
+            wrong = check.compare(self.case, *self.clock.repeat(slot.launch, buffers)).reason
         return _incorrect(f"right in the check, wrong in a timed call: {wrong}") if wrong else {}
 
     def do_call(self, request: Message) -> Message:

@@ -2,7 +2,7 @@
 
     python -m softbench.worker.streamed '{"case": {...}, "path": ..., "name": ..., "params": {...}, "calls": N, "seed": N}'
 
-Twice N calls are made; the profiler is switched on for the last N, when the L2 holds what such a stream leaves in it. Calls
+One call is made for what is compiled or chosen once, then the profiler is switched on for 2 N calls. Calls
 that together move less than the L2 would find their own data there, so each has inputs and outputs that none of the
 others had for at least twice the L2.
 """
@@ -33,7 +33,7 @@ def main(argument: str) -> None:
 
 
 def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int, held: int) -> None:
-    """`calls` calls over the inputs in turn, then as many more between the marks that a profiler waits for.
+    """A call, then 2 * `calls` over the inputs in turn between the marks that a profiler waits for.
 
     held  how many outputs are kept at a time: one that is given back is the next one's memory
     """
@@ -41,10 +41,10 @@ def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int,
 
     start, stop = torch.cuda.profiler.start, torch.cuda.profiler.stop
     kept: deque[Any] = deque(maxlen=held)
+    kept.append(launch(*inputs[-1]))
+    torch.cuda.synchronize()
+    start()
     for number in range(2 * calls):
-        if number == calls:
-            torch.cuda.synchronize()
-            start()
         kept.append(launch(*inputs[number % len(inputs)]))
     torch.cuda.synchronize()
     stop()
