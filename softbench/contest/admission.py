@@ -24,3 +24,9 @@ def heats(always: Sequence[T], others: Sequence[T], bytes_each: int, free_bytes:
     count = -(-len(others) // size)
     even = -(-len(others) // count)
     return [[*always, *others[i : i + even]] for i in range(0, len(others), even)]
+
+
+def halves(always: Sequence[T], others: Sequence[T]) -> list[list[T]]:
+    """Two heats of two and more entrants that did not fit into one."""
+    half = -(-len(others) // 2)
+    return [[*always, *others[:half]], [*always, *others[half:]]]

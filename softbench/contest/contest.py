@@ -126,7 +126,10 @@ class Contest:
     def _heats(
         self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, laps: Laps
     ) -> None:
-        """Heats that fit the memory; who runs out of it there is tried once more on a card with nobody else."""
+        """Heats that fit the memory; who runs out of it there is tried once more on a card with nobody else.
+
+        Where that is the roof or the reference, nothing links the heat to others: all of it is measured anew, in halves.
+        """
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
@@ -152,6 +155,14 @@ class Contest:
             heat.run()
             number += 1
             self.crew.everyone("release", CALL_TIMEOUT_S)
+            for entrant in group:
+                entrant.notes.append(f"heat {heat.number}: {heat.stopped}")
+            contenders = [e for e in group if e not in always]
+            if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):
+                groups += admission.halves(always, contenders)
+                for entrant in group:
+                    entrant.leave(heat.number)
+                continue
             for entrant in heat.out_of_memory:
                 if len(group) > 1 and _fits_alone(entrant, plan, asker, rng):
                     groups.append([*(e for e in always if e is not entrant), entrant])
@@ -159,8 +170,6 @@ class Contest:
                     entrant.settle(
                         Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
                     )
-            for entrant in group:
-                entrant.notes.append(f"heat {heat.number}: {heat.stopped}")
 
     def _calls(self, players: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
         """Host time of a call, one entrant at a time, and cold single launches where the graph is warm."""

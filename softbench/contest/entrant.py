@@ -60,6 +60,13 @@ class Entrant:
         if status is not Status.PASSED:
             self.samples.clear()
 
+    def leave(self, heat: int) -> None:
+        """Keep nothing of a heat that is to be measured anew."""
+        self.samples = [samples for samples in self.samples if samples.heat != heat]
+        self.notes.append(
+            f"heat {heat}: measured anew in smaller heats, as the roof or the reference ran out of memory"
+        )
+
     def take(self, answer: Answer) -> bool:
         """Whether the answer is good; if it is not, the cell is closed with what it says."""
         if not answer.ok:

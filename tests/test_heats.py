@@ -1,0 +1,66 @@
+"""Heats of a contest in which somebody runs out of memory."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import builders as make
+import pytest
+from simulated import PLAN, World, at
+
+from softbench import device
+from softbench.contest.admission import halves
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.entrant import Entrant
+from softbench.contest.laps import Laps
+from softbench.contest.workers import Answer
+from softbench.model import Status
+
+FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def contest(world: World, *entrants: Entrant) -> None:
+    crew = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+    made = Contest(Rules(budget_s=1e9), crew, SimpleNamespace(spec=device.Gpu))  # type: ignore[arg-type]
+    made._heats(make.softmax_case(), list(entrants), PLAN, world.ask, random.Random(1), Laps())  # type: ignore[arg-type]
+
+
+def heats(entrant: Entrant) -> list[int]:
+    return [samples.heat for samples in entrant.samples]
+
+
+def test_a_heat_without_its_roof_is_measured_anew_in_halves(world: World) -> None:
+    roof = world.enter("copy", 0.9e6, role="roof", fault=at("place", 2, FULL))
+    a, b, c = (world.enter(name) for name in "abc")
+    contest(world, roof, a, b, c)
+    assert [heats(e) for e in (roof, a, b, c)] == [[1, 2], [1], [1], [2]]
+    assert all(e.is_open and len(e.samples[0].ns) >= 8 for e in (roof, a, b, c))
+    assert any("measured anew" in note for note in a.notes)
+
+
+def test_who_runs_out_of_memory_beside_the_roof_is_tried_without_the_others(world: World) -> None:
+    roof, a, big = (
+        world.enter("copy", 0.9e6, role="roof"),
+        world.enter("a"),
+        world.enter("b", fault=at("place", 1, FULL)),
+    )
+    contest(world, roof, a, big)
+    assert [heats(e) for e in (roof, a, big)] == [[0, 1], [0], [1]]
+
+
+def test_a_roof_that_never_fits_ends_the_halving(world: World) -> None:
+    never = world.enter("copy", 0.9e6, role="roof", fault=lambda op, *_: FULL if op == "place" else None)
+    entrants = [world.enter(name) for name in "abc"]
+    contest(world, never, *entrants)
+    assert never.status is Status.OUT_OF_MEMORY
+    assert all(len(e.samples) == 1 for e in entrants)
+
+
+def test_halves() -> None:
+    assert halves(["roof"], ["a", "b", "c"]) == [["roof", "a", "b"], ["roof", "c"]]
