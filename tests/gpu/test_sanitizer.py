@@ -26,7 +26,7 @@ from impls.cute import _entries, _plans
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TIMEOUT_S = 240
+TIMEOUT_S = 480  # of which compiling takes up to 240 where nothing is cached
 
 # Only kernels of CuTe DSL: torch's are not the question. A part insists on its launches by itself, so that what torch
 # and the DSL try with the driver, and are refused, is no error. Behind each allocation lies memory that is nobody's.
