@@ -77,9 +77,8 @@ class Placement:
 
     def nudge(self) -> None:
         """Change one element of the first tensor of one input."""
-        if self._in_use:
-            self._nudged = self._rng.randrange(self._in_use)
-            self._change()
+        self._nudged = self._rng.randrange(self._in_use or 1)
+        self._change()
 
     def _change(self) -> None:
         if self._in_use:

@@ -9,8 +9,7 @@ import builders as make
 import pytest
 from simulated import PLAN, World, at
 
-from softbench import device
-from softbench.contest.admission import halves
+from softbench.contest.admission import parts
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.entrant import Entrant
 from softbench.contest.laps import Laps
@@ -27,7 +26,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def contest(world: World, *entrants: Entrant) -> None:
     crew = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
-    made = Contest(Rules(budget_s=1e9), crew, SimpleNamespace(spec=device.Gpu))  # type: ignore[arg-type]
+    made = Contest(Rules(budget_s=1e9), crew, object())  # type: ignore[arg-type]
     made._heats(make.softmax_case(), list(entrants), PLAN, world.ask, random.Random(1), Laps())  # type: ignore[arg-type]
 
 
@@ -62,5 +61,5 @@ def test_a_roof_that_never_fits_ends_the_halving(world: World) -> None:
     assert all(len(e.samples) == 1 for e in entrants)
 
 
-def test_halves() -> None:
-    assert halves(["roof"], ["a", "b", "c"]) == [["roof", "a", "b"], ["roof", "c"]]
+def test_parts_are_even() -> None:
+    assert parts(["roof"], ["a", "b", "c"], 2) == [["roof", "a", "b"], ["roof", "c"]]

@@ -21,12 +21,10 @@ def heats(always: Sequence[T], others: Sequence[T], bytes_each: int, free_bytes:
         return [list(always)] if always else []
     room = int(free_bytes * (1 - RESERVE)) // max(1, bytes_each) if free_bytes else len(always) + len(others)
     size = max(1, room - len(always))
-    count = -(-len(others) // size)
+    return parts(always, others, -(-len(others) // size))
+
+
+def parts(always: Sequence[T], others: Sequence[T], count: int) -> list[list[T]]:
+    """Up to `count` heats as even in size as can be, `always` in each."""
     even = -(-len(others) // count)
     return [[*always, *others[i : i + even]] for i in range(0, len(others), even)]
-
-
-def halves(always: Sequence[T], others: Sequence[T]) -> list[list[T]]:
-    """Two heats of two and more entrants that did not fit into one."""
-    half = -(-len(others) // 2)
-    return [[*always, *others[:half]], [*always, *others[half:]]]

@@ -126,10 +126,7 @@ class Contest:
     def _heats(
         self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, laps: Laps
     ) -> None:
-        """Heats that fit the memory; who runs out of it there is tried once more on a card with nobody else.
-
-        Where that is the roof or the reference, nothing links the heat to others: all of it is measured anew, in halves.
-        """
+        """Heats that fit the memory, and those that `_once_more` asks for."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
@@ -157,19 +154,7 @@ class Contest:
             self.crew.everyone("release", CALL_TIMEOUT_S)
             for entrant in group:
                 entrant.notes.append(f"heat {heat.number}: {heat.stopped}")
-            contenders = [e for e in group if e not in always]
-            if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):
-                groups += admission.halves(always, contenders)
-                for entrant in group:
-                    entrant.leave(heat.number)
-                continue
-            for entrant in heat.out_of_memory:
-                if len(group) > 1 and _fits_alone(entrant, plan, asker, rng):
-                    groups.append([*(e for e in always if e is not entrant), entrant])
-                elif entrant.is_open:
-                    entrant.settle(
-                        Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
-                    )
+            groups += _once_more(heat, always, plan, asker, rng)
 
     def _calls(self, players: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
         """Host time of a call, one entrant at a time, and cold single launches where the graph is warm."""
@@ -226,6 +211,29 @@ class Asker:
                 answers[entrant] = answer
                 del waiting[entrant]
         return answers
+
+
+def _once_more(
+    heat: Heat, always: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random
+) -> list[list[Entrant]]:
+    """Heats for those who ran out of memory in this one: each is tried once more on a card with nobody else.
+
+    Where one of them is the roof or the reference, nothing links the heat to others: all of it is measured anew, in halves.
+    """
+    contenders = [e for e in heat.entrants if e not in always]
+    if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):
+        for entrant in heat.entrants:
+            entrant.leave(heat.number)
+        return admission.parts(always, contenders, 2)
+    groups = []
+    for entrant in heat.out_of_memory:
+        if len(heat.entrants) > 1 and _fits_alone(entrant, plan, asker, rng):
+            groups.append([*(e for e in always if e is not entrant), entrant])
+        elif entrant.is_open:
+            entrant.settle(
+                Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
+            )
+    return groups
 
 
 def _fits_alone(entrant: Entrant, plan: Plan, asker: Asker, rng: random.Random) -> bool:

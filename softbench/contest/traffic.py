@@ -82,7 +82,7 @@ def read_counters(text: str, calls: int, said: str = "") -> Traffic:
     The first half is left out: ncu begins with an L2 without writes in it, and the writes of the first calls stay there.
 
     calls   how many are counted; twice as many were profiled
-    said  what the profiled program printed, for the message where there are no counters
+    said    what the profiled program printed, for the message where there are no counters
     """
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)

@@ -2,9 +2,9 @@
 
     python -m softbench.worker.streamed '{"case": {...}, "path": ..., "name": ..., "params": {...}, "calls": N, "seed": N}'
 
-One call is made for what is compiled or chosen once, then the profiler is switched on for 2 N calls. Calls
-that together move less than the L2 would find their own data there, so each has inputs and outputs that none of the
-others had for at least twice the L2.
+One call is made for what is compiled or chosen once, then the profiler is switched on for 2 N calls. Calls that together
+move less than the L2 would find their own data there, so each has inputs and outputs that none of the others had for at
+least twice the L2.
 """
 
 from __future__ import annotations
