@@ -13,7 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from impls.cute import _host, _launch, _plans  # noqa: E402
-from impls.cute.htile.config import SplitTileConfig, choose  # noqa: E402
+from impls.cute.htile.config import SplitTileConfig  # noqa: E402
+from impls.cute.htile.layouts import choose  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"))
@@ -23,7 +24,7 @@ import sys
 sys.path.insert(0, {root!r})
 import cutlass.cute as cute
 from impls.cute import _host
-from impls.cute.htile.config import choose
+from impls.cute.htile.layouts import choose
 ran, compile_kernel = [], _host.compile_kernel
 _host.compile_kernel = lambda *given: ran.append(1) or compile_kernel(*given)
 build = _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"))

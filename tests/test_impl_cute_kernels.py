@@ -96,7 +96,7 @@ def count(sass: str, pattern: str) -> int:
 def chosen(family, operator, columns, itemsize, aligned=True):
     """The table's layout."""
     exchanges = 2 if "layer" in operator else 1
-    return family("htile.config").choose(columns, itemsize, "sm_90", aligned, INPUTS[operator], exchanges)
+    return family("htile.layouts").choose(columns, itemsize, "sm_90", aligned, INPUTS[operator], exchanges)
 
 
 @pytest.mark.parametrize("dtype", ["BFloat16", "Float32"])
@@ -253,7 +253,7 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched, kerne
     touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|STG)\b", sass)
     assert given["use_pdl"]
     assert touched[:2] == ["PREEXIT", "ACQBULK"], "before memory is touched"
-    assert given.get("cluster") == ([1, 8, 1] if kernel == "cluster" else None)
+    assert given.get("cluster") == ([1, 16, 1] if kernel == "cluster" else None)
     assert given.get("cooperative", False) == (kernel in ("kept", "read_twice"))
 
 

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from impls.cute import _plans
-from impls.cute.htile.config import IN_FLIGHT, MAX_VECTORS, ElementwiseTileConfig, SplitTileConfig, choose
+from impls.cute.htile.config import IN_FLIGHT, ElementwiseTileConfig, SplitTileConfig, share
+from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
 
@@ -30,15 +31,9 @@ def layout(config):
         (8200, 2, (2, 160, 160, 4, "shared")),  # the first cluster
         (16384, 2, (2, 256, 256, 4, "shared")),  # shares of 16 KiB, four vectors a thread
         (65536, 2, (8, 256, 256, 4, "shared")),  # 128 KiB: the last that eight CTAs take in such shares
-        (
-            65544,
-            2,
-            (8, 192, 192, 6, "shared"),
-        ),  # from here on the shares grow before the cluster does, and six vectors a thread
-        (131072, 2, (8, 352, 352, 6, "shared")),
-        (151936, 2, (8, 416, 416, 6, "shared")),
-        (163840, 2, (8, 448, 448, 6, "shared")),  # 40 KiB a CTA: the last before the largest cluster again
-        (163848, 2, (16, 224, 224, 6, "shared")),
+        (65544, 2, (16, 160, 160, 4, "shared")),
+        (131072, 2, (16, 256, 256, 4, "shared")),  # 256 KiB: from here on the shares grow, and six vectors a thread
+        (151936, 2, (16, 224, 224, 6, "shared")),
         (262144, 2, (16, 352, 352, 6, "shared")),
         (524288, 2, (16, 448, 448, 10, "shared")),  # ten vectors: 448 threads, three CTAs a multiprocessor
         (1048576, 2, (16, 1024, 1024, 8, "shared")),  # 128 KiB a CTA, which has a multiprocessor to itself
@@ -60,7 +55,9 @@ def test_the_layout_of_whole_rows(columns, itemsize, expected):
         (8191, 2, (1, 288, 288, 4, "shared")),  # 16 KiB and a vector more
         (16384, 2, (1, 352, 352, 6, "shared")),  # shares are twice as large: every one has two ends
         (50257, 2, (4, 288, 288, 6, "shared")),
-        (50257, 4, (8, 288, 288, 6, "shared")),
+        (8191, 4, (2, 224, 224, 5, "registers")),  # float32 is cut to size in registers at no cost
+        (50257, 4, (8, 320, 320, 5, "registers")),
+        (65537, 4, (16, 192, 192, 6, "shared")),
     ],
 )
 def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
@@ -116,7 +113,7 @@ def test_what_is_chosen_has_room_and_what_has_none_is_refused(tiles, aligned):
 
 def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
     whole, odd = choose(16384, 2), choose(16376, 2)
-    shifted = ElementwiseTileConfig(16384, 2, 2, 288, 288, "shared", False)  # 1025 vectors in each of two CTAs
+    shifted = ElementwiseTileConfig(16384, 2, 2, 288, 288, "shared", False)  # 1032 and 1017 vectors
     assert whole.is_even
     assert [whole.is_inner(turn) for turn in range(4)] == [True] * 4
     assert not odd.is_even
@@ -172,20 +169,44 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
     ("rows", "columns", "itemsize", "expected"),
     [
         (1, 4096, 4, ""),
-        (1, 262144, 4, ""),  # 1 MiB: a cluster is done before the CTAs of the GPU have told one another
+        (1, 16384, 4, "cluster"),
+        (1, 16380, 4, ""),  # less than 64 KiB
+        (1, 262144, 4, "cluster"),  # 1 MiB: a cluster is done before the CTAs of the GPU have told one another
         (1, 262148, 4, "one"),
         (1, 1048576, 2, "one"),
         (2, 1048576, 4, "some"),
         (16, 1048576, 4, "some"),  # clusters of sixteen, eight at a time, twice
         (17, 1048576, 4, ""),
-        (16, 131072, 4, ""),
+        (32, 131072, 2, "cluster"),
+        (33, 131072, 2, ""),  # nearly all multiprocessors have a CTA
     ],
 )
-def test_few_rows_are_split_where_clusters_leave_the_gpu_idle(rows, columns, itemsize, expected):
+def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     few = _plans.few(rows, columns, itemsize, _plans.HOPPER)
     assert few == expected
     assert _plans.few(rows, columns, itemsize, _plans.Gpu("sm_80", 108)) == ""
-    assert isinstance(softmax_configs(columns, itemsize, few)[0], SplitTileConfig) == bool(few or columns > 2**19)
+    first = softmax_configs(columns, itemsize, few)[0]
+    assert isinstance(first, SplitTileConfig) == (few in ("one", "some") or columns > 2**19)
+    assert few != "cluster" or first.keep == "registers"
+
+
+@pytest.mark.parametrize(
+    ("columns", "itemsize", "expected"),
+    [
+        (16384, 4, (8, 128, 128, 4, "registers")),  # shares of 8 KiB
+        (65536, 2, (16, 128, 128, 4, "registers")),
+        (131072, 2, (16, 256, 256, 4, "registers")),
+        (131072, 4, (16, 256, 256, 8, "registers")),  # eight vectors before more threads
+        (262144, 4, (16, 512, 512, 8, "registers")),
+    ],
+)
+def test_the_layout_of_few_rows(columns, itemsize, expected):
+    assert layout(choose_few(columns, itemsize)) == expected
+
+
+@pytest.mark.parametrize(("vectors", "ctas", "each"), [(18992, 16, 1192), (2048, 8, 256), (20, 4, 5), (33, 1, 33)])
+def test_shares_are_whole_lines_where_every_cta_has_one(vectors, ctas, each):
+    assert share(vectors, ctas) == each
 
 
 @pytest.mark.parametrize(("few", "stages"), [("one", 3), ("some", 6), ("", 6)])

@@ -180,6 +180,16 @@ def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
         assert shared <= build.config.shared_bytes() <= SHARED - CTA_OVERHEAD_BYTES
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("columns", [32768, 131072, 262144])
+def test_few_rows_stay_in_registers(dtype, columns):
+    build = next(_plans.softmax(columns, dtype, dtype, GPU, True, "cluster"))
+    registers, stack, _ = compiled(build)
+    assert build.config.keep == "registers"
+    assert stack == 0
+    assert registers * build.config.threads <= REGISTERS
+
+
 @pytest.mark.parametrize("few", ["one", "some"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ def softmax_rows(columns: int, dtype: Any, out_dtype: Any, device: Any) -> Kerne
         return kernel(aligned, _plans.few(x.size(0), columns, dtype.itemsize, this))
 
     kernel(_plans.whole_vectors(columns, dtype.itemsize), "")
-    splits = _plans.few(1, columns, dtype.itemsize, this)
-    return _routed(columns, dtype, chosen if splits else lambda x, aligned: kernel(aligned, ""))
+    matters = _plans.few(1, columns, dtype.itemsize, this)
+    return _routed(columns, dtype, chosen if matters else lambda x, aligned: kernel(aligned, ""))
 
 
 def backward_rows(columns: int, dtype: Any, device: Any) -> Kernel:

@@ -20,8 +20,9 @@ from .htile.config import (
     ElementwiseTileConfig,
     SplitTileConfig,
     ceil_div,
-    choose,
+    share,
 )
+from .htile.layouts import choose, choose_few
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 # A launch may begin while the one before it ends; its kernel waits for that before it touches memory.
@@ -32,6 +33,9 @@ MOST_STAGES = 6
 SPLIT_THREADS = 512
 LONG_SPLIT_THREADS = 960
 CLUSTER_ROW_BYTES = 2**20
+FEW_ROWS = 32
+LEAST_FEW_ROW_BYTES = 64 * 1024
+SPLIT = ("one", "some")
 # A thread of a row beyond what a cluster keeps takes more vectors, with registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
 
@@ -55,11 +59,15 @@ HOPPER = Gpu("sm_90", 132)
 def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str = "") -> Iterator[Build]:
     """Builds of (x, y), or of (x, y, workspace) where the kernel is the one that splits rows over the whole GPU.
 
-    few  what `few` says of the number of rows: "", "one" or "some"
+    few  what `few` says of the number of rows
     """
     if gpu.architecture not in MAX_CLUSTER:
         return
     itemsize = ITEM_BYTES[dtype]
+
+    def clusters(config: ElementwiseTileConfig) -> Build:
+        return Build("softmax.Softmax", config, (dtype, out_dtype), OVERLAPPED, gpu.arch)
+
     splits = Build(
         "split_softmax.SplitSoftmax",
         split_layout(columns, itemsize, gpu, aligned, stages=3 if few == "one" else MOST_STAGES),
@@ -67,11 +75,12 @@ def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, f
         OVERLAPPED,
         gpu.arch,
     )
-    if few:
+    if few in SPLIT:
         yield splits
-    for config in cluster_layouts(columns, itemsize, gpu, aligned):
-        yield Build("softmax.Softmax", config, (dtype, out_dtype), OVERLAPPED, gpu.arch)
-    if not few:
+    elif few and aligned:
+        yield clusters(choose_few(columns, itemsize, gpu.architecture))
+    yield from map(clusters, cluster_layouts(columns, itemsize, gpu, aligned))
+    if few not in SPLIT:
         yield splits
 
 
@@ -111,7 +120,7 @@ def cluster_layouts(
         yield config
         if config.cluster == 1:
             return
-        config = _of_cluster(config, config.cluster // 2)
+        config = _of_cluster(replace(config, keep="shared"), config.cluster // 2)
 
 
 def long_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[ElementwiseTileConfig]:
@@ -120,13 +129,13 @@ def long_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterat
         return
     for cluster in (16, 8):
         config = ElementwiseTileConfig(columns, itemsize, aligned=aligned)
-        share = ceil_div(config.vectors, cluster)
-        if LEAST_LONG_SHARE_BYTES <= share * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
+        each = share(config.vectors, cluster)
+        if LEAST_LONG_SHARE_BYTES <= each * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
             yield _of_cluster(replace(config, keep="l1"), cluster)
 
 
 def _of_cluster(config: ElementwiseTileConfig, cluster: int) -> ElementwiseTileConfig:
-    vectors = ceil_div(config.vectors, cluster)
+    vectors = share(config.vectors, cluster)
     threads = min(MAX_THREADS, max(config.threads, ceil_div(ceil_div(vectors, 8), WARP) * WARP))
     return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
 
@@ -145,13 +154,17 @@ def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, stages: i
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
-    """Whether so many rows are better split over the whole GPU: "one" row, "some" rows, or "" where they are not.
+    """What becomes of so many rows if they are few: "" where they are not.
 
-    A cluster of the largest size each leaves much of the GPU idle. But a row of 1 MiB and less is done by a cluster
-    before the GPU's CTAs have told one another their maxima.
+    "cluster": more CTAs a row than where rows are many. "one" row, "some" rows: split over the whole GPU, much of which
+    the largest clusters, one a row, would leave idle. But a row of 1 MiB and less is done by a cluster before the GPU's
+    CTAs have told one another their maxima.
     """
-    if columns * itemsize <= CLUSTER_ROW_BYTES or gpu.architecture not in MAX_CLUSTER:
+    row_bytes = columns * itemsize
+    if row_bytes < LEAST_FEW_ROW_BYTES or gpu.architecture not in MAX_CLUSTER:
         return ""
+    if row_bytes <= CLUSTER_ROW_BYTES:
+        return "cluster" if rows <= FEW_ROWS else ""
     if rows == 1:
         return "one"
     return "some" if rows <= gpu.processors // MAX_CLUSTER[gpu.architecture] * 2 else ""

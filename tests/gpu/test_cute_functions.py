@@ -20,7 +20,7 @@ from tensors import close, randn  # noqa: E402
 
 from impls.cute import _entries, _launch  # noqa: E402
 from impls.cute._host import Build  # noqa: E402
-from impls.cute.htile.config import choose  # noqa: E402
+from impls.cute.htile.layouts import choose  # noqa: E402
 from impls.cute.norms import layer_norm, rms_norm  # noqa: E402
 from impls.cute.softmax import softmax, softmax_backward  # noqa: E402
 

@@ -6,7 +6,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
-from ..htile.compute.online import exponential, merge, normalised, reference
+from ..htile.compute.online import merge
+from ..htile.compute.powers import Powers
 from ..htile.compute.reduce import ADD, MAX, row_reduce, warp_reduce
 from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseStorer
@@ -46,16 +47,14 @@ class Softmax:
         else:
             maximum = row_reduce(maximum, MAX, context.reduction, stage=0)
 
-        base = reference(maximum)
-        total = Float32(0.0)
-        for turn in cutlass.range_constexpr(turns):
-            total = exponential(row.values(turn), base).reduce(ADD, total, 0)
+        powers = Powers(context, row, maximum, y.element_type)
+        total = powers.total()
         if const_expr(online):
             total = warp_reduce(total, ADD, self.config.group)
-            base, total = merge(maximum, total, context.reduction)
+            base, total = merge(powers.base, total, context.reduction)
         else:
-            total = row_reduce(total, ADD, context.reduction, stage=1)
+            base, total = powers.base, row_reduce(total, ADD, context.reduction, stage=1)
 
-        scale = cute.arch.rcp_approx(total)
+        scale = powers.scale(base, total)
         for turn in cutlass.range_constexpr(turns):
-            out.store(turn, normalised(row.again(turn), base, scale, y.element_type))
+            out.store(turn, powers.normalised(turn, base, scale))

@@ -42,17 +42,30 @@ def exponential(x: cute.TensorSSA, base: Float32, subnormals: bool = False) -> c
     return values.load()
 
 
-def normalised(x: cute.TensorSSA, base: Float32, scale: Float32, dtype: type[cutlass.Numeric]) -> cute.TensorSSA:
-    """exp(x - base) · scale, with the smallest results that `dtype` holds.
+def reaches_subnormals(dtype: type[cutlass.Numeric]) -> bool:
+    """Whether results of `dtype` need exponentials below 2^-126, at three more instructions each.
 
-    float16 has none below 2^-25. The others reach below 2^-126, where exp2 takes three more instructions; in bfloat16,
-    with twice the elements a byte, they cost 4 % of the bandwidth. There the base is lowered by LIFT and the scale with
-    it, whose product is then rounded like any other. x - base loses 2e-6 of the result that way, which bfloat16 has not.
+    float16 has no results below 2^-25, and bfloat16 has a lowered base.
     """
-    if dtype is cutlass.BFloat16:
-        low = base - LIFT
-        return exponential(x, low) * (scale * rescale(low, base))
-    return exponential(x, base, subnormals=dtype is not cutlass.Float16) * scale
+    return dtype not in (cutlass.Float16, cutlass.BFloat16)
+
+
+def lowered(base: Float32, dtype: type[cutlass.Numeric]) -> Float32:
+    """The base of exponentials whose product with a scale is rounded to `dtype`.
+
+    bfloat16 reaches as far down as float32 does, with twice the elements a byte: the three instructions cost 4 % of
+    the bandwidth. Its base is lower by LIFT instead, so that the product is rounded to a subnormal like any other.
+    x - base loses 2e-6 of the result that way, which bfloat16 has not.
+    """
+    return base - LIFT if dtype is cutlass.BFloat16 else base
+
+
+def normalised(x: cute.TensorSSA, base: Float32, scale: Float32, dtype: type[cutlass.Numeric]) -> cute.TensorSSA:
+    """exp(x - base) · scale, with the smallest results that `dtype` holds."""
+    low = lowered(base, dtype)
+    if low is not base:
+        scale = scale * rescale(low, base)
+    return exponential(x, low, reaches_subnormals(dtype)) * scale
 
 
 def rescale(base: Float32, other: Float32) -> Float32:
@@ -63,13 +76,12 @@ def rescale(base: Float32, other: Float32) -> Float32:
 
 
 @cute.jit
-def merge(maximum: Float32, total: Float32, reduction: Reduction) -> tuple[Float32, Float32]:
+def merge(base: Float32, total: Float32, reduction: Reduction) -> tuple[Float32, Float32]:
     """(reference, sum) of a row from each warp's pair, in one exchange of two values."""
-    base = reference(maximum)
     if const_expr(reduction.config.peers > 1):
-        reduction.exchange((maximum, total), 0)
-        maxima = reduction.gather(0, 0, -math.inf)
-        base = reference(warp_reduce(maxima.reduce(MAX, -Float32.inf, 0), MAX, reduction.reach))
-        scaled = reduction.gather(1, 0, 0.0) * exponential(maxima, base)
+        reduction.exchange((base, total), 0)
+        bases = reduction.gather(0, 0, -math.inf)
+        base = reference(warp_reduce(bases.reduce(MAX, -Float32.inf, 0), MAX, reduction.reach))
+        scaled = reduction.gather(1, 0, 0.0) * exponential(bases, base)
         total = warp_reduce(scaled.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach)
     return base, total

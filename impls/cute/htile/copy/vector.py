@@ -19,11 +19,9 @@ REUSE = {
     "over": CacheEvictionPriority.EVICT_FIRST,
 }
 # Bytes of a matrix from which on its lines are loaded to stay in the second-level cache (`evict_last`). What is written
-# then leaves the cache soon and in order, which the memory takes 2 to 3 % faster; but it costs about a microsecond and
-# a half a launch, so that it pays from about here on (docs/performance.md), for rows of a few KiB later.
-RETAIN_BYTES = 120 * 2**20
-RETAIN_SHORT_BYTES = 200 * 2**20
-SHORT_ROW_BYTES = 4 * 1024
+# then leaves the cache soon and in order, which the memory takes 1 to 4 % faster (docs/performance.md). A smaller matrix
+# may be in the cache with what is written, which others will read: nothing is to push that out.
+RETAIN_BYTES = 8 * 2**20
 
 
 def l2_policy(name: str) -> Int64:
@@ -34,8 +32,7 @@ def l2_policy(name: str) -> Int64:
 def retaining_policy(rows: Int64, row_bytes: int) -> Int64:
     """evict_last for a matrix of RETAIN_BYTES or more, else none in particular."""
     keep, normal = l2_policy("evict_last"), l2_policy("evict_normal")
-    least = RETAIN_SHORT_BYTES if row_bytes <= SHORT_ROW_BYTES else RETAIN_BYTES
-    return cutlass.select_(rows * row_bytes >= least, keep, normal)
+    return cutlass.select_(rows * row_bytes >= RETAIN_BYTES, keep, normal)
 
 
 class HintedAtom:
