@@ -107,6 +107,27 @@ for shape in ({shapes},):
     )
 
 
+@pytest.mark.parametrize("span", [1, 2, 4])
+def test_several_chunks_at_a_time(span):
+    """Parts of one and of three chunks, the last ones short; lanes with nothing but -inf, and below float32's range."""
+    interpret(
+        f"""
+from dataclasses import replace
+rung, split = load(Path(sys.argv[1]).parent / "_launch.py", "rung"), load(Path(sys.argv[1]).parent / "_plans.py", "split")
+factory = lambda case: rung(case, lambda c: replace(split(c), block=256, parts=-(-c.columns // 768), span={span}))
+for dtype in (torch.float16, torch.float32, torch.float64):
+    x = (3 * torch.randn(4, 5001, dtype=torch.float64)).to(dtype)
+    x[1, 100:4000] = -inf
+    x[2] = torch.finfo(dtype).min
+    x[3] = -inf
+    check(x)
+check(torch.full((1, 777), -1e300, dtype=torch.float64))
+""",
+        file("best"),
+        "triton_best",
+    )
+
+
 SPECIAL = """
 n = {columns}
 x = torch.randn(9, n)

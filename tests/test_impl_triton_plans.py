@@ -84,7 +84,8 @@ def test_the_ladder_adds_one_idea_at_a_time():
 
 def test_the_best_follows_rows_and_bytes():
     assert plan("best", 32768, 256).rows == 8
-    assert plan("best", 32768, 1024).policy == "", "67 MB: the L2 policy costs 2 to 3 %"
+    assert plan("best", 4095, 1024).policy == "", "less than 8 MiB may stay in L2 with what is written"
+    assert plan("best", 4096, 1024).policy == "evict_last"
     assert plan("best", 32768, 4096).policy == "evict_last"
     assert [plan("best", 4096, n).form for n in (8192, 16384, 65536, 65537)] == ["tile", "pieces", "pieces", "chunks"]
     assert [plan("best", 4096, n, "float32").form for n in (16384, 32768, 65536)] == ["tile", "tile", "chunks"]

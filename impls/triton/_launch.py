@@ -48,7 +48,7 @@ def calls(case, plan, strides):
     work = {"work_ptr": work_dtype(case)}
     if plan.form == "split":
         del sizes["rows"]
-        constants |= {"PARTS": plan.parts, "PDL": plan.pdl}
+        constants |= {"SPAN": plan.span, "PARTS": plan.parts, "PDL": plan.pdl}
         merge = constants | {"PARTS_BLOCK": triton.next_power_of_2(plan.parts)}
         first = Call(statistics, case.rows * plan.parts, work | {"x_ptr": case.dtype}, sizes, constants)
         pointers = {"y_ptr": case.out_dtype} | work | {"x_ptr": case.dtype}

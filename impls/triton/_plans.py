@@ -9,8 +9,8 @@ from softbench import Unsupported
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 MAX_COLUMNS = 2**31 - 2**24  # columns are counted in 32 bits, up to the end of the last program's part; offsets in 64
 MULTIPROCESSORS = 132
-RETAIN_BYTES = 120 * 2**20
-"""From this size of x on the L2 policy evict_last gains more than it costs (docs/performance.md, H200)."""
+RETAIN_BYTES = 8 * 2**20
+"""From this size of x on its lines are loaded to stay in L2 (docs/performance.md, H200)."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Plan:
     block      columns of a tile, or of a chunk
     rows       rows a program (tile)
     parts      programs a row (split)
+    span       chunks that a program asks for at a time (split)
     wide       the compiler is told what divides lengths, strides and addresses, so that loads take 16 bytes a thread
     """
 
@@ -30,6 +31,7 @@ class Plan:
     num_warps: int
     rows: int = 1
     parts: int = 1
+    span: int = 1
     num_stages: int = 1
     unroll: int = 1
     wide: bool = True
@@ -156,7 +158,7 @@ def candidates(case):
     first = best(case)
     found = [first]
     if first.form == "split":
-        found += [replace(first, num_warps=n) for n in (4, 16)]
+        found += [replace(first, num_warps=n, span=span) for n in (4, 8, 16) for span in (1, 2, 4)]
     else:
         found += [replace(first, policy="" if first.policy else "evict_last")] if not first.hints else []
         found += _tile_plans(case) + _piece_plans(case) + (_chunk_plans(case) if first.form == "chunks" else [])

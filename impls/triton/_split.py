@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import meet, overlap, power, widen
+from ._words import gather, overlap, power, widen
 
 
 @triton.jit
@@ -18,24 +18,29 @@ def statistics(
     VEC: tl.constexpr,
     BLOCK: tl.constexpr,
     CHUNKS: tl.constexpr,
+    SPAN: tl.constexpr,
     PARTS: tl.constexpr,
     PDL: tl.constexpr,
 ):
-    """The maximum and the sum of each of PARTS parts of a row; work is (rows, 2, PARTS) float32, or float64."""
+    """The maximum and the sum of each of PARTS parts of a row; work is (rows, 2, PARTS) float32, or float64.
+
+    SPAN  chunks that are on their way at a time
+    """
     if PDL:
         overlap()
     columns = vectors * VEC
     row = (tl.program_id(0) // PARTS).to(tl.int64)
     part = tl.program_id(0) % PARTS
     x_ptr += row * x_row * VEC
-    lane = part * CHUNKS * BLOCK + tl.arange(0, BLOCK)
+    last = tl.minimum((part + 1) * CHUNKS * BLOCK, columns)
+    lane = part * CHUNKS * BLOCK + tl.arange(0, SPAN)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     maximum = tl.full([BLOCK], -float("inf"), work_ptr.dtype.element_ty)
     total = tl.zeros_like(maximum)
-    for chunk in range(CHUNKS):
-        column = chunk * BLOCK + lane
+    for turn in range((CHUNKS + SPAN - 1) // SPAN):
+        column = turn * SPAN * BLOCK + lane
         at = x_ptr + column.to(tl.int64) * x_column
-        x = tl.load(at, mask=column < columns, other=-float("inf"), eviction_policy="evict_last")
-        maximum, total = meet(maximum, total, widen(x), True)
+        x = tl.load(at, mask=column < last, other=-float("inf"), eviction_policy="evict_last")
+        maximum, total = gather(maximum, total, widen(x), True)
     top = tl.max(maximum, axis=0)
     # A part that is all -inf has no part in its row's sum; its lanes would differ from their maximum by NaN.
     difference = tl.where(maximum == top, 0.0, maximum - top)
@@ -56,6 +61,7 @@ def normalise(
     VEC: tl.constexpr,
     BLOCK: tl.constexpr,
     CHUNKS: tl.constexpr,
+    SPAN: tl.constexpr,
     PARTS: tl.constexpr,
     PARTS_BLOCK: tl.constexpr,
     PDL: tl.constexpr,
@@ -74,10 +80,12 @@ def normalise(
     totals = tl.load(work_ptr + PARTS + each, mask=each < PARTS, other=0.0)
     top = tl.max(tops, axis=0)
     scale = 1.0 / tl.sum(totals * power(tops - top, True), axis=0)
-    lane = part * CHUNKS * BLOCK + tl.arange(0, BLOCK)
-    for chunk in range(CHUNKS):
-        column = (CHUNKS - 1 - chunk) * BLOCK + lane
+    last = tl.minimum((part + 1) * CHUNKS * BLOCK, columns)
+    lane = part * CHUNKS * BLOCK + tl.arange(0, SPAN)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    turns: tl.constexpr = (CHUNKS + SPAN - 1) // SPAN
+    for turn in range(turns):
+        column = (turns - 1 - turn) * SPAN * BLOCK + lane
         at = x_ptr + column.to(tl.int64) * x_column
-        x = tl.load(at, mask=column < columns, other=-float("inf"), eviction_policy="evict_first")
+        x = tl.load(at, mask=column < last, other=-float("inf"), eviction_policy="evict_first")
         y = (power(widen(x) - top, True) * scale).to(y_ptr.dtype.element_ty)
-        tl.store(y_ptr + column, y, mask=column < columns, cache_modifier=".cs")
+        tl.store(y_ptr + column, y, mask=column < last, cache_modifier=".cs")

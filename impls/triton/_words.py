@@ -58,3 +58,15 @@ def meet(maximum, total, x, EXP2: tl.constexpr):
     smaller = power(-tl.abs(difference), EXP2)
     total = tl.where(x > maximum, total * smaller + 1.0, total + smaller)
     return tl.maximum(maximum, x), total
+
+
+@triton.jit
+def gather(maximum, total, x, EXP2: tl.constexpr):
+    """Each lane's (maximum, total) after several more values, the rows of x: an exponential each, and one for the total.
+
+    A lane that has seen nothing but -inf subtracts 0 and not -inf.
+    """
+    top = tl.maximum(maximum, tl.max(x, axis=0))
+    base = tl.where(top == -float("inf"), 0.0, top)
+    total = total * power(maximum - base, EXP2) + tl.sum(power(x - base[None, :], EXP2), axis=0)
+    return top, total
