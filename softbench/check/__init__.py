@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CPU_ELEMENTS = 2**26  # a case that is not timed is compared on the CPU up to here: a second or two
+EXACT_ELEMENTS = 2**24  # of the rows that are compared on the CPU besides, where that is more than one row
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def compare(case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows:
     """Hold outputs (what a launch returned: a tensor or a tuple of them) against the operator's definition.
 
     inputs      as from `Operator.make_inputs`, and not modified since
-    exact_rows  rows that are computed once more on the CPU, where the rest is computed on the inputs' device
+    exact_rows  at most so many rows are computed once more on the CPU, where the rest is computed on the inputs' device
     seed        which rows these are
 
     takes up to about 500 MB on the device beside the tensors.
@@ -180,10 +181,11 @@ def _fault(
     with torch.no_grad():
         fault = judging.judge(case, inputs, outputs, _everything(case), device)
         if fault is None and device != "cpu":
-            count = min(exact_rows, case.rows, max(1, CPU_ELEMENTS // case.columns))
+            count = min(exact_rows, case.rows, max(1, EXACT_ELEMENTS // case.columns))
             chosen = torch.randint(case.rows, (count,), generator=torch.Generator().manual_seed(seed))
             step = max(1, BLOCK_ELEMENTS // case.columns)
-            fault = judging.judge(case, inputs, outputs, list(chosen.split(step)), "cpu")
+            if count:
+                fault = judging.judge(case, inputs, outputs, list(chosen.split(step)), "cpu")
             if fault is not None:
                 fault = replace(fault, text=f"{fault.text} (of {count} random rows computed on the CPU)")
     return fault
