@@ -1,5 +1,7 @@
 """How time is taken: `graph` and `call` on CUDA, `cold` beside a warm graph, `wall` on the CPU. Integer nanoseconds.
 
+`device` is in `softbench.spans`.
+
 A clock is made before any implementation is imported and keeps its own references to the timers, methods included, so
 that an implementation that patches torch or time does not reach them. Before every turn one element of one input changes: what
 was computed before the turn, or while a graph was captured, is wrong then. `repeat` finds who computes an input that comes
@@ -63,6 +65,13 @@ def plan_graph(input_bytes: int, output_bytes: int, l2_bytes: int, peak_gb_s: fl
 def plan_wall(call_ns: float) -> Plan:
     """Calls a sample on the CPU: about a millisecond, so that the timer and a context switch weigh little."""
     return Plan(max(1, min(200, math.ceil(REPLAY_NS / max(call_ns, 1.0)))), 2, "")
+
+
+def spacer(rng: random.Random, device: str) -> torch.Tensor:
+    """Memory of random size, 2 to 62 MiB, which moves what is allocated while it is held."""
+    import torch
+
+    return torch.empty(rng.randrange(1, 32) << 21, dtype=torch.uint8, device=device)
 
 
 class Placement:
@@ -176,7 +185,8 @@ class GraphClock:
         self._torch = torch
         self._event, self._stream = torch.cuda.Event, torch.cuda.Stream
         self._graph, self._use, self._empty_cache = torch.cuda.CUDAGraph, torch.cuda.stream, torch.cuda.empty_cache
-        self._timers = Timers(self._event.record, self._event.elapsed_time, self._graph.replay, torch.cuda.synchronize)
+        self.synchronize = torch.cuda.synchronize
+        self._timers = Timers(self._event.record, self._event.elapsed_time, self._graph.replay, self.synchronize)
         self._now = time.perf_counter_ns
         self._rng = random.Random()
         self._flush: torch.Tensor | None = None
@@ -187,7 +197,7 @@ class GraphClock:
         A spacer of random size moves what follows; the old buffers are then given back to the driver, because a caching
         allocator would hand the very same block out again. Raises what the capture raises.
         """
-        spacer = self._torch.empty(self._rng.randrange(1, 32) << 21, dtype=self._torch.uint8, device="cuda")
+        kept = spacer(self._rng, "cuda")
         buffers = Placement(operator, case, "cuda", plan, seed)
         with self._capturing(lambda: launch(*buffers.inputs[0])) as graph:
             for i in range(plan.launches):
@@ -196,7 +206,7 @@ class GraphClock:
             old.release()
         self._empty_cache()
         start, stop = self._event(enable_timing=True), self._event(enable_timing=True)
-        return GraphPlacement(buffers, spacer, graph, start, stop, self._timers)
+        return GraphPlacement(buffers, kept, graph, start, stop, self._timers)
 
     def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
         """As `Placement.repeat`, in a graph: what kept its output for an input while it was captured is wrong there."""

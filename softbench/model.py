@@ -173,10 +173,25 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Calibration:
+    """What a clock read of kernels that spin on the GPU's own timer, before anything was measured.
+
+    Kernels of the kind i spun for known_ns[i] by that timer, and the clock read read_ns[i] for one of them, medians. Both are
+    empty where fault says why nothing was read.
+    """
+
+    clock: str
+    known_ns: tuple[int, ...] = ()
+    read_ns: tuple[int, ...] = ()
+    fault: str = ""
+
+
+@dataclass(frozen=True)
 class Record:
     """One cell of a run: what one variant did on one case. Only a PASSED record carries samples.
 
-    gpu is the id of the card that it was made on, "" for a CPU; all records of a case are made on the same one.
+    gpu is the id of the card that it was made on, "" for a CPU; all records of a case are made on the same one. The first
+    record of a timed case carries the calibrations of the clocks that were to be used.
     """
 
     case: Case
@@ -194,6 +209,7 @@ class Record:
     known_failure: str = ""
     best_of: int = 1
     gpu: str = ""
+    calibrations: tuple[Calibration, ...] = ()
 
     def __post_init__(self) -> None:
         if self.samples and self.status is not Status.PASSED:

@@ -61,6 +61,8 @@ class Bench:
                     )
         if settings.traffic:
             _require_counters()
+        if settings.device_clock and device.gpu() is None:
+            raise SettingsError("--softbench-device-clock: times kernels on a GPU, and no CUDA GPU is visible here")
         selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
         return cls(settings, selected, registry.find(settings.impls))
 
@@ -252,7 +254,9 @@ class Bench:
         kind = "cuda" if card is not None else "cpu"
         names = {case.operator for case in self.cases}
         chosen = self.settings
-        rules = Rules(chosen.budget_s, chosen.timeout_s, seed, ",".join(chosen.profiles), chosen.traffic)
+        rules = Rules(
+            chosen.budget_s, chosen.timeout_s, seed, ",".join(chosen.profiles), chosen.traffic, chosen.device_clock
+        )
         return Contest(
             rules,
             Crew(kind),
@@ -261,6 +265,7 @@ class Bench:
             baselines=self._baselines(names),
             read_telemetry=monitor.read,
             progress=self._progress,
+            calibrations=None,
         )
 
     def _baselines(self, names: set[str]) -> dict[str, Variant]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from softbench import device, replay, settings, spread
+from softbench import calibration, device, replay, settings, spread
 from softbench.collect import CellItem, ShapesFile
 from softbench.model import Case, Run
 from softbench.neighbours import Neighbours
@@ -56,6 +56,7 @@ class BenchSession:
         self._controller, self._storage = controller, storage
         self._progress_shown = False
         self._page: Path | None = None
+        self._misread: set[str] = set()
         if bench.part is None:  # a worker has nothing to write on
             bench.progress, bench.on_case = self._progress, self._case_board
             bench.note = lambda text: self._line(f"softbench: {text}")
@@ -193,8 +194,15 @@ class BenchSession:
         if run is not None:
             self._line("\n" + tables.case_table(leaderboard.build(run), case).rstrip())
             also = (note for record in run.records for note in record.notes if note.startswith(ALSO_THERE))
-            for note in dict.fromkeys(also):
+            for note in [*self._clocks_off(run), *dict.fromkeys(also)]:
                 self._line(f"softbench: WARNING: {note}")
+
+    def _clocks_off(self, run: Run) -> list[str]:
+        """Of the clocks that were refused, those that nothing was said of yet."""
+        found = {c.clock: calibration.off(c) for record in run.records for c in record.calibrations}
+        new = {clock: why for clock, why in found.items() if why and clock not in self._misread}
+        self._misread |= set(new)
+        return [f"the {clock} clock {why}; it is not used" for clock, why in new.items()]
 
     def _line(self, text: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")

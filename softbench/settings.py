@@ -32,6 +32,7 @@ class Settings:
     any_gpu: bool
     axes: tuple[tuple[str, str], ...]
     traffic: bool = False
+    device_clock: bool = False
 
 
 _OPTIONS = (
@@ -52,6 +53,7 @@ _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
     ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
+    ("--softbench-device-clock", "read each kernel's own span too, with torch's profiler in processes of its own"),
 )
 
 
@@ -87,6 +89,7 @@ def read(config: Any, default_profile: str) -> Settings:
         any_gpu=option("--softbench-any-gpu"),
         axes=tuple((name, option(f"--softbench-{name}")) for name in ("dtype", "rows", "columns")),
         traffic=option("--softbench-traffic"),
+        device_clock=option("--softbench-device-clock"),
     )
 
 

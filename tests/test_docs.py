@@ -95,9 +95,9 @@ def test_constants_have_the_documented_value(row):
     assert row[1] == (", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.10g}")
 
 
-@pytest.mark.parametrize("row", rows(HTILE, "constant of `htile/config.py`"), ids=lambda row: row[0].strip("`"))
+@pytest.mark.parametrize("row", rows(HTILE, "constant of `htile/layouts.py`"), ids=lambda row: row[0].strip("`"))
 def test_the_layouts_constants_have_the_documented_value(row):
-    assert row[1] == str(getattr(importlib.import_module("impls.cute.htile.config"), row[0].strip("`")))
+    assert row[1] == str(getattr(importlib.import_module("impls.cute.htile.layouts"), row[0].strip("`")))
 
 
 def test_every_file_of_htile_is_documented():

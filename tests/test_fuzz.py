@@ -15,7 +15,7 @@ from hypothesis import given
 
 from softbench import leaderboard, store, typed
 from softbench.comparable.sections import arrange
-from softbench.model import KernelResources, Passport, Record, Samples, Status, Telemetry
+from softbench.model import Calibration, KernelResources, Passport, Record, Samples, Status, Telemetry
 from softbench.store import StoreError
 from softbench.texts import InputError
 
@@ -26,6 +26,9 @@ CASE, WIDE, HARD = (
 )
 RECORDS = [
     timed(CASE, "mine", 5e4, notes=("n",), telemetry=(Telemetry(1980, 3201, 512, 61, "power_cap"), Telemetry())),
+    timed(
+        CASE, "other", 5e4, calibrations=(Calibration("graph", (20, 99), (21, 98)), Calibration("device", fault="f"))
+    ),
     timed(CASE, "torch_eager", 9e4, kernels=(KernelResources("k<float>", 32, 8, 49152),), best_of=4),
     timed(CASE, "copy", 4e4, role="roof"),
     timed(

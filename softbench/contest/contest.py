@@ -9,18 +9,18 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
-from softbench import device, operators
+from softbench import calibration, device, operators
 from softbench.clocks import REPLAY_NS, Plan, plan_graph, plan_wall
-from softbench.contest import admission, traffic, trials
+from softbench.contest import admission, calibrating, profiled, traffic, trials
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Entrant, modes
 from softbench.contest.laps import Laps
 from softbench.contest.preparing import Preparation
 from softbench.contest.rounds import Heat
 from softbench.contest.workers import Answer, gather
-from softbench.model import DTYPE_BYTES, Case, Record, Samples, Status, Telemetry, Variant
+from softbench.model import DTYPE_BYTES, Calibration, Case, Record, Samples, Status, Telemetry, Variant
 
 CALL_TIMEOUT_S = 60.0
 
@@ -34,11 +34,15 @@ class Rules:
     seed: int = 0
     profile: str = ""
     traffic: bool = False
+    device_clock: bool = False
 
 
 @dataclass
 class Contest:
-    """Runs cases one after the other with the same crew. `roofs`: the roof's variants by operator; `baselines`: the eager ones."""
+    """Runs cases one after the other with the same crew. `roofs`: the roof's variants by operator; `baselines`: the eager ones.
+
+    calibrations  those of the clocks, where they are known; None: the first case that is timed on a GPU begins with them
+    """
 
     rules: Rules
     crew: Crew
@@ -47,6 +51,7 @@ class Contest:
     baselines: dict[str, Variant] = field(default_factory=dict)
     read_telemetry: Callable[[], Telemetry] = Telemetry
     progress: Callable[[str], None] = lambda text: None
+    calibrations: tuple[Calibration, ...] | None = ()
 
     def run(self, case: Case, variants: Sequence[Variant]) -> list[Record]:
         """All records of one case: the selected variants', the roof's, and the baseline's where it was not selected."""
@@ -56,6 +61,7 @@ class Contest:
         preparation = Preparation(case, self.crew, self.rules.timeout_s, rng.getrandbits(40))
         laps = Laps()
         try:
+            self._calibrate(case)
             with laps.lap("prepare"):
                 preparation.run(entrants)
             self._measure(case, entrants, preparation, rng, laps)
@@ -72,7 +78,15 @@ class Contest:
         self.crew.everyone("drop", CALL_TIMEOUT_S)
         ideal = operators.get(case.operator).ideal_bytes(case)
         kept = [e for e in entrants if e.role != "roof" or e.is_best]
-        return [e.record(case, ideal, self._reproduce(case, e.variant)) for e in kept]
+        records = [e.record(case, ideal, self._reproduce(case, e.variant)) for e in kept]
+        if case.timed and records and self.calibrations:
+            records[0] = replace(records[0], calibrations=self.calibrations)
+        return records
+
+    def _calibrate(self, case: Case) -> None:
+        if self.card is not None and case.timed and self.calibrations is None:
+            self.progress("checking the clocks")
+            self.calibrations = calibrating.calibrate(self.crew, self.card.l2_bytes, device=self.rules.device_clock)
 
     def _entrants(self, case: Case, variants: Sequence[Variant]) -> list[Entrant]:
         found = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
@@ -103,16 +117,37 @@ class Contest:
             return
         asker = Asker(self.crew, min(self.rules.timeout_s, max(30.0, self.rules.timeout_s / 4)))
         plan = self._plan(case, players, asker)
-        with laps.lap("choose"):
-            finalists = trials.choose(players, plan, asker, rng, preparation.run)
-        with laps.lap("heats"):
-            self._heats(case, finalists, plan, asker, rng, laps)
+        finalists = players
+        if self._may_use("graph", players):
+            with laps.lap("choose"):
+                finalists = trials.choose(players, plan, asker, rng, preparation.run)
+            with laps.lap("heats"):
+                self._heats(case, finalists, plan, asker, rng, laps)
         if self.card is not None:
             with laps.lap("calls"):
                 self._calls(finalists, plan, asker, rng)
+        if self.card is not None and self.rules.device_clock and self._may_use("device", finalists):
+            with laps.lap("profiled"):
+                self._spans(case, finalists, plan, self.card, rng)
         if self.card is not None and self.rules.traffic:
             with laps.lap("traffic"):
                 self._traffic(case, finalists, plan, self.card, rng)
+
+    def _may_use(self, clock: str, entrants: Sequence[Entrant]) -> bool:
+        """Whether a clock passed its calibration; where it did not, everybody is told why it has no samples.
+
+        `cold` reads events, as `graph` does.
+        """
+        why = calibration.refusal(self.calibrations or (), "graph" if clock == "cold" else clock)
+        for entrant in entrants if why and clock != "cold" else ():
+            entrant.notes.append(f"no {clock} clock: {why}")
+        return not why
+
+    def _spans(self, case: Case, players: Sequence[Entrant], plan: Plan, card: device.Gpu, rng: random.Random) -> None:
+        self.progress(f"{case.id}: the device clock")
+        asker = Asker(self.crew, self.rules.timeout_s)
+        ready = [e for e in players if e.is_ready]
+        profiled.measure(case, ready, plan, card.l2_bytes, self.crew, asker, rng)
 
     def _plan(self, case: Case, players: Sequence[Entrant], asker: Asker) -> Plan:
         if self.card is not None:
@@ -158,6 +193,7 @@ class Contest:
 
     def _calls(self, players: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
         """Host time of a call, one entrant at a time, and cold single launches where the graph is warm."""
+        clocks = [clock for clock in ("call", "cold") if self._may_use(clock, players)]
         for entrant in players:
             if not entrant.is_ready:
                 continue
@@ -165,7 +201,7 @@ class Contest:
             request = entrant.request("call", seed=rng.getrandbits(40), cold_l2_bytes=flush)
             answer = asker({entrant: request})[entrant]
             if entrant.take(answer):
-                for clock in ("call", "cold"):
+                for clock in clocks:
                     if clock in answer.data:
                         groups = tuple(tuple(group) for group in answer.data[clock])
                         entrant.samples.append(Samples(clock, 1, groups, "cold" if clock == "cold" else ""))

@@ -65,7 +65,7 @@ class Crew:
             self._last[key] = answer.reason
 
     def device_of(self, mode: str) -> str:
-        return self.device if mode == "measure" else "cpu"
+        return self.device if mode in ("measure", "device") else "cpu"
 
     @property
     def living(self) -> list[Worker]:

@@ -278,7 +278,10 @@ def _hung_up(descriptor: int) -> bool:
 
 
 def environment_for(mode: str) -> dict[str, str]:
-    """What a worker sets before any import. Modes: "measure", "interpret" (Triton's interpreter), "compile" (sm_90a)."""
+    """What a worker sets before any import.
+
+    Modes: "measure", "device" (the same, to be profiled), "interpret" (Triton's interpreter), "compile" (sm_90a).
+    """
     common: dict[str, Any] = {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONUNBUFFERED": "1"}
     if mode == "interpret":
         return {**common, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}

@@ -1,4 +1,4 @@
-"""What this machine's numbers can be trusted to: known cheats and mistakes, and one kernel against itself, in real contests."""
+"""What this machine's numbers can be trusted to: the clocks, known cheats and mistakes, and one kernel against itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from softbench import device
-from softbench.doctor import against_itself, examples, machine
+from softbench.doctor import against_itself, examples, known_kernel, machine
 from softbench.doctor.findings import Part, Setting
 from softbench.texts import InputError
 from softbench.turns import Turns
 
-PARTS: tuple[Callable[[Setting], Part], ...] = (machine.look, examples.look, against_itself.look)
+PARTS: tuple[Callable[[Setting], Part], ...] = (machine.look, known_kernel.look, examples.look, against_itself.look)
 """Each looks at one thing. What they find goes together: they neither know each other nor their order."""
 
 

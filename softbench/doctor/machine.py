@@ -21,7 +21,8 @@ def look(setting: Setting) -> Part:
         _device(card),
         "packages: " + ", ".join(f"{name} {version}" for name, version in passport.packages().items()),
         _cuobjdump(),
-        "clocks: " + ("wall" if card is None else "graph, which ranks; call; cold, beside a graph whose L2 is warm"),
+        "clocks: "
+        + ("wall" if card is None else "graph, which ranks; call; device; cold, beside a graph whose L2 is warm"),
     ]
     trust = []
     if card is None:

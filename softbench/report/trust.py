@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from softbench import stats
+from softbench import calibration, stats
 from softbench.leaderboard import Board, CaseBoard, Cell
 from softbench.leaderboard.words import plural
 from softbench.model import Passport, Record
@@ -31,7 +31,14 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
     found: list[Check | None] = []
     if timed:
         cells = [cell for _, cell in timed]
-        found = [_clock(board), _decided(board), _placements(cells), _throttled(board), _warm(cells)]
+        found = [
+            _clock(board),
+            _calibrated(board),
+            _decided(board),
+            _placements(cells),
+            _throttled(board),
+            _warm(cells),
+        ]
     return tuple(
         check for check in [*found, *dict.fromkeys(map(_commit, passports or (board.passport,)))] if check is not None
     )
@@ -41,6 +48,21 @@ def _clock(board: Board) -> Check | None:
     if board.passport.ranking_clock != "wall":
         return None
     return Check(False, "measured on a machine without a GPU: compares implementations on that CPU only")
+
+
+def _calibrated(board: Board) -> Check | None:
+    """How the clocks stood against kernels of known duration; nothing of a run that has not tried."""
+    tried = [found for record in board.records for found in record.calibrations]
+    if not tried:
+        return None
+    names = ", ".join(dict.fromkeys(found.clock for found in tried))
+    for found in tried:
+        if why := calibration.off(found):
+            return Check(False, f"the {found.clock} clock {why}; it was not used")
+        if found.fault:
+            return Check(False, f"the {found.clock} clock was not checked: {found.fault}")
+    worst = max(map(calibration.share_off, tried))
+    return Check(True, f"clocks checked against kernels of known duration: {names}, right within {worst:.2%}")
 
 
 def _decided(board: Board) -> Check | None:

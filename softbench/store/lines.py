@@ -134,6 +134,9 @@ def _record(data: dict[str, Any]) -> Record:
             raise ValueError("samples must be positive")
         if samples.launches < 1:
             raise ValueError("launches must be positive")
+    for found in record.calibrations:
+        if len(found.known_ns) != len(found.read_ns) or min((*found.known_ns, *found.read_ns), default=1) < 1:
+            raise ValueError("calibrations must be positive, and in pairs")
     shape = record.case.shape
     if min(shape, default=0) < 0:
         raise ValueError("a shape cannot be negative")

@@ -16,10 +16,12 @@ WATCHED: dict[str, tuple[str, ...]] = {
     "torch.cuda.Stream": ("synchronize", "wait_stream", "wait_event", "record_event"),
     "torch.cuda.CUDAGraph": ("replay", "capture_begin", "capture_end"),
     "torch._C": ("_cuda_synchronize",),
+    "torch.autograd.profiler": ("profile",),
     "softbench.check": ("check", "compare", "shared"),
     "softbench.clocks": ("WallPlacement", "GraphPlacement"),
     "softbench.clocks.WallPlacement": ("turn",),
     "softbench.clocks.GraphPlacement": ("turn",),
+    "softbench.spans.DeviceClock": ("samples",),
 }  # fmt: skip
 """Owner -> what of it is compared by identity. Triton, Liger, quack, the CuTe DSL and torch.compile replace none of them."""
 

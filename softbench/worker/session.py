@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from softbench import check, clocks, operators, roof
+from softbench import check, clocks, operators, roof, spans
 from softbench.model import Case
-from softbench.worker import faults, interpreter, loading, wire
+from softbench.worker import calibrating, faults, interpreter, loading, wire
 from softbench.worker.seal import Seal
 from softbench.worker.wire import Message
 
@@ -43,6 +43,7 @@ class Session:
     def __init__(self, device: str) -> None:
         self.device = device
         self.clock: Any = clocks.GraphClock() if device == "cuda" else clocks.WallClock()
+        self.spans = spans.DeviceClock(device)
         self.case = Case("", (), "float32", "float32")
         self.operator: Any = None
         self.slots: dict[int, Slot] = {}
@@ -65,7 +66,10 @@ class Session:
         return {"pid": os.getpid(), "free_bytes": free, "total_bytes": total}
 
     def do_prepare(self, request: Message) -> Message:
-        """Import, build and check one variant for a case; its launch stays in the slot."""
+        """Import, build and check one variant for a case; its launch stays in the slot.
+
+        It is not checked again where it is only to be profiled.
+        """
         self.case = case_of(request["case"])
         self.operator = operators.get(self.case.operator)
         self._share_cores()
@@ -80,15 +84,19 @@ class Session:
         if not callable(launch):
             raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
         self.phase = "launch"
+        if not request.get("is_profiled") and (wrong := self._check(launch, request)):
+            return _incorrect(wrong)
+        self.slots[request["slot"]] = Slot(launch)
+        return {}
+
+    def _check(self, launch: clocks.Launch, request: Message) -> str:
+        """What is wrong with a launch's outputs, or with the timers after it; "" where nothing is."""
         if request["role"] == "roof":
             inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
             wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
         else:
             wrong = check.check(self.case, launch, self.device, request["seed"]).reason
-        if wrong := self.seal.broken("the check") or wrong:
-            return _incorrect(wrong)
-        self.slots[request["slot"]] = Slot(launch)
-        return {}
+        return self.seal.broken("the check") or wrong
 
     def _share_cores(self) -> None:
         """Workers check timed cases side by side; 16 threads in each of them once tripled the time of all."""
@@ -154,6 +162,24 @@ class Session:
         if request.get("cold_l2_bytes"):
             answer["cold"] = self.clock.cold_samples(launch, inputs, request["cold_l2_bytes"])
         return answer
+
+    def do_device(self, request: Message) -> Message:
+        """Spans of single calls on the GPU, or why they are not seen; no other clock is to be read here afterwards."""
+        self.phase = "launch"
+        launch, plan = self.slots[request["slot"]].launch, clocks.Plan(**request["plan"])
+        try:
+            found = self.spans.samples(self.operator, self.case, launch, plan, request["seed"], request["l2_bytes"])
+        except spans.Unseen as error:
+            return {"unseen": str(error)}
+        finally:
+            self.clock.close()
+        return {"device": found}
+
+    def do_calibrate(self, request: Message) -> Message:
+        """Each clock against kernels of known duration, the device clock last and where it is asked for."""
+        self.phase = "calibration"
+        found = calibrating.calibrate(self.clock, self.spans if request["device"] else None, request["l2_bytes"])
+        return {"calibrations": [asdict(calibration) for calibration in found]}
 
     def do_release(self, request: Message) -> Message:
         """Let go of all placements, keep the slots; free device memory in bytes."""

@@ -7,11 +7,11 @@ import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
 from ..htile.compute.online import merge
-from ..htile.compute.powers import Powers
 from ..htile.compute.reduce import ADD, MAX, row_reduce, warp_reduce
 from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseStorer
 from ..htile.launch import launch_rows, overlap
+from ..htile.powers import Powers
 
 
 class Softmax:

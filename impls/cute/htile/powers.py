@@ -6,9 +6,9 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
-from ..dataflow import ElementwiseKernelContext, ElementwiseLoader
-from .online import exponential, lowered, normalised, reaches_subnormals, reference, rescale
-from .reduce import ADD
+from .compute.online import exponential, lowered, normalised, reaches_subnormals, reference, rescale
+from .compute.reduce import ADD
+from .dataflow import ElementwiseKernelContext, ElementwiseLoader
 
 
 class Powers:

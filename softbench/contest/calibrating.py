@@ -1,0 +1,30 @@
+"""Every clock against kernels of known duration, in a process of its own, before anything is measured."""
+
+from __future__ import annotations
+
+from softbench.contest.crew import Crew
+from softbench.contest.entrant import Entrant
+from softbench.contest.workers import ask
+from softbench.model import Calibration, Variant
+
+TIMEOUT_S = 60.0
+_SPINNING = Variant("the calibration kernel", "", "", "", "")
+
+
+def calibrate(crew: Crew, l2_bytes: int, *, device: bool) -> tuple[Calibration, ...]:
+    """The calibrations of `graph` and `call`, and of `device` where it is wanted. What cannot be tried says why."""
+    entrant = Entrant(_SPINNING, "calibration")
+    crew.hire([entrant])
+    fault = entrant.reason
+    if entrant.worker is not None and entrant.is_open:
+        answer = ask(entrant.worker, entrant.request("calibrate", device=device, l2_bytes=l2_bytes), TIMEOUT_S)
+        entrant.worker.end()
+        if answer.ok:
+            return tuple(_calibration(**found) for found in answer.data["calibrations"])
+        fault = answer.reason
+    return tuple(Calibration(clock, fault=fault) for clock in ("graph", "call", *(["device"] if device else [])))
+
+
+def _calibration(clock: str, known_ns: list[int], read_ns: list[int], fault: str) -> Calibration:
+    """JSON has no tuples."""
+    return Calibration(clock, tuple(known_ns), tuple(read_ns), fault)

@@ -1,0 +1,141 @@
+"""On a real GPU: every clock reads kernels of known duration, and the device clock agrees with the graph."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import chain
+from typing import Any
+
+import pytest
+import torch
+
+from softbench import calibration, device, operators, registry, resources, spin, stats
+from softbench.clocks import Plan, plan_graph
+from softbench.contest import calibrating
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.crew import Crew
+from softbench.model import Case, Record, Status
+from softbench.spans import DeviceClock, Unseen
+
+pytestmark = pytest.mark.gpu
+
+CASE = Case("softmax", (8192, 8192), "float16", "float16")  # 65 us on an H200
+SMALL = Case("softmax", (256, 256), "float16", "float16")
+
+
+def card() -> device.Gpu:
+    found = device.gpu()
+    assert found is not None
+    return found
+
+
+def test_every_clock_reads_kernels_of_known_duration(crew: Crew) -> None:
+    began = time.monotonic()
+    found = calibrating.calibrate(crew, card().l2_bytes, device=True)
+    print(f"{time.monotonic() - began:.1f} s", *map(calibration.told, found), *found, sep="\n")
+    assert [c.clock for c in found] == ["graph", "call", "device"]
+    assert [c.fault for c in found] == ["", "", ""]
+    assert [calibration.off(c) for c in found] == ["", "", ""]
+
+
+def per_call_ns(record: Record, clock: str) -> float:
+    (samples,) = record.clock(clock)
+    return stats.per_launch_ns(samples)
+
+
+def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(crew: Crew) -> None:
+    """The first contest comes before any process was profiled; in the second those that were are there, idle."""
+    chosen = [
+        v for v in registry.find([resources.bundled_impls()]) if v.implementation in ("torch_eager", "triton_wide")
+    ]
+    runs = []
+    for number in range(2):
+        contest = Contest(Rules(budget_s=2.0, seed=number, device_clock=True), crew, card())
+        records = contest.run(CASE, [v for v in chosen if v.operator == CASE.operator])
+        assert {r.status for r in records} == {Status.PASSED}
+        runs.append({r.variant.implementation: r for r in records})
+    for name, first in runs[0].items():
+        again = runs[1][name]
+        print(
+            name,
+            *(
+                f"{clock} {per_call_ns(r, clock):.0f} ns"
+                for r in (first, again)
+                for clock in ("graph", "device", "call")
+            ),
+        )
+        print(first.notes, first.clock("device"))
+        for record in (first, again):
+            graph = per_call_ns(record, "graph")
+            assert per_call_ns(record, "device") == pytest.approx(graph, abs=0.03 * graph + 1000)
+        assert per_call_ns(again, "graph") == pytest.approx(per_call_ns(first, "graph"), rel=0.01)
+
+
+def sampled(launch: Any, case: Case = SMALL) -> list[int]:
+    plan = plan_graph(2 * case.elements, 2 * case.elements, card().l2_bytes, card().peak_gb_s)
+    began = time.perf_counter()
+    groups = DeviceClock().samples(operators.get("softmax"), case, launch, plan, 1, card().l2_bytes)
+    print(f"{time.perf_counter() - began:.3f} s", groups)
+    return list(chain.from_iterable(groups))
+
+
+@pytest.mark.parametrize("host_s", [0.0, 200e-6])
+def test_a_call_of_two_kernels_is_last_end_minus_first_start(gpu: None, host_s: float) -> None:
+    """Whatever the host does between them."""
+    kernels = [spin.Spin(30_000), spin.Spin(40_000)]
+
+    def launch(x: Any) -> Any:
+        for kernel in kernels:
+            until = time.perf_counter() + host_s
+            kernel()
+            while time.perf_counter() < until:
+                continue
+        return x
+
+    found = statistics.median(sampled(launch))
+    assert sum(kernel.spun_ns() for kernel in kernels) < found < 70_000 + 10_000
+
+
+def test_calls_find_nothing_of_their_input_in_the_cache(gpu: None) -> None:
+    """33 MB fit the L2 of a Hopper GPU: a second read in the same call takes less than the first, which was cold."""
+    case = Case("softmax", (4096, 4096), "float16", "float16")
+    once = statistics.median(sampled(lambda x: torch.amax(x, dim=-1), case))
+    twice = statistics.median(sampled(lambda x: (torch.amax(x, dim=-1), torch.amax(x, dim=-1)), case))
+    print(f"cold {once} ns, again {twice - once} ns")
+    assert twice - once < 0.9 * once
+
+
+def test_a_call_without_a_kernel_has_no_span(gpu: None) -> None:
+    with pytest.raises(Unseen, match="saw no kernel in call 1"):
+        sampled(lambda x: x)
+
+
+def test_a_torch_without_a_profiler_of_kernels_is_a_reason(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.autograd.profiler._supported_activities", set)
+    with pytest.raises(Unseen, match="torch's profiler cannot be started"):
+        sampled(lambda x: torch.softmax(x, dim=-1))
+
+
+def test_what_a_profile_leaves_behind(gpu: None) -> None:
+    """In one process a graph's replay keeps its time; what a call costs is printed, as it may not."""
+    from softbench.clocks import GraphClock
+
+    clock, softmax = GraphClock(), operators.get("softmax")
+
+    def launch(x: Any) -> Any:
+        return torch.softmax(x, dim=-1)
+
+    placed = clock.place(softmax, CASE, launch, Plan(15, 2, "cold"), 1, None)
+
+    def read() -> tuple[float, float]:
+        for _ in range(200):
+            placed.turn()
+        calls = clock.call_samples(launch, placed.buffers.inputs[0])
+        return statistics.median(placed.turn() for _ in range(50)), statistics.median(chain.from_iterable(calls))
+
+    before = read()
+    sampled(launch)
+    after = read()
+    print(f"graph {before[0]} -> {after[0]} ns a replay, call {before[1]} -> {after[1]} ns")
+    assert after[0] == pytest.approx(before[0], rel=0.02)
