@@ -21,7 +21,7 @@ Said = tuple[str, int]
 """What goes to stdout, and the exit code."""
 
 _EXAMPLES = """\
-RUN is the id of a run, the path of its .jsonl file, or "latest".
+RUN is the id of a run, the path of its .jsonl or .jsonl.gz file, or "latest".
 
 examples:
   softbench report latest                      the page again, beside the records, and the tables here
@@ -74,7 +74,7 @@ def _report(options: argparse.Namespace) -> Said:
     path = store.find(Path(options.reports), options.runs[0])
     if len(options.runs) > 1 and not options.output:
         raise InputError("a page of several runs goes nowhere by itself; name its file with --output")
-    page = Path(options.output or path.with_name(f"{path.name.removesuffix('.jsonl')}.html"))
+    page = Path(options.output or path.with_name(f"{store.run_name(path)}.html"))
     _write(page, report.render_machines(machines, published.bundled()))
     return f"{tables.machine_tables(machines)}\npage:    {page}\n", 0
 

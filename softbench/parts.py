@@ -53,7 +53,7 @@ class Part:
 
 
 def folder(run: Path) -> Path:
-    return run.with_name(f"{run.name.removesuffix('.jsonl')}.parts")
+    return run.with_name(f"{store.run_name(run)}.parts")
 
 
 def absorb(run: Path, note: Callable[[str], None]) -> None:

@@ -57,6 +57,11 @@ def per_launch_ns(samples: Samples) -> float:
     return statistics.median(medians) / samples.launches if medians else math.nan
 
 
+def fastest_group_ns(samples: Samples) -> float:
+    """Median of the fastest group, in nanoseconds a launch, for what other work on the host can only lengthen."""
+    return min((statistics.median(group) for group in samples.ns if group), default=math.nan) / samples.launches
+
+
 def median_interval(samples: Samples) -> tuple[float, float]:
     """Interval of the time a launch in nanoseconds over placements, at the error of one look."""
     logs = [math.log(statistics.median(rounds) / samples.launches) for rounds in samples.ns if rounds]

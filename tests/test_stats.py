@@ -98,3 +98,9 @@ def test_two_wild_placements_decide_nothing() -> None:
     found = stats.compare(wild, Samples("wall", 1, ((10**4,), (10,))))
     assert (found.verdict, found.low, found.high) == ("unknown", 0.0, math.inf)
     assert stats.median_interval(wild) == (0.0, math.inf)
+
+
+def test_the_fastest_group_of_calls_counts() -> None:
+    groups = ((9, 30, 8), (5, 6, 50), (), (7, 7, 7))
+    assert stats.fastest_group_ns(Samples("call", 1, groups)) == 6
+    assert math.isnan(stats.fastest_group_ns(Samples("call", 1, ((),))))

@@ -1,7 +1,8 @@
 """Records on disk: append-only JSON lines, the passport first, one line a cell. What is read is data, and is checked.
 
-A run is one file, `<folder>/<run id>.jsonl`. A line that a killed process left unfinished at the end of the file is ignored; any
-other line that cannot be read is an error that names it, and `mend` sets it aside.
+A run is one file, `<folder>/<run id>.jsonl`; one that is kept may be compressed, `<run id>.jsonl.gz`. A line that a killed process
+left unfinished at the end of the file is ignored; any other line that cannot be read is an error that names it, and `mend` sets it
+aside.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from softbench.resources import listed
 from softbench.store import lines
 from softbench.store.lines import RunExists, StoreError
 
-__all__ = ["RunExists", "StoreError", "Writer", "find", "finished", "header", "mend", "read"]
+__all__ = ["RunExists", "StoreError", "Writer", "find", "finished", "header", "mend", "read", "run_name"]
 
 _REMEDY = "remove the line to read the rest, or --softbench-resume the run, which does so and measures its case again"
 
@@ -104,6 +105,8 @@ def mend(path: Path) -> tuple[str, ...]:
 
     Their cells count as not measured. The lines that are left stay as they are, byte by byte.
     """
+    if lines.is_compressed(path):
+        raise StoreError(f"{path}: is compressed, so that nothing can be added to it; gunzip it to go on with the run")
     rows = lines.rows(path)
     whole, damaged, why = [rows[0].data], [], []
     for row in rows[1:]:
@@ -128,19 +131,24 @@ def mend(path: Path) -> tuple[str, ...]:
 
 def find(folder: Path, name: str) -> Path:
     """The file of a run named by path, by id, or as "latest"."""
-    known = listed(folder, "*.jsonl")
+    known = sorted(listed(folder, "*.jsonl") + listed(folder, "*.jsonl.gz"), key=run_name)
     if name == "latest":
         if not known:
             raise StoreError(f"{folder}: holds no run yet")
         return max(known, key=lambda path: path.stat().st_mtime)
-    for path in (Path(name), folder / name, folder / f"{name}.jsonl"):
+    for path in (Path(name), folder / name, folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"):
         try:
             if path.is_file():
                 return path
         except (OSError, ValueError):  # a name too long, a folder that may not be searched, a NUL
             continue
-    newest = ", ".join(path.stem for path in known[-5:]) or "none"
+    newest = ", ".join(map(run_name, known[-5:])) or "none"
     raise StoreError(f"no run {name!r:.60} in {folder}; the newest there: {newest}")
+
+
+def run_name(path: Path) -> str:
+    """The name of a run's file without what says that it is one."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def finished(run: Run, case: Case, variants: Sequence[Variant]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +18,8 @@ from softbench.texts import InputError
 
 T = TypeVar("T")
 ROLES = ("entrant", "reference", "roof")
+MOST_BYTES = 2**30
+"""Of a run. A compressed file of a few KiB may be said to hold any number."""
 _RUN_ID = re.compile(r"\w[\w.-]*")
 
 
@@ -36,15 +40,32 @@ class Row(NamedTuple):
 
 
 def rows(path: Path) -> list[Row]:
-    """The lines of a file that are not blank. Raises StoreError where there are none."""
-    try:
-        split = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
+    """The lines of a file, compressed or not, that are not blank. Raises StoreError where there are none."""
+    split = _data(path).split(b"\n")
     found = [Row(number, row, number == len(split)) for number, row in enumerate(split, start=1) if row.strip()]
     if not found:
         raise StoreError(f"{path}: is empty, and no run; was it truncated?")
     return found
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file is a run that was kept by gzip: such a one is read, and not written to."""
+    return path.suffix == ".gz"
+
+
+def _data(path: Path) -> bytes:
+    try:
+        if not is_compressed(path):
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            data = file.read(MOST_BYTES + 1)
+    except (EOFError, zlib.error):
+        raise StoreError(f"{path}: is no whole gzip file") from None
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if len(data) > MOST_BYTES:
+        raise StoreError(f"{path}: holds more than {MOST_BYTES >> 20} MiB; a run of softbench is smaller")
+    return data
 
 
 def passport(path: Path, row: Row) -> Passport:
