@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -187,20 +188,24 @@ class Monitor:
             self._nvml = None
 
     def read(self) -> Telemetry:
-        if self._nvml is None:
+        nvml = self._nvml
+        if nvml is None:
             return Telemetry()
-        nvml, handle = self._nvml, self._handle
-        try:
-            reasons = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-            return Telemetry(
-                sm_clock_mhz=int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-                memory_clock_mhz=int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
-                power_w=int(nvml.nvmlDeviceGetPowerUsage(handle)) // 1000,
-                temperature_c=int(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)),
-                throttle=_throttle_words(reasons),
-            )
-        except nvml.NVMLError:
-            return Telemetry()
+
+        def value(query: Callable[..., int], *what: int) -> int | None:
+            try:
+                return int(query(self._handle, *what))
+            except nvml.NVMLError:  # a slice of a GPU has no power of its own; the other values count all the same
+                return None
+
+        power = value(nvml.nvmlDeviceGetPowerUsage)
+        return Telemetry(
+            sm_clock_mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+            memory_clock_mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
+            power_w=None if power is None else power // 1000,
+            temperature_c=value(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            throttle=_throttle_words(value(nvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0),
+        )
 
     def processes(self) -> tuple[GpuProcess, ...]:
         """All processes on the card, our own workers among them; none where it cannot be told."""
@@ -223,6 +228,7 @@ class Monitor:
         return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
+# NVML's bits; not among them: idle, clocks that somebody has set, a group that is in step, the display.
 _THROTTLE = {0x4: "power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "power_brake"}
 
 

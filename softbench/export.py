@@ -11,9 +11,9 @@ from dataclasses import astuple, fields
 from softbench.leaderboard import Board, CaseBoard, Cell, is_declared
 from softbench.leaderboard.across import ACROSS, Machine, shares
 from softbench.leaderboard.words import (
-    LEGEND,
     cell_text,
     clock_note,
+    legend,
     names,
     outcome_counts,
     resources,
@@ -70,7 +70,7 @@ def markdown(board: Board) -> str:
         parts.append(f"### {_escaped(section_title(section))}: latency (ms) / bandwidth (GB/s)")
         roof = ["roof"] if any(case.roof for case in cases) else []
         parts.append(_table(["[M, N]", *shown, *roof], (_summary_row(case, shown, bool(roof)) for case in cases)))
-    parts += [_escaped(LEGEND.replace("   ", "; "))] if board.timed else []
+    parts += [_escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
     return "\n\n".join(parts) + "\n"
 
 

@@ -149,13 +149,21 @@ class KernelResources:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """The GPU's state after one placement's rounds; None where it cannot be read."""
+    """The GPU's state in one placement: lowest clocks, highest power and temperature; None where they cannot be read.
+
+    throttle holds every reason that was seen, "power_cap+sw_thermal"; "" where there was none.
+    """
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     power_w: int | None = None
     temperature_c: int | None = None
     throttle: str = ""
+
+    @property
+    def is_throttled(self) -> bool:
+        """For another reason than the power limit, at which a card under load may run all the time."""
+        return bool(set(self.throttle.split("+")) - {"", "power_cap"})
 
 
 @dataclass(frozen=True)

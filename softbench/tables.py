@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from softbench.leaderboard import Board, CaseBoard, Cell, Standing
 from softbench.leaderboard.across import ACROSS, Machine, shares
 from softbench.leaderboard.words import (
-    LEGEND,
     cell_figures,
     cell_text,
     clock_note,
+    legend,
     names,
     outcome_counts,
     plural,
@@ -43,7 +43,7 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
             columns.append(["roof", *(cell_text(case.roof) if case.roof else "" for case in cases)])
         parts.append(f"{section_title(section)}: latency (ms) / bandwidth (GB/s)")
         parts += [_grid(zip(labels, *block, strict=True)) for block in _blocks(labels, columns, width)]
-    return "\n\n".join([*parts, LEGEND]) if parts else ""
+    return "\n\n".join([*parts, "\n".join(legend(board))]) if parts else ""
 
 
 def ranking_table(board: Board) -> str:

@@ -11,7 +11,7 @@ import pytest
 from builders import variant
 
 from softbench.clocks import Plan
-from softbench.contest import rounds, trials
+from softbench.contest import rounds, steady, trials
 from softbench.contest.entrant import Entrant
 from softbench.contest.rounds import Heat
 from softbench.contest.workers import Answer
@@ -40,6 +40,7 @@ class World:
         clock = SimpleNamespace(monotonic=lambda: self.now_ns / 1e9, perf_counter_ns=lambda: self.now_ns)
         monkeypatch.setattr(rounds, "time", clock)
         monkeypatch.setattr(trials, "time", clock)
+        monkeypatch.setattr(steady, "time", clock)
 
     def enter(
         self,

@@ -72,7 +72,7 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     monkeypatch.setattr(parent, "calibrate", lambda crew, l2, *, device: calls.append(device) or (RIGHT, CALL))
     monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Contest, "_measure", lambda *_: None)
-    crew: Any = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
+    crew: Any = SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
     card: Any = SimpleNamespace(l2_bytes=1, sm=90)
     made = Contest(Rules(device_clock=True), crew, card, calibrations=None)
     variants = [make.variant("a"), make.variant("b")]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -215,6 +217,50 @@ def test_a_machine_without_a_gpu_is_its_processor(monkeypatch: pytest.MonkeyPatc
 
 def test_telemetry_without_nvml_is_empty() -> None:
     assert device.Monitor(None).read() == device.Monitor(H200).read() == Telemetry()
+
+
+class Nvml(ModuleType):
+    """nvidia-ml-py on a GPU in some state; a slice has no power of its own."""
+
+    NVMLError = type("NVMLError", (Exception,), {})
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __init__(self, reasons: int, power_mw: int | None) -> None:
+        super().__init__("pynvml")
+        self.nvmlInit = lambda: None
+        self.nvmlDeviceGetHandleByPciBusId = bytes.decode
+        self.nvmlDeviceGetClockInfo = lambda handle, clock: {1: 1980, 2: 3201}[clock]
+        self.nvmlDeviceGetTemperature = lambda handle, sensor: 45
+        self.nvmlDeviceGetCurrentClocksThrottleReasons = lambda handle: reasons
+        self._power_mw = power_mw
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        if self._power_mw is None:
+            raise self.NVMLError("not supported")
+        return self._power_mw
+
+
+# As nvidia-ml-py names them: idle, application clocks, power cap, hw slowdown, sync boost, sw and hw thermal, power brake, display.
+@pytest.mark.parametrize(
+    ("bits", "words", "is_throttled"),
+    [
+        (0, "", False),
+        (0x1 | 0x2 | 0x10 | 0x100, "", False),
+        (0x4, "power_cap", False),
+        (0x8, "hw_slowdown", True),
+        (0x20 | 0x1, "sw_thermal", True),
+        (0x4 | 0x40, "power_cap+hw_thermal", True),
+        (0x80, "power_brake", True),
+    ],
+)
+@pytest.mark.parametrize("power_mw", [512_700, None])
+def test_telemetry_names_what_holds_the_clocks(
+    monkeypatch: pytest.MonkeyPatch, bits: int, words: str, is_throttled: bool, power_mw: int | None
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(bits, power_mw))
+    reading = device.Monitor(H200).read()
+    assert reading == Telemetry(1980, 3201, 512 if power_mw else None, 45, words)
+    assert reading.is_throttled is is_throttled
 
 
 @pytest.fixture

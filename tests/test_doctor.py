@@ -153,23 +153,23 @@ def comparison(verdict: str, ratio: float = 1.001, half_width: float = 0.004) ->
 
 
 def test_identical_kernels_that_tie_say_how_near_they_are() -> None:
-    part = against_itself.tell([comparison("tied"), comparison("tied", 0.997), comparison("unknown", 1.02, 0.03)])
+    part = against_itself.tell([comparison("tied"), comparison("tied", 0.997), comparison("unknown", 1.02, 0.03)], 6.0)
     assert part.failures == ()
     assert part.lines[0] == "called different in 0 of 3 contests, tied in 2, cannot tell in 1"
     assert part.lines[1] == "their ratio is off 1 by 0.30% in the middle, 2.00% at most"
-    assert part.trust == ("ranks: kernels that differ by less than 0.40% are seldom told apart here in 1.5 s a case",)
+    assert part.trust == ("ranks: kernels that differ by less than 0.40% are seldom told apart here in 6 s a case",)
 
 
 def test_a_machine_that_tells_nothing_says_so() -> None:
     alone = stats.Comparison("unknown", 1.5, 0.0, float("inf"), 1)
-    assert against_itself.tell([alone]).trust[0].startswith("ranks: nothing, ")
+    assert against_itself.tell([alone], 1.5).trust[0].startswith("ranks: nothing, ")
 
 
 @pytest.mark.parametrize(
     ("different", "count", "fails"), [(1, 8, False), (2, 8, True), (3, 100, False), (5, 100, True)]
 )
 def test_more_differences_than_chance_explains_fail(different: int, count: int, fails: bool) -> None:
-    part = against_itself.tell([comparison("faster")] * different + [comparison("tied")] * (count - different))
+    part = against_itself.tell([comparison("faster")] * different + [comparison("tied")] * (count - different), 1.5)
     assert part.failures == (
         (f"one kernel against itself: called different in {different} of {count} contests",) if fails else ()
     )

@@ -41,6 +41,8 @@ def test_a_heat_without_its_roof_is_measured_anew_in_halves(world: World) -> Non
     assert [heats(e) for e in (roof, a, b, c)] == [[1, 2], [1], [1], [2]]
     assert all(e.is_open and len(e.samples[0].ns) >= 8 for e in (roof, a, b, c))
     assert any("measured anew" in note for note in a.notes)
+    assert a.notes[-1].startswith("heat 1: ")
+    assert a.notes[-1].endswith(" placements")
 
 
 def test_who_runs_out_of_memory_beside_the_roof_is_tried_without_the_others(world: World) -> None:

@@ -214,14 +214,15 @@ def test_choices_are_remembered(tmp_path, monkeypatch):
     assert choose(which) == choose(which) == plans[2]
     assert len(measured) == 1
     (file,) = (tmp_path / "triton").iterdir()
-    file.write_text("{}")
-    assert choose(which) == plans[2]
+    for damage in ("{}", "", '{"plan"', "[" * 100_000, "\x00"):
+        file.write_text(damage)
+        assert choose(which) == plans[2]
     file.write_text(file.read_text().replace('"block": 1024', '"block": 1025', 1))
     assert choose(which) == plans[2]
-    assert len(measured) == 3
+    assert len(measured) == 7
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "another GPU")
     choose(which)
-    assert len(measured) == 4
+    assert len(measured) == 8
 
 
 @pytest.mark.parametrize(

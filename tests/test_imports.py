@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, str] = {
     "published": "resources texts",
     "experiments": "leaderboard model published stats",
     "replay": "leaderboard model",
-    "collect": "model replay run store",
+    "collect": "contest model replay run store",
     "spread": "device model parts run settings texts typed",
     "session": (
         "calibration collect device leaderboard model neighbours published replay report run settings spread tables texts"

@@ -202,6 +202,37 @@ def test_nobody_there_is_no_note(nvml: Nvml, tmp_path: Path, monkeypatch: pytest
     assert notes == [("built and checked in 0.1 s",), (), (), ()]
 
 
+@pytest.mark.parametrize(
+    ("status", "who", "crowded"),
+    [
+        (Status.OUT_OF_MEMORY, 140_000_000_000, True),
+        (Status.OUT_OF_MEMORY, None, False),
+        (Status.RUNTIME_ERROR, 140_000_000_000, False),
+    ],
+)
+def test_who_was_crowded_out_says_so_and_is_measured_again(
+    nvml: Nvml,
+    stranger: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: Status,
+    who: int | None,
+    crowded: bool,
+) -> None:
+    monkeypatch.setattr(device.Monitor, "read", lambda self: Telemetry())
+    nvml.compute = {stranger: who} if who else {}
+    contest, case = Contest(CARD), builders.softmax_case()
+    full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]
+    monkeypatch.setattr(contest, "run", lambda *_: full)
+    record, _ = measured(tmp_path, monkeypatch, contest)
+    assert record.reason.startswith("launch: no")
+    assert ("other processes held memory on this GPU" in record.reason) == crowded
+    settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "latest", 1, "", False, ())
+    again = Bench(settings, (case,), (record.variant,), {case: [record.variant]})
+    again.open()
+    assert again.knows(case) != crowded
+
+
 def test_on_a_cpu_a_record_has_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {r.gpu for r in measured(tmp_path, monkeypatch, Contest(None))} == {""}
 

@@ -50,7 +50,7 @@ def test_the_first_screen_says_who_wins_by_how_much_whether_it_is_right_and_what
         assert wanted in said
     for wanted in ("commit 0123abc", "Who wins", "By how much", "2.27x torch_eager", "Is it right", "Can I trust it"):
         assert wanted in said
-    for wanted in ("throttled in 21 of 168 placements (power_cap)", "27 times of 96 taken with a warm L2 cache"):
+    for wanted in ("at its power limit in 21 of 168 placements", "27 times of 96 taken with a warm L2 cache"):
         assert wanted in said
     assert "Not measured, and why: 13 cells and 1 implementation" in said
     assert "Not selected in this run: absent" in said

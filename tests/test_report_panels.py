@@ -124,6 +124,7 @@ def test_the_heat_map_shows_marks_warmth_and_what_did_not_pass(page):
     assert shown["[4096, 65536]large rows", 4] == "✗ out of memory"
     assert shown["[1024, 65536]large rows", 3] == "– unsupported"
     assert shown["[32768, 1024]small rows", 5] == "76.9†"
+    assert [key for key, text in shown.items() if "~" in text] == [("[16384, 2048]small rows", 2)]
 
 
 def test_rows_of_the_heat_map_go_by_regime_then_columns(page):

@@ -8,7 +8,7 @@ import builders as make
 import pytest
 
 from softbench import leaderboard
-from softbench.model import Status, Telemetry
+from softbench.model import Samples, Status, Telemetry
 from softbench.report.trust import checks
 
 CASE = make.softmax_case(32768, 1024)
@@ -25,6 +25,12 @@ def _read(record, **state):
 GOOD = [_read(make.timed(CASE, name, ns)) for name, ns in (("a", 5e4), ("b", 6e4))]
 
 
+ASIDE = Samples("unsteady", 20, ((), (1_000_000, 1_100_000), (), (1_200_000,)), "cold")
+
+
+MEASURED_AGAIN = replace(GOOD[0].samples[0], ns=((), *GOOD[0].samples[0].ns[:2], (), *GOOD[0].samples[0].ns[2:]))
+
+
 def test_a_sound_run_raises_no_reservation():
     assert _said(GOOD) == {
         "the fastest, or a tie for it, is known in 1 of 1 case; 0 of 2 ranks are undecided (?)": True,
@@ -38,7 +44,21 @@ def test_a_sound_run_raises_no_reservation():
 @pytest.mark.parametrize(
     ("records", "changes", "said"),
     [
-        ([_read(GOOD[0], throttle="power_cap"), GOOD[1]], {}, "throttled in 8 of 8 placements (power_cap)"),
+        (
+            [_read(GOOD[0], throttle="sw_thermal+power_cap"), GOOD[1]],
+            {},
+            "throttled in 8 of 8 placements (sw_thermal+power_cap), 1980 MHz",
+        ),
+        (
+            [replace(GOOD[0], samples=(MEASURED_AGAIN, ASIDE)), GOOD[1]],
+            {},
+            "never throttled in 8 placements, 1980 MHz, 2 placements of a throttled or slower GPU not counted, marked ~",
+        ),
+        (
+            [replace(GOOD[0], samples=(*GOOD[0].samples, Samples("device", 1, ((55_000,),) * 8))), GOOD[1]],
+            {},
+            "1 time of 1 are of launches that overlap in a replay, marked o",
+        ),
         ([replace(r, telemetry=()) for r in GOOD], {}, "no telemetry: whether the GPU was throttled is not known"),
         (GOOD, {"commit": "0123abc+"}, "commit 0123abc+: files were changed and not committed"),
         (GOOD, {"commit": ""}, "the commit of the code is not known"),
@@ -63,6 +83,11 @@ def test_what_weakens_a_run_is_a_reservation(records, changes, said):
     found = _said(records, **changes)
     assert found[said] is False
     assert sum(not good for good in found.values()) == 1
+
+
+def test_a_power_limit_is_told_and_is_no_reservation():
+    found = _said([_read(record, throttle="power_cap") for record in GOOD])
+    assert found["at its power limit in 8 of 8 placements, 1980 MHz"] is True
 
 
 def test_times_of_a_cpu_are_never_without_reservation():

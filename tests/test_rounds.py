@@ -270,8 +270,8 @@ def test_warming_up_goes_on_until_the_times_settle(world: World) -> None:
 def test_telemetry_is_read_once_a_placement(world: World) -> None:
     readings = iter(range(100))
     a, b = world.enter("a"), world.enter("b", 1.1e6)
-    world.heat(a, b, read_telemetry=lambda: Telemetry(sm_clock_mhz=next(readings)))
-    assert [t.sm_clock_mhz for t in a.telemetry] == list(range(8))
+    world.heat(a, b, read_telemetry=lambda: Telemetry(temperature_c=next(readings)))
+    assert [t.temperature_c for t in a.telemetry] == list(range(8))
     assert a.telemetry == b.telemetry
 
 

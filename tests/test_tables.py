@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import builders as make
 import pytest
 
 from softbench import export, tables
 from softbench.leaderboard import Board, build
-from softbench.leaderboard.words import short, verdict
-from softbench.model import KernelResources, Record, Status
+from softbench.leaderboard.words import LEGEND, short, verdict
+from softbench.model import KernelResources, Record, Status, Telemetry
 
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)
@@ -42,6 +43,25 @@ def test_summary_has_the_published_form():
 def test_tied_winners_are_all_marked():
     shown = board(make.timed(CASE, "a", 48_500), make.timed(CASE, "b", 48_500.1), make.timed(CASE, "c", 60_000))
     assert [word for word in line(tables.summary_table(shown), "[32768").split() if word in "*=?"] == ["=", "="]
+
+
+def test_the_conditions_of_a_time_have_signs_that_the_legend_explains_where_they_occur():
+    plain = make.timed(CASE, "a", 50_000)
+    aside = replace(plain.samples[0], clock="unsteady")
+    hot, capped = ((Telemetry(1980, 3201, 700, 60, word),) for word in ("hw_thermal", "power_cap"))
+    records = [
+        plain,
+        make.timed(CASE, "b", 60_000, samples=(make.samples(60_000), aside)),
+        make.timed(CASE, "c", 70_000, telemetry=hot),
+        make.timed(CASE, "d", 80_000, samples=(make.samples(80_000), make.samples(85_000, "device"))),
+        make.timed(CASE, "e", 90_000, samples=(make.samples(90_000), make.samples(94_000, "device")), telemetry=capped),
+    ]
+    text = tables.summary_table(board(*records))
+    signs = [cell.split()[3:] for cell in line(text, "[32768").split("]")[1].split("  ") if cell]
+    assert signs == [["*"], ["~"], ["~"], ["o"], []]
+    assert text.splitlines()[-1] == "~ GPU throttled or slower in some rounds   o overlapping launches"
+    assert text.splitlines()[-2] == LEGEND == tables.summary_table(board(plain)).splitlines()[-1]
+    assert "w warm L2 cache; ~ GPU throttled" in export.markdown(board(*records))
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

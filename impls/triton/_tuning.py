@@ -66,7 +66,7 @@ def read(path, plans):
     """The plan that a file of choices names; None where there is none, or none of these plans."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))["plan"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return next((plan for plan in plans if asdict(plan) == kept), None)
 

@@ -1,9 +1,16 @@
-"""Who runs beside whom, by bytes. Pure."""
+"""Who runs beside whom: heats that fit the memory, and what becomes of those who ran out of it."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TypeVar
+
+from softbench.clocks import Plan
+from softbench.contest.entrant import Ask, Entrant
+from softbench.contest.rounds import Heat
+from softbench.model import Status
 
 T = TypeVar("T")
 
@@ -28,3 +35,33 @@ def parts(always: Sequence[T], others: Sequence[T], count: int) -> list[list[T]]
     """Up to `count` heats as even in size as can be, `always` in each."""
     even = -(-len(others) // count)
     return [[*always, *others[i : i + even]] for i in range(0, len(others), even)]
+
+
+def once_more(heat: Heat, always: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) -> list[list[Entrant]]:
+    """Heats for those who ran out of memory in this one: each is tried once more on a card with nobody else.
+
+    Where one of them is the roof or the reference, nothing links the heat to others: all of it is measured anew, in halves.
+    """
+    contenders = [e for e in heat.entrants if e not in always]
+    if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):
+        for entrant in heat.entrants:
+            entrant.leave(heat.number)
+        return parts(always, contenders, 2)
+    groups = []
+    for entrant in heat.out_of_memory:
+        if len(heat.entrants) > 1 and _fits_alone(entrant, plan, ask, rng):
+            groups.append([*(e for e in always if e is not entrant), entrant])
+        elif entrant.is_open:
+            entrant.settle(
+                Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
+            )
+    return groups
+
+
+def _fits_alone(entrant: Entrant, plan: Plan, ask: Ask, rng: random.Random) -> bool:
+    request = entrant.request("place", plan=asdict(entrant.plan(plan)), seed=rng.getrandbits(40))
+    answer = ask({entrant: request})[entrant]
+    ask({entrant: entrant.request("release")})
+    if not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
+        entrant.take(answer)
+    return answer.ok

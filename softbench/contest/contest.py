@@ -9,12 +9,12 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from softbench import calibration, device, operators
 from softbench.clocks import REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.contest import admission, calibrating, profiled, traffic, trials
-from softbench.contest.crew import Crew
+from softbench.contest.crew import Crew, DeviceLost
 from softbench.contest.entrant import Entrant, modes
 from softbench.contest.laps import Laps
 from softbench.contest.preparing import Preparation
@@ -54,7 +54,10 @@ class Contest:
     calibrations: tuple[Calibration, ...] | None = ()
 
     def run(self, case: Case, variants: Sequence[Variant]) -> list[Record]:
-        """All records of one case: the selected variants', the roof's, and the baseline's where it was not selected."""
+        """All records of one case: the selected variants', the roof's, and the baseline's where it was not selected.
+
+        Raises DeviceLost where the GPU is gone, which is no failure of anybody's kernel.
+        """
         rng = random.Random(f"{self.rules.seed}/{case.id}")
         entrants = self._entrants(case, variants)
         self.progress(f"{case.id}: compiling and checking {len(entrants)} variants")
@@ -76,6 +79,7 @@ class Contest:
             if entrant.role == "roof":
                 entrant.notes.append(str(laps))
         self.crew.everyone("drop", CALL_TIMEOUT_S)
+        self._require_device(entrants)
         ideal = operators.get(case.operator).ideal_bytes(case)
         kept = [e for e in entrants if e.role != "roof" or e.is_best]
         records = [e.record(case, ideal, self._reproduce(case, e.variant)) for e in kept]
@@ -87,6 +91,15 @@ class Contest:
         if self.card is not None and case.timed and self.calibrations is None:
             self.progress("checking the clocks")
             self.calibrations = calibrating.calibrate(self.crew, self.card.l2_bytes, device=self.rules.device_clock)
+
+    def _require_device(self, entrants: Sequence[Entrant]) -> None:
+        """Who still lives has just waited for the GPU; where nobody does, and somebody failed, it may be the GPU that is gone."""
+        failed = [e for e in entrants if e.status is not None and e.status.is_failure]
+        if self.card is None or self.crew.living or not failed:
+            return
+        if why := self.crew.refused():
+            what = f"{self.card.name} ({self.card.id}) cannot be used any more: {why}"
+            raise DeviceLost(f"{what}; finished cases are kept, and --softbench-resume goes on once it can")
 
     def _entrants(self, case: Case, variants: Sequence[Variant]) -> list[Entrant]:
         found = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
@@ -161,7 +174,7 @@ class Contest:
     def _heats(
         self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, laps: Laps
     ) -> None:
-        """Heats that fit the memory, and those that `_once_more` asks for."""
+        """Heats that fit the memory, and those that `admission.once_more` asks for."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
@@ -188,8 +201,8 @@ class Contest:
             number += 1
             self.crew.everyone("release", CALL_TIMEOUT_S)
             for entrant in group:
-                entrant.notes.append(f"heat {heat.number}: {heat.stopped}")
-            groups += _once_more(heat, always, plan, asker, rng)
+                entrant.notes += heat.notes()
+            groups += admission.once_more(heat, always, plan, asker, rng)
 
     def _calls(self, players: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
         """Host time of a call, one entrant at a time, and cold single launches where the graph is warm."""
@@ -247,38 +260,6 @@ class Asker:
                 answers[entrant] = answer
                 del waiting[entrant]
         return answers
-
-
-def _once_more(
-    heat: Heat, always: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random
-) -> list[list[Entrant]]:
-    """Heats for those who ran out of memory in this one: each is tried once more on a card with nobody else.
-
-    Where one of them is the roof or the reference, nothing links the heat to others: all of it is measured anew, in halves.
-    """
-    contenders = [e for e in heat.entrants if e not in always]
-    if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):
-        for entrant in heat.entrants:
-            entrant.leave(heat.number)
-        return admission.parts(always, contenders, 2)
-    groups = []
-    for entrant in heat.out_of_memory:
-        if len(heat.entrants) > 1 and _fits_alone(entrant, plan, asker, rng):
-            groups.append([*(e for e in always if e is not entrant), entrant])
-        elif entrant.is_open:
-            entrant.settle(
-                Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
-            )
-    return groups
-
-
-def _fits_alone(entrant: Entrant, plan: Plan, asker: Asker, rng: random.Random) -> bool:
-    request = entrant.request("place", plan=asdict(entrant.plan(plan)), seed=rng.getrandbits(40))
-    answer = asker({entrant: request})[entrant]
-    asker({entrant: entrant.request("release")})
-    if not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
-        entrant.take(answer)
-    return answer.ok
 
 
 def _bytes(case: Case) -> tuple[int, int]:

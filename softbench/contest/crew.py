@@ -8,12 +8,17 @@ from collections.abc import Callable, Sequence
 from softbench.contest.entrant import Entrant
 from softbench.contest.workers import Answer, Nursery, NurseryError, Worker, ask, environment_for, gather
 from softbench.model import Status
+from softbench.texts import InputError
 
 MAX_DEATHS = 3
 """An implementation whose process dies this often without a success between is not started again in this run."""
 _HELLO_TIMEOUT_S = 90.0
 
 Key = tuple[str, str, str]
+
+
+class DeviceLost(InputError):
+    """No process can use the GPU any more: it fell off the bus, or somebody else has filled it."""
 
 
 class Crew:
@@ -83,6 +88,19 @@ class Crew:
             return 0
         answer = ask(entrant.worker, {"op": "hello"}, _HELLO_TIMEOUT_S)
         return int(answer.data.get("free_bytes", 0)) if answer.ok else 0
+
+    def refused(self) -> str:
+        """What a fresh process that has imported nothing of anybody's is told when it wants to use the device; "" if it can."""
+        try:
+            if self._nursery is None or not self._nursery.is_alive:
+                self.close()
+                self._nursery = self._make_nursery()
+            worker = Worker(self._nursery, environment_for("measure"))
+        except NurseryError:
+            return ""  # which says nothing of the device
+        answer = ask(worker, {"op": "hello", "device": self.device}, _HELLO_TIMEOUT_S)
+        worker.end()
+        return "" if answer.ok else answer.reason
 
     def close(self) -> None:
         """End every worker and the nursery."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
@@ -11,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from softbench import stats
 from softbench.clocks import Plan
+from softbench.contest import steady
 from softbench.contest.entrant import Ask, Entrant
 from softbench.contest.laps import Laps
 from softbench.model import Samples, Status, Telemetry
@@ -30,7 +32,11 @@ _BLOCK = 5
 
 @dataclass
 class Heat:
-    """What one heat needs and what it collects: ns[entrant][placement][round]."""
+    """What one heat needs and what it collects: ns[entrant][placement][round].
+
+    readings are those of the placements; aside says of placements (from 0) why their rounds do not count. Those are in unsteady,
+    and empty in ns.
+    """
 
     entrants: list[Entrant]
     plan: Plan
@@ -44,14 +50,18 @@ class Heat:
     ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     out_of_memory: list[Entrant] = field(default_factory=list)
     laps: Laps = field(default_factory=Laps)
+    unsteady: dict[Entrant, list[list[int]]] = field(default_factory=dict)
+    readings: list[Telemetry] = field(default_factory=list)
+    aside: dict[int, str] = field(default_factory=dict)
     stopped: str = ""
 
     def run(self) -> None:
         """Measure until decided, and put the samples into the entrants that are still open."""
         self.ns = {e: [] for e in self.entrants}
-        active = list(self.entrants)
-        verified = self._verified()
-        for number in range(1, stats.LOOKS[-1] + 1):
+        self.unsteady = {e: [] for e in self.entrants}
+        active, looks, verified = list(self.entrants), list(stats.LOOKS), self._verified()
+        looked_at = 0
+        for number in itertools.count(1):
             with self.laps.lap("placing"):
                 active = self._place(active)
             if number == 1:
@@ -59,24 +69,46 @@ class Heat:
                     self._warm_up(active)
             with self.laps.lap("rounds"):
                 active = self._rounds(active, self.rng.randrange(ROUNDS) if number in verified else None)
-            self._telemetry(active)
-            self.progress(f"placement {number}")
-            if number in stats.LOOKS:
-                active = self._undecided(active)
-            if not active:
-                self.stopped = f"{'decided' if number in stats.LOOKS else 'nobody left'} after {number} placements"
+            self._set_aside(active, looked_at)
+            counted = number - len(self.aside)
+            self.progress(f"placement {counted}")
+            is_look = counted == looks[0]
+            if is_look:
+                active, looked_at = self._undecided(active), number
+                looks.pop(0)
+            self.stopped = self._end(active, counted, is_look, is_last=not looks)
+            if self.stopped:
                 break
-            if number >= 2 and time.monotonic() > self.deadline:
-                self.stopped = f"out of budget after {number} placements"
-                break
-        else:
-            self.stopped = f"the last look, after {stats.LOOKS[-1]} placements"
         self._hand_over()
 
+    def _end(self, active: list[Entrant], counted: int, is_look: bool, is_last: bool) -> str:
+        """Why the heat ends here, "" where it goes on."""
+        after = f"after {counted} placements"
+        if not active:
+            return f"{'decided' if is_look else 'nobody left'} {after}"
+        if is_last:
+            return f"the last look, {after}"
+        return f"out of budget {after}" if counted >= 2 and self._is_over() else ""
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self.deadline
+
     def samples_of(self, entrant: Entrant) -> Samples:
-        placements = tuple(tuple(rounds) for rounds in self.ns[entrant])
+        return self._samples(entrant, self.clock, self.ns[entrant])
+
+    def _samples(self, entrant: Entrant, clock: str, ns: list[list[int]]) -> Samples:
         plan = entrant.plan(self.plan)
-        return Samples(self.clock, plan.launches, placements, plan.cache, self.number)
+        return Samples(clock, plan.launches, tuple(map(tuple, ns)), plan.cache, self.number)
+
+    def notes(self) -> list[str]:
+        """What is to be said of the heat in the records of all that took part."""
+        told: dict[str, list[str]] = {}
+        for number, reading in enumerate(self.readings):
+            if why := steady.fault(reading, self.readings) or self.aside.get(number):
+                fate = "does not count" if number in self.aside else "counts all the same"
+                told.setdefault(f"{fate}: {why}", []).append(str(number + 1))
+        found = [f"heat {self.number}, placement {', '.join(numbers)} {text}" for text, numbers in told.items()]
+        return [f"heat {self.number}: {self.stopped}", *found]
 
     def _place(self, active: list[Entrant]) -> list[Entrant]:
         seeds = {e: self.rng.getrandbits(40) for e in active}
@@ -114,8 +146,8 @@ class Heat:
 
     def _verified(self) -> set[int]:
         """Placements in which timed calls are verified, drawn ahead: no count of calls says when the next one is."""
-        always = self.rng.randint(1, 2)
-        return {n for n in range(1, stats.LOOKS[-1] + 1) if n == always or self.rng.random() < VERIFIED_SHARE}
+        always, most = self.rng.randint(1, 2), stats.LOOKS[-1] + steady.MAX_AGAIN
+        return {n for n in range(1, most + 1) if n == always or self.rng.random() < VERIFIED_SHARE}
 
     def _rounds(self, active: list[Entrant], verify_after: int | None) -> list[Entrant]:
         """Shuffled rounds; an entrant that fails leaves, the others are untouched.
@@ -128,14 +160,18 @@ class Heat:
             self.ns[entrant].append([])
         far = self._far(active)
         self._round(active, counts=False)
+        watch = steady.Watch(self.read_telemetry)
         for number in range(ROUNDS):
             takes_part = active if number < FAR_ROUNDS else [e for e in active if e not in far]
             self._round(takes_part, counts=True)
+            watch.glance()
             if number == verify_after:
                 self._verify([e for e in active if e.is_open])
                 if number + 1 < ROUNDS:
                     self._round(takes_part, counts=False)
-        return [e for e in active if e.is_open]
+        active = [e for e in active if e.is_open]
+        self._telemetry(active, watch.placement())
+        return active
 
     def _round(self, entrants: Sequence[Entrant], *, counts: bool) -> None:
         """A turn of everybody that is open, in random order."""
@@ -168,10 +204,27 @@ class Heat:
         for entrant in entrants:  # one after the other: the reference takes memory
             entrant.take(self.ask({entrant: entrant.request("verify")})[entrant])
 
-    def _telemetry(self, active: Sequence[Entrant]) -> None:
-        reading = self.read_telemetry()
+    def _telemetry(self, active: Sequence[Entrant], reading: Telemetry) -> None:
+        self.readings.append(reading)
         for entrant in active:
             entrant.telemetry.append(reading)
+
+    def _set_aside(self, active: Sequence[Entrant], looked_at: int) -> None:
+        """Take the rounds of an unsteady GPU out of the statistics; the heat goes on until others stand in their place.
+
+        What a look has seen stays. So does what cannot be measured again: behind the deadline two placements have to count.
+        """
+        for number in range(looked_at, len(self.readings)):
+            counted = len(self.readings) - len(self.aside)
+            if len(self.aside) == steady.MAX_AGAIN or (counted <= 2 and self._is_over()):
+                return
+            why = "" if number in self.aside else steady.fault(self.readings[number], self.readings)
+            if why:
+                self.aside[number] = why
+                for entrant in active:
+                    self.unsteady[entrant] += [[] for _ in range(len(self.unsteady[entrant]), number + 1)]
+                    self.unsteady[entrant][number] = self.ns[entrant][number]
+                    self.ns[entrant][number] = []
 
     def _undecided(self, active: list[Entrant]) -> list[Entrant]:
         """The leader and those near it whose verdict is open; empty when all is decided."""
@@ -192,6 +245,8 @@ class Heat:
         for entrant in self.entrants:
             if entrant.is_open and any(self.ns[entrant]):
                 entrant.samples.append(self.samples_of(entrant))
+                if any(self.unsteady[entrant]):
+                    entrant.samples.append(self._samples(entrant, "unsteady", self.unsteady[entrant]))
 
 
 def _is_settled(totals: list[float]) -> bool:

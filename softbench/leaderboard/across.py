@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from softbench.leaderboard.board import Board, Cell
-from softbench.leaderboard.words import cell_text, section_title, sections, shape_text
+from softbench.leaderboard.words import cell_text, conditions, section_title, sections, shape_text
 from softbench.model import Passport
 
 ACROSS = (
@@ -52,4 +52,4 @@ def _share(cell: Cell) -> str:
     if cell.latency_ns is None:
         return cell_text(cell)
     share = "-" if cell.percent_of_roof is None else f"{cell.percent_of_roof:.1f}"
-    return " ".join(filter(None, [share, "†" if cell.dagger else "", "w" if cell.is_warm else ""]))
+    return " ".join(filter(None, [share, "†" if cell.dagger else "", conditions(cell)]))

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from softbench.model import Case, Passport, Record, Samples, Status
 
+OVERLAP = 0.05
+"""Share of the device clock by which a time of the ranking clock may lie below it; beyond, launches of a replay overlap."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -41,6 +44,20 @@ class Cell:
     def is_warm(self) -> bool:
         """Whether the figures were taken with the data partly in the L2 cache."""
         return any(samples.cache == "warm" for samples in self.samples)
+
+    @property
+    def is_unsteady(self) -> bool:
+        """Whether the GPU was throttled, or its clocks were down, in a part of the rounds: set aside, or no better to be had."""
+        return bool(self.record.clock("unsteady")) or (
+            bool(self.samples) and any(state.is_throttled for state in self.record.telemetry)
+        )
+
+    @property
+    def is_overlapping(self) -> bool:
+        """Whether a launch of a replay takes so much less than one by itself that launches must have run into each other."""
+        if self.latency_ns is None or self.device_ns is None:
+            return False
+        return self.latency_ns < (1 - OVERLAP) * self.device_ns
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from softbench.model import Case, Record
 
 NAME_LIMIT = 24
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case, so not ranked   w warm L2 cache"
+RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}
 Section = tuple[str, str, str, str]
 
 
@@ -123,7 +124,22 @@ def cell_text(cell: Cell) -> str:
         return status_text(cell.record) + taken + spilled + (" †" if cell.dagger else "")
     bandwidth = "-" if cell.bandwidth_gb_s is None else f"{cell.bandwidth_gb_s:.2f}"
     mark = "†" if cell.dagger else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
-    return " ".join(filter(None, [f"{milliseconds(cell.latency_ns)} / {bandwidth}", mark, "w" if cell.is_warm else ""]))
+    return " ".join(filter(None, [f"{milliseconds(cell.latency_ns)} / {bandwidth}", mark, conditions(cell)]))
+
+
+def conditions(cell: Cell) -> str:
+    """Under what conditions a time was taken, a sign each: `legend` says what they stand for."""
+    return "w" * cell.is_warm + "~" * cell.is_unsteady + "o" * cell.is_overlapping
+
+
+def legend(board: Board) -> list[str]:
+    """What the signs stand for, in one line or two, their parts three blanks apart; the rarer ones where there are some."""
+    cells = [
+        cell for case in board.timed for cell in [*case.cells.values(), *case.references.values(), case.roof] if cell
+    ]
+    shown = {sign for cell in cells for sign in conditions(cell)}
+    rarer = "   ".join(f"{sign} {text}" for sign, text in RARER.items() if sign in shown)
+    return [LEGEND, rarer] if rarer else [LEGEND]
 
 
 def status_text(record: Record) -> str:

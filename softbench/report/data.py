@@ -85,6 +85,8 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
         "mark": mark(cell),
         "dagger": cell.dagger,
         "warm": cell.is_warm,
+        "unsteady": cell.is_unsteady,
+        "overlap": cell.is_overlapping,
         "ns": _rounded(cell.latency_ns),
         "low": _rounded(cell.low_ns),
         "high": _rounded(cell.high_ns),

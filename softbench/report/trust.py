@@ -38,6 +38,7 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
             _placements(cells),
             _throttled(board),
             _warm(cells),
+            _overlapping(cells),
         ]
     return tuple(
         check for check in [*found, *dict.fromkeys(map(_commit, passports or (board.passport,)))] if check is not None
@@ -85,7 +86,7 @@ def _is_open(case: CaseBoard) -> bool:
 
 
 def _placements(cells: list[Cell]) -> Check:
-    counts = [max(len(samples.ns) for samples in cell.samples) for cell in cells]
+    counts = [max(sum(map(bool, samples.ns)) for samples in cell.samples) for cell in cells]
     few = sum(count < stats.LOOKS[0] for count in counts)
     low, high = min(counts), max(counts)
     text = f"{low} to {high} placements a cell" if low < high else f"{plural(low, 'placement')} a cell"
@@ -95,19 +96,37 @@ def _placements(cells: list[Cell]) -> Check:
 
 
 def _throttled(board: Board) -> Check | None:
-    """Placements are counted once, however many implementations ran in them."""
+    """Placements are counted once, however many implementations ran in them. At the power limit many cards are all the time."""
     if board.passport.ranking_clock == "wall":
         return None
-    states = [state for record in _once_a_case(board) for state in record.telemetry]
-    known = [state for state in states if state.sm_clock_mhz is not None]
+    records = _once_a_case(board)
+    known = [state for record in records for state in record.telemetry if state.sm_clock_mhz is not None]
     if not known:
         return Check(False, "no telemetry: whether the GPU was throttled is not known")
-    throttled = [state for state in known if state.throttle]
-    if not throttled:
-        clocks = [state.sm_clock_mhz for state in known if state.sm_clock_mhz is not None]
-        return Check(True, f"never throttled in {len(known)} placements, {_span(clocks)} MHz")
-    why = ", ".join(sorted({state.throttle for state in throttled}))
-    return Check(False, f"throttled in {len(throttled)} of {len(known)} placements ({why})")
+    said, limited = [], [state for state in known if state.throttle]
+    throttled = [state for state in known if state.is_throttled]
+    aside = sum(bool(rounds) for record in records for samples in record.clock("unsteady") for rounds in samples.ns)
+    if throttled:
+        why = ", ".join(sorted({state.throttle for state in throttled}))
+        said.append(f"throttled in {len(throttled)} of {len(known)} placements ({why})")
+    elif limited:
+        said.append(f"at its power limit in {len(limited)} of {len(known)} placements")
+    else:
+        said.append(f"never throttled in {plural(len(known), 'placement')}")
+    clocks = [state.sm_clock_mhz for state in known if state.sm_clock_mhz is not None]
+    said.append(f"{_span(clocks)} MHz")
+    if aside:
+        said.append(f"{plural(aside, 'placement')} of a throttled or slower GPU not counted, marked ~")
+    return Check(not throttled and not aside, ", ".join(said))
+
+
+def _overlapping(cells: list[Cell]) -> Check | None:
+    """Only what was read by the device clock too can be told."""
+    read = [cell for cell in cells if cell.device_ns is not None]
+    found = sum(cell.is_overlapping for cell in read)
+    if not found:
+        return None
+    return Check(False, f"{plural(found, 'time')} of {len(read)} are of launches that overlap in a replay, marked o")
 
 
 def _once_a_case(board: Board) -> list[Record]:

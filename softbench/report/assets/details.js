@@ -89,6 +89,8 @@ function cellFigures(board, cell, speedups, baseline) {
   add("best of", cell.best_of, plural(cell.best_of || 0, "variant"));
   if (cell.gpu) found.push(["GPU", nameElement(cell.gpu)]);
   if (cell.warm) found.push(["L2 cache", "warm"]);
+  if (cell.unsteady) found.push(["GPU in some rounds", "throttled or slower: see the notes"]);
+  if (cell.overlap) found.push(["launches", "overlap: a replay's take less time than one alone"]);
   return found;
 }
 

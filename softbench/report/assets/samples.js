@@ -11,7 +11,7 @@ function sampleFigure(samples) {
   const scale = sampleScale(all, rounds.length);
   const beyond = all.filter((value) => value > scale.high).length;
   const said = [
-    `${samples.clock} clock: ${plural(rounds.length, "placement")}`,
+    `${samples.clock} clock: ${plural(rounds.filter((values) => values.length).length, "placement")}`,
     `${samples.launches} ${samples.launches === 1 ? "launch" : "launches"} a sample`,
     samples.cache ? `${samples.cache} L2` : "",
     samples.heat ? `heat ${samples.heat}` : "",
@@ -53,6 +53,7 @@ function drawSamples(rounds, middle, scale, said) {
         ? svg("path", { class: "beyond", d: `M${x - 4},${y + 3}h8l-4,-7z` })
         : svg("circle", { class: "round", cx: x.toFixed(1), cy: y.toFixed(1), r: 2.2 }));
     });
+    if (!values.length) return; // measured again: what is elsewhere under the clock "unsteady", or the other way round
     const own = scale.y(median(values));
     parts.push(svg("line", { class: "middle", x1: scale.x(placement, 0), x2: scale.x(placement, 1), y1: own, y2: own }));
   });
@@ -69,6 +70,7 @@ function sampleTable(rounds, clock) {
   const most = Math.max(...rounds.map((values) => values.length));
   const header = ["placement", "median", ...Array.from({ length: most }, (_, index) => `round ${index + 1}`)];
   const written = (values) => values.map((value) => value.toFixed(3));
-  const rows = rounds.map((values, index) => [String(index + 1), ...written([median(values), ...values])]);
+  const filled = (values) => (values.length ? written([median(values), ...values]) : []);
+  const rows = rounds.map((values, index) => [String(index + 1), ...filled(values)]);
   return tableElement(`samples of the ${clock} clock`, header, rows);
 }

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from softbench.leaderboard import CaseBoard, Cell
 from softbench.leaderboard.regimes import REGIMES, regime
 from softbench.leaderboard.words import (
-    LEGEND,
     Section,
+    conditions,
+    legend,
     milliseconds,
     names,
     resources,
@@ -40,8 +41,8 @@ def heatmap(contents: Contents) -> Markup:
         join([tag("h3", tag("bdi", section_title(section))), _table(contents, section, cases)])
         for section, cases in found.items()
     ]
-    legend = tag("p", " · ".join(LEGEND.split("   ")), class_="note")
-    return panel("heatmap", "Heat map", *([_controls(contents), legend] if tables else []), *tables, lead=LEAD)
+    signs_told = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
+    return panel("heatmap", "Heat map", *([_controls(contents), signs_told] if tables else []), *tables, lead=LEAD)
 
 
 def _controls(contents: Contents) -> Markup:
@@ -118,8 +119,8 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
 
 
 def signs(cell: Cell) -> Markup:
-    """Mark and warmth, in a place of their own width, so that figures stay aligned."""
-    return tag("i", mark(cell), "w" if cell.is_warm else "")
+    """Mark and conditions, in a place of their own width, so that figures stay aligned."""
+    return tag("i", mark(cell), conditions(cell))
 
 
 def tint(share: float) -> float:

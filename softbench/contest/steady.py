@@ -1,0 +1,78 @@
+"""Whether the GPU was the same in all placements of a heat, by what its telemetry says.
+
+Never by the times: who leaves out what was slow chooses the result.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from softbench.model import Telemetry
+
+CLOCK_SHARE = 0.97
+"""Of the heat's median SM or memory clock; a placement below it is measured again. A step of an H200's SM clock is 15 MHz, 0.8 %
+of 1980 MHz, and in 771 placements of three runs neither clock moved at all: four steps down are another GPU, one is none."""
+MAX_AGAIN = 8
+"""Placements of a heat that are measured again at most, as many as a first look takes: a GPU that stays as it is is measured so."""
+EVERY_S = 0.1
+"""A reading takes some calls of the driver, and nothing that throttles a GPU is over sooner."""
+
+_CLOCKS: tuple[tuple[str, Callable[[Telemetry], int | None]], ...] = (
+    ("SM clock", lambda reading: reading.sm_clock_mhz),
+    ("memory clock", lambda reading: reading.memory_clock_mhz),
+)
+
+
+class Watch:
+    """Reads the telemetry of one placement: between its rounds now and then, and at its end."""
+
+    def __init__(self, read: Callable[[], Telemetry]) -> None:
+        self._read = read
+        self._seen: list[Telemetry] = []
+        self._last = time.monotonic()
+
+    def glance(self) -> None:
+        """Read where the last reading is some time ago."""
+        if time.monotonic() - self._last >= EVERY_S:
+            self._look()
+
+    def placement(self) -> Telemetry:
+        """All readings of the placement, which ends here, as one."""
+        self._look()
+        return merged(self._seen)
+
+    def _look(self) -> None:
+        self._seen.append(self._read())
+        self._last = time.monotonic()
+
+
+def merged(readings: Sequence[Telemetry]) -> Telemetry:
+    """The worst of some readings: lowest clocks, highest power and temperature, every throttle reason."""
+    words = [word for reading in readings for word in reading.throttle.split("+") if word]
+    return Telemetry(
+        sm_clock_mhz=min(_known(r.sm_clock_mhz for r in readings), default=None),
+        memory_clock_mhz=min(_known(r.memory_clock_mhz for r in readings), default=None),
+        power_w=max(_known(r.power_w for r in readings), default=None),
+        temperature_c=max(_known(r.temperature_c for r in readings), default=None),
+        throttle="+".join(dict.fromkeys(words)),
+    )
+
+
+def fault(reading: Telemetry, heat: Sequence[Telemetry]) -> str:
+    """Why the rounds of a placement are not like the others of the heat, "" where they are.
+
+    heat holds the readings of all its placements. A power limit alone is no fault: it holds many cards under load, and where it
+    lowers the clocks of some placements they are told by their clocks.
+    """
+    found = [f"throttled ({reading.throttle})"] if reading.is_throttled else []
+    for word, read in _CLOCKS:
+        mhz, known = read(reading), _known(map(read, heat))
+        if mhz is not None and mhz < CLOCK_SHARE * statistics.median(known):
+            found.append(f"{word} {mhz} MHz where {statistics.median(known):.0f} MHz is the heat's")
+    return ", ".join(found)
+
+
+def _known(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
