@@ -23,6 +23,7 @@ from softbench.leaderboard.words import (
     verdict,
 )
 from softbench.model import Traffic
+from softbench.sheet import Heading, Lines, Sheet
 from softbench.tables import ranking_header, standing_row
 
 COLUMNS = (
@@ -89,9 +90,29 @@ def machines_markdown(machines: Sequence[Machine]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def sheet_markdown(sheet: Sheet) -> str:
+    """A sheet for a pull request."""
+    parts: list[str] = []
+    for part in sheet:
+        if isinstance(part, Heading):
+            parts.append(f"## {_escaped(part.text)}")
+        elif isinstance(part, Lines):
+            parts.append(_fenced("\n".join(part.lines)) if part.commands else "\n\n".join(map(_escaped, part.lines)))
+        else:
+            parts += [f"**{_escaped(part.title)}**"] if part.title else []
+            parts.append(_table(part.header, part.rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _fenced(text: str) -> str:
+    """Between fences longer than any in the text."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
+    return f"{fence}\n{text}\n{fence}"
+
+
 def csv(board: Board) -> str:
     """One line a cell under the header `COLUMNS`, figures with all their digits, "" where there is none."""
-    return _csv(COLUMNS, _cells(board))
+    return csv_text(COLUMNS, _cells(board))
 
 
 def machines_csv(machines: Sequence[Machine]) -> str:
@@ -99,10 +120,10 @@ def machines_csv(machines: Sequence[Machine]) -> str:
     if len(machines) == 1:
         return csv(machines[0].board)
     lines = ([machine.title, *line] for machine in machines for line in _cells(machine.board))
-    return _csv(("machine", *COLUMNS), lines)
+    return csv_text(("machine", *COLUMNS), lines)
 
 
-def _csv(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+def csv_text(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     buffer = io.StringIO()
     writer = csv_module.writer(buffer, lineterminator="\n")
     writer.writerow(header)

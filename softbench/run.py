@@ -28,7 +28,7 @@ class Bench:
     """Everything between the options and the records. Collection reads `cases` and `variants`; items call `record`.
 
     Where several workers share a run, each has a part of it to write, and the controller, whose bench measures nothing,
-    merges them; gpus are the ids of those of all workers.
+    merges them; gpus are the ids of those of all workers. accept raises InputError where a run of that passport is of no use.
     """
 
     settings: Settings
@@ -38,6 +38,7 @@ class Bench:
     progress: Callable[[str], None] = lambda text: None
     note: Callable[[str], None] = lambda text: None
     on_case: Callable[[Case], None] = lambda case: None
+    accept: Callable[[Passport], None] = lambda passport: None
     gpus: tuple[str, ...] = ()
     part: parts.Part | None = None
     _records: dict[tuple[Case, str], Record] = field(default_factory=dict)
@@ -77,6 +78,7 @@ class Bench:
             else:
                 seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
                 self._passport = passport.issue(self.settings, self.variants, seed, self.gpus)
+            self.accept(self._passport)
         return self._passport
 
     def open(self) -> None:

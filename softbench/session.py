@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from softbench import calibration, device, replay, settings, spread
+from softbench.baseline import Baseline, Verdict
 from softbench.collect import CellItem, ShapesFile
 from softbench.model import Case, Run
 from softbench.neighbours import Neighbours
@@ -26,7 +27,10 @@ def start(config: pytest.Config) -> None:
         seats = spread.seats(workers) if workers else ()
         chosen = settings.read(config, "gpu" if device.gpu() else "cpu")
         _refuse_other_gpu(chosen)
+        baseline = None if orders else Baseline.of(chosen)
         bench = Bench.plan(chosen)
+        if baseline is not None:
+            bench.accept = baseline.refuse
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
     config.args = _what_to_collect(config, chosen.shapes)
@@ -39,7 +43,7 @@ def start(config: pytest.Config) -> None:
         controller = spread.Controller(bench, seats)
         config.pluginmanager.register(controller, "softbench-spread")
     storage = replay.Storage(config) if seats or orders else None
-    config.pluginmanager.register(BenchSession(config, bench, controller, storage), "softbench-session")
+    config.pluginmanager.register(BenchSession(config, bench, controller, storage, baseline), "softbench-session")
 
 
 class BenchSession:
@@ -51,8 +55,10 @@ class BenchSession:
         bench: Bench,
         controller: spread.Controller | None = None,
         storage: replay.Storage | None = None,
+        baseline: Baseline | None = None,
     ) -> None:
         self._config, self._bench = config, bench
+        self._baseline, self._verdict = baseline, Verdict("")
         self._controller, self._storage = controller, storage
         self._progress_shown = False
         self._page: Path | None = None
@@ -119,11 +125,13 @@ class BenchSession:
             spread.give_up(self._config, str(excinfo.value))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self) -> Any:
+    def pytest_sessionfinish(self, session: pytest.Session) -> Any:
         """Around pytest-benchmark's wrapper, which saves what it has at its beginning."""
         self._bench.close()
         if self._bench.part is None:
             self._conclude()
+            if self._verdict.failed and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
         return (yield)
 
     def _conclude(self) -> None:
@@ -133,6 +141,7 @@ class BenchSession:
         records = self._bench.record_file
         if run is not None and run.records and records is not None:
             self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
+            self._verdict = self._baseline.judge(run) if self._baseline is not None else self._verdict
         if self._controller is not None and self._storage is not None:
             self._storage.fill(self._rounds(self._controller))
 
@@ -154,6 +163,7 @@ class BenchSession:
         from softbench import leaderboard, tables
 
         terminalreporter.write(tables.board_tables(leaderboard.build(run)))
+        terminalreporter.write(f"\n{self._verdict.text}\n" if self._verdict.text else "")
         terminalreporter.write_line("")
         terminalreporter.write_line(f"records: {self._bench.record_file}")
         if self._page is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softbench.texts import InputError
+from softbench.texts import InputError, share
 
 DEFAULT_BUDGET_S = 10.0
 DEFAULT_TIMEOUT_S = 120.0
@@ -33,6 +33,8 @@ class Settings:
     axes: tuple[tuple[str, str], ...]
     traffic: bool = False
     device_clock: bool = False
+    baseline: str = ""
+    fail_on: float | None = None
 
 
 _OPTIONS = (
@@ -46,6 +48,12 @@ _OPTIONS = (
     ("timeout", "S", f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)"),
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
     ("resume", "RUN", "go on with a run (its id, its file, or 'latest')"),
+    ("baseline", "RUN", "compare with an earlier run at the end (its id, its file, or 'latest')"),
+    (
+        "fail-on",
+        "PERCENT",
+        "with a baseline: fail where a cell fell from a pass, or got slower by at least this, e.g. 2%%",
+    ),
     ("seed", "N", "seed of inputs and order (default: drawn, and recorded)"),
     ("expect-gpu", "NAME", "refuse to run on another GPU than this, e.g. H200"),
 )
@@ -90,6 +98,8 @@ def read(config: Any, default_profile: str) -> Settings:
         axes=tuple((name, option(f"--softbench-{name}")) for name in ("dtype", "rows", "columns")),
         traffic=option("--softbench-traffic"),
         device_clock=option("--softbench-device-clock"),
+        baseline=option("--softbench-baseline"),
+        fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
     )
 
 
@@ -128,6 +138,18 @@ def _seconds(name: str, text: str, default: float) -> float:
     if not 0 < value < 1e6:
         raise SettingsError(f"{name}: {text!r:.60} is not a time; give seconds above 0, e.g. {name} {default:g}")
     return value
+
+
+def _limit(text: str, baseline: str) -> float | None:
+    """The share that a cell may not get slower by; None where no limit is given."""
+    if not text:
+        return None
+    limit = share(text)
+    if limit is None:
+        raise SettingsError(f"--softbench-fail-on: {text!r:.60} is no limit; give per cent from 0 to 1000, e.g. 2%")
+    if not baseline:
+        raise SettingsError("--softbench-fail-on needs a run to compare with; name it with --softbench-baseline")
+    return limit
 
 
 def _integer(name: str, text: str) -> int | None:

@@ -92,6 +92,29 @@ def compare_logs(log_ratios: Sequence[float]) -> Comparison:
     return Comparison(_verdict(centre, half), _exp(centre), low, high, len(log_ratios))
 
 
+def compare_apart(before: Sequence[float], after: Sequence[float], slack: float = 0.0) -> Comparison:
+    """after over before: log-ratios to one yardstick, one a placement, that were taken in two sessions.
+
+    Nothing of two sessions is paired, so that the spread of both counts: Welch's interval, with the degrees of freedom
+    after Satterthwaite, rounded down. slack, in log terms, widens it on either side by what the yardstick itself may be off.
+    """
+    shift = statistics.fmean(after) - statistics.fmean(before) if before and after else math.nan
+    half = _welch(before, after) + slack
+    low, high = (_exp(shift - half), _exp(shift + half)) if math.isfinite(half) else (0.0, math.inf)
+    return Comparison(_verdict(shift, half), _exp(shift), low, high, min(len(before), len(after)))
+
+
+def _welch(a: Sequence[float], b: Sequence[float]) -> float:
+    """Half-width of the interval of the difference of two means at the error of one look (Welch, 1947)."""
+    if min(len(a), len(b)) < 2:
+        return math.inf
+    shares = [statistics.variance(values) / len(values) for values in (a, b)]
+    if not sum(shares):
+        return 0.0
+    freedom = sum(shares) ** 2 / sum(s**2 / (len(values) - 1) for s, values in zip(shares, (a, b), strict=True))
+    return student_t(max(1, int(freedom)), TOTAL_ERROR / len(LOOKS)) * math.sqrt(sum(shares))
+
+
 def _exp(value: float) -> float:
     """exp that overflows to infinity: two wild placements give a half-width of hundreds."""
     try:

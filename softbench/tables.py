@@ -25,6 +25,7 @@ from softbench.leaderboard.words import (
     who,
 )
 from softbench.model import Case
+from softbench.sheet import Heading, Lines, Sheet
 
 WIDTH = 120
 GAP = "  "
@@ -177,6 +178,23 @@ def _blocks(labels: Sequence[str], columns: Sequence[Sequence[str]], width: int)
         blocks[-1].append(column)
         used += need
     return blocks
+
+
+def sheet_text(sheet: Sheet) -> str:
+    """A sheet for a terminal: headings underlined, tables aligned, sentences wrapped."""
+    parts: list[str] = []
+    for part in sheet:
+        if isinstance(part, Heading):
+            parts.append(f"{part.text}\n{'=' * len(part.text)}")
+        elif isinstance(part, Lines):
+            parts.append("\n".join(part.lines if part.commands else map(_wrapped, part.lines)))
+        else:
+            parts.append((f"{part.title}\n" if part.title else "") + _grid([part.header, *part.rows], part.left))
+    return "\n\n".join(parts) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH, break_on_hyphens=False, break_long_words=False)
 
 
 def _grid(rows: Iterable[Sequence[str]], left: Sequence[int] | None = None) -> str:

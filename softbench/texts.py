@@ -15,3 +15,11 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+
+def share(text: str) -> float | None:
+    """Per cent as a share: "2%" and "2" are 0.02; None for what is no number from 0 to 1000."""
+    digits = text.strip().removesuffix("%").strip()
+    if not (digits.isascii() and digits.replace(".", "", 1).isdecimal() and len(digits) < 20):
+        return None
+    return float(digits) / 100 if float(digits) <= 1000 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from builders import ended, passport, softmax_case, timed
 
 from softbench import cli, report, store
+from softbench.cli.command import Command
+from softbench.cli.parser import COMMANDS
 from softbench.model import Status
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -128,15 +131,16 @@ def test_a_wrong_command_line_says_what_is_known(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["report", "--help"], ["table", "--help"], ["experiments", "--help"], ["doctor", "--help"]],
-)
-def test_help_has_examples(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(arguments)
-    assert caught.value.code == 0
-    assert "\nexamples:\n  softbench report latest " in capsys.readouterr().out
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_help_has_an_example_of_each_command(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], [command.name, "--help"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(arguments)
+        assert caught.value.code == 0
+        line, text = command.examples[0]
+        assert re.search(
+            rf"\nexamples:\n(  softbench .*\n)*  {re.escape(line)}  +{re.escape(text)}\n", capsys.readouterr().out
+        )
 
 
 def in_a_process(folder: Path, code: str, *, reader_leaves: bool = False) -> tuple[int, str]:

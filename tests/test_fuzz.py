@@ -91,6 +91,37 @@ def test_pages(folder: Path, run: list[Any], capsys: Any, random: Random) -> Non
         assert "<script>alert" not in page.read_text(encoding="utf-8")
 
 
+@tried(200)
+@given(random=RANDOM)
+def test_what_else_is_made_of_runs(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
+    """Two runs of a folder compared, their history, a cell, a figure, a badge."""
+    own = folder / "several"
+    own.mkdir(exist_ok=True)
+    paths = [own / f"{number}.jsonl" for number in range(2)]
+    for path in paths:
+        path.write_bytes(spoilt(random, run) if random.random() < 0.8 else json_lines(run))
+    one, other = map(str, paths)
+    output = folder / "made"
+    output.unlink(missing_ok=True)
+    made = random.choice(
+        [
+            ["compare", one, other, "--all", "--output", str(output)],
+            ["compare", one, other, "--format", random.choice(["markdown", "csv"])],
+            ["history", str(own), "--cells", "*", "--output", str(output)],
+            [
+                "show",
+                f"{random.choice(RECORDS).case.id}::{random.choice(RECORDS).variant.implementation}",
+                "--run",
+                one,
+            ],
+            ["figure", one, random.choice(["bandwidth", "profile", "clocks", "drift"]), "--output", str(output)],
+            ["badge", one, "--output", str(output)],
+        ]
+    )
+    if rendered(capsys, *made) and output.exists():
+        assert "<script>alert" not in output.read_text(encoding="utf-8")
+
+
 def json_lines(lines: list[Any]) -> bytes:
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softbench import experiments, matrix, published, resources, settings, store
+from softbench.baseline import Baseline
 from softbench.model import Status
 from softbench.texts import InputError
 
@@ -114,13 +115,15 @@ def test_options(folder: Path, random: Random, text: str) -> None:
     options = Group().options
     for name, default in list(options.items()):
         if not isinstance(default, bool) and random.random() < 0.3:
-            given_text = random.choice([*TEXTS, text, "1", "4-8", "float16,float32", str(10**30)])
+            given_text = random.choice([*TEXTS, text, "1", "4-8", "float16,float32", str(10**30), "2%"])
             options[name] = [given_text] if isinstance(default, list) else given_text
     config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder))
     try:
         found = settings.read(config, "cpu")
         assert 0 < found.budget_s < 1e6
         assert found.seed is None or -(2**63) <= found.seed < 2**63
+        assert found.fail_on is None or 0 <= found.fail_on <= 10
+        Baseline.of(found)
         matrix.select(CASES, **{name: value or None for name, value in found.axes})
         store.find(found.reports, found.resume)
     except InputError as error:
@@ -178,6 +181,11 @@ WORDS = [
     "--cases",
     "*",
     "--output",
+    "--run",
+    "--cells",
+    "--all",
+    "markdown",
+    f"{CASES[0].id}::mine",
 ]
 
 
@@ -193,7 +201,8 @@ def test_command_lines(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatc
         *(word for word in TEXTS if "\0" not in word and word.encode(errors="ignore").decode() == word),
         text,
     ]
-    arguments = [random.choice(["table", "report"]), *(random.choice(words) for _ in range(random.randint(0, 4)))]
+    commands = ["table", "report", "compare", "history", "show"]
+    arguments = [random.choice(commands), *(random.choice(words) for _ in range(random.randint(0, 4)))]
     code: Any = 0
     try:
         rendered(capsys, *arguments)

@@ -50,21 +50,25 @@ MAY_IMPORT: dict[str, str] = {
     "parts": "model store",
     "run": "contest device matrix model neighbours operators parts passport registry resources roof settings store turns",
     "leaderboard": "model stats",
-    "tables": "leaderboard model",
-    "export": "leaderboard model tables",
-    "report": "calibration leaderboard model published stats tables",
+    "sheet": "",
+    "tables": "leaderboard model sheet",
+    "export": "leaderboard model sheet tables",
+    "compare": "comparable leaderboard model sheet stats texts",
+    "history": "comparable compare leaderboard model sheet stats",
+    "report": "calibration history leaderboard model published sheet stats tables texts",
     "published": "resources texts",
     "experiments": "leaderboard model published stats",
     "replay": "leaderboard model",
+    "baseline": "comparable compare model settings store tables texts",
     "collect": "contest model replay run store",
     "spread": "device model parts run settings texts typed",
-    "session": (
-        "calibration collect device leaderboard model neighbours published replay report run settings spread tables texts"
-    ),
+    "session": "baseline calibration collect device leaderboard model neighbours published replay report run settings "
+    "spread tables texts",
     "plugin": "device session settings",
     "__main__": "cli",
     "doctor": "calibration contest cubin device model neighbours passport registry stats texts turns",
-    "cli": "comparable device doctor experiments export leaderboard model published report settings store tables texts",
+    "cli": "comparable compare device doctor experiments export history leaderboard model published registry report "
+    "resources sheet stats store tables texts",
 }
 """Module or package of softbench -> those that it may import. Nothing flows back: see docs/design.md."""
 
@@ -209,11 +213,12 @@ def test_only_workers_run_implementation_files():
 
 
 @pytest.mark.parametrize(
-    "module", ["leaderboard", "tables", "report", "export", "experiments", "store", "stats", "cli"]
+    "module",
+    ["leaderboard", "tables", "report", "export", "experiments", "store", "stats", "compare", "history", "cli"],
 )
 def test_rendering_reaches_nothing_that_needs_torch(module):
-    """But for the doctor, which the command line imports when it is asked for it: see test_cli."""
-    found = reached(module, without={("cli", "doctor")})
+    """But for what the command line imports when it is asked for it: see test_cli."""
+    found = reached(module, without={("cli", "doctor"), ("cli", "registry")})
     assert not found & (MAY_IMPORT_TORCH - {"device"} | {"contest", "run"})
 
 

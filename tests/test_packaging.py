@@ -108,14 +108,14 @@ def editable(tmp_path_factory) -> Path:
 
 
 def test_the_wheel_carries_implementations_and_shapes(wheel):
-    """Every tracked file of impls/ but no other file; the page's style and script; nothing outside the package."""
+    """Every tracked file of impls/ but no other; style, script and what new files begin as; nothing outside the package."""
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     bundled = {name.removeprefix("softbench/_bundled/") for name in inside if name.startswith("softbench/_bundled/")}
     ours = {p.relative_to(ROOT).as_posix() for p in (ROOT / "impls").rglob("*") if p.suffix in (".py", ".cu", ".cuh")}
     figures = {p.relative_to(ROOT).as_posix() for p in (ROOT / "reports" / "published").glob("*.csv")}
     assert bundled == ours | figures | {"shapes.yaml"}
     assert all(name.startswith("softbench/") for name in inside)
-    package = (p for p in (ROOT / "softbench").rglob("*") if p.suffix in (".py", ".js", ".css"))
+    package = (p for p in (ROOT / "softbench").rglob("*") if p.suffix in (".py", ".js", ".css", ".txt"))
     assert {p.relative_to(ROOT).as_posix() for p in package} <= inside
 
 

@@ -57,8 +57,10 @@ def one_machine(runs: Sequence[Run]) -> Sequence[Run]:
     for run in runs[1:]:
         answer = comparable.runs(runs[0].passport, run.passport)
         hardware = [what for what, *_ in comparable.differences(runs[0].passport, run.passport) if what in MACHINE]
-        if answer.terms is Terms.REFUSED or hardware:
+        if answer.terms is Terms.REFUSED:
             raise Incomparable(answer.reason)
+        if hardware:
+            raise Incomparable(f"{answer.reason}; softbench table shows them side by side")
     return runs
 
 

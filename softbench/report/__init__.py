@@ -14,6 +14,9 @@ from softbench.model import Run
 from softbench.published import Table
 from softbench.report import beside
 from softbench.report.page import page
+from softbench.report.sheets import page as render_sheet
+
+__all__ = ["render", "render_machines", "render_sheet"]
 
 
 def render(run: Run, baseline: str = BASELINE, published: Mapping[str, Table] | None = None) -> str:

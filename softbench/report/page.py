@@ -92,7 +92,7 @@ def gather(board: Board, published: Mapping[str, Table], passports: Sequence[Pas
 
 def _toolbar(board: Board, present: list[str]) -> Markup:
     links = (tag("a", LINKS[key], href=f"#{key}") for key in present)
-    return tag("header", tag("nav", *links, aria_label="panels"), _baseline(board), _theme(), class_="toolbar")
+    return tag("header", tag("nav", *links, aria_label="panels"), _baseline(board), theme(), class_="toolbar")
 
 
 def _baseline(board: Board) -> Markup | None:
@@ -104,5 +104,6 @@ def _baseline(board: Board) -> Markup | None:
     return tag("div", label, class_="needs-script control")
 
 
-def _theme() -> Markup:
+def theme() -> Markup:
+    """The button that changes the page's colours."""
     return tag("button", "theme: system", type="button", id="theme", class_="needs-script control")

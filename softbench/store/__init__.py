@@ -18,7 +18,7 @@ from softbench.resources import listed
 from softbench.store import lines
 from softbench.store.lines import RunExists, StoreError
 
-__all__ = ["RunExists", "StoreError", "Writer", "find", "finished", "header", "mend", "read", "run_name"]
+__all__ = ["RunExists", "StoreError", "Writer", "find", "finished", "header", "mend", "read", "run_name", "runs"]
 
 _REMEDY = "remove the line to read the rest, or --softbench-resume the run, which does so and measures its case again"
 
@@ -131,7 +131,7 @@ def mend(path: Path) -> tuple[str, ...]:
 
 def find(folder: Path, name: str) -> Path:
     """The file of a run named by path, by id, or as "latest"."""
-    known = sorted(listed(folder, "*.jsonl") + listed(folder, "*.jsonl.gz"), key=run_name)
+    known = runs(folder)
     if name == "latest":
         if not known:
             raise StoreError(f"{folder}: holds no run yet")
@@ -144,6 +144,11 @@ def find(folder: Path, name: str) -> Path:
             continue
     newest = ", ".join(map(run_name, known[-5:])) or "none"
     raise StoreError(f"no run {name!r:.60} in {folder}; the newest there: {newest}")
+
+
+def runs(folder: Path) -> list[Path]:
+    """The files of a folder's runs, sorted by name."""
+    return sorted(listed(folder, "*.jsonl") + listed(folder, "*.jsonl.gz"), key=run_name)
 
 
 def run_name(path: Path) -> str:

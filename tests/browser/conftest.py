@@ -54,12 +54,13 @@ class Opened:
 
 
 @pytest.fixture
-def open_run(browser, tmp_path) -> Iterator[Any]:
+def open_page(browser, tmp_path) -> Iterator[Any]:
+    """Opens a page from its text."""
     contexts = []
 
-    def opened(run: Run, wait: str = "charts", **settings: Any) -> Opened:
+    def opened(text: str, wait: str = "charts", **settings: Any) -> Opened:
         path = tmp_path / "page.html"
-        path.write_text(report.render(run, published=TABLES), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         contexts.append(browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings}))
         found = Opened(contexts[-1].new_page(), path)
         found.page.goto(path.as_uri())
@@ -70,6 +71,14 @@ def open_run(browser, tmp_path) -> Iterator[Any]:
     yield opened
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def open_run(open_page) -> Callable[..., Opened]:
+    def opened(run: Run, wait: str = "charts", **settings: Any) -> Opened:
+        return open_page(report.render(run, published=TABLES), wait, **settings)
+
+    return opened
 
 
 @pytest.fixture

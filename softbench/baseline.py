@@ -1,0 +1,64 @@
+"""An earlier run that this one is held against at its end: `--softbench-baseline` and `--softbench-fail-on`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softbench import compare, store, tables
+from softbench.comparable.sections import one_machine
+from softbench.compare import words
+from softbench.model import Passport, Run
+from softbench.settings import Settings, SettingsError
+from softbench.texts import InputError
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a run at its end, and whether the limit was exceeded."""
+
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The earlier run, read before anything is measured; limit is a share, or None where none was given."""
+
+    run: Run
+    limit: float | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Baseline | None:
+        """The run that the settings name, None where they name none. Raises InputError where it cannot be read."""
+        if not settings.baseline:
+            return None
+        try:
+            path = store.find(settings.reports, settings.baseline)
+            resumed = settings.resume and store.find(settings.reports, settings.resume).resolve()
+            run = store.read(path)
+        except InputError as error:
+            raise SettingsError(f"--softbench-baseline: {error}") from None
+        if path.resolve() == resumed:
+            raise SettingsError(
+                f"--softbench-baseline: {path.name} is the run that is gone on with; name an earlier one"
+            )
+        return cls(run, settings.fail_on)
+
+    def refuse(self, passport: Passport) -> None:
+        """Raises SettingsError where a run of that passport cannot be compared with it, whatever its cells will be."""
+        try:
+            one_machine((self.run, Run(passport, ())))
+        except InputError as error:
+            raise SettingsError(f"--softbench-baseline: {error}") from None
+
+    def judge(self, run: Run) -> Verdict:
+        """The comparison as text. A limit that nothing could be held against is exceeded: a gate must not stand open."""
+        try:
+            found = compare.compare(self.run, run)
+        except InputError as error:
+            return Verdict(f"softbench: --softbench-baseline: {error}", self.limit is not None)
+        text = tables.sheet_text(words.sheet(found)).rstrip()
+        if self.limit is None:
+            return Verdict(text)
+        gate = f"--softbench-fail-on={100 * self.limit:g}% {words.gate(found, self.limit)}"
+        return Verdict(f"{text}\n\n{gate}", bool(found.failures(self.limit)))

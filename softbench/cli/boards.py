@@ -1,0 +1,90 @@
+"""`softbench report` and `softbench table`: the boards of runs, as a page and as text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from softbench import export, leaderboard, published, report, store, tables
+from softbench.cli.command import RUN, Command, Said, cases_argument, only, read, reports_argument, write
+from softbench.comparable.sections import arrange
+from softbench.leaderboard.across import Machine
+from softbench.model import Run
+from softbench.texts import InputError
+
+_FORMATS: dict[str, Callable[[Sequence[Machine]], str]] = {
+    "text": tables.machine_tables,
+    "markdown": export.machines_markdown,
+    "csv": export.machines_csv,
+}
+
+
+def _report(options: argparse.Namespace) -> Said:
+    machines = _machines(options)
+    path = store.find(Path(options.reports), options.runs[0])
+    if len(options.runs) > 1 and not options.output:
+        raise InputError("a page of several runs goes nowhere by itself; name its file with --output")
+    page = Path(options.output or path.with_name(f"{store.run_name(path)}.html"))
+    write(page, report.render_machines(machines, published.bundled()))
+    return f"{tables.machine_tables(machines)}\npage:    {page}\n", 0
+
+
+def _table(options: argparse.Namespace) -> Said:
+    machines = _machines(options)
+    if options.format == "csv":
+        for note in dict.fromkeys(note for machine in machines for note in machine.notes):
+            print(f"softbench: {note}", file=sys.stderr)
+    return _FORMATS[options.format](machines), 0
+
+
+def _machines(options: argparse.Namespace) -> list[Machine]:
+    """A board a machine of the runs that are named, or of those of their cases that are asked for."""
+    runs: Sequence[Run] = [read(options, name) for name in options.runs]
+    if options.cases:
+        chosen = only(runs, options.cases)
+        runs = [run for run in chosen if run.records] or chosen
+    return [Machine(s.title, leaderboard.build(s.run), s.passports, s.notes) for s in arrange(runs)]
+
+
+def _runs(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("runs", metavar="RUN", nargs="+", help=RUN)
+    cases_argument(sub)
+    reports_argument(sub)
+
+
+def _report_arguments(sub: argparse.ArgumentParser) -> None:
+    _runs(sub)
+    sub.add_argument("--output", metavar="FILE", help="where the page goes (default: beside the records of one run)")
+
+
+def _table_arguments(sub: argparse.ArgumentParser) -> None:
+    _runs(sub)
+    sub.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: %(default)s")
+
+
+REPORT = Command(
+    "report",
+    "render the HTML page of a run and print its tables",
+    (
+        ("softbench report latest", "the page again, beside the records, and the tables here"),
+        ("softbench report RUN --output page.html", "somewhere else"),
+        ("softbench report RUN RUN --output page.html", "runs of one machine as one; others side by side"),
+    ),
+    _report_arguments,
+    _report,
+)
+TABLE = Command(
+    "table",
+    "print a run as text, Markdown or CSV",
+    (
+        ("softbench table latest", "the ranking and the figures, as pytest --softbench ends"),
+        ("softbench table RUN --format markdown", "for a README"),
+        ("softbench table RUN --cases 'rmsnorm-*'", "some of its cases, ranked among themselves"),
+        ("softbench table RUN --format csv > run.csv", "every cell with all its figures"),
+        ("softbench table RUN RUN", "runs of one machine as one, the newest of each case; others side by side"),
+    ),
+    _table_arguments,
+    _table,
+)

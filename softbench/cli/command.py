@@ -1,0 +1,71 @@
+"""What a command is, and what several of them do: find runs, choose cases, write a file, print a sheet."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from softbench import export, store, tables
+from softbench.model import Run
+from softbench.sheet import Sheet
+from softbench.texts import InputError
+
+Said = tuple[str, int]
+"""What goes to stdout, and the exit code."""
+RUN = "id of a run, path of its file, or latest"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A word behind `softbench`; its examples are command lines, each with what it does."""
+
+    name: str
+    summary: str
+    examples: tuple[tuple[str, str], ...]
+    arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], Said]
+
+
+SHEETS: dict[str, Callable[[Sheet], str]] = {"text": tables.sheet_text, "markdown": export.sheet_markdown}
+"""How a sheet is printed, by --format."""
+
+
+def sheet_format(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--format", choices=tuple(SHEETS), default="text", help="default: %(default)s")
+
+
+def read(options: argparse.Namespace, name: str) -> Run:
+    """A run by its id, its file, or as "latest"."""
+    return store.read(store.find(Path(options.reports), name))
+
+
+def reports_argument(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
+
+
+def cases_argument(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--cases", metavar="PATTERNS", help="only cases whose id matches one of these: 'softmax-float16-*,*x4096'"
+    )
+
+
+def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:
+    """The runs with only those cases that one of the comma-separated patterns matches. Raises InputError for none."""
+    if not patterns:
+        return runs
+    ids = {record.case.id for run in runs for record in run.records}
+    wanted = {name for name in ids if any(fnmatchcase(name, pattern) for pattern in patterns.split(","))}
+    if ids and not wanted:
+        raise InputError(f"no case matches {patterns!r}; one of them is {min(ids)!r}")
+    return [replace(run, records=tuple(r for r in run.records if r.case.id in wanted)) for run in runs]
+
+
+def write(path: Path, text: str) -> None:
+    """Raises InputError where that cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written ({getattr(error, 'strerror', error)})") from None

@@ -1,0 +1,68 @@
+"""`softbench compare`: two runs, cell by cell, and an exit code for CI."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from softbench import compare, export, report
+from softbench.cli.command import RUN, SHEETS, Command, Said, cases_argument, only, read, reports_argument, write
+from softbench.compare import words
+from softbench.texts import InputError, share
+
+
+def _run(options: argparse.Namespace) -> Said:
+    limit = None if options.fail_on is None else _limit(options.fail_on)
+    before, after = only([read(options, name) for name in (options.before, options.after)], options.cases or "")
+    found = compare.compare(before, after)
+    said = _text(found, options)
+    if options.output:
+        title = f"{found.after.run_id} against {found.before.run_id}"
+        write(Path(options.output), report.render_sheet(title, words.sheet(found, whole=True, fold=True)))
+    if options.format != "csv":
+        said += f"\npage:    {options.output}\n" if options.output else ""
+        said += f"\n--fail-on {options.fail_on} {words.gate(found, limit)}\n" if limit is not None else ""
+    return said, int(limit is not None and bool(found.failures(limit)))
+
+
+def _text(found: compare.Comparison, options: argparse.Namespace) -> str:
+    if options.format == "csv":
+        return export.csv_text(words.COLUMNS, words.csv_lines(found))
+    return SHEETS[options.format](words.sheet(found, whole=options.all))
+
+
+def _limit(text: str) -> float:
+    limit = share(text)
+    if limit is None:
+        raise InputError(f"--fail-on: {text!r:.60} is no limit; give per cent from 0 to 1000, e.g. --fail-on 2%")
+    return limit
+
+
+def _arguments(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("before", metavar="A", help=f"what is compared with: {RUN}")
+    sub.add_argument("after", metavar="B", help="the run that is asked about")
+    cases_argument(sub)
+    reports_argument(sub)
+    sub.add_argument("--all", action="store_true", help="list cells that are the same or cannot be told, too")
+    sub.add_argument("--format", choices=(*SHEETS, "csv"), default="text", help="default: %(default)s")
+    sub.add_argument("--output", metavar="FILE", help="write a page of every cell, too")
+    sub.add_argument(
+        "--fail-on",
+        metavar="PERCENT",
+        help="exit with 1 where a cell of B fell from a pass, or is slower by at least this: 2%%",
+    )
+
+
+COMMAND = Command(
+    "compare",
+    "compare two runs cell by cell: faster, slower, same, or cannot tell",
+    (
+        ("softbench compare RUN latest", "what the newest run changed"),
+        ("softbench compare A B --fail-on 2%", "for CI: exit code 1 where a cell fell, or lost 2 % or more"),
+        ("softbench compare A B --output page.html", "every cell, as a page"),
+        ("softbench compare A B --format markdown", "for a pull request"),
+        ("softbench compare A B --format csv --cases 'softmax-*'", "some cases, with all digits"),
+    ),
+    _arguments,
+    _run,
+)

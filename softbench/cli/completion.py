@@ -1,0 +1,99 @@
+"""`softbench completion`: a script by which a shell completes commands, options, choices and the ids of runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from softbench.cli.command import Command, Said
+
+SHELLS = ("bash", "zsh")
+_SCRIPT = """\
+# Completion of softbench for {shell}; made by: softbench completion {shell}
+{before}_softbench_runs() {{
+    local file found="latest"
+    for file in reports/*.jsonl reports/*.jsonl.gz; do
+        [ -e "$file" ] && file="${{file##*/}}" && file="${{file%.gz}}" && found="$found ${{file%.jsonl}}"
+    done
+    COMPREPLY=($(compgen -W "$found" -- "$1") $(compgen -f -- "$1"))
+}}
+_softbench() {{
+    local word="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" command="${{COMP_WORDS[1]}}"
+    local IFS=$' \\t\\n'
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W "{commands} --help --version" -- "$word"))
+        return
+    fi
+    case "$command $previous" in
+{choices}
+    esac
+    case "$word:$command" in
+{options}
+{runs}) _softbench_runs "$word"; return ;;
+    esac
+    COMPREPLY=($(compgen -f -- "$word"))
+}}
+complete -o filenames -F _softbench softbench
+"""
+"""Kept to what zsh's bashcompinit understands as well."""
+_RUN_WORDS = {"RUN", "A", "B"}
+
+
+def _run(options: argparse.Namespace) -> Said:
+    from softbench.cli.parser import parser  # which knows all commands, this one among them
+
+    return script(options.shell, parser()), 0
+
+
+def script(shell: str, parser: argparse.ArgumentParser) -> str:
+    """The script for a shell, from the parser itself."""
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    known: dict[str, argparse.ArgumentParser] = dict(commands.choices)
+    takes_runs = [name for name, sub in known.items() if any(map(_is_run, sub._get_positional_actions()))]
+    return _SCRIPT.format(
+        shell=shell,
+        before="autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else "",
+        commands=" ".join(known),
+        choices="\n".join(line for name, sub in known.items() for line in _choices(name, sub)),
+        options="\n".join(_reply(f"-*:{name}", _flags(sub)) for name, sub in known.items()),
+        runs="    " + " | ".join(f"*:{name}" for name in takes_runs),
+    )
+
+
+def _choices(name: str, sub: argparse.ArgumentParser) -> Iterator[str]:
+    """Behind an option that has choices, and in the place of an argument that has."""
+    for action in sub._actions:
+        if action.choices:
+            before = action.option_strings[-1] if action.option_strings else name
+            yield _reply(f'"{name} {before}"', [str(choice) for choice in action.choices])
+        elif action.option_strings and _is_run(action):
+            yield f'    "{name} {action.option_strings[-1]}") _softbench_runs "$word"; return ;;'
+
+
+def _is_run(action: argparse.Action) -> bool:
+    return action.metavar in _RUN_WORDS
+
+
+def _flags(sub: argparse.ArgumentParser) -> list[str]:
+    return [text for action in sub._actions for text in action.option_strings if text.startswith("--")]
+
+
+def _reply(pattern: str, words: list[str]) -> str:
+    return f'    {pattern}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word")); return ;;'
+
+
+def _arguments(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("shell", choices=SHELLS, help="the shell that is to complete")
+
+
+COMMAND = Command(
+    "completion",
+    "print a script by which a shell completes commands, options and runs",
+    (
+        ("softbench completion bash", 'for now: eval "$(softbench completion bash)"; for good: the same in ~/.bashrc'),
+        ("softbench completion zsh", "the same in ~/.zshrc, behind compinit"),
+    ),
+    _arguments,
+    _run,
+)

@@ -1,0 +1,80 @@
+"""`softbench figure` and `softbench badge`: pictures of a run for a paper and for a README, as SVG."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from softbench import leaderboard, published
+from softbench.cli.command import RUN, Command, Said, read, reports_argument, write
+from softbench.report.badge import badge
+from softbench.report.drawing import svg
+from softbench.report.figure import Figure, View
+from softbench.report.figures import figures
+from softbench.report.index import Cells
+from softbench.resources import choose_from
+from softbench.texts import InputError
+
+
+def _figure(options: argparse.Namespace) -> Said:
+    board = leaderboard.build(read(options, options.run))
+    cells = Cells(board)
+    made = {figure.key: figure for figure in figures(board, cells, published.bundled())}
+    if not made:
+        raise InputError(f"{board.passport.run_id} has no figure: nothing in it was timed")
+    if options.name not in made:
+        raise InputError(
+            f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, made)}"
+        )
+    found = made[options.name]
+    write(Path(options.output), svg(found, _view(found, options.view), cells.implementations))
+    others = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(found.views, start=1))
+    return f"written: {options.output}\n" + (f"views of {found.key}:\n{others}" if len(found.views) > 1 else ""), 0
+
+
+def _view(figure: Figure, wanted: str) -> View:
+    if not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 and 0 < int(wanted) <= len(figure.views)):
+        raise InputError(f"--view: {wanted!r:.60} is none of {figure.key}; give 1 to {len(figure.views)}")
+    return figure.views[int(wanted) - 1]
+
+
+def _badge(options: argparse.Namespace) -> Said:
+    board = leaderboard.build(read(options, options.run))
+    write(Path(options.output), badge(board, options.implementation))
+    return f"written: {options.output}\n", 0
+
+
+def _figure_arguments(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("run", metavar="RUN", help=RUN)
+    sub.add_argument("name", metavar="NAME", help="bandwidth, latency, profile, clocks, peers or drift")
+    sub.add_argument("--output", metavar="FILE", required=True, help="where the SVG goes")
+    sub.add_argument(
+        "--view", metavar="N", default="1", help="which of its views, as the page offers them (default: 1)"
+    )
+    reports_argument(sub)
+
+
+def _badge_arguments(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("run", metavar="RUN", help=RUN)
+    sub.add_argument("--output", metavar="FILE", required=True, help="where the SVG goes")
+    sub.add_argument("--implementation", metavar="NAME", default="", help="whose score (default: the first leader's)")
+    reports_argument(sub)
+
+
+FIGURE = Command(
+    "figure",
+    "write one of the page's figures as SVG",
+    (
+        ("softbench figure RUN bandwidth --output bandwidth.svg", "for a paper; its other views are listed"),
+        ("softbench figure RUN latency --view 2 --output latency.svg", "another view"),
+    ),
+    _figure_arguments,
+    _figure,
+)
+BADGE = Command(
+    "badge",
+    "write a run's score as a badge for a README",
+    (("softbench badge RUN --output badge.svg", "who leads, and with which score"),),
+    _badge_arguments,
+    _badge,
+)

@@ -1,0 +1,71 @@
+"""`softbench history`: scores and chosen cells over the runs of a folder, and the steps at which they changed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from softbench import history, report, store
+from softbench.cli.command import SHEETS, Command, Said, sheet_format, write
+from softbench.history import words
+from softbench.model import Run
+from softbench.report.figures.history import figures
+from softbench.sheet import Part, lines
+from softbench.texts import InputError
+
+
+def _run(options: argparse.Namespace) -> Said:
+    folder = Path(options.folder)
+    runs, unread = _read(folder)
+    found = history.trace(runs, options.cells or "")
+    if options.cells and not any(own.cells for own in found):
+        raise InputError(
+            f"no timed cell matches {options.cells!r:.60}; a cell is CASE::NAME, as in '*-float16-*::cute_*'"
+        )
+    parts = _sheet(found, unread)
+    said = SHEETS[options.format](parts)
+    if options.output:
+        drawn = [made for number, own in enumerate(found) for made in figures(own, str(number or ""))]
+        write(Path(options.output), report.render_sheet(f"history of {folder}", parts, drawn))
+        said += f"\npage:    {options.output}\n"
+    return said, 0
+
+
+def _read(folder: Path) -> tuple[list[Run], list[str]]:
+    """The runs of a folder, and what was wrong with files that cannot be read: one of them is no reason to show none."""
+    runs, unread = [], []
+    for path in store.runs(folder):
+        try:
+            runs.append(store.read(path))
+        except store.StoreError as error:
+            unread.append(str(error))
+    if not runs:
+        raise InputError(unread[0] if unread else f"{folder}: holds no run")
+    return runs, unread
+
+
+def _sheet(found: tuple[history.History, ...], unread: list[str]) -> list[Part]:
+    parts = [part for own in found for part in words.sheet(own)]
+    return [*parts, *lines(words.HOW, *(f"Left out: {error}." for error in unread))]
+
+
+def _arguments(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "folder", metavar="DIR", nargs="?", default="reports", help="folder of runs (default: %(default)s)"
+    )
+    sub.add_argument("--cells", metavar="PATTERNS", help="draw these cells too: 'softmax-float16-*::cute_*'")
+    sheet_format(sub)
+    sub.add_argument("--output", metavar="FILE", help="write a page with figures, too")
+
+
+COMMAND = Command(
+    "history",
+    "draw scores over the runs of a folder, and name the steps at which they changed",
+    (
+        ("softbench history reports/h200", "scores over its runs, and the steps"),
+        ("softbench history DIR --cells '*-4096x8192::*'", "cells of one shape as well"),
+        ("softbench history DIR --output page.html", "as a page with figures"),
+    ),
+    _arguments,
+    _run,
+)

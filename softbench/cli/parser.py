@@ -1,0 +1,55 @@
+"""The command line as argparse reads it: every command with its arguments, and an example of each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from softbench import __version__
+from softbench.cli import boards, compare, completion, doctor, drawings, experiments, history, listing, new, show
+from softbench.cli.command import RUN, Command
+
+COMMANDS: tuple[Command, ...] = (
+    boards.REPORT,
+    boards.TABLE,
+    compare.COMMAND,
+    history.COMMAND,
+    show.COMMAND,
+    drawings.FIGURE,
+    drawings.BADGE,
+    listing.COMMAND,
+    new.COMMAND,
+    experiments.COMMAND,
+    doctor.COMMAND,
+    completion.COMMAND,
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What runs a command stands in `command`."""
+    made = argparse.ArgumentParser(
+        prog="softbench",
+        description="Pages, tables and comparisons of benchmark runs, from their records; runs are made by pytest --softbench.",
+        epilog=_examples(example for command in COMMANDS for example in command.examples[:2]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--version", action="version", version=f"softbench {__version__}")
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.summary,
+            epilog=_examples(command.examples),
+            formatter_class=made.formatter_class,
+        )
+        sub.set_defaults(command=command.run)
+        command.arguments(sub)
+    return made
+
+
+def _examples(examples: Iterable[tuple[str, str]]) -> str:
+    shown = list(examples)
+    width = max(len(line) for line, _ in shown)
+    lines = "\n".join(f"  {line.ljust(width)}  {text}" for line, text in shown)
+    return f"RUN is the {RUN}.\n\nexamples:\n{lines}\n"

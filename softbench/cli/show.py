@@ -1,0 +1,131 @@
+"""`softbench show`: one cell of a run, down to its samples."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterator
+
+from softbench import leaderboard, stats, tables
+from softbench.cli.command import RUN, SHEETS, Command, Said, read, reports_argument, sheet_format
+from softbench.leaderboard import Board, CaseBoard, Cell
+from softbench.leaderboard.words import cell_figures, microseconds, number, status_text
+from softbench.model import Record, Samples, Telemetry
+from softbench.report.index import repeat_command
+from softbench.resources import choose_from
+from softbench.sheet import Heading, Lines, Part, lines, table
+from softbench.texts import InputError
+
+FIGURES = (
+    *("rank", "ms", "interval", "GB/s", "% of roof", "call us", "device us", "traffic"),
+    *("registers", "stack B", "shared B"),
+)
+
+
+def _run(options: argparse.Namespace) -> Said:
+    board = leaderboard.build(read(options, options.run))
+    case_id, _, who = _bare(options.cell).partition("::")
+    case = _case(board, case_id)
+    if not who:
+        return f"{tables.case_table(board, case.case)}\n", 0
+    return SHEETS[options.format](list(_sheet(board, _cell(case, who)))), 0
+
+
+def _bare(cell: str) -> str:
+    """A cell as pytest names it has its file in front."""
+    first, _, rest = cell.partition("::")
+    return rest if first.endswith((".yaml", ".yml")) else cell
+
+
+def _case(board: Board, case_id: str) -> CaseBoard:
+    try:
+        return board.find(case_id)
+    except KeyError:
+        said = choose_from(case_id, _few([case.case.id for case in board.cases], case_id))
+        raise InputError(f"{board.passport.run_id} has no case {case_id!r:.80}; {said}") from None
+
+
+def _few(names: list[str], word: str, most: int = 8) -> list[str]:
+    """The names that are nearest to what was asked for; a run has hundreds."""
+    import difflib
+
+    return difflib.get_close_matches(word, names, n=most, cutoff=0.3) or names[:most]
+
+
+def _cell(case: CaseBoard, name: str) -> Cell:
+    """By the name of its implementation or of its variant; references and the roof have names as well."""
+    found = [*case.cells.values(), *map(Cell, case.others), *case.references.values()]
+    found += [case.roof] if case.roof else []
+    for cell in found:
+        if name in (cell.record.variant.implementation, cell.record.variant.id):
+            return cell
+    known = dict.fromkeys(cell.record.variant.implementation for cell in found)
+    raise InputError(f"{case.case.id} has no cell of {name!r:.60}; {choose_from(name, known)}")
+
+
+def _sheet(board: Board, cell: Cell) -> Iterator[Part]:
+    record = cell.record
+    variant = record.variant
+    yield Heading(f"{record.case.id}::{variant.id}")
+    role = "" if record.role == "entrant" else f" ({record.role})"
+    declared = f"Declared beforehand: {record.known_failure}" if record.known_failure else ""
+    source = f"{variant.path}, family {variant.family}, source {variant.source_hash}"
+    yield from lines(f"{status_text(record)}{role}", record.reason, declared, variant.summary, source, *record.notes)
+    figures = zip(FIGURES, cell_figures(cell), strict=True)
+    yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
+    for samples in record.samples:
+        yield from _samples(samples)
+    kernels = [(k.name, str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels]
+    yield from table("Kernels", ("kernel", "registers", "stack B", "shared B"), kernels)
+    yield from _telemetry(record)
+    if record.role != "roof":
+        yield Heading("Repeat it")
+        yield Lines((repeat_command(record, board.passport),), commands=True)
+
+
+def _samples(samples: Samples) -> Iterator[Part]:
+    """A placement a row: its median, and how far its rounds are apart."""
+    low, high = (microseconds(ns) if ns < 1e15 else "?" for ns in stats.median_interval(samples))
+    said = f"{microseconds(stats.per_launch_ns(samples))} us, {low} to {high}"
+    rows = []
+    for place, rounds in enumerate(samples.ns, start=1):
+        each = [ns / samples.launches for ns in rounds]
+        figures = (statistics.median(each), min(each), max(each)) if each else ()
+        rows.append((str(place), str(len(each)), *map(microseconds, figures), *[""] * (3 - len(figures))))
+    heat = f", heat {samples.heat + 1}" if samples.heat else ""
+    cache = f", {samples.cache} L2" if samples.cache else ""
+    title = f"Clock {samples.clock}{heat}: {said}; us a launch, {samples.launches} a sample{cache}"
+    yield from table(title, ("placement", "rounds", "median", "least", "most"), rows, left=())
+
+
+def _telemetry(record: Record) -> Iterator[Part]:
+    header = ("placement", "SM MHz", "memory MHz", "W", "°C", "throttled by")
+    rows = [(str(place), *_readings(state)) for place, state in enumerate(record.telemetry, start=1)]
+    yield from table("Telemetry", header, [row for row in rows if any(row[1:])], left=(5,))
+
+
+def _readings(state: Telemetry) -> tuple[str, ...]:
+    values = (state.sm_clock_mhz, state.memory_clock_mhz, state.power_w, state.temperature_c)
+    return (*(number(value, "{:g}".format) for value in values), state.throttle)
+
+
+def _arguments(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "cell", metavar="CELL", help="CASE::NAME, as pytest names it; without ::NAME the board of the case"
+    )
+    sub.add_argument("--run", metavar="RUN", default="latest", help=f"{RUN} (default: %(default)s)")
+    sheet_format(sub)
+    reports_argument(sub)
+
+
+COMMAND = Command(
+    "show",
+    "show one cell of a run: status, samples, intervals, telemetry, and the command that repeats it",
+    (
+        ("softbench show softmax-float16-4096x8192::cute_softmax", "a cell of the newest run"),
+        ("softbench show CASE::NAME --run RUN", "of another run"),
+        ("softbench show CASE", "everybody in one case"),
+    ),
+    _arguments,
+    _run,
+)

@@ -1,0 +1,52 @@
+"""What a command has to say, as plain parts that the terminal, Markdown and a page write each in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the parts that follow are about."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Sentences, a line each; commands is for lines that somebody may want to copy."""
+
+    lines: tuple[str, ...]
+    commands: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts under a header; left names the columns of words. A page folds up what is folded."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left: tuple[int, ...] = (0,)
+    title: str = ""
+    folded: bool = False
+
+
+Part = Heading | Lines | Table
+Sheet = Sequence[Part]
+
+
+def table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,), folded: bool = False
+) -> list[Part]:
+    """A table, or nothing where it would have no rows. Columns without a word in them are left out."""
+    used = [index for index in range(len(header)) if any(row[index] for row in rows)]
+    kept = tuple(tuple(row[index] for index in used) for row in rows)
+    at = tuple(used.index(index) for index in left if index in used)
+    return [Table(tuple(header[index] for index in used), kept, at, title, folded)] if rows else []
+
+
+def lines(*texts: str) -> list[Part]:
+    """The texts that say something, as one part; nothing where none does."""
+    said = tuple(text for text in texts if text)
+    return [Lines(said)] if said else []

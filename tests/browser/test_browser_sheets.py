@@ -1,0 +1,79 @@
+"""Pages of comparisons and histories in headless Chromium: silent, without a request, drawn, and open to everybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import builders as make
+import pytest
+
+from softbench import compare, history, report, store
+from softbench.compare import words as compared
+from softbench.history import words as told
+from softbench.model import Status
+from softbench.report.figures.history import figures
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = ("20261121-073635-h200-published-published-dtypes-short-odd-few", "20261121-142304-h200-experiment-triton")
+CASE = make.softmax_case(4096, 1024)
+
+
+def comparison() -> str:
+    """Every kind of table: a cell that fell, a slower one, a faster one, one that is the same, and a hostile name."""
+    times = {"slow": 6_000, "fast": 4_500, "same": 5_000, "<script>alert(1)</script>": 5_000}
+    older = [make.timed(CASE, name, 5_000) for name in (*times, "fell")]
+    newer = [make.timed(CASE, name, ns) for name, ns in times.items()]
+    newer.append(make.ended(CASE, "fell", Status.INCORRECT, "every element is 0"))
+    roof = make.timed(CASE, "copy", 4_000, role="roof")
+    found = compare.compare(
+        make.run([*older, roof], run_id="old"), make.run([*newer, roof], run_id="new", commit="feed")
+    )
+    return report.render_sheet("new against old", compared.sheet(found, whole=True, fold=True))
+
+
+def tale() -> str:
+    (found,) = history.trace(
+        [store.read(ROOT / "reports" / "h200" / f"{name}.jsonl") for name in RUNS], "*-32768x4096::*"
+    )
+    return report.render_sheet("history", told.sheet(found), figures(found))
+
+
+PAGES = {"comparison": comparison, "history": tale}
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}],
+    ids=["light", "dark", "phone"],
+)
+def test_it_is_silent_and_open_to_everybody(open_page: Any, name: str, settings: dict[str, Any]) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = open_page(PAGES[name](), **settings)
+    assert found.complaints == []
+    assert found.requests == [found.path.as_uri()]
+    assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    violations = Axe().run(found.page).response["violations"]
+    assert [v["id"] for v in violations if v["impact"] in ("serious", "critical")] == []
+
+
+def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page: Any) -> None:
+    found = open_page(tale())
+    assert found.page.locator("figure .chart[data-drawn]").count() == 2
+    cells = found.page.locator("figure[data-figure=chosen]")
+    cells.locator("select").select_option("1")
+    assert cells.locator(".chart").get_attribute("data-drawn") == "softmax-bfloat16-32768x4096"
+    ticks = found.page.locator("figure[data-figure=scores] .xtick").all_text_contents()
+    assert [text.split(",")[0] for text in ticks if text] == ["#1", "#2"]
+
+
+def test_folded_cells_open_and_the_theme_changes(open_page: Any) -> None:
+    page = open_page(comparison()).page
+    page.get_by_text("Same: 2 cells").click()
+    assert page.get_by_role("rowheader", name=CASE.id).last.is_visible()
+    page.get_by_role("button", name="theme: system").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"

@@ -1,0 +1,92 @@
+"""docs/commands.md: every command and option stands there, and every command line that it shows works."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import ended, passport, softmax_case, timed
+from test_docs import rows
+
+from softbench import cli, doctor, resources, settings, store
+from softbench.cli.parser import COMMANDS, parser
+from softbench.model import Status
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+CASE = softmax_case(4096, 1024)
+PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
+SHOWN = [line for block in re.findall(r"```\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
+RUNS = {"RUN": "run-1", "A": "run-1", "B": "run-2", "CASE": CASE.id, "CASE::NAME": f"{CASE.id}::mine"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs in reports/, alike."""
+    made = tmp_path_factory.mktemp("commands")
+    for name in ("run-1", "run-2"):
+        writer = store.Writer.create(made / "reports", passport(run_id=name))
+        records = [timed(CASE, name, ns) for name, ns in (("mine", 5_000), ("torch_eager", 9_000))]
+        writer.append([*records, timed(CASE, "copy", 4_000, role="roof")])
+        writer.append([ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan")])
+    shutil.copytree(resources.bundled_published(), made / "reports" / "published")
+    return made
+
+
+def subparsers() -> dict[str, argparse.ArgumentParser]:
+    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+def test_every_command_stands_there_with_its_options() -> None:
+    documented = {row[0].strip("`"): re.findall(r"`(--[a-z-]+)`", row[2]) for row in rows(PAGE, "command")}
+    options = {
+        name: sorted(text for action in sub._actions for text in action.option_strings if text.startswith("--"))
+        for name, sub in subparsers().items()
+    }
+    assert documented == {name: [text for text in own if text != "--help"] for name, own in options.items()}
+    assert list(documented) == [command.name for command in COMMANDS]
+
+
+def test_every_command_is_shown() -> None:
+    assert {line.split()[1] for line in SHOWN if line.startswith("softbench ")} == {c.name for c in COMMANDS}
+    assert all(line.startswith(("softbench ", "pytest --softbench ")) for line in SHOWN)
+
+
+@pytest.mark.parametrize("line", [line for line in SHOWN if line.startswith("softbench ")])
+def test_every_line_shown_works(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    monkeypatch.chdir(folder)
+    if " new " in f"{line} ":
+        shutil.rmtree("kernels", ignore_errors=True)
+    if "--impls kernels" in line and not Path("kernels").is_dir():
+        assert cli.main(["new", "my_softmax"]) == 0
+    monkeypatch.setattr(doctor, "examine", lambda *given: ())  # test_doctor has what it measures
+    assert cli.main([RUNS.get(word, word) for word in shlex.split(line)[1:]]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out or "doctor" in line
+
+
+def test_what_pytest_is_shown_with_is_known() -> None:
+    """That it works is tested in test_baseline."""
+    declared: dict[str, Any] = {}
+    settings.add_options(type("Group", (), {"addoption": lambda self, name, **how: declared.update({name: how})})())
+    (line,) = (line for line in SHOWN if line.startswith("pytest"))
+    assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= set(declared)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_example_of_the_help_is_understood(command: Any) -> None:
+    """A redirection, and what stands for more of the same, is the shell's and the reader's."""
+    for line, text in command.examples:
+        words = shlex.split(line.partition(" >")[0].replace("[RUN ...]", "RUN"))
+        assert words[:2] == ["softbench", command.name]
+        assert parser().parse_args(words[1:]).command is command.run
+        assert text
