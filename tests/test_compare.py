@@ -105,7 +105,7 @@ def test_without_two_placements_nothing_can_be_told() -> None:
 def test_two_runs_of_one_source_on_an_h200_are_told_apart_nowhere() -> None:
     """Seven hours lie between them, and the trial chose another copy for the roof in three of the cases."""
     names = ("20261121-073635-h200-published-published-dtypes-short-odd-few", "20261121-142304-h200-experiment-triton")
-    found = compare.compare(*(store.read(ROOT / "reports" / "h200" / f"{name}.jsonl") for name in names))
+    found = compare.compare(*(store.read(store.find(ROOT / "reports" / "h200", name)) for name in names))
     timed_twice = [cell for cell in found.cells if cell.verdict]
     assert {cell.implementation for cell in timed_twice} == {"torch_eager", "liger", "quack"}
     assert len(timed_twice) == 37

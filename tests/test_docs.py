@@ -175,7 +175,7 @@ def test_the_readmes_leaderboard_is_what_the_committed_records_say():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
     some, whole = (
-        store.read(ROOT / path) for path in re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl)\)", section)
+        store.read(ROOT / path) for path in re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
     )
     (pattern,) = re.findall(r"--cases '(\S+)'", section)
     records = tuple(record for record in some.records if fnmatch.fnmatchcase(record.case.id, pattern))

@@ -22,7 +22,7 @@ from softbench.report.index import Cells
 from softbench.texts import InputError
 
 CASE = make.softmax_case(4096, 1024)
-RUNS = sorted((resources.bundled_shapes().parent / "reports" / "h200").glob("*.jsonl"))
+RUNS = store.runs(resources.bundled_shapes().parent / "reports" / "h200")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -101,7 +101,7 @@ def test_names_are_text() -> None:
     assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper, no value out of its pane."""
     board = leaderboard.build(store.read(path))

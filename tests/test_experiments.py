@@ -240,5 +240,5 @@ def test_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
 def test_the_page_is_what_the_committed_records_say():
     text = PAGE.read_text(encoding="utf-8")
     ids = [line.split("`")[1] for line in text.partition("\n## ")[0].splitlines() if line.startswith("- `")]
-    runs = [store.read(next((ROOT / "reports").glob(f"*/{run_id}.jsonl"))) for run_id in ids]
+    runs = [store.read(store.find(ROOT / "reports" / "h200", run_id)) for run_id in ids]
     assert text == experiments.markdown(runs, PUBLISHED)

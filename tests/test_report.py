@@ -18,7 +18,7 @@ from softbench.leaderboard.across import Machine
 from softbench.model import Run, Status
 
 ROOT = Path(__file__).resolve().parents[1]
-RUNS = sorted((ROOT / "reports").glob("*/*.jsonl"))
+RUNS = store.runs(ROOT / "reports" / "h200")
 TABLES = published.read(ROOT / "reports" / "published")
 HARD = make.softmax_case(timed=False, distribution="masked")
 EVERY_PANEL = [
@@ -83,7 +83,7 @@ def test_the_same_records_give_the_same_bytes():
     assert found[0] == found[1] == report.render(pages.everything()).encode()
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
 def test_no_panel_of_a_committed_run_is_empty(path):
     found = tree(store.read(path), published=TABLES)
     _full(found)
