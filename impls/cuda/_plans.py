@@ -25,10 +25,8 @@ from ._program import (
 MOST_SHARED_CHUNKS = 4 * THREADS
 WARP_BYTES = 4096  # the longest row of a warp: eight vectors a lane
 WARP_COUNTS = (1, 2, 4, 8, 9)  # vectors a lane that kernels/warp.cu has kernels for
-# From so many bytes of input on, its lines are loaded to stay in the L2 (docs/performance.md), for short rows later.
-RETAIN_BYTES = 120 * 2**20
-RETAIN_SHORT_BYTES = 200 * 2**20
-SHORT_ROW_BYTES = 4096
+# From so many bytes of input on, its lines are loaded to stay in the L2 (docs/performance.md).
+RETAIN_BYTES = 8 * 2**20
 
 SPLIT_THREADS = 512
 # Of the cooperative kernel's shared memory: two blocks of it fit a multiprocessor of Hopper, so that one loads while
@@ -171,8 +169,7 @@ def _split(shape: Shape, teams: int, most: int) -> Program:
 
 def retains(shape: Shape) -> bool:
     """Whether lines of the input are loaded to stay in the L2."""
-    short = shape.columns * shape.itemsize <= SHORT_ROW_BYTES
-    return shape.input_bytes >= (RETAIN_SHORT_BYTES if short else RETAIN_BYTES)
+    return shape.input_bytes >= RETAIN_BYTES
 
 
 NAIVE = Rung("naive.cu", ("exp_sums", "divide"), naive)
