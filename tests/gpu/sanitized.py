@@ -20,8 +20,8 @@ PARTS = (*OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
 # One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, one CTA
-# a row, clusters of 2 to 16 that keep a row or read it twice, rows split over the GPU; whole vectors long and not,
-# filling their CTAs and not.
+# a row, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU; whole vectors long and
+# not, filling their CTAs and not.
 SHAPES = [
     (5, 1),
     (33, 4),
@@ -32,9 +32,14 @@ SHAPES = [
     (3, 4104),
     (3, 6144),
     (3, 8193),
+    (1, 16384),
+    (1, 16385),
     (3, 16392),
+    (33, 16388),
     (3, 24576),
     (3, 32769),
+    (33, 49152),
+    (33, 65540),
     (3, 65544),
     (3, 98304),
     (1, 524287),
