@@ -10,32 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import ended, passport, softmax_case, timed
+from recipes import options, run_softbench, two_runs
 from test_docs import rows
 
-from softbench import cli, doctor, resources, settings, store
+from softbench import cli
 from softbench.cli.parser import COMMANDS, parser
-from softbench.model import Status
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-CASE = softmax_case(4096, 1024)
-PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
 SHOWN = [line for block in re.findall(r"```\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
-RUNS = {"RUN": "run-1", "A": "run-1", "B": "run-2", "CASE": CASE.id, "CASE::NAME": f"{CASE.id}::mine"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs in reports/, alike."""
-    made = tmp_path_factory.mktemp("commands")
-    for name in ("run-1", "run-2"):
-        writer = store.Writer.create(made / "reports", passport(run_id=name))
-        records = [timed(CASE, name, ns) for name, ns in (("mine", 5_000), ("torch_eager", 9_000))]
-        writer.append([*records, timed(CASE, "copy", 4_000, role="roof")])
-        writer.append([ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan")])
-    shutil.copytree(resources.bundled_published(), made / "reports" / "published")
-    return made
+    return two_runs(tmp_path_factory.mktemp("commands"))
 
 
 def subparsers() -> dict[str, argparse.ArgumentParser]:
@@ -67,8 +56,7 @@ def test_every_line_shown_works(
         shutil.rmtree("kernels", ignore_errors=True)
     if "--impls kernels" in line and not Path("kernels").is_dir():
         assert cli.main(["new", "my_softmax"]) == 0
-    monkeypatch.setattr(doctor, "examine", lambda *given: ())  # test_doctor has what it measures
-    assert cli.main([RUNS.get(word, word) for word in shlex.split(line)[1:]]) == 0
+    assert run_softbench(shlex.split(line), monkeypatch) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
     assert shown.out or "doctor" in line
@@ -76,10 +64,8 @@ def test_every_line_shown_works(
 
 def test_what_pytest_is_shown_with_is_known() -> None:
     """That it works is tested in test_baseline."""
-    declared: dict[str, Any] = {}
-    settings.add_options(type("Group", (), {"addoption": lambda self, name, **how: declared.update({name: how})})())
     (line,) = (line for line in SHOWN if line.startswith("pytest"))
-    assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= set(declared)
+    assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= options()
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)

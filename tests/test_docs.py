@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from softbench import export, leaderboard, model, settings, store, tables
+from softbench import cli, export, leaderboard, model, settings, store, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -233,3 +233,14 @@ def test_the_notes_times_of_few_rows_are_those_of_the_run(noted, shown):
     assert [math.nan if text == "no launch" else float(text) for text in shown[1:]] == pytest.approx(
         times, rel=0.005, nan_ok=True
     )
+
+
+def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
+    shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
+    path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", README)
+    assert shown
+    assert path
+    assert cli.main(["badge", str(ROOT / path[1]), "--output", str(tmp_path / "badge.svg")]) == 0
+    made = (tmp_path / "badge.svg").read_text(encoding="utf-8")
+    assert made == (ROOT / "docs" / "images" / "badge.svg").read_text(encoding="utf-8")
+    assert f"<title>{shown['said']}</title>" in made

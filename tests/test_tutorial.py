@@ -1,0 +1,73 @@
+"""docs/tutorial.md, followed from its first line to its last as a reader would, in an empty folder and without a GPU."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from recipes import MARKS, ROOT, Block, Reader, blocks, missing, unknown
+
+from softbench import store
+
+PAGE = ROOT / "docs" / "tutorial.md"
+BLOCKS = blocks(PAGE)
+
+
+def follow(reader: Reader, with_gpu: bool) -> list[Block]:
+    """Do what the page says; the blocks of commands that were typed."""
+    typed: list[Block] = []
+    said = ""
+    for block in BLOCKS:
+        where = f"{PAGE.name}:{block.line}"
+        if block.language == "text":
+            assert missing(block, said) == [], f"{where}, of:\n{said}"
+        elif block.language == "python":
+            reader.write(block)
+        elif block.mark != "install" and (with_gpu or block.mark != "gpu"):
+            done = reader.type(block)
+            said = done.stdout
+            assert done.returncode == (int(block.value) if block.mark == "exit" else 0), f"{where}\n{said}"
+            typed.append(block)
+    return typed
+
+
+@pytest.mark.slow
+def test_a_reader_without_a_gpu_can_follow_it(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    typed = follow(Reader(tmp_path), with_gpu=False)
+    assert len(typed) >= 9
+    made = tmp_path / "mine"
+    assert [record.status.value for record in store.read(made / "kept" / "monday.jsonl.gz").records].count(
+        "PASSED"
+    ) == 3
+    assert (made / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert "% of roof</text>" in (made / "badge.svg").read_text()
+
+
+def test_every_block_is_of_a_known_kind() -> None:
+    assert {block.language for block in BLOCKS} == {"sh", "python", "text"}
+    assert {block.mark for block in BLOCKS} == set(MARKS)
+    for block in BLOCKS:
+        assert (block.language == "python") == (block.mark in ("file", "append"))
+        assert block.mark not in ("gpu", "install", "exit") or block.language == "sh"
+
+
+def test_what_is_not_run_here_names_what_there_is() -> None:
+    """Blocks for a GPU; tests/gpu/test_gpu_tutorial.py runs them on one."""
+    lines = [words for block in BLOCKS if block.mark == "gpu" for words in block.commands]
+    assert len(lines) >= 3
+    assert not [word for words in lines for word in unknown(words)]
+
+
+def test_the_extras_that_pages_install_exist() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    named = re.findall(r"pip install -e '\.\[(\w+)\]'|'\.\[(\w+)\]' is enough", "".join(p.read_text() for p in pages))
+    found = {name for names in named for name in names if name}
+    extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    assert {"all", "triton", "cuda"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))
+
+
+def test_the_run_that_it_reads_is_the_leaderboards() -> None:
+    (path,) = {word for block in BLOCKS for words in block.commands for word in words if "reports/h200/" in word}
+    assert f"[its records]({path.removeprefix('../softbench/')})" in (ROOT / "README.md").read_text(encoding="utf-8")
