@@ -44,7 +44,11 @@ def issue(settings: Settings, variants: Sequence[Variant], seed: int, gpus: Sequ
         packages=packages(),
         sources={v.implementation: v.source_hash for v in variants},
         commit=_commit(Path(__file__).parent),
-        settings={"budget_s": settings.budget_s, "timeout_s": settings.timeout_s},
+        settings={
+            "budget_s": settings.budget_s,
+            "timeout_s": settings.timeout_s,
+            "selection": settings.selection,
+        },
     )
 
 

@@ -258,9 +258,7 @@ class Bench:
         kind = "cuda" if card is not None else "cpu"
         names = {case.operator for case in self.cases}
         chosen = self.settings
-        rules = Rules(
-            chosen.budget_s, chosen.timeout_s, seed, ",".join(chosen.profiles), chosen.traffic, chosen.device_clock
-        )
+        rules = Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, chosen.traffic, chosen.device_clock)
         return Contest(
             rules,
             Crew(kind),

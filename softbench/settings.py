@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from softbench.texts import InputError, share
 
 DEFAULT_BUDGET_S = 10.0
 DEFAULT_TIMEOUT_S = 120.0
+AXES = ("dtype", "rows", "columns")
 
 
 class SettingsError(InputError):
@@ -35,6 +38,8 @@ class Settings:
     device_clock: bool = False
     baseline: str = ""
     fail_on: float | None = None
+    selection: str = ""
+    """The options that say which cells there are, as they were given."""
 
 
 _OPTIONS = (
@@ -95,12 +100,19 @@ def read(config: Any, default_profile: str) -> Settings:
         seed=_integer("--softbench-seed", option("--softbench-seed")),
         expected_gpu=option("--softbench-expect-gpu"),
         any_gpu=option("--softbench-any-gpu"),
-        axes=tuple((name, option(f"--softbench-{name}")) for name in ("dtype", "rows", "columns")),
+        axes=tuple((name, option(f"--softbench-{name}")) for name in AXES),
         traffic=option("--softbench-traffic"),
         device_clock=option("--softbench-device-clock"),
         baseline=option("--softbench-baseline"),
         fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
+        selection=_selection(",".join(profiles), option),
     )
+
+
+def _selection(profiles: str, option: Callable[[str], Any]) -> str:
+    given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES)]
+    given += [("impls", folder) for folder in option("--softbench-impls")]
+    return " ".join(f"--softbench-{name} {shlex.quote(value)}" for name, value in given if value)
 
 
 def _shapes(root: Path, given: str) -> Path:

@@ -32,7 +32,7 @@ class Rules:
     budget_s: float = 10.0
     timeout_s: float = 120.0
     seed: int = 0
-    profile: str = ""
+    selection: str = ""
     traffic: bool = False
     device_clock: bool = False
 
@@ -236,8 +236,8 @@ class Contest:
         return lambda text: self.progress(f"{case.id}: {text}")
 
     def _reproduce(self, case: Case, variant: Variant) -> str:
-        profile = f" --softbench-profile {self.rules.profile}" if self.rules.profile else ""
-        return f"pytest --softbench{profile} -k '{case.id} and {variant.implementation}'"
+        selection = f" {self.rules.selection}" if self.rules.selection else ""
+        return f"pytest --softbench{selection} -k '{case.id} and {variant.implementation}'"
 
 
 class Asker:

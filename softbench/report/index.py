@@ -74,5 +74,8 @@ def peak_gb_s(board: Board) -> float | None:
 
 def repeat_command(record: Record, passport: Passport) -> str:
     """What runs one cell again; records of passes do not say."""
-    profile = f" --softbench-profile {','.join(passport.profiles)}" if passport.profiles else ""
-    return record.reproduce or f"pytest --softbench{profile} -k '{record.case.id} and {record.variant.implementation}'"
+    profile = f"--softbench-profile {','.join(passport.profiles)}" if passport.profiles else ""
+    selection = passport.settings.get("selection") or profile
+    return (
+        record.reproduce or f"pytest --softbench {selection} -k '{record.case.id} and {record.variant.implementation}'"
+    )
