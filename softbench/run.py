@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from softbench import device, matrix, operators, parts, passport, registry, roof
 from softbench.contest import traffic
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
+from softbench.contest.scene import Scene
 from softbench.model import Case, Passport, Record, Run, Status, Variant
 from softbench.neighbours import Neighbours
 from softbench.settings import Settings, SettingsError
@@ -35,7 +35,7 @@ class Bench:
     cases: tuple[Case, ...]
     variants: tuple[Variant, ...]
     takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
-    progress: Callable[[str], None] = lambda text: None
+    progress: Callable[[Scene], None] = lambda scene: None
     note: Callable[[str], None] = lambda text: None
     on_case: Callable[[Case], None] = lambda case: None
     accept: Callable[[Passport], None] = lambda passport: None
@@ -158,7 +158,6 @@ class Bench:
         if case in self._failed:
             raise RuntimeError(self._failed[case])
         contest, writer = self._start()
-        began = time.monotonic()
         try:
             records = self._measured(contest, case)
             self._save(writer, records)
@@ -166,7 +165,6 @@ class Bench:
             self._failed[case] = f"the contest of {case.id} failed already: {error}"
             raise
         self._keep(records)
-        self.progress(f"{case.id}: done in {time.monotonic() - began:.1f} s")
         self.on_case(case)
 
     def merge(self, worker: str, case: Case) -> None:
@@ -212,7 +210,7 @@ class Bench:
         if not self._has_waited:
             self._has_waited = True
             self.note(f"waits for its turn on this {'GPU' if device.gpu() else 'CPU'}, case by case: {holder}")
-        self._progress(f"waiting for {holder}: {seconds:.0f} s")
+        self.progress(Scene(f"waiting for {holder}", step=f"{seconds:.0f} s"))
 
     def _save(self, writer: store.Writer, records: Sequence[Record]) -> None:
         if not writer.path.exists() and self._passport is not None:
@@ -220,9 +218,10 @@ class Bench:
             writer.restore(self._passport, self._records.values())
         writer.append(records)
 
-    def _progress(self, text: str) -> None:
-        """How far the run is, before what is going on."""
-        self.progress(f"[{min(len(self._known) + 1, len(self.takes_part))}/{len(self.takes_part)}] {text}")
+    @property
+    def waiting_cases(self) -> list[Case]:
+        """Those that take part and have no records yet; the first of them is the next one, or being measured."""
+        return [case for case in self.takes_part if not self.knows(case)]
 
     def _keep(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -266,7 +265,7 @@ class Bench:
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
             baselines=self._baselines(names),
             read_telemetry=monitor.read,
-            progress=self._progress,
+            progress=self.progress,
             calibrations=None,
         )
 

@@ -13,6 +13,7 @@ import pytest
 from softbench import calibration, device, replay, settings, spread
 from softbench.baseline import Baseline, Verdict
 from softbench.collect import CellItem, ShapesFile
+from softbench.live import Live, uncaptured
 from softbench.model import Case, Run
 from softbench.neighbours import Neighbours
 from softbench.run import ALSO_THERE, Bench
@@ -60,11 +61,11 @@ class BenchSession:
         self._config, self._bench = config, bench
         self._baseline, self._verdict = baseline, Verdict("")
         self._controller, self._storage = controller, storage
-        self._progress_shown = False
+        self._live = Live(config, bench)
         self._page: Path | None = None
         self._misread: set[str] = set()
         if bench.part is None:  # a worker has nothing to write on
-            bench.progress, bench.on_case = self._progress, self._case_board
+            bench.progress, bench.on_case = self._live.show, self._case_board
             bench.note = lambda text: self._line(f"softbench: {text}")
 
     def pytest_report_header(self) -> list[str]:
@@ -103,6 +104,14 @@ class BenchSession:
                 self._bench.open()
             except InputError as error:
                 raise pytest.UsageError(f"softbench: {error}") from None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Any:
+        """However a contest ends, by Ctrl-C or an error too, nothing of it is left on the screen."""
+        try:
+            return (yield)
+        finally:
+            self._live.close()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
@@ -162,7 +171,7 @@ class BenchSession:
             return
         from softbench import leaderboard, tables
 
-        terminalreporter.write(tables.board_tables(leaderboard.build(run)))
+        terminalreporter.write(tables.board_tables(leaderboard.build(run), self._live.width(tables.WIDTH)))
         terminalreporter.write(f"\n{self._verdict.text}\n" if self._verdict.text else "")
         terminalreporter.write_line("")
         terminalreporter.write_line(f"records: {self._bench.record_file}")
@@ -188,21 +197,14 @@ class BenchSession:
                 return None
         return path
 
-    def _progress(self, text: str) -> None:
-        """One line that is written over on a terminal, and not at all where there is none."""
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None or not getattr(reporter, "isatty", False):
-            return
-        with self._uncaptured():
-            reporter.rewrite(text[: max(20, reporter._tw.fullwidth - 1)], erase=True)
-        self._progress_shown = True
-
     def _case_board(self, case: Case) -> None:
         from softbench import leaderboard, tables
 
         run = self._bench.result(case)
         if run is not None:
-            self._line("\n" + tables.case_table(leaderboard.build(run), case).rstrip())
+            self._live.done(case)
+            width = self._live.width(tables.WIDTH)
+            self._line("\n" + tables.case_table(leaderboard.build(run), case, width).rstrip())
             also = (note for record in run.records for note in record.notes if note.startswith(ALSO_THERE))
             for note in [*self._clocks_off(run), *dict.fromkeys(also)]:
                 self._line(f"softbench: WARNING: {note}")
@@ -218,15 +220,9 @@ class BenchSession:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None:
             return
-        with self._uncaptured():
-            if self._progress_shown:
-                reporter.rewrite("", erase=True)
-                self._progress_shown = False
+        self._live.close()
+        with uncaptured(self._config):
             reporter.write_line(text)
-
-    def _uncaptured(self) -> Any:
-        manager = self._config.pluginmanager.get_plugin("capturemanager")
-        return manager.global_and_fixture_disabled() if manager else contextlib.nullcontext()
 
 
 def _what_to_collect(config: pytest.Config, shapes: Path) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from softbench.leaderboard import Board, CaseBoard, Cell, Standing
 from softbench.leaderboard.across import ACROSS, Machine, shares
+from softbench.leaderboard.inversions import lead_note
 from softbench.leaderboard.words import (
     cell_figures,
     cell_text,
@@ -44,19 +45,19 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
             columns.append(["roof", *(cell_text(case.roof) if case.roof else "" for case in cases)])
         parts.append(f"{section_title(section)}: latency (ms) / bandwidth (GB/s)")
         parts += [_grid(zip(labels, *block, strict=True)) for block in _blocks(labels, columns, width)]
-    return "\n\n".join([*parts, "\n".join(legend(board))]) if parts else ""
+    return "\n\n".join([*parts, "\n".join(_signs(line, width) for line in legend(board))]) if parts else ""
 
 
-def ranking_table(board: Board) -> str:
+def ranking_table(board: Board, width: int = WIDTH) -> str:
     """Overall ranking, one table an operator, with notes on daggers; the correctness table where nothing was timed."""
     if not board.has_scores:
-        return correctness_table(board)
-    parts = [textwrap.fill(clock_note(board), WIDTH)]
+        return correctness_table(board, width)
+    parts = [_filled(clock_note(board), width)]
     for operator in board.operators:
         standings = board.standings(operator)
         rows = [standing_row(standing) for standing in standings]
-        parts.append(f"{operator}\n" + _grid([ranking_header(board), *rows], left=(1, 2)))
-        notes = [_dagger_note(standing) for standing in standings if standing.failed_hard]
+        parts.append(f"{operator}\n" + _folded([ranking_header(board), *rows], (1, 2), 2, width))
+        notes = [_filled(_dagger_note(standing), width) for standing in standings if standing.failed_hard]
         parts += ["\n".join(notes)] if notes else []
     return "\n\n".join(parts)
 
@@ -79,14 +80,14 @@ def standing_row(standing: Standing) -> list[str]:
     ]
 
 
-def correctness_table(board: Board) -> str:
+def correctness_table(board: Board, width: int = WIDTH) -> str:
     """Implementation by what its cells came to, all cases counted; "declared" are failures that were foretold."""
     header = ["operator", "implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
     rows = [[s.operator, short(s.implementation), *map(str, outcome_counts(board, s))] for s in board.ranking]
-    return _grid([header, *rows], left=(0, 1))
+    return _folded([header, *rows], (0, 1), 2, width)
 
 
-def case_table(board: Board, case: Case) -> str:
+def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
     """The small board of one case; KeyError where the run does not have it. Columns without content are left out."""
     found = board.find(case.id)
     header = [
@@ -107,8 +108,8 @@ def case_table(board: Board, case: Case) -> str:
     rows += [_case_row(cell, f"({short(name)}: reference)") for name, cell in found.references.items()]
     rows += [_case_row(found.roof, f"({short(found.roof.record.variant.implementation)}: roof)")] if found.roof else []
     used = [index for index in range(len(header)) if index in (1, 2) or any(row[index] for row in rows)]
-    table = _grid(([row[index] for index in used] for row in [header, *rows]), left=(used.index(1), used.index(2)))
-    return f"{case.id}\n{table}"
+    shown = [[row[index] for index in used] for row in [header, *rows]]
+    return f"{case.id}\n{_folded(shown, (used.index(1), used.index(2)), used.index(1) + 1, width)}"
 
 
 def _case_row(cell: Cell, label: str) -> list[str]:
@@ -120,38 +121,39 @@ def statuses(board: Board, width: int = WIDTH) -> str:
     """Failures, then refusals: one line for all cells of one status and reason, under failures how to repeat one."""
     lines: list[str] = []
     for word, reason, records in status_groups(board):
-        shown = f"{word} x{len(records)}  {who(records)}: {reason}"
-        lines.append(shown if len(shown) <= width else shown[: width - 1] + "…")
+        lines.append(_cut(f"{word} x{len(records)}  {who(records)}: {reason}", width))
         if not records[0].status.is_refusal:
             lines.append(f"    {records[0].reproduce or records[0].case.id}")
     early = [record for record in board.records if record.known_failure and record.status.is_success]
-    lines += [f"declared to fail, but {r.status.value}: {short(r.variant.implementation)} {r.case.id}" for r in early]
+    told = (f"declared to fail, but {r.status.value}: {short(r.variant.implementation)} {r.case.id}" for r in early)
+    lines += [_cut(line, width) for line in told]
     return "\n".join(lines)
 
 
-def board_tables(board: Board) -> str:
-    """What a benchmark session ends with: figures, ranking, and what did not pass."""
-    parts = (summary_table(board), ranking_table(board), statuses(board))
+def board_tables(board: Board, width: int = WIDTH) -> str:
+    """What a benchmark session ends with: figures, ranking, who leads by another clock, and what did not pass."""
+    note = _filled(lead_note(board), width)
+    parts = (summary_table(board, width), ranking_table(board, width), note, statuses(board, width))
     return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
 
 
-def machine_tables(machines: Sequence[Machine]) -> str:
+def machine_tables(machines: Sequence[Machine], width: int = WIDTH) -> str:
     """The tables of one machine, or those of several under their names with a table of % of roof behind them."""
     parts: list[str] = []
     for machine in machines:
         parts += [f"\n{machine.title}\n{'=' * len(machine.title)}\n"] if len(machines) > 1 else []
-        parts.append(board_tables(machine.board))
+        parts.append(board_tables(machine.board, width))
         parts += ["\n", *(f"note: {note}\n" for note in machine.notes)] if machine.notes else []
-    return "".join(parts) + (share_table(machines) if len(machines) > 1 else "")
+    return "".join(parts) + (share_table(machines, width) if len(machines) > 1 else "")
 
 
-def share_table(machines: Sequence[Machine]) -> str:
+def share_table(machines: Sequence[Machine], width: int = WIDTH) -> str:
     """% of roof by case and implementation, a column a machine."""
-    parts = [textwrap.fill(ACROSS, WIDTH)]
+    parts = [_filled(ACROSS, width)]
     header = ["[M, N]", "implementation", *(short(machine.title, 60) for machine in machines)]
     for title, rows in shares(machines).items():
         shown = [[shape, short(name), *texts] for shape, name, *texts in rows]
-        parts.append(f"{title}: % of roof\n" + _grid([header, *shown], left=(0, 1)))
+        parts.append(f"{title}: % of roof\n" + _folded([header, *shown], (0, 1), 2, width))
     return "".join(f"\n{part}\n" for part in parts)
 
 
@@ -187,26 +189,45 @@ def sheet_text(sheet: Sheet) -> str:
         if isinstance(part, Heading):
             parts.append(f"{part.text}\n{'=' * len(part.text)}")
         elif isinstance(part, Lines):
-            parts.append("\n".join(part.lines if part.commands else map(_wrapped, part.lines)))
+            parts.append("\n".join(part.lines if part.commands else (_filled(line, WIDTH) for line in part.lines)))
         else:
             parts.append((f"{part.title}\n" if part.title else "") + _grid([part.header, *part.rows], part.left))
     return "\n\n".join(parts) + "\n"
 
 
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_on_hyphens=False, break_long_words=False)
+def _filled(text: str, width: int) -> str:
+    return textwrap.fill(text, width, break_on_hyphens=False, break_long_words=False)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _signs(line: str, width: int) -> str:
+    """A line of the legend, broken between its parts where it is too long."""
+    lines = [""]
+    for part in line.split("   "):
+        joined = f"{lines[-1]}   {part}" if lines[-1] else part
+        lines[-1:] = [joined] if len(joined) <= width or not lines[-1] else [lines[-1], part]
+    return "\n".join(lines)
+
+
+def _folded(table: Sequence[Sequence[str]], left: Sequence[int], fixed: int, width: int) -> str:
+    """A grid of at most width columns: what does not fit stands below, beside the same first `fixed` columns."""
+    columns = [_padded(column, index in left) for index, column in enumerate(zip(*table, strict=True))]
+    labels = [GAP.join(parts) for parts in zip(*columns[:fixed], strict=True)]
+    blocks = _blocks(labels, columns[fixed:], width)
+    return "\n\n".join(_grid(zip(labels, *block, strict=True)) for block in blocks)
+
+
+def _padded(column: Sequence[str], is_left: bool) -> list[str]:
+    widest = max(map(len, column))
+    return [text.ljust(widest) if is_left else text.rjust(widest) for text in column]
 
 
 def _grid(rows: Iterable[Sequence[str]], left: Sequence[int] | None = None) -> str:
     """Aligned columns under a ruled header; left names the left-aligned ones, all of them where it is None."""
-    table = [list(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
-    for row in table:
-        aligned = (
-            text.ljust(width) if left is None or index in left else text.rjust(width)
-            for index, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append(GAP.join(aligned).rstrip())
-    rule = "-" * (sum(widths) + len(GAP) * (len(widths) - 1))
+    columns = [_padded(c, left is None or i in left) for i, c in enumerate(zip(*rows, strict=True))]
+    lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
+    rule = "-" * (sum(len(column[0]) for column in columns) + len(GAP) * (len(columns) - 1))
     return "\n".join([lines[0], rule, *lines[1:]])

@@ -130,7 +130,9 @@ def test_the_terminal_warns_once_of_each_clock() -> None:
     reporter = SimpleNamespace(write_line=lines.append)
     plugins = {"terminalreporter": reporter}
     config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
-    bench: Any = SimpleNamespace(part=None, result=lambda case: run_with(FAST, CALL, BLIND))
+    bench: Any = SimpleNamespace(
+        part=None, settings=SimpleNamespace(budget_s=1.0), result=lambda case: run_with(FAST, CALL, BLIND)
+    )
     shown = session.BenchSession(config, bench)
     for _ in range(2):
         shown._case_board(CASE)

@@ -198,3 +198,18 @@ def test_cases_that_match_nothing_are_an_error_with_an_example(
     said = capsys.readouterr().err
     assert "rmsnorm-*" in said
     assert CASE.id in said
+
+
+def test_tables_are_as_wide_as_the_terminal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = store.Writer.create(folder / "reports", passport(run_id="run-2"))
+    writer.append([timed(CASE, f"implementation_{number:02}", 1e4 + number) for number in range(9)])
+    widths = {}
+    for is_terminal, columns in ((False, 80), (True, 80), (True, 200)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.stdout, "isatty", lambda is_terminal=is_terminal: is_terminal)
+            assert cli.main(["table", "run-2"]) == 0
+        widths[is_terminal, columns] = max(map(len, capsys.readouterr().out.splitlines()))
+    assert widths[True, 80] <= 80 < widths[False, 80] == widths[True, 200] <= 120

@@ -62,7 +62,8 @@ MAY_IMPORT: dict[str, str] = {
     "baseline": "comparable compare model settings store tables texts",
     "collect": "contest model replay run store",
     "spread": "device model parts run settings texts typed",
-    "session": "baseline calibration collect device leaderboard model neighbours published replay report run settings "
+    "live": "contest leaderboard model run texts",
+    "session": "baseline calibration collect device leaderboard live model neighbours published replay report run settings "
     "spread tables texts",
     "plugin": "device session settings",
     "__main__": "cli",
@@ -79,6 +80,7 @@ ONLY_IN = {
     "numpy": {"worker"},
     "plotly": {"report"},
     "pynvml": {"device"},
+    "rich": {"live"},
     "pytest": {"collect", "session", "plugin", "spread"},
     "xdist": {"spread"},
     "pytest_benchmark": {"replay"},
@@ -239,7 +241,7 @@ def test_bundled_examples_are_implementation_files():
 SHOW = """
 import sys
 code = {call}
-heavy = sorted({{"torch", "triton", "numpy", "cutlass", "cuda"}} & set(sys.modules))
+heavy = sorted({{"torch", "triton", "numpy", "cutlass", "cuda", "rich"}} & set(sys.modules))
 sys.exit(f"imported {{heavy}}" if heavy else int(code or 0))
 """
 

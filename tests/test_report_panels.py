@@ -10,10 +10,10 @@ import pages
 import pytest
 
 from softbench import leaderboard, report
+from softbench.leaderboard.inversions import inversions
 from softbench.leaderboard.regimes import FEW, LARGE, MEDIUM, SMALL, regime
 from softbench.leaderboard.score import score
 from softbench.model import Samples, Status
-from softbench.report.panels.clocks import inversions
 from softbench.report.panels.passport import commands
 from softbench.report.slices import slices
 

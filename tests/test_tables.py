@@ -11,6 +11,8 @@ import pytest
 
 from softbench import export, tables
 from softbench.leaderboard import Board, build
+from softbench.leaderboard.inversions import lead_note
+from softbench.leaderboard.ranks import latency_ns
 from softbench.leaderboard.words import LEGEND, short, verdict
 from softbench.model import KernelResources, Record, Status, Telemetry
 
@@ -180,3 +182,59 @@ def test_an_interval_of_two_placements_that_differ_bursts_no_table():
     text = tables.case_table(board(make.timed(CASE, "a", 50_000, placements=2, spread=0.3)), CASE)
     assert "±>100 %" in text
     assert max(map(len, text.splitlines())) < 120
+
+
+def test_what_is_wider_than_the_terminal_stands_below_beside_the_same_names():
+    names = ["an_implementation_of_a_long_name_that_is_shortened", "b"]
+    kernels = (KernelResources("k", 168, 0, 49152),)
+    records = [make.timed(CASE, name, 5e4 + index * 1e3, kernels=kernels) for index, name in enumerate(names)]
+    shown = board(*records, make.timed(CASE, "copy", 4.9e4, role="roof"), make.timed(WIDE, "b", 7e5))
+    wide, narrow = tables.case_table(shown, CASE), tables.case_table(shown, CASE, 80)
+    assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
+    upper, lower = (part.splitlines() for part in narrow.removeprefix(f"{CASE.id}\n").split("\n\n"))
+    margin = upper[0].index("status")
+    assert [row[:margin].rstrip() for row in lower[2:]] == [row[:margin].rstrip() for row in upper[2:]]
+    rows = [above.split() + below[margin:].split() for above, below in zip(upper, lower, strict=True)]
+    assert [rows[0], *rows[2:]] == [row.split() for row in wide.splitlines()[1:] if not row.startswith("--")]
+    for width in (60, 80, 100):
+        assert max(map(len, tables.board_tables(shown, width).splitlines())) <= width
+
+
+SMALL = make.softmax_case(64, 128)
+
+
+def two_clocks(case, name, graph_ns, other_ns, clock="call", **more):
+    record = make.timed(case, name, graph_ns)
+    return replace(record, samples=(*record.samples, make.samples(other_ns, clock, **more)))
+
+
+def test_who_would_lead_by_another_clock_is_said_under_the_tables():
+    shown = board(
+        *(two_clocks(SMALL, "first", 8e3, 12e3), two_clocks(SMALL, "second", 9e3, 10.5e3)),
+        *(two_clocks(CASE, "first", 5e4, 6e4, "device"), two_clocks(CASE, "second", 6e4, 5e4, "device")),
+        *(two_clocks(WIDE, "first", 8e5, 9e5), two_clocks(WIDE, "second", 9e5, 8e5)),
+    )
+    text = " ".join(tables.board_tables(shown, 80).split())
+    assert "Another clock than graph would have somebody else lead: by call in 1 case, by device in 1 case." in text
+    assert (
+        "In softmax-float16-64x128 call has second at 0.0105 ms and first at 0.0120, graph at 0.009000 and 0.008000."
+        in text
+    )
+    assert "In softmax-float16-32768x1024 device has second at 0.0500 ms and first at 0.0600," in text
+    assert "By call an implementation counts with the slower of its host time and its kernel." in text
+    assert text.count("In softmax") == 2
+
+
+def test_only_what_overtakes_all_who_share_the_lead_would_lead():
+    """Of two that are tied one keeps the lead by the other clock as well."""
+    tied = [two_clocks(SMALL, "a", 8e3, 12e3), two_clocks(SMALL, "b", 8e3 + 1e-3, 9e3)]
+    assert lead_note(board(*tied, two_clocks(SMALL, "c", 9e3, 10e3))) == ""
+    assert "call has c at" in lead_note(board(tied[0], two_clocks(SMALL, "c", 9e3, 10e3)))
+
+
+def test_who_is_behind_and_overtakes_nobody_ahead_is_not_mentioned():
+    behind = [two_clocks(SMALL, "b", 9e3, 12e3), two_clocks(SMALL, "c", 9.5e3, 11e3)]
+    assert lead_note(board(two_clocks(SMALL, "a", 8e3, 9e3), *behind)) == ""
+    apart = [two_clocks(SMALL, "a", 8e3, 13e3, spread=0.1), two_clocks(SMALL, "b", 9e3, 11e3, spread=0.1)]
+    assert latency_ns(apart[0].clock("call")) > latency_ns(apart[1].clock("call"))  # by medians, not by their intervals
+    assert lead_note(board(*apart)) == ""

@@ -19,6 +19,7 @@ from softbench.contest.entrant import Entrant, modes
 from softbench.contest.laps import Laps
 from softbench.contest.preparing import Preparation
 from softbench.contest.rounds import Heat
+from softbench.contest.scene import Scene, View
 from softbench.contest.workers import Answer, gather
 from softbench.model import DTYPE_BYTES, Calibration, Case, Record, Samples, Status, Telemetry, Variant
 
@@ -41,6 +42,7 @@ class Rules:
 class Contest:
     """Runs cases one after the other with the same crew. `roofs`: the roof's variants by operator; `baselines`: the eager ones.
 
+    progress      is told what goes on, never while a turn is under way
     calibrations  those of the clocks, where they are known; None: the first case that is timed on a GPU begins with them
     """
 
@@ -50,8 +52,9 @@ class Contest:
     roofs: dict[str, tuple[Variant, ...]] = field(default_factory=dict)
     baselines: dict[str, Variant] = field(default_factory=dict)
     read_telemetry: Callable[[], Telemetry] = Telemetry
-    progress: Callable[[str], None] = lambda text: None
+    progress: Callable[[Scene], None] = lambda scene: None
     calibrations: tuple[Calibration, ...] | None = ()
+    _view: View = field(default_factory=View, init=False)
 
     def run(self, case: Case, variants: Sequence[Variant]) -> list[Record]:
         """All records of one case: the selected variants', the roof's, and the baseline's where it was not selected.
@@ -60,8 +63,8 @@ class Contest:
         """
         rng = random.Random(f"{self.rules.seed}/{case.id}")
         entrants = self._entrants(case, variants)
-        self.progress(f"{case.id}: compiling and checking {len(entrants)} variants")
-        preparation = Preparation(case, self.crew, self.rules.timeout_s, rng.getrandbits(40))
+        self._view = View(case, entrants, self.progress)
+        preparation = Preparation(case, self.crew, self.rules.timeout_s, rng.getrandbits(40), self._view.tell)
         laps = Laps()
         try:
             self._calibrate(case)
@@ -89,7 +92,7 @@ class Contest:
 
     def _calibrate(self, case: Case) -> None:
         if self.card is not None and case.timed and self.calibrations is None:
-            self.progress("checking the clocks")
+            self._view.tell("checking the clocks")
             self.calibrations = calibrating.calibrate(self.crew, self.card.l2_bytes, device=self.rules.device_clock)
 
     def _require_device(self, entrants: Sequence[Entrant]) -> None:
@@ -133,7 +136,7 @@ class Contest:
         finalists = players
         if self._may_use("graph", players):
             with laps.lap("choose"):
-                finalists = trials.choose(players, plan, asker, rng, preparation.run)
+                finalists = trials.choose(players, plan, asker, rng, preparation.run, self._view.tell)
             with laps.lap("heats"):
                 self._heats(case, finalists, plan, asker, rng, laps)
         if self.card is not None:
@@ -157,7 +160,7 @@ class Contest:
         return not why
 
     def _spans(self, case: Case, players: Sequence[Entrant], plan: Plan, card: device.Gpu, rng: random.Random) -> None:
-        self.progress(f"{case.id}: the device clock")
+        self._view.tell("the device clock")
         asker = Asker(self.crew, self.rules.timeout_s)
         ready = [e for e in players if e.is_ready]
         profiled.measure(case, ready, plan, card.l2_bytes, self.crew, asker, rng)
@@ -185,19 +188,11 @@ class Contest:
         while groups:
             group = [e for e in groups.pop(0) if e.is_ready]
             deadline = time.monotonic() + self.rules.budget_s
-            heat = Heat(
-                group,
-                plan,
-                clock,
-                number,
-                asker,
-                rng,
-                deadline,
-                self.read_telemetry,
-                self._progress_of(case),
-                laps=laps,
+            heat = self._view.heat = Heat(
+                group, plan, clock, number, asker, rng, deadline, self.read_telemetry, self._view.tell, laps=laps
             )
             heat.run()
+            self._view.heat = None
             number += 1
             self.crew.everyone("release", CALL_TIMEOUT_S)
             for entrant in group:
@@ -210,6 +205,7 @@ class Contest:
         for entrant in players:
             if not entrant.is_ready:
                 continue
+            self._view.tell("host time of a call", entrant.variant.id)
             flush = self.card.l2_bytes if plan.cache == "warm" and self.card is not None else 0
             request = entrant.request("call", seed=rng.getrandbits(40), cold_l2_bytes=flush)
             answer = asker({entrant: request})[entrant]
@@ -224,16 +220,13 @@ class Contest:
     ) -> None:
         calls = traffic.calls_for(sum(_bytes(case)), card.l2_bytes)
         for entrant in (e for e in players if e.is_ready):
-            self.progress(f"{case.id}: memory traffic of {entrant.variant.id}")
+            self._view.tell("memory traffic", entrant.variant.id)
             try:
                 entrant.traffic = traffic.measure(
                     case, entrant.variant, plan, calls, seed=rng.getrandbits(40), timeout_s=self.rules.timeout_s
                 )
             except traffic.TrafficError as error:
                 entrant.notes.append(f"traffic: {error}")
-
-    def _progress_of(self, case: Case) -> Callable[[str], None]:
-        return lambda text: self.progress(f"{case.id}: {text}")
 
     def _reproduce(self, case: Case, variant: Variant) -> str:
         selection = f" {self.rules.selection}" if self.rules.selection else ""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Entrant
+from softbench.contest.scene import Tell, nobody
 from softbench.contest.workers import Answer, Worker, gather
 from softbench.model import Case, KernelResources, Status
 
@@ -13,8 +14,9 @@ from softbench.model import Case, KernelResources, Status
 class Preparation:
     """Prepares entrants side by side (one at a time where the case is only checked: those may fill the card)."""
 
-    def __init__(self, case: Case, crew: Crew, timeout_s: float, seed: int) -> None:
-        self._case, self._crew, self._timeout_s, self._seed = case, crew, timeout_s, seed
+    def __init__(self, case: Case, crew: Crew, timeout_s: float, seed: int, tell: Tell = nobody) -> None:
+        self._case, self._crew, self._timeout_s, self._seed, self._tell = case, crew, timeout_s, seed, tell
+        self._field: Sequence[Entrant] = ()
 
     def run(self, entrants: Sequence[Entrant]) -> None:
         """Close the cell of whoever fails; the others are ready afterwards.
@@ -22,6 +24,7 @@ class Preparation:
         A death costs only its own variant: siblings that lived in the same process are not ready any more and are prepared
         again in a new one. Every turn of the loop closes a cell or makes one ready, so it ends.
         """
+        self._field = entrants
         while waiting := [e for e in entrants if e.is_open and not e.is_ready and e.mode != "compile"]:
             self._crew.hire(waiting)
             wave = {e.worker: e for e in reversed(waiting) if e.is_open and e.worker is not None}
@@ -37,12 +40,16 @@ class Preparation:
 
     def _ask(self, wave: dict[Worker, Entrant]) -> dict[Entrant, Answer]:
         requests = {w: e.request("prepare", case=self._case, seed=self._seed) for w, e in wave.items()}
-        answers = {wave[w]: answer for w, answer in gather(requests, self._timeout_s).items()}
+        answers = {wave[w]: answer for w, answer in gather(requests, self._timeout_s, self._say).items()}
         for entrant, answer in answers.items():
             if answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
                 answers[entrant] = self._alone(entrant)
             self._crew.note(entrant, answers[entrant])
         return answers
+
+    def _say(self, answered: int) -> None:
+        done = sum(e.is_ready or not e.is_open for e in self._field)
+        self._tell("compiling and checking", f"{done + answered} of {len(self._field)}")
 
     def _alone(self, entrant: Entrant) -> Answer:
         """Out of memory counts only with nobody else's buffers on the card."""
@@ -74,7 +81,7 @@ class Preparation:
         if not entrant.is_open or entrant.worker is None:
             return False
         request = entrant.request("compile", case=self._case)
-        answer = gather({entrant.worker: request}, self._timeout_s)[entrant.worker]
+        answer = gather({entrant.worker: request}, self._timeout_s, self._say)[entrant.worker]
         self._crew.note(entrant, answer)
         if entrant.take(answer):
             entrant.kernels = [KernelResources(**kernel) for kernel in answer.data["kernels"]]

@@ -15,6 +15,7 @@ from softbench.clocks import Plan
 from softbench.contest import steady
 from softbench.contest.entrant import Ask, Entrant
 from softbench.contest.laps import Laps
+from softbench.contest.scene import Tell, nobody
 from softbench.model import Samples, Status, Telemetry
 
 ROUNDS = 8
@@ -35,7 +36,7 @@ class Heat:
     """What one heat needs and what it collects: ns[entrant][placement][round].
 
     readings are those of the placements; aside says of placements (from 0) why their rounds do not count. Those are in unsteady,
-    and empty in ns.
+    and empty in ns. racing are those whose rank is open.
     """
 
     entrants: list[Entrant]
@@ -46,7 +47,8 @@ class Heat:
     rng: random.Random
     deadline: float
     read_telemetry: Callable[[], Telemetry] = Telemetry
-    progress: Callable[[str], None] = lambda text: None
+    tell: Tell = nobody
+    racing: list[Entrant] = field(default_factory=list)
     ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     out_of_memory: list[Entrant] = field(default_factory=list)
     laps: Laps = field(default_factory=Laps)
@@ -62,19 +64,20 @@ class Heat:
         active, looks, verified = list(self.entrants), list(stats.LOOKS), self._verified()
         looked_at = 0
         for number in itertools.count(1):
+            self.tell("rounds", f"placement {number}")  # the first round of a placement is thrown away
             with self.laps.lap("placing"):
-                active = self._place(active)
+                active = self.racing = self._place(active)
             if number == 1:
                 with self.laps.lap("warm-up"):
                     self._warm_up(active)
             with self.laps.lap("rounds"):
-                active = self._rounds(active, self.rng.randrange(ROUNDS) if number in verified else None)
+                active = self._rounds(active, number, self.rng.randrange(ROUNDS) if number in verified else None)
             self._set_aside(active, looked_at)
             counted = number - len(self.aside)
-            self.progress(f"placement {counted}")
             is_look = counted == looks[0]
             if is_look:
                 active, looked_at = self._undecided(active), number
+                self.racing = active
                 looks.pop(0)
             self.stopped = self._end(active, counted, is_look, is_last=not looks)
             if self.stopped:
@@ -133,6 +136,7 @@ class Heat:
         start = time.monotonic()
         totals: list[float] = []
         while active and time.monotonic() - start < _WARM_UP_S[1]:
+            self.tell("warming up")
             total = 0
             for entrant in active:
                 answer = self.ask({entrant: entrant.request("turn")})[entrant]
@@ -149,7 +153,7 @@ class Heat:
         always, most = self.rng.randint(1, 2), stats.LOOKS[-1] + steady.MAX_AGAIN
         return {n for n in range(1, most + 1) if n == always or self.rng.random() < VERIFIED_SHARE}
 
-    def _rounds(self, active: list[Entrant], verify_after: int | None) -> list[Entrant]:
+    def _rounds(self, active: list[Entrant], placement: int, verify_after: int | None) -> list[Entrant]:
         """Shuffled rounds; an entrant that fails leaves, the others are untouched.
 
         The first round is thrown away, and so is one behind a verification: behind the pause of a new placement a replay
@@ -165,6 +169,7 @@ class Heat:
             takes_part = active if number < FAR_ROUNDS else [e for e in active if e not in far]
             self._round(takes_part, counts=True)
             watch.glance()
+            self.tell("rounds", f"placement {placement}, round {number + 1}", amid_rounds=number + 1 < ROUNDS)
             if number == verify_after:
                 self._verify([e for e in active if e.is_open])
                 if number + 1 < ROUNDS:
@@ -191,13 +196,14 @@ class Heat:
 
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
         """Who is so far behind the leader that few rounds will do; nobody in the first placement."""
-        speeds = self._speeds(active)
+        speeds = self.speeds(active)
         leading = min((ns for e, ns in speeds.items() if e.role != "roof"), default=math.inf)
         return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * leading}
 
-    def _speeds(self, entrants: Sequence[Entrant]) -> dict[Entrant, float]:
-        """Nanoseconds a launch so far, of those that have a sample."""
-        return {e: stats.per_launch_ns(self.samples_of(e)) for e in entrants if any(self.ns[e])}
+    def speeds(self, entrants: Sequence[Entrant] | None = None) -> dict[Entrant, float]:
+        """Nanoseconds a launch so far, of those that have a sample; of all entrants where none are named."""
+        named = self.entrants if entrants is None else entrants
+        return {e: stats.per_launch_ns(self.samples_of(e)) for e in named if any(self.ns.get(e, ()))}
 
     def _verify(self, entrants: Sequence[Entrant]) -> None:
         """Have timed calls of everybody's last turn compared, and close the cell of whoever was wrong."""
@@ -228,7 +234,7 @@ class Heat:
 
     def _undecided(self, active: list[Entrant]) -> list[Entrant]:
         """The leader and those near it whose verdict is open; empty when all is decided."""
-        speeds = self._speeds([e for e in active if e.role != "roof"])
+        speeds = self.speeds([e for e in active if e.role != "roof"])
         if not speeds:
             return []
         leader = min(speeds, key=lambda e: speeds[e])

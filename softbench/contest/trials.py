@@ -14,6 +14,7 @@ from itertools import groupby
 from softbench import stats
 from softbench.clocks import Plan
 from softbench.contest.entrant import Ask, Entrant
+from softbench.contest.scene import Tell, nobody
 from softbench.model import Samples, Status
 
 ROUNDS = 9
@@ -23,7 +24,12 @@ _WARM_UP_S = 0.3
 
 
 def choose(
-    players: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random, prepare: Callable[[Sequence[Entrant]], None]
+    players: Sequence[Entrant],
+    plan: Plan,
+    ask: Ask,
+    rng: random.Random,
+    prepare: Callable[[Sequence[Entrant]], None],
+    tell: Tell = nobody,
 ) -> list[Entrant]:
     """The field of the contest: one entrant an implementation, the fastest of its variants in a trial.
 
@@ -34,6 +40,7 @@ def choose(
     for group in _by_implementation(players):
         left = group
         while len(left) > 1:
+            tell("choosing", f"the best of {len(left)} {group[0].variant.implementation}")
             parts = [left[i : i + GROUP] for i in range(0, len(left), GROUP)]
             left = [best for part in parts if (best := _best(part, plan, ask, rng, prepare)) is not None]
         if len(group) > 1:

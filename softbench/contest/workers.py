@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from softbench.texts import printable
 from softbench.worker import wire
 from softbench.worker.wire import Message
 
+Idle = Callable[[int], None] | None
 START_TIMEOUT_S = 90.0
 _TAIL_BYTES = 4000
 _BOOT = """
@@ -154,8 +155,11 @@ class Worker:
         return code
 
 
-def gather(requests: Mapping[Worker, Message], timeout_s: float) -> dict[Worker, Answer]:
-    """Ask several workers at the same time. One that dies or is late is ended, and its answer says so."""
+def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = None) -> dict[Worker, Answer]:
+    """Ask several workers at the same time. One that dies or is late is ended, and its answer says so.
+
+    idle hears every second how many have answered; leave it out where anything is timed, and nothing wakes the parent.
+    """
     answers: dict[Worker, Answer] = {}
     start = time.monotonic()
     with selectors.DefaultSelector() as selector:
@@ -171,7 +175,9 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float) -> dict[Worker,
             selector.register(worker.output, selectors.EVENT_READ, worker)
         deadline = time.monotonic() + timeout_s  # not from the start: a send to a dead worker has waited for its end
         while buffers and (left := deadline - time.monotonic()) > 0:
-            for key, _ in selector.select(left):
+            if idle is not None:
+                idle(len(answers))
+            for key, _ in selector.select(left if idle is None else min(left, 1.0)):
                 worker = key.data
                 if worker not in buffers:
                     continue  # ended or answered earlier in this batch of events
@@ -183,8 +189,7 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float) -> dict[Worker,
                     answers[worker] = answer
                     del buffers[worker]
                     _forget(selector, worker, answer)
-        for worker, buffer in buffers.items():
-            # reaping others takes time: an answer that came meanwhile is not late
+        for worker, buffer in buffers.items():  # reaping others takes time: an answer that came meanwhile is not late
             answer = _advance(worker, buffer, start)
             _forget(selector, worker, answer)
             answers[worker] = answer or _too_late(worker, requests[worker], timeout_s)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from softbench.leaderboard import Board
+from softbench.leaderboard.inversions import OTHERS
 from softbench.leaderboard.ranks import latency_ns
 from softbench.leaderboard.words import shape_text
 from softbench.report.figure import Axis, Figure, Series, View
 from softbench.report.figures.bandwidth import points_by_name
 from softbench.report.index import Cells
-
-OTHERS = {
-    "call": "host time of a call from Python",
-    "device": "span on the device, cold L2",
-    "cold": "one launch, cold L2",
-}
-"""Clocks that do not rank, as far as they stand beside one that does."""
 
 
 def figure(board: Board, cells: Cells) -> Figure | None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from softbench import stats
-from softbench.leaderboard import Board, CaseBoard, Cell
-from softbench.leaderboard.ranks import latency_ns
+from softbench.leaderboard import Board
+from softbench.leaderboard.inversions import Inversion, inversions
 from softbench.leaderboard.words import microseconds, milliseconds, plural, short
-from softbench.report.figures.clocks import OTHERS
 from softbench.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.report.index import Contents
 from softbench.report.panels.blocks import figure
@@ -21,18 +18,6 @@ LEAD = (
 )
 
 
-@dataclass(frozen=True)
-class Inversion:
-    """Of two implementations the first is ranked higher, and slower by another clock, their intervals apart."""
-
-    case: CaseBoard
-    clock: str
-    first: str
-    second: str
-    ranked_ns: tuple[float, float]
-    other_ns: tuple[float, float]
-
-
 def clocks(contents: Contents) -> Markup:
     made = contents.figures.get("clocks")
     if made is None:
@@ -40,35 +25,6 @@ def clocks(contents: Contents) -> Markup:
     found = inversions(contents.board)
     parts = [_summary(contents.board, found), figure(made), _list(contents.board, found)]
     return panel("clocks", made.title, *parts, lead=LEAD)
-
-
-def inversions(board: Board) -> list[Inversion]:
-    """All pairs, case by case. By the call clock both go at the pace of the slower of host and kernel."""
-    found = []
-    for case in board.timed:
-        ranked = [(cell.rank, who, cell) for who, cell in case.cells.items() if cell.rank is not None]
-        ranked.sort(key=lambda entry: entry[:2])
-        for clock in OTHERS:
-            times = {who: read for _, who, cell in ranked if (read := _reading(board, cell, clock)) is not None}
-            for index, (rank, first, cell) in enumerate(ranked):
-                for lower, second, other in ranked[index + 1 :]:
-                    if first in times and second in times and rank < lower and times[first][0] > times[second][2]:
-                        ours, theirs = (
-                            (cell.latency_ns or 0.0, times[first][1]),
-                            (other.latency_ns or 0.0, times[second][1]),
-                        )
-                        found.append(Inversion(case, clock, first, second, (ours[0], theirs[0]), (ours[1], theirs[1])))
-    return found
-
-
-def _reading(board: Board, cell: Cell, clock: str) -> tuple[float, float, float] | None:
-    """(low, middle, high) in ns by another clock, none lower than the kernel's where that is the host's."""
-    heats = cell.record.clock(clock)
-    if not heats or clock == board.passport.ranking_clock or cell.latency_ns is None:
-        return None
-    low, high = stats.median_interval(heats[0])
-    floor = cell.latency_ns if clock == "call" else 0.0
-    return max(low, floor), max(latency_ns(heats), floor), max(high, floor)
 
 
 def _summary(board: Board, found: Sequence[Inversion]) -> Markup:
