@@ -52,14 +52,14 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def per_launch_ns(samples: Samples) -> float:
-    """Median over placements of each placement's median, in nanoseconds a launch; nan without a sample."""
+    """Median over placements of each placement's median, in nanoseconds a launch; nan without a sample.
+
+    Of host times the median of the fastest group: what else a core does only ever lengthens a call.
+    """
     medians = [statistics.median(rounds) for rounds in samples.ns if rounds]
-    return statistics.median(medians) / samples.launches if medians else math.nan
-
-
-def fastest_group_ns(samples: Samples) -> float:
-    """Median of the fastest group, in nanoseconds a launch, for what other work on the host can only lengthen."""
-    return min((statistics.median(group) for group in samples.ns if group), default=math.nan) / samples.launches
+    if not medians:
+        return math.nan
+    return (min(medians) if samples.clock == "call" else statistics.median(medians)) / samples.launches
 
 
 def median_interval(samples: Samples) -> tuple[float, float]:

@@ -165,7 +165,7 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
     assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
     assert found.ranked_ns == pytest.approx((8e3, 9e3), rel=0.01)
     text = outline.outline(report.render(make.run([first, second]))).find("clocks").text
-    assert "⇅ second 0.010000 before first 0.0120" in text
+    assert "⇅ second 0.009997 before first 0.0120" in text
 
 
 def test_a_call_that_hides_behind_its_kernel_inverts_nothing():

@@ -15,7 +15,7 @@ function sampleFigure(samples) {
     `${samples.launches} ${samples.launches === 1 ? "launch" : "launches"} a sample`,
     samples.cache ? `${samples.cache} L2` : "",
     samples.heat ? `heat ${samples.heat}` : "",
-    `median ${middle.toFixed(3)} µs, ${Math.min(...all).toFixed(3)} to ${Math.max(...all).toFixed(3)}`,
+    `${samples.clock === "call" ? "fastest group" : "median"} ${middle.toFixed(3)} µs, ${Math.min(...all).toFixed(3)} to ${Math.max(...all).toFixed(3)}`,
     beyond ? `${plural(beyond, "sample")} above the drawing (▲)` : "",
   ].filter(Boolean).join("; ");
   return element("figure", {},

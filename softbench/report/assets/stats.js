@@ -16,7 +16,8 @@ const expand = (samples) => samples.rounds.map((rounds) => rounds.map((steps) =>
 // Median over placements of each one's median, in nanoseconds a launch.
 function perLaunch(samples) {
   const medians = expand(samples).filter((rounds) => rounds.length).map(median);
-  return medians.length ? median(medians) / samples.launches : NaN;
+  if (!medians.length) return NaN;
+  return (samples.clock === "call" ? Math.min(...medians) : median(medians)) / samples.launches;
 }
 
 // Time of a over time of b, from the samples of one heat, round by round.

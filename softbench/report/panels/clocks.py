@@ -33,7 +33,7 @@ def _summary(board: Board, found: Sequence[Inversion]) -> Markup:
     header = [
         "implementation",
         f"{ranking}, median µs",
-        "call, median µs",
+        "call µs",
         "host slower than kernel",
         "overtaken by other clocks",
     ]
