@@ -16,6 +16,7 @@ from softbench.leaderboard.words import (
     legend,
     names,
     outcome_counts,
+    rate_title,
     resources,
     section_title,
     sections,
@@ -41,7 +42,17 @@ COLUMNS = (
         "low_ns",
         "high_ns",
     ),
-    *("bandwidth_gb_s", "percent_of_roof", "speedup", "call_ns", "device_ns", "cache", "registers", "stack_bytes"),
+    *(
+        "bandwidth_gb_s",
+        "tflop_s",
+        "percent_of_roof",
+        "speedup",
+        "call_ns",
+        "device_ns",
+        "cache",
+        "registers",
+        "stack_bytes",
+    ),
     *(
         "shared_bytes",
         "traffic_factor",
@@ -68,7 +79,7 @@ def markdown(board: Board) -> str:
     parts += [_table(header, rows)] if rows else []
     for section, cases in sections(board).items():
         shown = names(board, section[0], cases)
-        parts.append(f"### {_escaped(section_title(section))}: latency (ms) / bandwidth (GB/s)")
+        parts.append(f"### {_escaped(section_title(section))}: latency (ms) / {rate_title(cases)}")
         roof = ["roof"] if any(case.roof for case in cases) else []
         parts.append(_table(["[M, N]", *shown, *roof], (_summary_row(case, shown, bool(roof)) for case in cases)))
     parts += [_escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
@@ -148,7 +159,8 @@ def _line(cell: Cell) -> list[object]:
     return [
         *(*asked, *who, record.status.value, str(is_declared(record)).lower()),
         *(cell.rank, cell.mark, str(cell.dagger).lower(), record.best_of),
-        *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.percent_of_roof, cell.speedup),
+        *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.tflop_s),
+        *(cell.percent_of_roof, cell.speedup),
         *(cell.call_ns, cell.device_ns, cache, *resources(record)),
         cell.traffic_factor,
         *(astuple(record.traffic) if record.traffic else [None] * len(fields(Traffic))),

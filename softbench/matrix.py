@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.model import DTYPES, MAX_DIMENSIONS, MAX_ELEMENTS, Case
-from softbench.operators.words import DISTRIBUTIONS, OPERATORS, check_layout
+from softbench.operators.words import DISTRIBUTIONS, OPERATORS, check_case, check_layout
 from softbench.resources import choose_from, read_utf8, shown
 from softbench.texts import InputError
 
@@ -181,6 +181,10 @@ def _profile(groups: Iterable[_Place], timed: bool) -> tuple[Case, ...]:
             raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
         for operator, dtype, out_dtype, shape, layout, distribution in itertools.product(*axes):
             case = Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed)
+            try:
+                check_case(case)
+            except ValueError as mistake:
+                raise group.error(str(mistake)) from None
             if case.id in places:
                 first = places[case.id]
                 raise group.error(f"case {case.id!r} stands twice, first in {first.key} (line {first.line})")

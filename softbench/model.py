@@ -199,7 +199,8 @@ class Record:
     """One cell of a run: what one variant did on one case. Only a PASSED record carries samples.
 
     gpu is the id of the card that it was made on, "" for a CPU; all records of a case are made on the same one. The first
-    record of a timed case carries the calibrations of the clocks that were to be used.
+    record of a timed case carries the calibrations of the clocks that were to be used. ideal_flops is 0 for an operator that is
+    bound by memory.
     """
 
     case: Case
@@ -213,6 +214,7 @@ class Record:
     traffic: Traffic | None = None
     notes: tuple[str, ...] = ()
     ideal_bytes: int = 0
+    ideal_flops: int = 0
     role: str = "entrant"
     known_failure: str = ""
     best_of: int = 1

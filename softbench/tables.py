@@ -16,6 +16,7 @@ from softbench.leaderboard.words import (
     names,
     outcome_counts,
     plural,
+    rate_title,
     section_title,
     sections,
     shape_text,
@@ -33,7 +34,7 @@ GAP = "  "
 
 
 def summary_table(board: Board, width: int = WIDTH) -> str:
-    """Timed cases by implementation, "latency (ms) / bandwidth (GB/s)"; sections by dtype, at most width columns wide.
+    """Timed cases by implementation, latency (ms) and `rate_title`; sections by dtype, at most width columns wide.
 
     Implementations that do not fit side by side follow below, under the same row labels. "" without a timed case.
     """
@@ -43,7 +44,7 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
         columns = [[short(name), *(_summary_text(c, name) for c in cases)] for name in names(board, section[0], cases)]
         if any(case.roof for case in cases):
             columns.append(["roof", *(cell_text(case.roof) if case.roof else "" for case in cases)])
-        parts.append(f"{section_title(section)}: latency (ms) / bandwidth (GB/s)")
+        parts.append(f"{section_title(section)}: latency (ms) / {rate_title(cases)}")
         parts += [_grid(zip(labels, *block, strict=True)) for block in _blocks(labels, columns, width)]
     return "\n\n".join([*parts, "\n".join(_signs(line, width) for line in legend(board))]) if parts else ""
 
@@ -97,6 +98,7 @@ def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
         "ms",
         "interval",
         "GB/s",
+        "TFLOP/s",
         "% of roof",
         "call us",
         "device us",

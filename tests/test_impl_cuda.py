@@ -236,7 +236,7 @@ def test_other_dtypes_are_refused_before_anything_is_compiled(builds, name, dtyp
 
 
 def test_naive_declares_what_overflows_and_nothing_else():
-    declared = {variant.implementation: variant for variant in registry.find([FILE.parent])}
+    declared = {v.implementation: v for v in registry.find([FILE.parent]) if v.operator == "softmax"}
     assert list(declared) == [f"cuda_{name}" for name in NAMES], "the ladder stands in rising order"
     assert [name for name, variant in declared.items() if variant.known_failures] == ["cuda_naive"]
     patterns = [failure.pattern for failure in declared["cuda_naive"].known_failures]

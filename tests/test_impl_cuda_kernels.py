@@ -32,7 +32,7 @@ def compiled(tmp_path_factory):
     def of(rung, dtype, out_dtype):
         key = (rung.source, dtype, out_dtype)
         if key not in made:
-            types = (TYPES[dtype], TYPES[out_dtype])
+            types = {"INPUT": TYPES[dtype], "OUTPUT": TYPES[out_dtype]}
             folder = tmp_path_factory.mktemp("kernels")
             made[key] = emulated_cuda.Kernels(FILE.parent / "kernels", rung.source, types, folder)
         return made[key]

@@ -6,14 +6,16 @@ import fnmatch
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from softbench import Unsupported, matrix
 from softbench.check import check
 from softbench.model import Case
-from softbench.operators import OPERATORS, get
+from softbench.operators import OPERATORS, ROW_OPERATORS, get
 from softbench.registry import RegistryError, find
 from softbench.worker.loading import load
 
@@ -61,12 +63,53 @@ def test_eager_takes_any_rank_and_output_dtype(shape, dtype, out_dtype):
     torch.testing.assert_close(y.double(), torch.softmax(x.double(), -1), rtol=8e-3, atol=1e-7)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", ROW_OPERATORS)
 def test_eager_is_right_for_every_operator(operator):
     for dtype in ("float16", "bfloat16", "float32", "float64"):
         for shape, layout in (((5, 1001), "contiguous"), ((3, 7, 33), "transposed"), ((0, 8), "contiguous")):
             asked = case(*shape, operator=operator, dtype=dtype, layout=layout)
             assert check(asked, factory("torch_eager")(asked), "cpu").reason == "", asked.id
+
+
+def hard_attention():
+    return matrix.load(ROOT / "shapes.yaml").profile("hard-attention")
+
+
+def test_torchs_attention_is_right_in_every_hard_case():
+    """Masks aligned to the bottom right, rows that see no key, keys of -inf, views."""
+    for asked in hard_attention():
+        launches = [factory("torch_eager")(asked), factory("torch_sdpa")(asked, "math")]
+        assert [check(asked, launch, "cpu").reason for launch in launches] == ["", ""], asked.id
+
+
+def test_torchs_other_attentions_refuse_views_and_masks():
+    causal = case(1, 2, 130, 64, operator="attention_causal", dtype="float16", layout="keys-63")
+    view = case(1, 2, 70, 64, operator="attention", dtype="float16", layout="padded-8")
+    huge = case(64, 32, 8192, 64, operator="attention", dtype="float16")
+    for backend in ("flash", "cudnn"):
+        with pytest.raises(Unsupported, match=f"{backend} attention is asked without a mask"):
+            factory("torch_sdpa")(causal, backend)
+    for launcher in (lambda: factory("torch_sdpa")(view, "efficient"), lambda: factory("flash_attention")(view)):
+        with pytest.raises(Unsupported, match="contiguous inputs only; the layout is padded-8"):
+            launcher()
+    with pytest.raises(Unsupported, match="all scores at once would take 512 GiB"):
+        factory("torch_sdpa")(huge, "math")
+    with pytest.raises(Unsupported, match="256 GiB"):
+        factory("torch_compile")(huge)
+
+
+def test_flash_attention_is_handed_lengths_before_heads(monkeypatch):
+    """Another function in the place of flash-attn's: its words are (batch, length, heads, dimension)."""
+    given = []
+
+    def flash_attn_func(q, k, v, causal):
+        given.append((tuple(q.shape), tuple(k.shape), causal))
+        return torch.nn.functional.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2)
+
+    monkeypatch.setitem(sys.modules, "flash_attn", SimpleNamespace(flash_attn_func=flash_attn_func))
+    asked = case(2, 3, 40, 64, operator="attention", dtype="float16", layout="keys-50")
+    assert check(asked, factory("flash_attention")(asked), "cpu").reason == ""
+    assert given[0] == ((2, 40, 3, 64), (2, 50, 3, 64), False)
 
 
 def test_host_copy_is_a_copy_of_any_view():
@@ -114,16 +157,18 @@ from softbench.check import check
 from softbench.model import Case
 from softbench.worker.loading import load
 factory = load(Path(sys.argv[1]), "torch_compile")
-for operator in sys.argv[2:]:
-    case = Case(operator, (6, 100), "bfloat16", "bfloat16")
+cases = [Case(operator, (6, 100), "bfloat16", "bfloat16") for operator in sys.argv[2:]]
+for operator in ("attention", "attention_causal"):
+    cases += [Case(operator, (1, 2, 33, 64), "float16", "float16", layout) for layout in ("contiguous", "keys-20")]
+for case in cases:
     reason = check(case, factory(case), "cpu").reason
-    assert not reason, (operator, reason)
+    assert not reason, (case.id, reason)
 """
 
 
 @pytest.mark.slow
 def test_compile_is_right_for_every_operator():
-    succeeds(FORMULAS, str(LIBRARY / "torch_compile.py"), *OPERATORS, timeout_s=240)
+    succeeds(FORMULAS, str(LIBRARY / "torch_compile.py"), *ROW_OPERATORS, timeout_s=240)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +205,12 @@ def test_one_name_stands_on_the_board_of_each_operator():
     served: dict[str, list[str]] = {}
     for variant in find([LIBRARY]):
         served.setdefault(variant.implementation, []).append(variant.operator)
-    assert served["torch_eager"] == served["torch_compile"] == served["quack"] == list(OPERATORS)
-    assert served["liger"] == [name for name in OPERATORS if name != "add_layernorm"]
+    assert served["torch_eager"] == served["torch_compile"] == list(OPERATORS)
+    assert served["quack"] == list(ROW_OPERATORS), "quack has no attention"
+    both = ["attention", "attention_causal"]
+    assert served["flash_attention"] == both
+    assert Counter(served["torch_sdpa"]) == dict.fromkeys(both, 4), "a variant a backend"
+    assert served["liger"] == [name for name in ROW_OPERATORS if name != "add_layernorm"]
     eager = {get(name).baseline for name in OPERATORS}
     assert eager == {"torch_eager"}
 
@@ -188,7 +237,7 @@ def declared():
 
 
 def test_a_machine_without_a_gpu_does_not_interpret_liger(declared):
-    assert set(declared) == {"liger", "quack", "torch_compile", "torch_eager"}
+    assert set(declared) == {"flash_attention", "liger", "quack", "torch_compile", "torch_eager", "torch_sdpa"}
     assert not any("triton" in requirement for requirement in declared["liger"].requires)
 
 

@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, str] = {
     "settings": "resources texts",
     "matrix": "model operators resources texts",
     "registry": "model operators resources texts",
-    "roof": "contract model registry",
+    "roof": "contract model operators registry",
     "check": "model operators",
     "cores": "",
     "clocks": "cores model operators",

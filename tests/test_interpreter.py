@@ -48,3 +48,34 @@ def test_bfloat16_is_rounded_to_the_nearest_even(tmp_path):
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+PRODUCT = """
+import sys
+import torch, triton, triton.language as tl
+from softbench.worker import interpreter
+interpreter.round_to_nearest_even()
+interpreter.multiply_bfloat16()
+
+@triton.jit
+def multiply(c, a, b):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    tl.store(c + 16 * i + j, tl.dot(tl.load(a + 16 * i + j), tl.load(b + 16 * i + j)))
+
+for dtype in (torch.float16, torch.bfloat16):
+    a, b = (torch.randn(16, 16).to(dtype) for _ in range(2))
+    c = torch.empty(16, 16)
+    multiply[(1,)](c, a, b)
+    torch.testing.assert_close(c, a.float() @ b.float())
+"""
+
+
+def test_products_of_bfloat16_are_of_numbers_and_not_of_their_bits(tmp_path):
+    pytest.importorskip("triton")
+    script = tmp_path / "script.py"
+    script.write_text(PRODUCT)
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

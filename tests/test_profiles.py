@@ -10,7 +10,8 @@ import yaml
 
 from softbench import leaderboard, matrix, resources, store
 from softbench.model import DTYPE_BYTES
-from softbench.operators import OPERATORS
+from softbench.operators import ROW_OPERATORS, get
+from softbench.operators.attention import keys_of
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def test_hard_operators_ask_what_is_defined(bundled):
     cases = bundled.profile("hard-operators")
     assert 60 <= len(cases) <= 100
     assert not any(case.timed for case in cases)
-    assert {case.operator for case in cases} == set(OPERATORS) - {"softmax"}
+    assert {case.operator for case in cases} == set(ROW_OPERATORS) - {"softmax"}
     assert max(case.elements for case in cases) <= 2**25
     for case in cases:
         assert case.shape, "a norm has no 0-d input"
@@ -70,13 +71,49 @@ def test_hard_operators_ask_what_is_defined(bundled):
             assert case.distribution not in ("dtype_max", "all_min", "causal_min", "padding_min"), "squares overflow"
         if case.operator == "add_layernorm":
             assert "inf" not in case.distribution, "whether a mean is then infinite or NaN depends on how it is taken"
-    for name in set(OPERATORS) - {"softmax"}:
+    for name in set(ROW_OPERATORS) - {"softmax"}:
         mine = [case for case in cases if case.operator == name]
         assert any(case.columns % 2 for case in mine), name
         assert any(case.layout != "contiguous" for case in mine), name
         assert any("nan" in case.distribution for case in mine), name
         assert any(len(case.shape) == 3 for case in mine), name
         assert any(case.elements == 0 for case in mine), name
+
+
+ATTENTIONS = ("attention", "attention_causal")
+TILES = (64, 128)
+
+
+def test_attention_spans_lengths_dimensions_tails_and_decoding(bundled):
+    cases = bundled.profile("attention")
+    assert len(cases) <= 50
+    assert all(case.timed for case in cases)
+    for operator in ATTENTIONS:
+        square = [c for c in cases if c.operator == operator and c.dtype == "float16" and c.layout == "contiguous"]
+        for dimension in (64, 128):
+            lengths = {c.shape[2] for c in square if c.columns == dimension}
+            assert {128, 512, 1024, 2048, 4096, 8192} <= lengths
+        assert any(all(keys_of(c) % tile for tile in TILES) for c in square)
+    decoding = [case for case in cases if case.shape[2] == 1]
+    assert {case.operator for case in decoding} == {"attention"}, "of one query a causal mask hides nothing"
+    assert {keys_of(case) for case in decoding} == {1000, 4096, 8191}
+    assert max(get(case.operator).ideal_bytes(case) for case in cases) < 3e9
+
+
+def test_hard_attention_asks_what_is_defined(bundled):
+    cases = bundled.profile("hard-attention")
+    assert not any(case.timed for case in cases)
+    assert len(cases) <= 120
+    assert max(get(case.operator).pairs(case) * case.shape[0] * case.shape[1] for case in cases) <= 2**19
+    words = {case.distribution for case in cases}
+    assert {"growing", "peaked", "segments_inf", "prefix_inf_255", "shifted_1e4"} <= words
+    assert not words & {"all_inf", "plus_inf", "nan_first", "nan_middle", "nan_last"}, "a kernel may answer 0 or NaN"
+    for operator in ATTENTIONS:
+        mine = [case for case in cases if case.operator == operator]
+        assert any(keys_of(case) < case.shape[2] for case in mine), "causal rows that see no key"
+        assert any(case.elements == 0 for case in mine)
+        assert any(keys_of(case) > 512 and case.distribution == "growing" and case.columns == 128 for case in mine)
+        assert {"transposed", "strided-2", "offset-1"} <= {case.layout for case in mine}
 
 
 def test_every_group_says_why():

@@ -34,14 +34,16 @@ def pair():
 
 
 def test_every_set_has_kernels_for_both_kinds_of_device():
-    assert set(roof.SETS) == set(MIXES)
+    assert set(roof.SETS) == {*MIXES, "roofline"}
+    assert len(roof.variants("roofline", "cuda")) == len(roof.roofline.SIDES)
+    assert len(roof.variants("roofline", "cpu")) == 1
     for name in MIXES:
         assert len(roof.variants(name, "cuda")) == 6
         assert len(roof.variants(name, "cpu")) == 1
         assert all(v.operator == name and v.has_cubins for v in roof.variants(name, "cuda"))
 
 
-@pytest.mark.parametrize("name", operators.OPERATORS)
+@pytest.mark.parametrize("name", operators.ROW_OPERATORS)
 def test_an_operators_roof_takes_its_inputs(name):
     """And moves no more than the operator, up to a weight and a figure a row."""
     operator = operators.get(name)
@@ -99,6 +101,12 @@ from pathlib import Path
 from softbench import roof
 from softbench.model import Case
 from softbench.worker.loading import load
+factory = load(Path(roof.__file__).parent / "roofline.py", "roofline")
+for side in (1024, 8192):
+    case = Case("attention", (2, 3, 1, 64), "float16", "float16", "keys-77")
+    q, k = torch.randn(2, 3, 1, 64).half(), torch.randn(2, 3, 77, 64).half()
+    copies = factory(case, side)(q, k, k)
+    assert len(copies) == 2 and roof.verify("roofline", (q, k, k), copies) == "", side
 for name in ("read2_write1", "read2_write2"):
     factory = load(Path(roof.__file__).parent / f"{name}.py", name)
     for shape, dtype in (((4099,), torch.float32), ((33, 2), torch.float16), ((3, 341), torch.float16), ((0, 4), torch.float32)):

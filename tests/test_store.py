@@ -149,6 +149,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
         (("case", "dtype"), "float8"),
         (("ideal_bytes",), -1),
         (("ideal_bytes",), 2**63),
+        (("ideal_flops",), -1),
         (("role",), "judge"),
         (("traffic",), [1, 2, 3, float("nan"), None]),
         (("case", "operator"), 5),

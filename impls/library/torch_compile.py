@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from softbench import Unsupported, implementation
+from softbench.operators.attention import keys_of, scale_of
 from softbench.operators.norms import LAYER_EPS, RMS_EPS
+
+from . import _attention
 
 
 @implementation(
-    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm"],
+    operator=[
+        "softmax",
+        "softmax_backward",
+        "rmsnorm",
+        "layernorm",
+        "add_rmsnorm",
+        "add_layernorm",
+        "attention",
+        "attention_causal",
+    ],
     requires=["torch"],
 )
 def torch_compile(case):
@@ -65,6 +77,29 @@ def norm(case):
     return formula, [case.shape] * (1 + adds) + [(case.columns,)] * (1 + centred)
 
 
+def attention(case):
+    """The plain formula, with all scores in the inputs' dtype; Inductor may put torch's own attention in its place."""
+    import torch
+
+    _attention.need_room(case, 2)
+    batch, heads, queries, dimension = case.shape
+    keys, scale = keys_of(case), scale_of(case)
+    seen = None
+    if case.operator == "attention_causal":
+        seen = _attention.visible(queries, keys, _attention.device())
+
+    def formula(q, k, v):
+        scores = torch.matmul(q, k.transpose(-2, -1)) * scale
+        if seen is not None:
+            scores = scores.masked_fill(~seen, float("-inf"))
+        p = torch.softmax(scores, dim=-1)
+        if seen is not None and keys < queries:  # rows that see no key are 0
+            p = p.masked_fill(~seen[:, :1], 0.0)
+        return torch.matmul(p, v)
+
+    return formula, [case.shape, *[(batch, heads, keys, dimension)] * 2]
+
+
 def same_dtype(case):
     if case.out_dtype != case.dtype:
         raise Unsupported("written for an output of the inputs' dtype")
@@ -77,4 +112,6 @@ FORMULAS = {
     "layernorm": norm,
     "add_rmsnorm": norm,
     "add_layernorm": norm,
+    "attention": attention,
+    "attention_causal": attention,
 }

@@ -5,9 +5,20 @@ from __future__ import annotations
 from softbench import Unsupported, implementation
 from softbench.operators.norms import LAYER_EPS, RMS_EPS
 
+from . import _attention
+
 
 @implementation(
-    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm"],
+    operator=[
+        "softmax",
+        "softmax_backward",
+        "rmsnorm",
+        "layernorm",
+        "add_rmsnorm",
+        "add_layernorm",
+        "attention",
+        "attention_causal",
+    ],
     requires=["torch"],
 )
 def torch_eager(case):
@@ -23,6 +34,8 @@ def torch_eager(case):
         "layernorm": layernorm,
         "add_rmsnorm": add_rmsnorm,
         "add_layernorm": add_layernorm,
+        "attention": attention,
+        "attention_causal": attention,
     }[case.operator](case)
 
 
@@ -33,6 +46,16 @@ def softmax(case):
         return lambda x: torch.softmax(x, dim=-1)
     out_dtype = getattr(torch, case.out_dtype)
     return lambda x: torch.softmax(x, dim=-1, dtype=out_dtype)
+
+
+def attention(case):
+    """Whichever of its backends torch chooses."""
+    import torch
+
+    attend, words = torch.nn.functional.scaled_dot_product_attention, _attention.masking(case, _attention.device())
+    if case.elements == 0:
+        return lambda q, k, v: torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    return lambda q, k, v: attend(q, k, v, **words)
 
 
 def softmax_backward(case):

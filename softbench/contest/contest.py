@@ -83,9 +83,11 @@ class Contest:
                 entrant.notes.append(str(laps))
         self.crew.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
-        ideal = operators.get(case.operator).ideal_bytes(case)
+        operator = operators.get(case.operator)
+        ideal = operator.ideal_bytes(case)
+        flops = operator.ideal_flops(case) if operator.bound == "arithmetic" else 0
         kept = [e for e in entrants if e.role != "roof" or e.is_best]
-        records = [e.record(case, ideal, self._reproduce(case, e.variant)) for e in kept]
+        records = [e.record(case, ideal, self._reproduce(case, e.variant), flops) for e in kept]
         if case.timed and records and self.calibrations:
             records[0] = replace(records[0], calibrations=self.calibrations)
         return records

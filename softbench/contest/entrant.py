@@ -85,7 +85,7 @@ class Entrant:
             }
         return base | more
 
-    def record(self, case: Case, ideal_bytes: int, reproduce: str) -> Record:
+    def record(self, case: Case, ideal_bytes: int, reproduce: str, ideal_flops: int = 0) -> Record:
         if self.status is None:
             raise ValueError(f"{case.id} / {self.variant.id} is not settled")
         return Record(
@@ -100,6 +100,7 @@ class Entrant:
             traffic=self.traffic,
             notes=tuple(self.notes),
             ideal_bytes=ideal_bytes,
+            ideal_flops=ideal_flops,
             role=self.role,
             known_failure=known_failure(case, self.variant),
             best_of=self.best_of,

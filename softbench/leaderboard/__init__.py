@@ -124,6 +124,7 @@ def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, 
         figures["latency_ns"] = latency
         figures["low_ns"], figures["high_ns"] = stats.median_interval(heats[0])
         figures["bandwidth_gb_s"] = record.ideal_bytes / latency if record.ideal_bytes else None
+        figures["tflop_s"] = record.ideal_flops / latency / 1e3 if record.ideal_flops else None
         share, figures["speedup"] = _ratio(roof, heats), _ratio(base, heats)
         figures["percent_of_roof"] = None if share is None else 100 * share
     return figures

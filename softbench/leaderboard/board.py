@@ -14,10 +14,10 @@ OVERLAP = 0.05
 class Cell:
     """What one implementation did on one case, with the figures that follow from its samples.
 
-    Times are nanoseconds a launch, bandwidth is decimal GB/s of the operator's ideal bytes, speedup a factor over the
-    baseline, traffic_factor the bytes that were moved over the ideal ones; None where not measured. low_ns to high_ns is
-    the interval of the median; samples are those of the ranking clock. rank counts from 1; mark is "=" (tied), "?"
-    (cannot tell) or "" among those who share it.
+    Times are nanoseconds a launch, bandwidth is decimal GB/s of the operator's ideal bytes, tflop_s decimal TFLOP/s of its
+    ideal flops where arithmetic binds it, speedup a factor over the baseline, traffic_factor the bytes that were moved over
+    the ideal ones; None where not measured. low_ns to high_ns is the interval of the median; samples are those of the
+    ranking clock. rank counts from 1; mark is "=" (tied), "?" (cannot tell) or "" among those who share it.
     """
 
     record: Record
@@ -26,6 +26,7 @@ class Cell:
     low_ns: float | None = None
     high_ns: float | None = None
     bandwidth_gb_s: float | None = None
+    tflop_s: float | None = None
     percent_of_roof: float | None = None
     speedup: float | None = None
     call_ns: float | None = None

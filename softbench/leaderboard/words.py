@@ -115,16 +115,22 @@ def shape_text(case: Case) -> str:
     return "[" + ", ".join(map(str, case.shape)) + "]"
 
 
+def rate_title(cases: Iterable[CaseBoard]) -> str:
+    """What stands behind the latency in the cells of these cases, which are of one operator."""
+    return "TFLOP/s" if any(cell.tflop_s for case in cases for cell in case.cells.values()) else "bandwidth (GB/s)"
+
+
 def cell_text(cell: Cell) -> str:
-    """A cell as "0.0485 / 2765.00 *", or its status word with what the compiled kernels take."""
+    """A cell as "0.0485 / 2765.00 *", by what `rate_title` says, or its status word with what the compiled kernels take."""
     if cell.latency_ns is None:
         registers, stack, _ = resources(cell.record)
         taken = f" {registers} regs" if registers else ""
         spilled = f" {stack} B stack" if stack not in ("", "0") else ""
         return status_text(cell.record) + taken + spilled + (" †" if cell.dagger else "")
-    bandwidth = "-" if cell.bandwidth_gb_s is None else f"{cell.bandwidth_gb_s:.2f}"
+    figure = cell.bandwidth_gb_s if cell.tflop_s is None else cell.tflop_s
+    rate = "-" if figure is None else f"{figure:.2f}"
     mark = "†" if cell.dagger else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
-    return " ".join(filter(None, [f"{milliseconds(cell.latency_ns)} / {bandwidth}", mark, conditions(cell)]))
+    return " ".join(filter(None, [f"{milliseconds(cell.latency_ns)} / {rate}", mark, conditions(cell)]))
 
 
 def conditions(cell: Cell) -> str:
@@ -194,12 +200,13 @@ def first_line(text: str) -> str:
 
 
 def cell_figures(cell: Cell) -> list[str]:
-    """Rank, ms, interval, GB/s, % of roof, call us, device us, traffic, registers, stack and shared bytes; "" where unknown."""
+    """Rank, ms, interval, GB/s, TFLOP/s, % of roof, call us, device us, traffic, registers, stack, shared bytes; "" if unknown."""
     return [
         f"{cell.rank}{'*' if cell.is_winner else cell.mark}" if cell.rank else "",
         number(cell.latency_ns, milliseconds),
         interval_text(cell),
         number(cell.bandwidth_gb_s, "{:.0f}".format),
+        number(cell.tflop_s, "{:.1f}".format),
         number(cell.percent_of_roof, "{:.1f}".format),
         number(cell.call_ns, microseconds),
         number(cell.device_ns, microseconds),

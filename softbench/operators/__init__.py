@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from softbench.model import Case
-from softbench.operators.words import DISTRIBUTIONS, OPERATORS, check_distribution, check_layout
+from softbench.operators.words import (
+    ATTENTION_OPERATORS,
+    DISTRIBUTIONS,
+    OPERATORS,
+    ROW_OPERATORS,
+    check_distribution,
+    check_layout,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DISTRIBUTIONS",
     "OPERATORS",
+    "ROW_OPERATORS",
     "Expected",
     "Invariant",
     "Operator",
@@ -207,6 +215,10 @@ class Operator(Protocol):
     def baseline(self) -> str:
         """Name of the implementation that speed-ups are stated over; it runs whatever is selected."""
 
+    @property
+    def bound(self) -> str:
+        """What the textbook algorithm is bound by on long inputs: "memory", or "arithmetic", where boards show TFLOP/s."""
+
     def ideal_bytes(self, case: Case) -> int:
         """Bytes that must move: each input read once, each output written once."""
 
@@ -248,6 +260,10 @@ def get(name: str) -> Operator:
         from softbench.operators.softmax_backward import SoftmaxBackward
 
         return SoftmaxBackward()
+    if name in ATTENTION_OPERATORS:
+        from softbench.operators.attention import ATTENTIONS
+
+        return ATTENTIONS[name]
     if name in OPERATORS:
         from softbench.operators.norms import NORMS
 

@@ -40,6 +40,7 @@ class Norm:
     centred: bool
     adds: bool
     baseline: str = "torch_eager"
+    bound: str = "memory"
 
     @property
     def roof(self) -> str:

@@ -22,6 +22,7 @@ class Softmax:
     name = "softmax"
     roof = "copy"
     baseline = "torch_eager"
+    bound = "memory"
 
     def ideal_bytes(self, case: Case) -> int:
         """Bytes of the input's distinct elements and of the output."""

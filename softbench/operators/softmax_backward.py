@@ -28,6 +28,7 @@ class SoftmaxBackward:
     name = "softmax_backward"
     roof = "read2_write1"
     baseline = "torch_eager"
+    bound = "memory"
 
     def ideal_bytes(self, case: Case) -> int:
         """Bytes of the distinct elements of both inputs, and of the output."""

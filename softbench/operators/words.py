@@ -8,6 +8,7 @@ padded-K     the row stride is K elements more than the row takes
 strided-K    neighbouring columns lie K elements apart
 transposed   the last two dimensions are swapped in memory
 broadcast    every row is the same memory: row stride 0
+keys-K       of attention alone: K keys and values, where there are others than queries
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-OPERATORS: tuple[str, ...] = (
+from softbench.model import Case
+
+ROW_OPERATORS: tuple[str, ...] = (
     "softmax",
     "softmax_backward",
     "rmsnorm",
@@ -23,6 +26,9 @@ OPERATORS: tuple[str, ...] = (
     "add_rmsnorm",
     "add_layernorm",
 )
+"""Those that work along the last dimension of a shape of any rank."""
+ATTENTION_OPERATORS: tuple[str, ...] = ("attention", "attention_causal")
+OPERATORS = (*ROW_OPERATORS, *ATTENTION_OPERATORS)
 
 DISTRIBUTIONS: dict[str, str] = {
     "normal": "independent standard normals",
@@ -56,20 +62,21 @@ DISTRIBUTIONS: dict[str, str] = {
     "growing": "values that rise from -30 to 30 along the row, so that a running maximum moves all the time",
 }
 
-_PART = re.compile(r"(offset|padded|strided)-([1-9]\d{0,8})|(transposed|broadcast)")
-_CHOICES = 'contiguous, offset-K, padded-K, strided-K, transposed, broadcast, or parts joined by "+"'
+_PART = re.compile(r"(offset|padded|strided|keys)-([1-9]\d{0,8})|(transposed|broadcast)")
+_CHOICES = 'contiguous, offset-K, padded-K, strided-K, transposed, broadcast, keys-K, or parts joined by "+"'
 _EXCLUSIVE = (("transposed", "padded"), ("transposed", "strided"), ("transposed", "broadcast"), ("broadcast", "padded"))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A parsed layout word; offset, row_pad and column_step count elements."""
+    """A parsed layout word; offset, row_pad and column_step count elements. keys: 0 for as many as there are queries."""
 
     offset: int = 0
     row_pad: int = 0
     column_step: int = 1
     transposed: bool = False
     broadcast: bool = False
+    keys: int = 0
 
 
 def parse_layout(word: str) -> Layout:
@@ -94,6 +101,7 @@ def parse_layout(word: str) -> Layout:
         column_step=parts.get("strided", 1),
         transposed="transposed" in parts,
         broadcast="broadcast" in parts,
+        keys=parts.get("keys", 0),
     )
 
 
@@ -106,3 +114,21 @@ def check_distribution(word: str) -> None:
     """Raises ValueError, naming the choices, where `word` is no distribution."""
     if word not in DISTRIBUTIONS:
         raise ValueError(f"unknown distribution {word!r}; choose one of {', '.join(DISTRIBUTIONS)}")
+
+
+def check_case(case: Case) -> None:
+    """Raises ValueError, saying what to do, for a combination of known words that the operator has no meaning for."""
+    keys = parse_layout(case.layout).keys
+    if case.operator not in ATTENTION_OPERATORS:
+        if keys:
+            raise ValueError(f"{case.operator} has no keys, so no layout {case.layout!r}; take keys-{keys} out of it")
+        return
+    if len(case.shape) != 4:
+        raise ValueError(
+            f"{case.operator} needs a shape [batch, heads, queries, head dimension], not {list(case.shape)}"
+        )
+    if case.dtype not in ("float16", "bfloat16") or case.out_dtype != case.dtype:
+        words = case.dtype if case.out_dtype == case.dtype else f"{case.dtype} to {case.out_dtype}"
+        raise ValueError(f"{case.operator} is float16 or bfloat16, in and out, not {words}")
+    if parse_layout(case.layout).broadcast:
+        raise ValueError(f"{case.operator} has no layout 'broadcast': all keys would be one; choose another")

@@ -91,6 +91,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
         "low": _rounded(cell.low_ns),
         "high": _rounded(cell.high_ns),
         "gbs": _rounded(cell.bandwidth_gb_s),
+        "tflops": _rounded(cell.tflop_s),
         "roof": _rounded(cell.percent_of_roof),
         "ideal": record.ideal_bytes,
         "best_of": record.best_of if record.best_of > 1 else 0,

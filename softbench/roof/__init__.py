@@ -1,9 +1,9 @@
-"""The roof: kernels that show what the memory can do, declared like implementations and timed like entrants.
+"""The roof: kernels that show what the memory, or the arithmetic, can do, declared like implementations and timed like entrants.
 
 An operator names its set, by how many streams of its size it reads and writes: with two reads for one write an H200 reaches
 1.8 % more than with one for one. Each set has one file and one factory for a GPU, whose parameters span the fixed kernels, and
 one for machines without. A roof takes the operator's inputs and moves the first of them; a weight, or a figure a row, that the
-operator moves beside them is left out.
+operator moves beside them is left out. `roofline` is for an operator that arithmetic may limit.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from softbench import registry
 from softbench.model import Variant
+from softbench.roof import roofline
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +36,7 @@ SETS: dict[str, dict[str, Source]] = {
         "cuda": Source("read2_write2.py", "read2_write2"),
         "cpu": Source("host.py", "host_read2_write2"),
     },
+    "roofline": {"cuda": Source("roofline.py", "roofline"), "cpu": Source("host.py", "host_roofline")},
 }
 
 
@@ -46,12 +48,14 @@ def variants(name: str, kind: str) -> tuple[Variant, ...]:
 
 
 def verify(name: str, inputs: tuple[Tensor, ...], outputs: Any) -> str:
-    """What is wrong with a roof kernel's outputs, or "": every bit of them follows from the inputs' bits."""
+    """What is wrong with a roof kernel's outputs, or "": what is moved, every bit of it follows from the inputs' bits."""
     import torch
 
     if name not in SETS:
         raise ValueError(f"no check for the roof set {name!r}; choose from {', '.join(SETS)}")
     returned = outputs if isinstance(outputs, tuple) else (outputs,)
+    if name == "roofline":
+        return roofline.fault(inputs, returned)
     wanted = _expected(name, inputs)
     if len(returned) != len(wanted):
         return f"the roof wrote {len(returned)} outputs where {name} has {len(wanted)}"

@@ -166,8 +166,8 @@ def _record(data: dict[str, Any]) -> Record:
     for dtype in (record.case.dtype, record.case.out_dtype):
         if dtype not in DTYPES:
             raise ValueError(f"{dtype!r:.40} is no dtype; known are {', '.join(DTYPES)}")
-    if record.ideal_bytes < 0:
-        raise ValueError("ideal_bytes cannot be negative")
+    if min(record.ideal_bytes, record.ideal_flops) < 0:
+        raise ValueError("ideal bytes and flops cannot be negative")
     if record.role not in ROLES:
         raise ValueError(f"{record.role!r:.40} is no role; known are {', '.join(ROLES)}")
     return record

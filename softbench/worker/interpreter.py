@@ -1,4 +1,4 @@
-"""Triton's interpreter, made to round as a GPU does."""
+"""Triton's interpreter, made to round and to multiply as a GPU does."""
 
 from __future__ import annotations
 
@@ -23,6 +23,25 @@ def round_to_nearest_even() -> None:
         return interpreter.TensorHandle(_bfloat16_bits(source.data), target.scalar)
 
     builder.cast_impl = cast_impl
+
+
+def multiply_bfloat16() -> None:
+    """Let tl.dot of bfloat16 multiply numbers.
+
+    Triton 3.9 hands numpy the bits that it keeps them as, uint16, so that a product is one of whole numbers.
+    """
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.InterpreterBuilder
+    of_bits = builder.create_dot
+
+    def create_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+        if a.dtype.scalar == tl.bfloat16:
+            a, b = (self.cast_impl(x, tl.float32) for x in (a, b))
+        return of_bits(self, a, b, *rest)
+
+    builder.create_dot = create_dot
 
 
 def _bfloat16_bits(values: Any) -> Any:

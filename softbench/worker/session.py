@@ -52,6 +52,7 @@ class Session:
         self.phase = "start"
         if os.environ.get("TRITON_INTERPRET") == "1":
             interpreter.round_to_nearest_even()
+            interpreter.multiply_bfloat16()
 
     def handle(self, request: Message) -> Message:
         return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}

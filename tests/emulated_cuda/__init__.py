@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,15 @@ FOLDER = Path(__file__).resolve().parent
 
 
 class Kernels:
-    """The kernels of one source for an input and an output type, compiled into a folder."""
+    """The kernels of one source for some macros (INPUT and the like), compiled into a folder."""
 
-    def __init__(self, kernels: Path, source: str, types: tuple[str, str], folder: Path) -> None:
+    def __init__(self, kernels: Path, source: str, macros: Mapping[str, str], folder: Path) -> None:
         for path in kernels.glob("*.cu*"):
             shutil.copy(path, folder)
         for path in FOLDER.glob("*.*"):
-            shutil.copy(path, folder)  # its ptx.cuh takes the place of the kernels' own
+            shutil.copy(path, folder)  # its ptx.cuh and mma.cuh take the place of the kernels' own
         compiled = folder / "kernels.so"
-        defines = [f"-DINPUT={types[0]}", f"-DOUTPUT={types[1]}", f'-DKERNELS="{source}"']
+        defines = [*(f"-D{name}={value}" for name, value in macros.items()), f'-DKERNELS="{source}"']
         flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", "-Wno-unknown-pragmas", "-ffp-contract=fast"]
         command = ["g++", *flags, *defines, str(folder / "launch.cpp"), "-o", str(compiled)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -5,6 +5,10 @@
 
 #include KERNELS
 
+#ifdef NO_LEVEL
+struct Level {};
+#endif
+
 namespace emulated {
 
 static void enter() {

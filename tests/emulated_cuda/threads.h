@@ -41,6 +41,7 @@ struct Fiber {
 
 struct Warp {
     uint32_t values[2][LANES];
+    void* places[LANES];
     unsigned arrived = 0, turn = 0;
 };
 
@@ -79,21 +80,36 @@ inline void need_vector(const void* place) {
 
 inline void let_others_run() { leave(State::spinning); }
 
-__attribute__((noinline)) inline uint32_t shuffle(uint32_t value, unsigned mask) {
-    Warp& warp = block.warps[threadIdx.x / LANES];
-    const unsigned lane = threadIdx.x % LANES, turn = warp.turn % 2;
-    warp.values[turn][lane] = value;
+// Wait for all lanes of the warp; the last one to come does `work` before any goes on.
+template <typename Work>
+inline void meet(Warp& warp, const Work& work) {
     if (++warp.arrived == LANES) {
         warp.arrived = 0;
         ++warp.turn;
-        const unsigned first = threadIdx.x - lane;
+        work();
+        const unsigned first = threadIdx.x - threadIdx.x % LANES;
         for (unsigned other = first; other < first + LANES; ++other) {
             block.fibers[other].state = State::ready;
         }
     } else {
         leave(State::at_shuffle);
     }
+}
+
+__attribute__((noinline)) inline uint32_t shuffle(uint32_t value, unsigned mask) {
+    Warp& warp = block.warps[threadIdx.x / LANES];
+    const unsigned lane = threadIdx.x % LANES, turn = warp.turn % 2;
+    warp.values[turn][lane] = value;
+    meet(warp, [] {});
     return warp.values[turn][lane ^ mask];
+}
+
+// What a warp does as one: `work` is given what every lane brought.
+template <typename T, typename Work>
+__attribute__((noinline)) inline void together(T& own, const Work& work) {
+    Warp& warp = block.warps[threadIdx.x / LANES];
+    warp.places[threadIdx.x % LANES] = &own;
+    meet(warp, [&] { work(reinterpret_cast<T**>(warp.places)); });
 }
 
 // Runs block `number` of a launch; returns what went wrong, or null.
@@ -113,6 +129,8 @@ __attribute__((noinline)) inline void __syncthreads() {
         emulated::leave(emulated::State::at_barrier);
     }
 }
+
+inline void __syncwarp() { emulated::shuffle(0, 0); }
 
 inline float __uint_as_float(unsigned bits) {
     float value;

@@ -14,9 +14,9 @@ import torch
 from impls.cute import _entries, _launch, ladder
 from softbench import Unsupported
 from softbench.model import Case
-from softbench.operators import OPERATORS, get
+from softbench.operators import ROW_OPERATORS, get
 
-PARTS = (*OPERATORS, "rungs")
+PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
 # One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, one CTA
@@ -68,7 +68,7 @@ def cases(operator: str) -> list[Case]:
 
 def work(part: str) -> Iterator[tuple[Case, Callable[..., Any] | None]]:
     """The cases of a part, with the builds that take the place of the table's."""
-    if part in OPERATORS:
+    if part in ROW_OPERATORS:
         yield from ((case, None) for case in cases(part))
         return
     for builds in RUNGS:

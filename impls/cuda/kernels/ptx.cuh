@@ -1,5 +1,5 @@
-// All inline PTX of the family: conversions that need no CUDA header, cache policies, asynchronous copies, words that
-// blocks exchange. Nothing else here depends on the instruction set, so a test can put another file in this one's place.
+// All inline PTX of the family but that of mma.cuh: conversions that need no CUDA header, cache policies, asynchronous
+// copies, words that blocks exchange. Nothing else here depends on the instruction set, so a test can put another file in this one's place.
 #pragma once
 
 using Policy = unsigned long long;

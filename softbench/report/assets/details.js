@@ -66,6 +66,7 @@ function cellFigures(board, cell, speedups, baseline) {
   add(`${board.clock}, median`, cell.ns, `${ms(cell.ns || 0)} ms`);
   add("its interval", cell.high, `${us(cell.low || 0)} to ${us(cell.high || 0)} µs `, element("small", {}, half));
   add("bandwidth", cell.gbs, `${(cell.gbs || 0).toFixed(1)} GB/s`);
+  add("arithmetic", cell.tflops, `${(cell.tflops || 0).toFixed(1)} TFLOP/s`);
   add("% of roof", cell.roof, `${(cell.roof || 0).toFixed(1)} %`);
   add("% of peak", board.peak && cell.gbs, `${((100 * (cell.gbs || 0)) / (board.peak || 1)).toFixed(1)} %`);
   add(`over ${short(baseline)}`, speedups[cell.number], times(speedups[cell.number] || 0, 3));

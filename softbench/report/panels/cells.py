@@ -17,6 +17,7 @@ COLUMNS = (
         "ms",
         "interval",
         "GB/s",
+        "TFLOP/s",
         "% of roof",
         "call µs",
         "device µs",
