@@ -66,6 +66,7 @@ def full_line() -> dict[str, Any]:
         traffic=Traffic(1, 2, 3, 4.0, 5.0),
         notes=("one",),
         known_failure="declared",
+        ideal_flops=1,
         gpu="GPU-1",
         calibrations=(Calibration("graph", (1,), (1,), "none"),),
     )

@@ -17,7 +17,7 @@ from softbench.sheet import Heading, Lines, Part, lines, table
 from softbench.texts import InputError
 
 FIGURES = (
-    *("rank", "ms", "interval", "GB/s", "% of roof", "call us", "device us", "traffic"),
+    *("rank", "ms", "interval", "GB/s", "TFLOP/s", "% of roof", "call us", "device us", "traffic"),
     *("registers", "stack B", "shared B"),
 )
 
