@@ -12,7 +12,7 @@ import pytest
 from softbench import store
 
 pytestmark = pytest.mark.browser
-RUNS = sorted((Path(__file__).resolve().parents[2] / "reports").glob("*/*.jsonl"))
+RUNS = store.runs(Path(__file__).resolve().parents[2] / "reports" / "h200")
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
@@ -108,7 +108,7 @@ def test_axe_finds_no_serious_fault(open_run, name, scheme):
     _axe(found.page)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
 def test_axe_finds_no_serious_fault_in_committed_runs(open_run, path):
     found = open_run(store.read(path))
     found.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")

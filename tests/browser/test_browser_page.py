@@ -12,7 +12,7 @@ import pytest
 from softbench import leaderboard, store
 
 pytestmark = pytest.mark.browser
-RUNS = sorted((Path(__file__).resolve().parents[2] / "reports").glob("*/*.jsonl"))
+RUNS = store.runs(Path(__file__).resolve().parents[2] / "reports" / "h200")
 READY_MS = 2000
 TRIES = 3
 
@@ -26,7 +26,7 @@ def test_it_opens_from_disk_without_a_request_and_without_a_complaint(open_run):
     assert found.page.evaluate("fetch('file:///etc/hostname').then(() => 'came', () => 'refused')") == "refused"
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
 def test_committed_runs_show_something_in_every_panel(open_run, path):
     found = open_run(store.read(path))
     assert found.complaints == []

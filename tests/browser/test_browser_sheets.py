@@ -35,7 +35,7 @@ def comparison() -> str:
 
 def tale() -> str:
     (found,) = history.trace(
-        [store.read(ROOT / "reports" / "h200" / f"{name}.jsonl") for name in RUNS], "*-32768x4096::*"
+        [store.read(store.find(ROOT / "reports" / "h200", name)) for name in RUNS], "*-32768x4096::*"
     )
     return report.render_sheet("history", told.sheet(found), figures(found))
 
