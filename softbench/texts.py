@@ -23,3 +23,8 @@ def share(text: str) -> float | None:
     if not (digits.isascii() and digits.replace(".", "", 1).isdecimal() and len(digits) < 20):
         return None
     return float(digits) / 100 if float(digits) <= 1000 else None
+
+
+def repeat_command(selection: str, case_id: str, implementation: str) -> str:
+    """What runs one cell again; selection: the options that say which cells there are, "" for none."""
+    return f"pytest --softbench {selection}".rstrip() + f" -k '{case_id} and {implementation}'"

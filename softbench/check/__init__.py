@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CPU_ELEMENTS = 2**26  # a case that is not timed is compared on the CPU up to here: a second or two
+EXACT_ROWS = 16  # of a case are compared on the CPU besides, at most
 EXACT_ELEMENTS = 2**24  # of the rows that are compared on the CPU besides, where that is more than one row
 
 
@@ -38,7 +39,9 @@ class Verdict:
 RIGHT = Verdict(True)
 
 
-def compare(case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = 16, seed: int = 0) -> Verdict:
+def compare(
+    case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = EXACT_ROWS, seed: int = 0
+) -> Verdict:
     """Hold outputs (what a launch returned: a tensor or a tuple of them) against the operator's definition.
 
     inputs      as from `Operator.make_inputs`, and not modified since
@@ -169,7 +172,7 @@ def _everything(case: Case) -> list[Rows]:
 
 
 def _fault(
-    case: Case, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], exact_rows: int = 16, seed: int = 0
+    case: Case, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], exact_rows: int = EXACT_ROWS, seed: int = 0
 ) -> Fault | None:
     """What is wrong with the values of outputs whose structure is right."""
     import torch

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from softbench import calibration, device, operators
+from softbench import calibration, device, operators, texts
 from softbench.clocks import REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.contest import admission, calibrating, profiled, traffic, trials
 from softbench.contest.crew import Crew, DeviceLost
@@ -231,8 +231,7 @@ class Contest:
                 entrant.notes.append(f"traffic: {error}")
 
     def _reproduce(self, case: Case, variant: Variant) -> str:
-        selection = f" {self.rules.selection}" if self.rules.selection else ""
-        return f"pytest --softbench{selection} -k '{case.id} and {variant.implementation}'"
+        return texts.repeat_command(self.rules.selection, case.id, variant.implementation)
 
 
 class Asker:

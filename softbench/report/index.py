@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from softbench import texts
 from softbench.leaderboard import Board, CaseBoard, Cell
 from softbench.model import Passport, Record
 from softbench.report.figure import Figure
@@ -76,6 +77,4 @@ def repeat_command(record: Record, passport: Passport) -> str:
     """What runs one cell again; records of passes do not say."""
     profile = f"--softbench-profile {','.join(passport.profiles)}" if passport.profiles else ""
     selection = passport.settings.get("selection") or profile
-    return (
-        record.reproduce or f"pytest --softbench {selection} -k '{record.case.id} and {record.variant.implementation}'"
-    )
+    return record.reproduce or texts.repeat_command(selection, record.case.id, record.variant.implementation)

@@ -23,7 +23,6 @@ from softbench.worker.wire import Message
 VERIFIED_CALLS = 8
 VERIFIED_ELEMENTS = 2**22
 """As many timed calls are compared at a time as have so many elements together, and one at least: milliseconds on a GPU."""
-EXACT_ROWS = 16
 EXACT_ELEMENTS = 2**20
 """Of a timed call, rows of so many elements together are computed on the CPU besides: 16 rows of a million columns once
 took half a second, in every verification of every entrant, and with it most of a case's budget."""
@@ -142,7 +141,7 @@ class Session:
         slot = self.slots[request["slot"]]
         buffers = slot.placement.buffers
         count = max(1, min(VERIFIED_CALLS, VERIFIED_ELEMENTS // max(1, self.case.elements)))
-        exact = min(EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
+        exact = min(check.EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
         wrong = self.seal.broken("the timed calls") or check.shared(buffers.outputs)
         for inputs, outputs in buffers.pick(self.rng, count):
             if request["role"] == "roof":
