@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm over rows: load -> (mean ->) mean square -> normalise -> scale -> store."""
+"""RMSNorm and LayerNorm over rows: load -> mean square, or mean and variance -> normalise -> scale -> store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
-from ..htile.compute.reduce import ADD, row_reduce
+from ..htile.compute import moments
+from ..htile.compute.reduce import ADD, row_reduce, warp_reduce
 from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
 from ..htile.launch import launch_rows, overlap
@@ -21,8 +22,8 @@ class Norm:
     RMSNorm    y = t * rstd * weight + bias            rstd = rsqrt(mean(t^2) + eps)
     LayerNorm  y = (t - mean) * rstd * weight + bias   rstd = rsqrt(mean((t - mean)^2) + eps)
 
-    layer    LayerNorm: the variance in a second pass over what the first has brought, since mean(t^2) - mean^2 loses it
-             where the mean is large
+    layer    LayerNorm: each warp's mean and its squared distances in two passes over what it holds, since
+             mean(t^2) - mean^2 loses them where the mean is large; then one exchange
     delayed  ask for weight and bias only behind the reductions: fewer registers, more waiting. None: as
              `wants_late_weights` says
 
@@ -72,7 +73,8 @@ class Norm:
     ) -> None:
         overlap(self.pdl)
         context = ElementwiseKernelContext(self.config)
-        context.setup(x, fill=0.0, stage=2 if self.layer else 1, extra_smem_tensors=0 if residual is None else 1)
+        width = moments.WIDTH if self.layer else 1
+        context.setup(x, fill=0.0, width=width, extra_smem_tensors=0 if residual is None else 1)
         terms = Terms(context, residual)
         affine = Affine(context, weight, bias, self.delayed)
         out = ElementwiseStorer(context, y)
@@ -81,8 +83,11 @@ class Norm:
         affine.request()
         terms.wait()
 
-        centre = mean_of(terms, context) if const_expr(self.layer) else None
-        scale = cute.math.rsqrt(mean_square(terms, centre, context) + self.eps, fastmath=True)
+        if const_expr(self.layer):
+            centre, square = mean_and_variance(terms, context)
+        else:
+            centre, square = None, mean_square(terms, context)
+        scale = cute.math.rsqrt(square + self.eps, fastmath=True)
 
         for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
             value = terms.again(turn)
@@ -159,22 +164,45 @@ def centred(values: cute.TensorSSA, centre: Float32 | None) -> cute.TensorSSA:
 
 
 @cute.jit
-def mean_of(terms: Terms, context: ElementwiseKernelContext) -> Float32:
-    """The mean of a row. Columns outside the row were filled with 0."""
+def mean_square(terms: Terms, context: ElementwiseKernelContext) -> Float32:
+    """The mean of t^2 over a row. Columns outside it were filled with 0."""
     total = Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        total = terms.values(turn).reduce(ADD, total, 0)
-    return row_reduce(total, ADD, context.reduction, stage=0) * (1 / context.config.columns)
+        value = terms.values(turn)
+        total = (value * value).reduce(ADD, total, 0)
+    return row_reduce(total, ADD, context.reduction) * (1 / context.config.columns)
 
 
 @cute.jit
-def mean_square(terms: Terms, centre: Float32 | None, context: ElementwiseKernelContext) -> Float32:
-    """The mean of (t - centre)^2 over a row. Columns outside it were filled with 0, which is not their distance."""
+def mean_and_variance(terms: Terms, context: ElementwiseKernelContext) -> tuple[Float32, Float32]:
+    """The mean of t over a row and the mean of (t - mean)^2. Columns outside the row were filled with 0."""
+    config = context.config
+    turns = const_expr(config.vectors_per_thread)
     total = Float32(0.0)
-    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        value = centred(terms.values(turn), centre)
-        if const_expr(centre is not None):
-            value = context.masked(turn, value)
-        total = (value * value).reduce(ADD, total, 0)
-    last = const_expr(context.reduction.shape.stage - 1)
-    return row_reduce(total, ADD, context.reduction, stage=last) * (1 / context.config.columns)
+    for turn in cutlass.range_constexpr(turns):
+        total = terms.values(turn).reduce(ADD, total, 0)
+    total = warp_reduce(total, ADD, config.group)
+    count = columns_of_warp(context)
+    centre = moments.part_mean(total, count)
+    square = Float32(0.0)
+    for turn in cutlass.range_constexpr(turns):
+        distance = context.masked(turn, terms.values(turn) - centre)
+        square = (distance * distance).reduce(ADD, square, 0)
+    square = warp_reduce(square, ADD, config.group)
+    return moments.merge(total, square, count, context.reduction, config.columns)
+
+
+@cute.jit
+def columns_of_warp(context: ElementwiseKernelContext) -> Float32:
+    """How many of the row's columns the threads of this warp that share the row hold."""
+    config = context.config
+    if const_expr(config.peers == 1):
+        return Float32(config.columns)
+    if const_expr(config.is_even):
+        return Float32(config.group * config.vectors_per_thread * config.vector)
+    count = Float32(0.0)
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        ones = cute.make_rmem_tensor(config.vector, Float32)
+        ones.fill(Float32(1.0))
+        count = context.masked(turn, ones.load()).reduce(ADD, count, 0)
+    return warp_reduce(count, ADD, config.group)

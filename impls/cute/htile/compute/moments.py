@@ -1,0 +1,46 @@
+"""The mean of a row and its mean square distance from it, in one exchange.
+
+A part of a row is described by (sum, square, count): the sum of its values, the sum of their squared distances from the
+part's own mean, and how many they are. Parts with means m_i merge into a whole with mean m as
+
+    sum = Σ sum_i        square = Σ square_i + Σ count_i · (m_i - m)²
+
+(Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979), which loses
+nothing where the mean is large against the deviation, as mean(t²) - mean² would.
+"""
+
+from __future__ import annotations
+
+import cutlass.cute as cute
+from cutlass import Float32, const_expr
+
+from .reduce import ADD, Reduction, warp_reduce
+
+WIDTH = 4  # values of an exchange, of which three count: slots are powers of two
+
+
+def part_mean(total: Float32, count: Float32) -> Float32:
+    """The mean of a part, and 0 of one without values."""
+    return total / cute.arch.fmax(count, 1.0)
+
+
+@cute.jit
+def merge(
+    total: Float32, square: Float32, count: Float32, reduction: Reduction, columns: int
+) -> tuple[Float32, Float32]:
+    """(mean, mean square distance from it) of a row of `columns` values from each warp's (sum, square, count)."""
+    if const_expr(reduction.config.peers > 1):
+        reduction.exchange((total, square, count, Float32(0.0)), 0)
+        totals = reduction.gather(0, 0, 0.0)
+        counts = reduction.gather(2, 0, 0.0)
+        mean = warp_reduce(totals.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach) * (1 / columns)
+        means = cute.make_rmem_tensor(totals.shape, Float32)
+        means.store(totals)
+        for i in range(cute.size(means)):
+            means[i] = part_mean(means[i], counts[i]) - mean
+        apart = means.load()
+        squares = reduction.gather(1, 0, 0.0) + counts * apart * apart
+        square = warp_reduce(squares.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach)
+    else:
+        mean = total * (1 / columns)
+    return mean, square * (1 / columns)
