@@ -26,20 +26,29 @@ class Norm:
              mean(t^2) - mean^2 loses them where the mean is large; then one exchange
     delayed  ask for weight and bias only behind the reductions: fewer registers, more waiting. None: as
              `wants_late_weights` says
+    paired   a CTA or cluster takes two rows, so that weight and bias come once for both; None: as `wants_two_rows` says
 
     x, residual, y, residual_out are (rows, columns) in one dtype, float16, bfloat16 or float32; weight and bias are
     (columns,) in that dtype or float32; rstd and mean are (rows,) float32. All but x and y may be None. y comes from t
-    before it is rounded to residual_out. Raises ValueError for a mean asked of RMSNorm.
+    before it is rounded to residual_out. Raises ValueError for a mean asked of RMSNorm, and for pairs of rows that are
+    not whole vectors or have a residual.
     """
 
     def __init__(
-        self, config: ElementwiseTileConfig, layer: bool, eps: float, delayed: bool | None = None, pdl: bool = False
+        self,
+        config: ElementwiseTileConfig,
+        layer: bool,
+        eps: float,
+        delayed: bool | None = None,
+        pdl: bool = False,
+        paired: bool | None = None,
     ) -> None:
         self.config = config
         self.layer = layer
         self.eps = eps
         self.delayed = wants_late_weights(config, layer) if delayed is None else delayed
         self.pdl = pdl
+        self.paired = wants_two_rows(config, layer) if paired is None else paired
 
     @cute.jit
     def __call__(
@@ -56,8 +65,11 @@ class Norm:
     ) -> None:
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
+        if const_expr(self.paired and not (self.config.aligned and residual is None)):
+            raise ValueError("rows in pairs are whole vectors and have no residual")
         kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
-        launch_rows(kernel, self.config, x.shape[0], stream, self.pdl)
+        rows = cute.ceil_div(x.shape[0], 2) if const_expr(self.paired) else x.shape[0]
+        launch_rows(kernel, self.config, rows, stream, self.pdl)
 
     @cute.kernel
     def kernel(
@@ -74,30 +86,29 @@ class Norm:
         overlap(self.pdl)
         context = ElementwiseKernelContext(self.config)
         width = moments.WIDTH if self.layer else 1
-        context.setup(x, fill=0.0, width=width, extra_smem_tensors=0 if residual is None else 1)
-        terms = Terms(context, residual)
+        tiles = 2 if self.paired or residual is not None else 1
+        context.setup(x, fill=0.0, stage=2 if self.paired else 1, width=width, extra_smem_tensors=tiles - 1)
         affine = Affine(context, weight, bias, self.delayed)
-        out = ElementwiseStorer(context, y)
-        total = None if residual_out is None else ElementwiseStorer(context, residual_out)
-        terms.request()
+        rows = [Row(context, x, residual, y, residual_out, rstd, mean)]
+        if const_expr(self.paired):
+            rows.append(Row(context, *map(lower_half, (x, residual, y, residual_out, rstd, mean)), stage=1))
+        for row in rows:
+            row.request()
         affine.request()
-        terms.wait()
+        for row in rows:
+            row.wait()
 
-        if const_expr(self.layer):
-            centre, square = mean_and_variance(terms, context)
-        else:
-            centre, square = None, mean_square(terms, context)
-        scale = cute.math.rsqrt(square + self.eps, fastmath=True)
+        for row in rows:
+            row.measure(self.layer)
+        for row in rows:
+            row.settle(self.layer, self.eps)
 
         for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
-            value = terms.again(turn)
-            if const_expr(total is not None):
-                total.store(turn, value)
-            out.store(turn, affine.of(turn, centred(value, centre) * scale))
-        if const_expr(rstd is not None):
-            store_row(context, rstd, scale)
-        if const_expr(mean is not None):
-            store_row(context, mean, centre)
+            scales = affine.at(turn)
+            for row in rows:
+                row.store(turn, *scales)
+        for row in rows:
+            row.store_statistics()
 
 
 def wants_late_weights(config: ElementwiseTileConfig, layer: bool) -> bool:
@@ -107,13 +118,41 @@ def wants_late_weights(config: ElementwiseTileConfig, layer: bool) -> bool:
     return config.keep == "l1"
 
 
-class Terms:
-    """The row that is normalised: x, or x + residual in float32."""
+def wants_two_rows(config: ElementwiseTileConfig, layer: bool) -> bool:
+    """Whether weight and bias from L2 for every row would be what a kernel waits for (docs/performance.md)."""
+    return False
 
-    def __init__(self, context: ElementwiseKernelContext, residual: cute.Tensor | None) -> None:
-        self.loaders = [context.x]
+
+def lower_half(tensor: cute.Tensor | None) -> cute.Tensor | None:
+    """The rows that a pair's second row is of. Of an odd number the one in the middle is in both halves, and done twice."""
+    if tensor is None:
+        return None
+    start = tensor.shape[0] // 2
+    return cute.domain_offset((start,) if cute.rank(tensor) == 1 else (start, 0), tensor)
+
+
+class Row:
+    """One row from its loads to its stores; stage: its own exchange."""
+
+    def __init__(
+        self,
+        context: ElementwiseKernelContext,
+        x: cute.Tensor,
+        residual: cute.Tensor | None,
+        y: cute.Tensor,
+        residual_out: cute.Tensor | None,
+        rstd: cute.Tensor | None,
+        mean: cute.Tensor | None,
+        stage: int = 0,
+    ) -> None:
+        self.context, self.stage = context, stage
+        self.loaders = [context.x if stage == 0 else ElementwiseLoader(context, x, context.extra_sX[0])]
         if residual is not None:
             self.loaders.append(ElementwiseLoader(context, residual, context.extra_sX[0]))
+        self.out = ElementwiseStorer(context, y)
+        self.total = None if residual_out is None else ElementwiseStorer(context, residual_out)
+        self.rstd, self.mean = rstd, mean
+        self.centre: Float32 | None = None
 
     def request(self) -> None:
         for loader in self.loaders:
@@ -124,7 +163,7 @@ class Terms:
             loader.wait()
 
     def values(self, turn: int) -> cute.TensorSSA:
-        """Vector number `turn` as float32."""
+        """Vector number `turn` of x, or of x + residual, as float32."""
         return self._sum([loader.values(turn) for loader in self.loaders])
 
     def again(self, turn: int) -> cute.TensorSSA:
@@ -136,6 +175,36 @@ class Terms:
     def _sum(values: list[cute.TensorSSA]) -> cute.TensorSSA:
         return values[0] if len(values) == 1 else values[0] + values[1]
 
+    def measure(self, layer: bool) -> None:
+        """What can be said of the row before its threads have heard of one another."""
+        if layer:
+            self.part = moments_of(self, self.context)
+            moments.send(self.part, self.context.reduction, self.stage)
+
+    def settle(self, layer: bool, eps: float) -> None:
+        """The row's scale, and of LayerNorm its centre."""
+        context = self.context
+        if layer:
+            self.centre, square = moments.merge(self.part, context.reduction, context.config.columns, self.stage)
+        else:
+            square = mean_square(self, context)
+        self.scale = cute.math.rsqrt(square + eps, fastmath=True)
+
+    def store(self, turn: int, weight: cute.TensorSSA | None, bias: cute.TensorSSA | None) -> None:
+        """Vector number `turn`, normalised and scaled, and the sum that it comes from."""
+        value = self.again(turn)
+        if self.total is not None:
+            self.total.store(turn, value)
+        value = (value if self.centre is None else value - self.centre) * self.scale
+        value = value if weight is None else value * weight
+        self.out.store(turn, value if bias is None else value + bias)
+
+    def store_statistics(self) -> None:
+        if self.rstd is not None:
+            store_row(self.context, self.rstd, self.scale)
+        if self.mean is not None:
+            store_row(self.context, self.mean, self.centre)
+
 
 class Affine:
     """weight and bias, each of which may be absent."""
@@ -143,53 +212,44 @@ class Affine:
     def __init__(
         self, context: ElementwiseKernelContext, weight: cute.Tensor | None, bias: cute.Tensor | None, delayed: bool
     ) -> None:
-        self.weight = None if weight is None else ColumnLoader(context, weight, delayed)
-        self.bias = None if bias is None else ColumnLoader(context, bias, delayed)
+        self.loaders = [None if v is None else ColumnLoader(context, v, delayed) for v in (weight, bias)]
 
     def request(self) -> None:
-        for loader in (self.weight, self.bias):
+        for loader in self.loaders:
             if loader is not None:
                 loader.request()
 
-    def of(self, turn: int, values: cute.TensorSSA) -> cute.TensorSSA:
-        """values * weight + bias for vector number `turn`."""
-        if self.weight is not None:
-            values = values * self.weight.values(turn)
-        return values if self.bias is None else values + self.bias.values(turn)
-
-
-def centred(values: cute.TensorSSA, centre: Float32 | None) -> cute.TensorSSA:
-    """values - centre; None is 0."""
-    return values if centre is None else values - centre
+    def at(self, turn: int) -> tuple[cute.TensorSSA | None, ...]:
+        """(weight, bias) for vector number `turn`."""
+        return tuple(None if loader is None else loader.values(turn) for loader in self.loaders)
 
 
 @cute.jit
-def mean_square(terms: Terms, context: ElementwiseKernelContext) -> Float32:
+def mean_square(row: Row, context: ElementwiseKernelContext) -> Float32:
     """The mean of t^2 over a row. Columns outside it were filled with 0."""
     total = Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        value = terms.values(turn)
+        value = row.values(turn)
         total = (value * value).reduce(ADD, total, 0)
     return row_reduce(total, ADD, context.reduction) * (1 / context.config.columns)
 
 
 @cute.jit
-def mean_and_variance(terms: Terms, context: ElementwiseKernelContext) -> tuple[Float32, Float32]:
-    """The mean of t over a row and the mean of (t - mean)^2. Columns outside the row were filled with 0."""
+def moments_of(row: Row, context: ElementwiseKernelContext) -> tuple[Float32, Float32, Float32]:
+    """(sum, squared distances from the mean, count) of what a warp holds. Columns outside the row were filled with 0."""
     config = context.config
     turns = const_expr(config.vectors_per_thread)
     total = Float32(0.0)
     for turn in cutlass.range_constexpr(turns):
-        total = terms.values(turn).reduce(ADD, total, 0)
+        total = row.values(turn).reduce(ADD, total, 0)
     total = warp_reduce(total, ADD, config.group)
     count = columns_of_warp(context)
     centre = moments.part_mean(total, count)
     square = Float32(0.0)
     for turn in cutlass.range_constexpr(turns):
-        distance = context.masked(turn, terms.values(turn) - centre)
+        distance = context.masked(turn, row.values(turn) - centre)
         square = (distance * distance).reduce(ADD, square, 0)
-    square = warp_reduce(square, ADD, config.group)
-    return moments.merge(total, square, count, context.reduction, config.columns)
+    return total, warp_reduce(square, ADD, config.group), count
 
 
 @cute.jit

@@ -11,6 +11,7 @@ nothing where the mean is large against the deviation, as mean(t²) - mean² wou
 
 from __future__ import annotations
 
+import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
@@ -24,23 +25,29 @@ def part_mean(total: Float32, count: Float32) -> Float32:
     return total / cute.arch.fmax(count, 1.0)
 
 
+def send(part: tuple[Float32, Float32, Float32], reduction: Reduction, stage: int = 0) -> None:
+    """Hand a warp's (sum, square, count) to the warps of its row, if there are others."""
+    if reduction.config.peers > 1:
+        reduction.send((*part, Float32(0.0)), stage)
+
+
 @cute.jit
 def merge(
-    total: Float32, square: Float32, count: Float32, reduction: Reduction, columns: int
+    part: tuple[Float32, Float32, Float32], reduction: Reduction, columns: int, stage: cutlass.Constexpr[int] = 0
 ) -> tuple[Float32, Float32]:
-    """(mean, mean square distance from it) of a row of `columns` values from each warp's (sum, square, count)."""
+    """(mean, mean square distance from it) of a row of `columns` values, of which this warp has sent a part."""
+    total, square, _ = part
+    mean = total * (1 / columns)
     if const_expr(reduction.config.peers > 1):
-        reduction.exchange((total, square, count, Float32(0.0)), 0)
-        totals = reduction.gather(0, 0, 0.0)
-        counts = reduction.gather(2, 0, 0.0)
+        reduction.receive(stage)
+        totals = reduction.gather(0, stage, 0.0)
+        counts = reduction.gather(2, stage, 0.0)
         mean = warp_reduce(totals.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach) * (1 / columns)
         means = cute.make_rmem_tensor(totals.shape, Float32)
         means.store(totals)
-        for i in range(cute.size(means)):
+        for i in cutlass.range_constexpr(cute.size(means)):
             means[i] = part_mean(means[i], counts[i]) - mean
         apart = means.load()
-        squares = reduction.gather(1, 0, 0.0) + counts * apart * apart
+        squares = reduction.gather(1, stage, 0.0) + counts * apart * apart
         square = warp_reduce(squares.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach)
-    else:
-        mean = total * (1 / columns)
     return mean, square * (1 / columns)

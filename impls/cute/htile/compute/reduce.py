@@ -73,6 +73,12 @@ class Reduction:
     @cute.jit
     def exchange(self, values: tuple, stage: cutlass.Constexpr[int]) -> None:
         """Hand this warp's float32 values to every warp of its row, and wait until all of them have."""
+        self.send(values, stage)
+        self.receive(stage)
+
+    @cute.jit
+    def send(self, values: tuple, stage: cutlass.Constexpr[int]) -> None:
+        """The first half of an exchange; further ones can be sent before the first is received."""
         config, buffer = self.config, self.buffer
         thread = cute.arch.thread_idx()[0]
         lane = thread % WARP
@@ -82,7 +88,6 @@ class Reduction:
             if lane == 0:
                 for i in cutlass.range_constexpr(self.shape.width):
                     buffer[i, row, (slot, 0), stage] = values[i]
-            cute.arch.sync_threads()
         else:
             rank = cute.arch.block_idx_in_cluster()
             if const_expr(stage == 0):
@@ -90,6 +95,13 @@ class Reduction:
             if lane < config.cluster:
                 target = self.buffer[None, row, (slot, rank), stage]
                 store_shared_remote(target, values, self.barriers + stage, lane)
+
+    @cute.jit
+    def receive(self, stage: cutlass.Constexpr[int]) -> None:
+        """The second half: wait until every warp of this row has handed over its values."""
+        if const_expr(self.config.cluster == 1):
+            cute.arch.sync_threads()
+        else:
             cute.arch.mbarrier_wait(self.barriers + stage, 0)
 
     @cute.jit
