@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from impls.cute import _plans
-from impls.cute.htile.config import IN_FLIGHT, ElementwiseTileConfig, SplitTileConfig, share
+from impls.cute.htile.config import IN_FLIGHT, VECTOR_BYTES, ElementwiseTileConfig, SplitTileConfig, share
 from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
@@ -67,10 +67,30 @@ def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
 @pytest.mark.parametrize(
     ("columns", "itemsize", "expected"),
     [
-        (4096, 2, (1, 256, 256, 2, "registers")),  # 256 threads: more of them wait longer for one another
+        (1024, 2, (1, 128, 32, 4, "registers")),  # one warp, which exchanges nothing
+        (2048, 2, (1, 128, 128, 2, "registers")),
+        (8192, 2, (1, 256, 256, 4, "registers")),
+        (16384, 2, (2, 256, 256, 4, "shared")),  # two rows a cluster from here on
+        (65536, 2, (8, 256, 256, 4, "shared")),
+        (131072, 2, (8, 256, 256, 8, "shared")),
+        (262144, 2, (8, 256, 256, 16, "shared")),  # three
+        (32768, 4, (8, 256, 256, 4, "shared")),
+        (131072, 4, (8, 256, 256, 16, "shared")),  # three
+        (262144, 4, (16, 256, 256, 16, "shared")),
+    ],
+)
+def test_the_layout_beside_a_weight_and_a_bias(columns, itemsize, expected):
+    config = choose(columns, itemsize, terms=2)
+    assert layout(config) == expected
+    bytes_of_a_share = config.cta_vectors * VECTOR_BYTES
+    assert config.rows_per_thread == (1 if config.keep == "registers" else 3 if bytes_of_a_share >= 48 * 1024 else 2)
+
+
+@pytest.mark.parametrize(
+    ("columns", "itemsize", "expected"),
+    [
         (8192, 2, (1, 256, 256, 4, "registers")),
         (16384, 2, (1, 128, 128, 16, "shared")),  # shares of 32 KiB, sixteen vectors a thread
-        (65536, 2, (4, 128, 128, 16, "shared")),
         (131072, 2, (8, 128, 128, 16, "shared")),
         (262144, 2, (16, 128, 128, 16, "shared")),
         (32768, 4, (4, 128, 128, 16, "shared")),
@@ -78,16 +98,18 @@ def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
         (262144, 4, (16, 512, 512, 8, "shared")),
     ],
 )
-def test_the_layout_where_one_exchange_waits_for_another(columns, itemsize, expected):
-    assert layout(choose(columns, itemsize, exchanges=2)) == expected
+def test_the_layout_beside_a_weight_a_bias_and_a_residual(columns, itemsize, expected):
+    config = choose(columns, itemsize, tiles=2, terms=2)
+    assert layout(config) == expected
+    assert config.rows_per_thread == 1
 
 
-@pytest.mark.parametrize("exchanges", [1, 2])
+@pytest.mark.parametrize("terms", [0, 2])
 @pytest.mark.parametrize("itemsize", [2, 4])
 @pytest.mark.parametrize("aligned", [True, False])
-def test_every_vector_of_a_row_has_one_thread(itemsize, aligned, exchanges):
+def test_every_vector_of_a_row_has_one_thread(itemsize, aligned, terms):
     for vectors in [*range(1, 700), 2047, 2048, 2049, 4095, 4097, 16032, 16385, 32767, 65535, 131000]:
-        config = choose(vectors * 16 // itemsize, itemsize, "sm_90", aligned, 1, exchanges)
+        config = choose(vectors * 16 // itemsize, itemsize, "sm_90", aligned, 1, terms)
         shares = [min(config.cta_vectors, config.vectors - rank * config.cta_vectors) for rank in range(config.cluster)]
         assert min(shares) > 0, "a CTA without columns"
         assert sum(shares) == config.vectors == vectors + (not aligned)
@@ -95,7 +117,7 @@ def test_every_vector_of_a_row_has_one_thread(itemsize, aligned, exchanges):
         assert config.threads_per_row * (config.vectors_per_thread - 1) < config.cta_vectors, "a turn without vectors"
         assert config.rows == 1 or config.cluster == 1, "the mbarrier of a cluster counts one row"
         assert config.is_even <= (vectors == config.cluster * config.threads_per_row * config.vectors_per_thread)
-        assert config.shared_bytes(stage=exchanges) <= SHARED
+        assert config.shared_bytes() <= SHARED
         assert config.vectors_per_thread <= MAX_VECTORS
 
 
@@ -172,10 +194,10 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
         (1, 16384, 4, "cluster"),
         (1, 16380, 4, ""),  # less than 64 KiB
         (1, 262144, 4, "cluster"),  # 1 MiB: a cluster is done before the CTAs of the GPU have told one another
-        (1, 262148, 4, "one"),
-        (1, 1048576, 2, "one"),
-        (2, 1048576, 4, "some"),
-        (16, 1048576, 4, "some"),  # clusters of sixteen, eight at a time, twice
+        (1, 262148, 4, "split"),
+        (1, 1048576, 2, "split"),
+        (2, 1048576, 4, "split"),
+        (16, 1048576, 4, "split"),  # clusters of sixteen, eight at a time, twice
         (17, 1048576, 4, ""),
         (32, 131072, 2, "cluster"),
         (33, 131072, 2, ""),  # nearly all multiprocessors have a CTA
@@ -186,7 +208,7 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _plans.few(rows, columns, itemsize, _plans.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few in ("one", "some") or columns > 2**19)
+    assert isinstance(first, SplitTileConfig) == (few == "split" or columns > 2**19)
     assert few != "cluster" or first.keep == "registers"
 
 
@@ -209,10 +231,10 @@ def test_shares_are_whole_lines_where_every_cta_has_one(vectors, ctas, each):
     assert share(vectors, ctas) == each
 
 
-@pytest.mark.parametrize(("few", "stages"), [("one", 3), ("some", 6), ("", 6)])
-def test_one_row_needs_fewer_stages(few, stages):
+@pytest.mark.parametrize("few", ["split", ""])
+def test_a_split_row_goes_to_every_multiprocessor(few):
     (split,) = [c for c in softmax_configs(524288, 4, few) if isinstance(c, SplitTileConfig)]
-    assert split.stages == stages
+    assert split.stages == 6
     assert split.ctas == 132
     assert split.teams * split.team >= split.ctas
     assert split.stages > split.lookahead

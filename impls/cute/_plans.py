@@ -35,7 +35,6 @@ LONG_SPLIT_THREADS = 960
 CLUSTER_ROW_BYTES = 2**20
 FEW_ROWS = 32
 LEAST_FEW_ROW_BYTES = 64 * 1024
-SPLIT = ("one", "some")
 # A thread of a row beyond what a cluster keeps takes more vectors, with registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
 
@@ -70,17 +69,17 @@ def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, f
 
     splits = Build(
         "split_softmax.SplitSoftmax",
-        split_layout(columns, itemsize, gpu, aligned, stages=3 if few == "one" else MOST_STAGES),
+        split_layout(columns, itemsize, gpu, aligned),
         (dtype, out_dtype, "int64"),
         OVERLAPPED,
         gpu.arch,
     )
-    if few in SPLIT:
+    if few == "split":
         yield splits
     elif few and aligned:
         yield clusters(choose_few(columns, itemsize, gpu.architecture))
     yield from map(clusters, cluster_layouts(columns, itemsize, gpu, aligned))
-    if few not in SPLIT:
+    if few != "split":
         yield splits
 
 
@@ -93,34 +92,34 @@ def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Itera
 def norm(columns: int, dtypes: tuple[str, ...], layer: bool, eps: float, gpu: Gpu, aligned: bool) -> Iterator[Build]:
     """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for what is absent."""
     tiles = 2 if dtypes[RESIDUAL] else 1
-    for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, 2 if layer else 1):
+    for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms=2 if layer else 1):
         yield Build("norm.Norm", config, dtypes, (("layer", layer), ("eps", eps), *OVERLAPPED), gpu.arch)
 
 
 def layouts(
-    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, exchanges: int = 1
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
 ) -> Iterator[ElementwiseTileConfig]:
     """One CTA or cluster a row, of any length that it can be made for."""
-    yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, exchanges)
+    yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, terms)
     yield from long_layouts(columns, itemsize, gpu, aligned)
 
 
 def cluster_layouts(
-    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, exchanges: int = 1
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
 ) -> Iterator[ElementwiseTileConfig]:
     """The table's choice, then clusters of half the size down to the least that keeps the row.
 
     A GPU may refuse a large cluster: where multiprocessors are switched off, an H20 for one, no group of sixteen is left.
     """
     try:
-        config = choose(columns, itemsize, gpu.architecture, aligned, tiles, exchanges)
+        config = choose(columns, itemsize, gpu.architecture, aligned, tiles, terms)
     except ValueError:
         return
-    while config.cluster and config.shared_bytes(tiles, stage=exchanges) <= SHARED_BYTES[gpu.architecture]:
+    while config.cluster and config.shared_bytes(tiles) <= SHARED_BYTES[gpu.architecture]:
         yield config
         if config.cluster == 1:
             return
-        config = _of_cluster(replace(config, keep="shared"), config.cluster // 2)
+        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1), config.cluster // 2)
 
 
 def long_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[ElementwiseTileConfig]:
@@ -140,7 +139,7 @@ def _of_cluster(config: ElementwiseTileConfig, cluster: int) -> ElementwiseTileC
     return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
 
 
-def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, stages: int = MOST_STAGES) -> SplitTileConfig:
+def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> SplitTileConfig:
     """Every multiprocessor has a CTA with a share of every row, in as many stages as its shared memory has room for.
 
     Rows that are too long for that are read twice.
@@ -148,7 +147,7 @@ def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, stages: i
     team = math.isqrt(gpu.processors - 1) + 1
     plain = SplitTileConfig(columns, itemsize, gpu.processors, SPLIT_THREADS, 0, team, aligned=aligned)
     room = SHARED_BYTES.get(gpu.architecture, 0)
-    kept = [replace(plain, stages=n) for n in range(3, stages + 1)]
+    kept = [replace(plain, stages=n) for n in range(3, MOST_STAGES + 1)]
     fitting = [c for c in kept if c.shared_bytes <= room and c.vectors_per_thread <= 16 and c.stages > c.lookahead]
     return fitting[-1] if fitting else replace(plain, threads=LONG_SPLIT_THREADS)
 
@@ -156,8 +155,8 @@ def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, stages: i
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
     """What becomes of so many rows if they are few: "" where they are not.
 
-    "cluster": more CTAs a row than where rows are many. "one" row, "some" rows: split over the whole GPU, much of which
-    the largest clusters, one a row, would leave idle. But a row of 1 MiB and less is done by a cluster before the GPU's
+    "cluster": more CTAs a row than where rows are many. "split": over the whole GPU, much of which the largest clusters,
+    one a row, would leave idle. But a row of 1 MiB and less is done by a cluster before the GPU's
     CTAs have told one another their maxima.
     """
     row_bytes = columns * itemsize
@@ -165,9 +164,7 @@ def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
         return ""
     if row_bytes <= CLUSTER_ROW_BYTES:
         return "cluster" if rows <= FEW_ROWS else ""
-    if rows == 1:
-        return "one"
-    return "some" if rows <= gpu.processors // MAX_CLUSTER[gpu.architecture] * 2 else ""
+    return "split" if rows <= max(1, gpu.processors // MAX_CLUSTER[gpu.architecture] * 2) else ""
 
 
 def whole_vectors(columns: int, itemsize: int) -> bool:

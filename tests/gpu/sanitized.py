@@ -20,14 +20,17 @@ PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
 # One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, one CTA
-# a row, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU; whole vectors long and
+# a row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU; whole vectors long and
 # not, filling their CTAs and not.
 SHAPES = [
     (5, 1),
     (33, 4),
     (33, 264),
     (33, 512),
+    (33, 514),
     (33, 767),
+    (33, 1032),
+    (33, 1536),
     (3, 2047),
     (3, 4104),
     (3, 6144),
@@ -42,12 +45,17 @@ SHAPES = [
     (33, 65540),
     (3, 65544),
     (3, 98304),
+    (7, 196616),
+    (1, 262152),
+    (2, 393216),
     (1, 524287),
     (1, 524288),
     (2, 1572863),
     (2, 1572872),
     (1, 3145727),
     (1, 3145728),
+    (1, 4194303),
+    (1, 4194304),
 ]
 
 # What a contiguous matrix has not: a first element and rows off the vectors, and rows apart on them.

@@ -123,7 +123,7 @@ def test_twenty_hostile_ones_change_nothing_for_eight_honest_ones(some_gpu: None
     print()
     honest = ["roof", *(v.implementation for v in HONEST)]
     assert {name: beside[name].status for name in honest} == {name: alone[name].status for name in honest}
-    assert {alone[name].status for name in honest} == {Status.PASSED}
+    assert {name: alone[name].reason for name in honest if alone[name].status is not Status.PASSED} == {}
     timed = [name for name in honest if alone[name].clock("graph")]
     assert timed == [name for name in honest if beside[name].clock("graph")]
     assert len(timed) >= 6

@@ -16,6 +16,7 @@ KEEPS = ("registers", "l1", "shared")
 COURIER_THREADS = 2 * WARP  # of a CTA beside `SplitTileConfig.threads`: they carry the pairs
 IN_FLIGHT = 4  # vectors that a thread asks for at a time where a row is read twice
 LINE_WORDS = 16  # of 64 bits: a cache line, which a group's tag has to itself before the first slot
+MAX_WIDTH = 4  # float32 values that a warp hands to its peers in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
 
 
@@ -60,8 +61,10 @@ class ElementwiseTileConfig(_Vectors):
                      the first-level cache serves it) or "shared" (shared memory, filled by cp.async)
     aligned          whether every row starts on a vector boundary and is whole vectors long. Otherwise a thread's
                      vectors are those of memory, and the first and the last of a row are taken element by element
+    rows_per_thread  rows of which a thread has vectors in the same columns: what comes once a column serves them all
 
-    Raises ValueError for threads that are not whole warps, and for a CTA of a cluster that would have no columns.
+    Raises ValueError for threads that are not whole warps, for a CTA of a cluster that would have no columns, and for
+    several rows a thread that are not aligned, or of which a CTA has several.
     """
 
     columns: int
@@ -71,6 +74,7 @@ class ElementwiseTileConfig(_Vectors):
     threads_per_row: int = 32
     keep: str = "registers"
     aligned: bool = True
+    rows_per_thread: int = 1
 
     def __post_init__(self) -> None:
         share = self.threads_per_row
@@ -86,6 +90,8 @@ class ElementwiseTileConfig(_Vectors):
             raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
         if self.cluster > 1 and self.rows > 1:
             raise ValueError("the CTAs of a cluster share one row, not several")
+        if self.rows_per_thread > 1 and (self.rows > 1 or not self.aligned):
+            raise ValueError("threads with several rows have all columns of them, on vector boundaries")
 
     @property
     def cta_vectors(self) -> int:
@@ -103,7 +109,7 @@ class ElementwiseTileConfig(_Vectors):
 
     @property
     def rows(self) -> int:
-        """Rows of a CTA."""
+        """Rows of a CTA that have threads of their own."""
         return self.threads // self.threads_per_row
 
     @property
@@ -141,15 +147,12 @@ class ElementwiseTileConfig(_Vectors):
     def outer_turns(self) -> tuple[int, ...]:
         return tuple(turn for turn in range(self.vectors_per_thread) if not self.is_inner(turn))
 
-    def shared_bytes(self, tiles: int = 1, width: int = 2, stage: int = 1) -> int:
-        """Shared memory of a CTA: `tiles` tiles where rows are kept there, the reduction buffer and its mbarriers.
-
-        width  float32 values that a warp hands to its peers in one exchange
-        stage  exchanges
-        """
-        tile = self.rows * self.tile_columns * self.itemsize * tiles if self.keep == "shared" else 0
-        buffer = self.rows * self.peers * 4 * width * stage if self.peers > 1 else 0
-        return tile + buffer + (8 * stage if self.cluster > 1 else 0)
+    def shared_bytes(self, tiles: int = 1) -> int:
+        """Shared memory of a CTA, at most: `tiles` tiles where rows are kept there, the reduction buffer, its mbarriers."""
+        rows = self.rows * self.rows_per_thread
+        tile = rows * self.tile_columns * self.itemsize * tiles if self.keep == "shared" else 0
+        buffer = rows * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
+        return tile + buffer + (8 * self.rows_per_thread if self.cluster > 1 else 0)
 
 
 @dataclass(frozen=True)

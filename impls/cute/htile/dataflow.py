@@ -49,7 +49,7 @@ class ElementwiseKernelContext(RowBounds):
 
         fill                what columns and rows outside the matrix read as
         stage, width        exchanges of the kernel's reductions, and float32 values in each
-        extra_smem_tensors  further tiles in shared memory (`extra_sX`), for matrices beside mX
+        extra_smem_tensors  further tiles in shared memory (`extra_sX`), for matrices beside mX, or for mX's other rows
         """
         config = self.config
         self.shape, self.fill = mX.shape, fill

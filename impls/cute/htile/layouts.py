@@ -23,12 +23,20 @@ SINGLE_BYTES = 16 * 1024
 SHARE_BYTES = 16 * 1024
 MIN_THREADS = 128
 SHARE_THREADS = 448
+FULL_THREADS = 384  # five CTAs of them fill a multiprocessor; 416, of which four fit, cost 2 % at float32 2048x151936
+FULL_VECTORS = 7
 MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: more of them a CTA
 SHORT_ROWS_THREADS = 256
-# Two exchanges: fewer threads that wait.
-WIDE_CLUSTER = 8
+# Beside a weight and a bias (LayerNorm), which come from L2 for every row: one warp a row as far as four vectors a thread
+# go; then fewer threads with more vectors; long rows two or three a cluster, so that weight and bias come once for them.
+COLUMN_TERMS = 2
 FEW_THREADS = 256
+BESIDE_CLUSTER = 8
+BESIDE_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more than 64 KiB of each
+ROWS_BESIDE = ((48, 2), (72, 3), (108, 2))  # (KiB of a share, up to which so many are beside one another)
+# The same where rows are not alone (a residual) or start anywhere.
+WIDE_CLUSTER = 8
 LARGE_SHARE_BYTES = 32 * 1024
 # An unaligned row in registers has its first and last vectors cut to size there, which costs 16-bit rows a sixth.
 UNALIGNED_SINGLE_BYTES = 4 * 1024
@@ -42,12 +50,12 @@ FEW_SHARE_BYTES = 8 * 1024
 
 
 def choose(
-    columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True, tiles: int = 1, exchanges: int = 1
+    columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True, tiles: int = 1, terms: int = 0
 ) -> ElementwiseTileConfig:
     """The layout for rows of `columns` elements of `itemsize` bytes.
 
-    tiles      matrices that are kept until their last use
-    exchanges  reductions of which each waits for the one before
+    tiles  matrices that are kept until their last use
+    terms  vectors of one value a column beside them: a weight, a bias
     Raises ValueError, with a reason in one line, where no layout exists.
     """
     if architecture not in MAX_CLUSTER:
@@ -55,14 +63,14 @@ def choose(
     whole = ElementwiseTileConfig(columns, itemsize, aligned=aligned)
     row_bytes = whole.vectors * VECTOR_BYTES
     if row_bytes <= (SINGLE_BYTES if aligned else UNALIGNED_SINGLE_BYTES):
-        return _single(whole, exchanges)
-    in_registers = not aligned and itemsize == 4 and exchanges == tiles == 1 and row_bytes <= UNALIGNED_REGISTER_BYTES
+        return _single(whole, terms)
+    in_registers = not aligned and itemsize == 4 and tiles == 1 and terms < 2 and row_bytes <= UNALIGNED_REGISTER_BYTES
     whole = replace(whole, keep="registers" if in_registers else "shared")
-    layout = _shares if exchanges == 1 else _few_large_shares
-    cluster, threads = layout(whole, MAX_CLUSTER[architecture])
-    config = replace(whole, cluster=cluster, threads=threads, threads_per_row=threads)
-    room = SHARED_BYTES[architecture]
-    if config.shared_bytes(tiles, stage=exchanges) > room or config.vectors_per_thread > MAX_VECTORS:
+    layout = _shares
+    if terms >= COLUMN_TERMS:
+        layout = _beside if aligned and tiles == 1 else _few_large_shares
+    config = layout(whole, MAX_CLUSTER[architecture])
+    if config.shared_bytes(tiles) > SHARED_BYTES[architecture] or config.vectors_per_thread > MAX_VECTORS:
         raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
 
@@ -76,32 +84,51 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90") -> Elem
     return ElementwiseTileConfig(columns, itemsize, cluster, threads, threads, "registers")
 
 
-def _single(whole: ElementwiseTileConfig, exchanges: int) -> ElementwiseTileConfig:
+def _single(whole: ElementwiseTileConfig, terms: int) -> ElementwiseTileConfig:
     """One CTA a row, or several rows a CTA, in registers."""
-    each = min(_threads(whole.vectors, 2), MAX_THREADS if exchanges == 1 else FEW_THREADS)
+    each = min(_threads(whole.vectors, 2), MAX_THREADS)
+    if terms >= COLUMN_TERMS and each > WARP:
+        each = WARP if whole.vectors <= 4 * WARP else max(min(each, MIN_THREADS), _threads(whole.vectors, 4))
     least = SHORT_ROWS_THREADS if whole.vectors * VECTOR_BYTES <= SHORT_BYTES else MIN_THREADS
     threads = each if each >= least else ceil_div(least, each) * each
-    return ElementwiseTileConfig(whole.columns, whole.itemsize, 1, threads, each, aligned=whole.aligned)
+    return replace(whole, threads=threads, threads_per_row=each)
 
 
-def _shares(whole: ElementwiseTileConfig, largest: int) -> tuple[int, int]:
-    """(cluster, threads of a CTA) for one exchange."""
+def _shares(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig:
     row_bytes = whole.columns * whole.itemsize
     in_registers = whole.keep == "registers"
     unaligned = UNALIGNED_REGISTER_SHARE_BYTES if in_registers else UNALIGNED_SHARE_BYTES
     cluster = min(largest, _power(ceil_div(row_bytes, SHARE_BYTES if whole.aligned else unaligned)))
     each = share(whole.vectors, cluster)
     if in_registers or row_bytes <= SHARE_BYTES * cluster:
-        return cluster, _threads(each, 5 if in_registers else 4)
+        return _clusters(whole, cluster, _threads(each, 5 if in_registers else 4))
     threads = min(SHARE_THREADS, _threads(each, 6))
-    return cluster, threads if each <= 10 * threads else _threads(each, 8)
+    if each <= FULL_VECTORS * FULL_THREADS:
+        threads = min(threads, FULL_THREADS)
+    return _clusters(whole, cluster, threads if each <= 10 * threads else _threads(each, 8))
 
 
-def _few_large_shares(whole: ElementwiseTileConfig, largest: int) -> tuple[int, int]:
-    """(cluster, threads of a CTA) for two: the more CTAs wait for one another, the longer."""
+def _beside(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig:
+    """Several rows a cluster. Three where registers leave room for one CTA a multiprocessor, and shared memory for its rows."""
+    row_bytes = whole.columns * whole.itemsize
+    most = BESIDE_CLUSTER if row_bytes <= BESIDE_BYTES else largest
+    cluster = min(most, _power(ceil_div(row_bytes, SHARE_BYTES)))
+    each = share(whole.vectors, cluster)
+    threads = max(min(FEW_THREADS, _threads(each, 4)), _threads(each, MAX_VECTORS))
+    rows = next((rows for most, rows in ROWS_BESIDE if each * VECTOR_BYTES < most * 1024), 1)
+    if rows == 1:
+        return _few_large_shares(whole, largest)
+    return replace(_clusters(whole, cluster, threads), rows_per_thread=rows)
+
+
+def _few_large_shares(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig:
     cluster = min(_power(ceil_div(whole.columns * whole.itemsize, LARGE_SHARE_BYTES)), largest)
     each = share(whole.vectors, cluster)
-    return cluster, _threads(each, 8 if cluster >= WIDE_CLUSTER and whole.itemsize == 4 else 16)
+    return _clusters(whole, cluster, _threads(each, 8 if cluster >= WIDE_CLUSTER and whole.itemsize == 4 else 16))
+
+
+def _clusters(whole: ElementwiseTileConfig, cluster: int, threads: int) -> ElementwiseTileConfig:
+    return replace(whole, cluster=cluster, threads=threads, threads_per_row=threads)
 
 
 def _threads(vectors: int, each: int) -> int:

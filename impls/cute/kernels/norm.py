@@ -10,7 +10,7 @@ from ..htile.compute import moments
 from ..htile.compute.reduce import ADD, row_reduce, warp_reduce
 from ..htile.config import ElementwiseTileConfig
 from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
-from ..htile.launch import launch_rows, overlap
+from ..htile.launch import beside, launch_rows, overlap
 from ..htile.vectors import ColumnLoader, store_row
 
 WIDE_ROW_THREADS = 512
@@ -26,29 +26,21 @@ class Norm:
              mean(t^2) - mean^2 loses them where the mean is large; then one exchange
     delayed  ask for weight and bias only behind the reductions: fewer registers, more waiting. None: as
              `wants_late_weights` says
-    paired   a CTA or cluster takes two rows, so that weight and bias come once for both; None: as `wants_two_rows` says
 
     x, residual, y, residual_out are (rows, columns) in one dtype, float16, bfloat16 or float32; weight and bias are
     (columns,) in that dtype or float32; rstd and mean are (rows,) float32. All but x and y may be None. y comes from t
-    before it is rounded to residual_out. Raises ValueError for a mean asked of RMSNorm, and for pairs of rows that are
-    not whole vectors or have a residual.
+    before it is rounded to residual_out. Raises ValueError for a mean asked of RMSNorm, and for a residual where a thread
+    has several rows.
     """
 
     def __init__(
-        self,
-        config: ElementwiseTileConfig,
-        layer: bool,
-        eps: float,
-        delayed: bool | None = None,
-        pdl: bool = False,
-        paired: bool | None = None,
+        self, config: ElementwiseTileConfig, layer: bool, eps: float, delayed: bool | None = None, pdl: bool = False
     ) -> None:
         self.config = config
         self.layer = layer
         self.eps = eps
         self.delayed = wants_late_weights(config, layer) if delayed is None else delayed
         self.pdl = pdl
-        self.paired = wants_two_rows(config, layer) if paired is None else paired
 
     @cute.jit
     def __call__(
@@ -65,11 +57,10 @@ class Norm:
     ) -> None:
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
-        if const_expr(self.paired and not (self.config.aligned and residual is None)):
-            raise ValueError("rows in pairs are whole vectors and have no residual")
+        if const_expr(self.config.rows_per_thread > 1 and residual is not None):
+            raise ValueError("several rows a thread, and a residual")
         kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
-        rows = cute.ceil_div(x.shape[0], 2) if const_expr(self.paired) else x.shape[0]
-        launch_rows(kernel, self.config, rows, stream, self.pdl)
+        launch_rows(kernel, self.config, x.shape[0], stream, self.pdl)
 
     @cute.kernel
     def kernel(
@@ -86,12 +77,12 @@ class Norm:
         overlap(self.pdl)
         context = ElementwiseKernelContext(self.config)
         width = moments.WIDTH if self.layer else 1
-        tiles = 2 if self.paired or residual is not None else 1
-        context.setup(x, fill=0.0, stage=2 if self.paired else 1, width=width, extra_smem_tensors=tiles - 1)
+        count = const_expr(self.config.rows_per_thread)
+        more = count - 1 if residual is None else 1
+        context.setup(x, fill=0.0, stage=count, width=width, extra_smem_tensors=more)
         affine = Affine(context, weight, bias, self.delayed)
-        rows = [Row(context, x, residual, y, residual_out, rstd, mean)]
-        if const_expr(self.paired):
-            rows.append(Row(context, *map(lower_half, (x, residual, y, residual_out, rstd, mean)), stage=1))
+        tensors = (x, residual, y, residual_out, rstd, mean)
+        rows = [Row(context, n, *(beside(t, n, self.config) for t in tensors)) for n in range(count)]
         for row in rows:
             row.request()
         affine.request()
@@ -118,35 +109,22 @@ def wants_late_weights(config: ElementwiseTileConfig, layer: bool) -> bool:
     return config.keep == "l1"
 
 
-def wants_two_rows(config: ElementwiseTileConfig, layer: bool) -> bool:
-    """Whether weight and bias from L2 for every row would be what a kernel waits for (docs/performance.md)."""
-    return False
-
-
-def lower_half(tensor: cute.Tensor | None) -> cute.Tensor | None:
-    """The rows that a pair's second row is of. Of an odd number the one in the middle is in both halves, and done twice."""
-    if tensor is None:
-        return None
-    start = tensor.shape[0] // 2
-    return cute.domain_offset((start,) if cute.rank(tensor) == 1 else (start, 0), tensor)
-
-
 class Row:
-    """One row from its loads to its stores; stage: its own exchange."""
+    """One row of a thread from its loads to its stores; number: among the thread's rows."""
 
     def __init__(
         self,
         context: ElementwiseKernelContext,
+        number: int,
         x: cute.Tensor,
         residual: cute.Tensor | None,
         y: cute.Tensor,
         residual_out: cute.Tensor | None,
         rstd: cute.Tensor | None,
         mean: cute.Tensor | None,
-        stage: int = 0,
     ) -> None:
-        self.context, self.stage = context, stage
-        self.loaders = [context.x if stage == 0 else ElementwiseLoader(context, x, context.extra_sX[0])]
+        self.context, self.stage = context, number
+        self.loaders = [context.x if number == 0 else ElementwiseLoader(context, x, context.extra_sX[number - 1])]
         if residual is not None:
             self.loaders.append(ElementwiseLoader(context, residual, context.extra_sX[0]))
         self.out = ElementwiseStorer(context, y)
@@ -187,7 +165,7 @@ class Row:
         if layer:
             self.centre, square = moments.merge(self.part, context.reduction, context.config.columns, self.stage)
         else:
-            square = mean_square(self, context)
+            square = mean_square(self, context, self.stage)
         self.scale = cute.math.rsqrt(square + eps, fastmath=True)
 
     def store(self, turn: int, weight: cute.TensorSSA | None, bias: cute.TensorSSA | None) -> None:
@@ -225,13 +203,13 @@ class Affine:
 
 
 @cute.jit
-def mean_square(row: Row, context: ElementwiseKernelContext) -> Float32:
+def mean_square(row: Row, context: ElementwiseKernelContext, stage: cutlass.Constexpr[int]) -> Float32:
     """The mean of t^2 over a row. Columns outside it were filled with 0."""
     total = Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         value = row.values(turn)
         total = (value * value).reduce(ADD, total, 0)
-    return row_reduce(total, ADD, context.reduction) * (1 / context.config.columns)
+    return row_reduce(total, ADD, context.reduction, stage) * (1 / context.config.columns)
 
 
 @cute.jit

@@ -40,14 +40,11 @@ def merge(
     mean = total * (1 / columns)
     if const_expr(reduction.config.peers > 1):
         reduction.receive(stage)
-        totals = reduction.gather(0, stage, 0.0)
-        counts = reduction.gather(2, stage, 0.0)
+        totals, squares, counts = (reduction.gather(which, stage, 0.0) for which in range(3))
         mean = warp_reduce(totals.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach) * (1 / columns)
-        means = cute.make_rmem_tensor(totals.shape, Float32)
-        means.store(totals)
-        for i in cutlass.range_constexpr(cute.size(means)):
-            means[i] = part_mean(means[i], counts[i]) - mean
-        apart = means.load()
-        squares = reduction.gather(1, stage, 0.0) + counts * apart * apart
-        square = warp_reduce(squares.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach)
+        square = Float32(0.0)
+        for slot in cutlass.range_constexpr(cute.size(totals.shape)):
+            apart = part_mean(totals[slot], counts[slot]) - mean
+            square = square + squares[slot] + counts[slot] * apart * apart
+        square = warp_reduce(square, ADD, reduction.reach)
     return mean, square * (1 / columns)
