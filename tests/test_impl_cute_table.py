@@ -6,16 +6,19 @@ Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothi
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
 from dataclasses import dataclass
 
 import pytest
 
 from softbench import cubin
+from softbench.model import Case
 
 if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
     pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
 
-from impls.cute import _host, _plans
+from impls.cute import _host, _plans, ladder
 from impls.cute.htile.config import SHARED_BYTES, SplitTileConfig
 
 GPU = _plans.HOPPER
@@ -203,6 +206,19 @@ def test_rows_that_are_split_over_the_whole_gpu(dtype, columns, aligned, is_kept
     assert isinstance(config, SplitTileConfig)
     assert (config.stages > 0) == is_kept
     held_to_split(config, *compiled(build))
+
+
+@pytest.mark.parametrize(("columns", "aligned"), [(128, True), (264, True), (1024, True), (31, False), (1001, False)])
+def test_asynchronous_copies_of_short_rows_take_no_uniform_registers_for_both_addresses(columns, aligned, tmp_path):
+    """What CUDA 12's assembler then writes, [R+UR0] and desc[UR1], is an illegal instruction to the GPU."""
+    (build,) = ladder.SHARED(Case("softmax", (33, columns), "float16", "float16"), GPU, aligned)[:1]
+    assert (build.config.keep, build.config.rows > 1) == ("shared", True)
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(_host.cubin(build))
+    sass = subprocess.run([cubin.cuobjdump(), "-sass", path], capture_output=True, text=True, check=True).stdout
+    copies = re.findall(r"LDGSTS\S* \[(\S+)\], desc", sass)
+    assert copies
+    assert [target for target in copies if "+UR" in target] == []
 
 
 def test_the_cells_are_every_kind_of_layout():
