@@ -119,7 +119,7 @@ def cluster_layouts(
         yield config
         if config.cluster == 1:
             return
-        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1), config.cluster // 2)
+        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1, rounds=1), config.cluster // 2)
 
 
 def long_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[ElementwiseTileConfig]:

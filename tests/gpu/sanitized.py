@@ -19,9 +19,9 @@ from softbench.operators import ROW_OPERATORS, get
 PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
-# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, one CTA
-# a row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU; whole vectors long and
-# not, filling their CTAs and not.
+# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, one CTA a
+# row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU; whole
+# vectors long and not, filling their CTAs and not.
 SHAPES = [
     (5, 1),
     (33, 4),

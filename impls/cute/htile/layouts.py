@@ -29,12 +29,16 @@ MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: more of them a CTA
 SHORT_ROWS_THREADS = 256
 # Beside a weight and a bias (LayerNorm), which come from L2 for every row: one warp a row as far as four vectors a thread
-# go; then fewer threads with more vectors; long rows two or three a cluster, so that weight and bias come once for them.
+# go; then fewer threads with more vectors; long rows several a cluster, so that weight and bias come once for them.
 COLUMN_TERMS = 2
 FEW_THREADS = 256
 BESIDE_CLUSTER = 8
 BESIDE_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more than 64 KiB of each
-ROWS_BESIDE = ((48, 2), (72, 3), (108, 2))  # (KiB of a share, up to which so many are beside one another)
+TWO_ROWS_BYTES = 108 * 1024  # of a share, up to which two fit
+ONE_CTA_BYTES = (
+    48 * 1024
+)  # of a share, from which on registers and shared memory leave room for one CTA a multiprocessor
+ROUNDS = 2
 # The same where rows are not alone (a residual) or start anywhere.
 WIDE_CLUSTER = 8
 LARGE_SHARE_BYTES = 32 * 1024
@@ -63,7 +67,7 @@ def choose(
     whole = ElementwiseTileConfig(columns, itemsize, aligned=aligned)
     row_bytes = whole.vectors * VECTOR_BYTES
     if row_bytes <= (SINGLE_BYTES if aligned else UNALIGNED_SINGLE_BYTES):
-        return _single(whole, terms)
+        return _single(whole, terms, tiles)
     in_registers = not aligned and itemsize == 4 and tiles == 1 and terms < 2 and row_bytes <= UNALIGNED_REGISTER_BYTES
     whole = replace(whole, keep="registers" if in_registers else "shared")
     layout = _shares
@@ -84,11 +88,13 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90") -> Elem
     return ElementwiseTileConfig(columns, itemsize, cluster, threads, threads, "registers")
 
 
-def _single(whole: ElementwiseTileConfig, terms: int) -> ElementwiseTileConfig:
+def _single(whole: ElementwiseTileConfig, terms: int, tiles: int) -> ElementwiseTileConfig:
     """One CTA a row, or several rows a CTA, in registers."""
-    each = min(_threads(whole.vectors, 2), MAX_THREADS)
-    if terms >= COLUMN_TERMS and each > WARP:
-        each = WARP if whole.vectors <= 4 * WARP else max(min(each, MIN_THREADS), _threads(whole.vectors, 4))
+    each = _threads(whole.vectors, 2)
+    if terms >= COLUMN_TERMS:
+        each = min(each, FEW_THREADS)
+        if tiles == 1 and each > WARP:
+            each = WARP if whole.vectors <= 4 * WARP else max(min(each, MIN_THREADS), _threads(whole.vectors, 4))
     least = SHORT_ROWS_THREADS if whole.vectors * VECTOR_BYTES <= SHORT_BYTES else MIN_THREADS
     threads = each if each >= least else ceil_div(least, each) * each
     return replace(whole, threads=threads, threads_per_row=each)
@@ -109,16 +115,16 @@ def _shares(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig
 
 
 def _beside(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig:
-    """Several rows a cluster. Three where registers leave room for one CTA a multiprocessor, and shared memory for its rows."""
+    """Several rows a cluster: two at a time, and more where what is read once is read by few."""
     row_bytes = whole.columns * whole.itemsize
     most = BESIDE_CLUSTER if row_bytes <= BESIDE_BYTES else largest
     cluster = min(most, _power(ceil_div(row_bytes, SHARE_BYTES)))
     each = share(whole.vectors, cluster)
-    threads = max(min(FEW_THREADS, _threads(each, 4)), _threads(each, MAX_VECTORS))
-    rows = next((rows for most, rows in ROWS_BESIDE if each * VECTOR_BYTES < most * 1024), 1)
-    if rows == 1:
+    if each * VECTOR_BYTES > TWO_ROWS_BYTES:
         return _few_large_shares(whole, largest)
-    return replace(_clusters(whole, cluster, threads), rows_per_thread=rows)
+    threads = max(min(FEW_THREADS, _threads(each, 4)), _threads(each, MAX_VECTORS))
+    rounds = ROUNDS if each * VECTOR_BYTES > ONE_CTA_BYTES else 1
+    return replace(_clusters(whole, cluster, threads), rows_per_thread=2, rounds=rounds)
 
 
 def _few_large_shares(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig:
