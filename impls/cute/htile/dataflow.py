@@ -160,7 +160,9 @@ class ElementwiseLoader:
     def request(self) -> None:
         """Ask for every vector; what does not depend on them can go on meanwhile."""
         if const_expr(self.config.keep == "shared"):
-            atom = self.copy.asynchronous(self.context.policy)
+            # CUDA 12's assembler, which the DSL (4.8.1) brings unless told otherwise, takes uniform registers for both addresses
+            # where a CTA has several rows, and encodes what the GPU calls an illegal instruction, if there is a policy.
+            atom = self.copy.asynchronous(self.context.policy if self.config.rows == 1 else None)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 self._request_shared(atom, turn)
             if const_expr(self.part.straight is True and not self.config.is_even):

@@ -61,13 +61,8 @@ class VectorCopy:
         self.dtype = dtype
 
     def asynchronous(self, policy: Int64 | None = None) -> HintedAtom:
-        """Global -> shared. `.cg` leaves the first-level cache out: the row is read once.
-
-        Without a policy where a CTA has several rows: CUDA 12's assembler, which the DSL brings unless told otherwise, then
-        takes uniform registers for both addresses and encodes an instruction that the GPU calls illegal (4.8.1).
-        """
+        """Global -> shared. `.cg` leaves the first-level cache out: the row is read once."""
         operation = cpasync.CopyG2SOp(cache_mode=LoadCacheMode.GLOBAL)
-        policy = policy if self.config.rows == 1 else None
         return HintedAtom(cute.make_copy_atom(operation, self.dtype, num_bits_per_copy=128), policy, written_out=True)
 
     def loading(self, policy: Int64 | None = None, reuse: str = "none") -> HintedAtom:
