@@ -31,8 +31,8 @@ NO_SPILLS_COLUMNS = 262144
 # each; LayerNorm gives them up for rows whose sixteen vectors a thread are converted once and whose weights wait beside
 # them (docs/performance.md): 168 at the most where three CTAs of 128 threads are to fit.
 MOST_REGISTERS = {"softmax": 48, "softmax_backward": 48, "rmsnorm": 72, "layernorm": 168}
-# Three rows a thread: one CTA of 256 threads, which asks for all three at once.
-THREE_ROWS_REGISTERS = 184
+# Several rounds: weight and bias of the row's sixteen vectors stay in the registers of a CTA of 256 threads, which is alone.
+ROUNDS_REGISTERS = 208
 # 179, with which two fit, and 172 of unaligned rows, whose CTAs have 160 threads.
 MORE_REGISTERS = {("layernorm", "float16", 128256): 184, ("layernorm", "bfloat16", 65536): 176}
 # CTAs on a multiprocessor at a time: with one, nothing is loaded while its rows are reduced. Of rows of 1 MiB, the shares
@@ -144,10 +144,10 @@ def test_a_kernel_of_the_table(cell):
         assert stack <= LONG_STACK_BYTES.get(operator, 0)
         return
     name = (operator, cell.dtype, cell.columns)
-    most = THREE_ROWS_REGISTERS if config.rows_per_thread == 3 else MOST_REGISTERS[operator]
+    most = ROUNDS_REGISTERS if config.rounds > 1 else MOST_REGISTERS[operator]
     assert registers <= MORE_REGISTERS.get(name, most)
     assert stack <= (0 if cell.aligned else ONE_VALUE_BYTES.get(name, 0))
-    alone = name in ONE_CTA or config.rows_per_thread == 3
+    alone = name in ONE_CTA or config.rounds > 1
     assert resident(config, registers, shared) >= (1 if alone else LEAST_CTAS)
 
 

@@ -35,9 +35,8 @@ FEW_THREADS = 256
 BESIDE_CLUSTER = 8
 BESIDE_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more than 64 KiB of each
 TWO_ROWS_BYTES = 108 * 1024  # of a share, up to which two fit
-ONE_CTA_BYTES = (
-    48 * 1024
-)  # of a share, from which on registers and shared memory leave room for one CTA a multiprocessor
+# Of a share, beyond which registers and two tiles leave room for one CTA a multiprocessor: it reads weights for two rounds.
+ONE_CTA_BYTES = 48 * 1024
 ROUNDS = 2
 # The same where rows are not alone (a residual) or start anywhere.
 WIDE_CLUSTER = 8
