@@ -282,3 +282,13 @@ def test_an_unknown_architecture_has_no_builds():
     old = _plans.Gpu("sm_80", 108)
     assert softmax_configs(131072, gpu=old) == []
     assert list(_plans.layouts(1048576, 4, old, True)) == []
+
+
+def test_few_rows_of_a_norm_get_threads_of_their_own():
+    dtypes = ("bfloat16", "bfloat16", "bfloat16", "", "bfloat16", "", "", "")
+    many, few = (
+        [build.config for build in _plans.norm(32768, dtypes, True, 1e-5, _plans.HOPPER, True, is_few)]
+        for is_few in (False, True)
+    )
+    assert many[0].rows_per_thread == 2
+    assert few == [replace(config, rows_per_thread=1) for config in many]

@@ -58,7 +58,7 @@ def of_case(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
         found = _plans.softmax_backward(case.columns, case.dtype, gpu, aligned)
     else:
         layer, eps = _kind(case)
-        found = _plans.norm(case.columns, _norm_dtypes(case), layer, eps, gpu, aligned)
+        found = _plans.norm(case.columns, _norm_dtypes(case), layer, eps, gpu, aligned, case.rows <= _plans.FEW_ROWS)
     builds = list(found)
     if not builds:
         raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")

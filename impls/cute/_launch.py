@@ -165,12 +165,12 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, de
     size = dtypes[0].itemsize
 
     @functools.cache
-    def kernel(aligned: bool) -> Kernel:
-        return ready(tuple(_plans.norm(columns, names, layer, eps, this, aligned)), device)
+    def kernel(aligned: bool, is_few: bool) -> Kernel:
+        return ready(tuple(_plans.norm(columns, names, layer, eps, this, aligned, is_few)), device)
 
     if not _plans.whole_vectors(columns, size):
-        return kernel(False)
-    kernel(True)
+        return kernel(False, False)
+    kernel(True, False)
 
     def launch(x: Any, weight: Any, bias: Any, residual: Any, *outputs: Any) -> None:
         places = x.data_ptr() | x.stride(0) * size
@@ -180,7 +180,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, de
             places |= bias.data_ptr()
         if residual is not None:
             places |= residual.data_ptr() | residual.stride(0) * size
-        kernel(not places & 15)(x, weight, bias, residual, *outputs)
+        kernel(not places & 15, x.size(0) <= _plans.FEW_ROWS)(x, weight, bias, residual, *outputs)
 
     return launch
 

@@ -89,11 +89,17 @@ def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Itera
         yield Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3, OVERLAPPED, gpu.arch)
 
 
-def norm(columns: int, dtypes: tuple[str, ...], layer: bool, eps: float, gpu: Gpu, aligned: bool) -> Iterator[Build]:
-    """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for what is absent."""
+def norm(
+    columns: int, dtypes: tuple[str, ...], layer: bool, eps: float, gpu: Gpu, aligned: bool, is_few: bool = False
+) -> Iterator[Build]:
+    """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for what is absent.
+
+    is_few  there are at most FEW_ROWS rows, of which each gets threads of its own
+    """
     tiles = 2 if dtypes[RESIDUAL] else 1
     for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms=2 if layer else 1):
-        yield Build("norm.Norm", config, dtypes, (("layer", layer), ("eps", eps), *OVERLAPPED), gpu.arch)
+        taken = replace(config, rows_per_thread=1, rounds=1) if is_few else config
+        yield Build("norm.Norm", taken, dtypes, (("layer", layer), ("eps", eps), *OVERLAPPED), gpu.arch)
 
 
 def layouts(
