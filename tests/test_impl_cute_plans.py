@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from impls.cute import _plans
-from impls.cute.htile.config import IN_FLIGHT, VECTOR_BYTES, ElementwiseTileConfig, SplitTileConfig, share
+from impls.cute.htile.config import IN_FLIGHT, ElementwiseTileConfig, SplitTileConfig, share
 from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
@@ -74,32 +74,27 @@ def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
         (16384, 2, (2, 256, 256, 4, "shared")),  # two rows a cluster from here on
         (65536, 2, (8, 256, 256, 4, "shared")),
         (131072, 2, (8, 256, 256, 8, "shared")),
-        (262144, 2, (8, 256, 256, 16, "shared")),  # in two rounds
+        (262144, 2, (8, 256, 256, 16, "shared")),
         (32768, 4, (8, 256, 256, 4, "shared")),
-        (131072, 4, (8, 256, 256, 16, "shared")),  # in two rounds
-        (262144, 4, (16, 256, 256, 16, "shared")),  # in two rounds
+        (131072, 4, (8, 256, 256, 16, "shared")),
+        (262144, 4, (16, 256, 256, 16, "shared")),
     ],
 )
 def test_the_layout_beside_a_weight_and_a_bias(columns, itemsize, expected):
     config = choose(columns, itemsize, terms=2)
     assert layout(config) == expected
     assert config.rows_per_thread == (1 if config.keep == "registers" else 2)
-    assert config.rounds == (2 if config.cta_vectors * VECTOR_BYTES > 48 * 1024 else 1)
-    assert config.rows_in_turn == config.rows_per_thread * config.rounds
 
 
 def test_the_shared_memory_of_rows_beside_one_another():
     one = ElementwiseTileConfig(65536, 4, 8, 256, 256, "shared")
     assert replace(one, rows_per_thread=2).shared_bytes() == 2 * one.shared_bytes()
-    tile = one.tile_columns * 4
-    assert replace(one, rounds=2).shared_bytes() == 2 * one.shared_bytes() - tile, "rounds use the same tile"
 
 
-@pytest.mark.parametrize("changes", [{"rows_per_thread": 2}, {"rounds": 2}])
 @pytest.mark.parametrize(("columns", "threads", "aligned"), [(1024, 128, True), (1001, 64, False)])
-def test_a_thread_has_several_rows_only_where_it_has_all_columns_of_them(columns, threads, aligned, changes):
+def test_a_thread_has_several_rows_only_where_it_has_all_columns_of_them(columns, threads, aligned):
     with pytest.raises(ValueError, match="threads with several rows"):
-        ElementwiseTileConfig(columns, 2, 1, threads, 64, aligned=aligned, **changes)
+        ElementwiseTileConfig(columns, 2, 1, threads, 64, aligned=aligned, rows_per_thread=2)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def norm(
     """
     tiles = 2 if dtypes[RESIDUAL] else 1
     for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms=2 if layer else 1):
-        taken = replace(config, rows_per_thread=1, rounds=1) if is_few else config
+        taken = replace(config, rows_per_thread=1) if is_few else config
         yield Build("norm.Norm", taken, dtypes, (("layer", layer), ("eps", eps), *OVERLAPPED), gpu.arch)
 
 
@@ -125,7 +125,7 @@ def cluster_layouts(
         yield config
         if config.cluster == 1:
             return
-        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1, rounds=1), config.cluster // 2)
+        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1), config.cluster // 2)
 
 
 def long_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[ElementwiseTileConfig]:

@@ -137,7 +137,7 @@ def kind(case: Case) -> tuple[object, ...] | None:
     config = build.config
     if build.kernel.startswith("split"):
         return case.operator, build.kernel, config.stages, config.aligned
-    shared = (config.rows > 1, config.rows_in_turn, config.warps_per_row > 1, config.cluster)
+    shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
     return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
 
 

@@ -62,7 +62,6 @@ class ElementwiseTileConfig(_Vectors):
     aligned          whether every row starts on a vector boundary and is whole vectors long. Otherwise a thread's
                      vectors are those of memory, and the first and the last of a row are taken element by element
     rows_per_thread  rows of which a thread has vectors in the same columns: what comes once a column serves them all
-    rounds           times that a thread takes so many rows, one after the other
 
     Raises ValueError for threads that are not whole warps, for a CTA of a cluster that would have no columns, and for
     several rows a thread that are not aligned, or of which a CTA has several.
@@ -76,7 +75,6 @@ class ElementwiseTileConfig(_Vectors):
     keep: str = "registers"
     aligned: bool = True
     rows_per_thread: int = 1
-    rounds: int = 1
 
     def __post_init__(self) -> None:
         share = self.threads_per_row
@@ -92,7 +90,7 @@ class ElementwiseTileConfig(_Vectors):
             raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
         if self.cluster > 1 and self.rows > 1:
             raise ValueError("the CTAs of a cluster share one row, not several")
-        if self.rows_in_turn > 1 and (self.rows > 1 or not self.aligned):
+        if self.rows_per_thread > 1 and (self.rows > 1 or not self.aligned):
             raise ValueError("threads with several rows have all columns of them, on vector boundaries")
 
     @property
@@ -113,11 +111,6 @@ class ElementwiseTileConfig(_Vectors):
     def rows(self) -> int:
         """Rows of a CTA that have threads of their own."""
         return self.threads // self.threads_per_row
-
-    @property
-    def rows_in_turn(self) -> int:
-        """Rows of a thread: each has an exchange of its own, those of a round have tiles of their own."""
-        return self.rows_per_thread * self.rounds
 
     @property
     def tiler_mn(self) -> tuple[int, int]:
@@ -156,10 +149,10 @@ class ElementwiseTileConfig(_Vectors):
 
     def shared_bytes(self, tiles: int = 1) -> int:
         """Shared memory of a CTA, at most: `tiles` tiles where rows are kept there, the reduction buffer, its mbarriers."""
-        tiles *= self.rows * self.rows_per_thread
-        tile = tiles * self.tile_columns * self.itemsize if self.keep == "shared" else 0
-        buffer = self.rows * self.rows_in_turn * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
-        return tile + buffer + (8 * self.rows_in_turn if self.cluster > 1 else 0)
+        rows = self.rows * self.rows_per_thread
+        tile = rows * self.tile_columns * self.itemsize * tiles if self.keep == "shared" else 0
+        buffer = rows * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
+        return tile + buffer + (8 * self.rows_per_thread if self.cluster > 1 else 0)
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ def launch_rows(kernel: object, config: ElementwiseTileConfig, rows: Int32, stre
 
 def groups(rows: Int32, config: ElementwiseTileConfig) -> Int32:
     """CTAs, or clusters, for so many rows."""
-    return cute.ceil_div(rows, config.rows * config.rows_in_turn)
+    return cute.ceil_div(rows, config.rows * config.rows_per_thread)
 
 
 def beside(tensor: cute.Tensor | None, number: int, config: ElementwiseTileConfig) -> cute.Tensor | None:
     """The part of a matrix, or of a vector of one value a row, in which the rows number `number` of all threads lie.
 
-    There are `config.rows_in_turn` parts, of as many rows as the grid has groups. Where rows are no multiple of the
+    There are `config.rows_per_thread` parts, of as many rows as the grid has groups. Where rows are no multiple of the
     parts, neighbours have rows in common, which are done twice and alike.
     """
     if tensor is None or number == 0:

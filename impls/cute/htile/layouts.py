@@ -29,15 +29,12 @@ MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: more of them a CTA
 SHORT_ROWS_THREADS = 256
 # Beside a weight and a bias (LayerNorm), which come from L2 for every row: one warp a row as far as four vectors a thread
-# go; then fewer threads with more vectors; long rows several a cluster, so that weight and bias come once for them.
+# go; then fewer threads with more vectors; long rows two a cluster, so that weight and bias come once for them.
 COLUMN_TERMS = 2
 FEW_THREADS = 256
 BESIDE_CLUSTER = 8
 BESIDE_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more than 64 KiB of each
 TWO_ROWS_BYTES = 108 * 1024  # of a share, up to which two fit
-# Of a share, beyond which registers and two tiles leave room for one CTA a multiprocessor: it reads weights for two rounds.
-ONE_CTA_BYTES = 48 * 1024
-ROUNDS = 2
 # The same where rows are not alone (a residual) or start anywhere.
 WIDE_CLUSTER = 8
 LARGE_SHARE_BYTES = 32 * 1024
@@ -114,7 +111,7 @@ def _shares(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig
 
 
 def _beside(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig:
-    """Several rows a cluster: two at a time, and more where what is read once is read by few."""
+    """Two rows a cluster."""
     row_bytes = whole.columns * whole.itemsize
     most = BESIDE_CLUSTER if row_bytes <= BESIDE_BYTES else largest
     cluster = min(most, _power(ceil_div(row_bytes, SHARE_BYTES)))
@@ -122,8 +119,7 @@ def _beside(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig
     if each * VECTOR_BYTES > TWO_ROWS_BYTES:
         return _few_large_shares(whole, largest)
     threads = max(min(FEW_THREADS, _threads(each, 4)), _threads(each, MAX_VECTORS))
-    rounds = ROUNDS if each * VECTOR_BYTES > ONE_CTA_BYTES else 1
-    return replace(_clusters(whole, cluster, threads), rows_per_thread=2, rounds=rounds)
+    return replace(_clusters(whole, cluster, threads), rows_per_thread=2)
 
 
 def _few_large_shares(whole: ElementwiseTileConfig, largest: int) -> ElementwiseTileConfig:

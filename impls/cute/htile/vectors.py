@@ -36,8 +36,7 @@ class ColumnLoader:
         """Vector number `turn` as float32; anything in columns outside the row."""
         if self.delayed:
             self._fetch(turn)
-        # Float32 of 16-bit values would wait in the registers for the rows to come.
-        return self.tile.values(turn) if self.context.config.rounds == 1 else self.tile.values_anew(turn)
+        return self.tile.values(turn)
 
 
 @cute.jit

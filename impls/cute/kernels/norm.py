@@ -57,7 +57,7 @@ class Norm:
     ) -> None:
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
-        if const_expr(self.config.rows_in_turn > 1 and residual is not None):
+        if const_expr(self.config.rows_per_thread > 1 and residual is not None):
             raise ValueError("several rows a thread, and a residual")
         kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
         launch_rows(kernel, self.config, x.shape[0], stream, self.pdl)
@@ -79,26 +79,22 @@ class Norm:
         width = moments.WIDTH if self.layer else 1
         config = self.config
         more = config.rows_per_thread - 1 if residual is None else 1
-        context.setup(x, fill=0.0, stage=config.rows_in_turn, width=width, extra_smem_tensors=more)
+        context.setup(x, fill=0.0, stage=config.rows_per_thread, width=width, extra_smem_tensors=more)
         affine = Affine(context, weight, bias, self.delayed)
         tensors = (x, residual, y, residual_out, rstd, mean)
-        rows = [Row(context, n, *(beside(t, n, config) for t in tensors)) for n in range(config.rows_in_turn)]
-        for turn in cutlass.range_constexpr(config.rounds):
-            self.work(rows[turn :: config.rounds], affine, turn == 0)
-
-    def work(self, rows: list[Row], affine: Affine, is_first: bool) -> None:
-        """A round of rows."""
+        rows = [Row(context, n, *(beside(t, n, config) for t in tensors)) for n in range(config.rows_per_thread)]
         for row in rows:
             row.request()
-        if is_first:
-            affine.request()
+        affine.request()
         for row in rows:
             row.wait()
+
         for row in rows:
             row.measure(self.layer)
         for row in rows:
             row.settle(self.layer, self.eps)
-        for turn in range(self.config.vectors_per_thread):
+
+        for turn in cutlass.range_constexpr(config.vectors_per_thread):
             scales = affine.at(turn)
             for row in rows:
                 row.store(turn, *scales)
@@ -128,9 +124,7 @@ class Row:
         mean: cute.Tensor | None,
     ) -> None:
         self.context, self.stage = context, number
-        tile = number // context.config.rounds
-        shared = context.extra_sX[tile - 1] if tile else context.tXsX
-        self.loaders = [context.x if number == 0 else ElementwiseLoader(context, x, shared)]
+        self.loaders = [context.x if number == 0 else ElementwiseLoader(context, x, context.extra_sX[number - 1])]
         if residual is not None:
             self.loaders.append(ElementwiseLoader(context, residual, context.extra_sX[0]))
         self.out = ElementwiseStorer(context, y)
