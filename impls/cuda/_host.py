@@ -67,11 +67,17 @@ def prepare(case: Any, rung: Rung) -> Callable[[Any], Any]:
         if not held:
             raise Unsupported(f"a multiprocessor holds no block of {name} with {_plans.KEPT_BYTES} bytes shared")
         gpu = dataclasses.replace(gpu, residents=min(gpu.residents, held))
-    return _launch(case, functions, programs(case, rung, gpu), torch.device("cuda", device))
+    chosen = programs(case, rung, gpu)
+    return _launch(case, functions, chosen, torch.device("cuda", device), overlaps=properties.major >= 9)
 
 
-def _launch(case: Any, functions: dict[str, Any], chosen: list[Program], device: Any) -> Callable[[Any], Any]:
-    """The launch; the programs are for rows that begin at any address, and for rows at multiples of 16 bytes."""
+def _launch(
+    case: Any, functions: dict[str, Any], chosen: list[Program], device: Any, overlaps: bool = True
+) -> Callable[[Any], Any]:
+    """The launch; the programs are for rows that begin at any address, and for rows at multiples of 16 bytes.
+
+    overlaps  each kernel may start before the one ahead of it has ended, for which it waits by itself; from sm_90 on
+    """
     import torch
 
     out_dtype = getattr(torch, case.out_dtype)
@@ -84,7 +90,7 @@ def _launch(case: Any, functions: dict[str, Any], chosen: list[Program], device:
     routes = []
     for program in chosen:
         words = Words(program.words, device) if program.words else None
-        routes.append((program.floats, words, program.arguments(), _launches(enqueue, functions, program)))
+        routes.append((program.floats, words, program.arguments(), _launches(enqueue, functions, program, overlaps)))
 
     def launch(x: Any) -> Any:
         y = empty_like(x, dtype=out_dtype, memory_format=contiguous)  # half the host time of empty(x.shape, ...)
@@ -102,12 +108,14 @@ def _launch(case: Any, functions: dict[str, Any], chosen: list[Program], device:
     return launch
 
 
-def _launches(enqueue: _driver.Launcher, functions: dict[str, Any], program: Program) -> tuple[tuple[Any, ...], ...]:
+def _launches(
+    enqueue: _driver.Launcher, functions: dict[str, Any], program: Program, overlaps: bool
+) -> tuple[tuple[Any, ...], ...]:
     made = []
     for step in program.steps:
         parameters = enqueue.parameters(*([step.level] if step.level else []))
         launch = (functions[step.kernel], step.blocks, step.threads, parameters)
-        if step.overlaps:
+        if overlaps:
             made.append(enqueue.special(*launch, step.shared_bytes, step.cooperative))
         else:
             made.append(enqueue.plain(*launch))

@@ -115,7 +115,7 @@ def warp(shape: Shape, gpu: Gpu) -> Program:
         raise Unsupported(f"rows of {row_bytes} bytes: a warp holds up to {WARP_BYTES} in its registers")
     lanes = min(32, power_of_two(shape.vectors))
     count = next(n for n in WARP_COUNTS if n * lanes >= shape.vectors)
-    step = Step(f"warp_rows_{count}", -(-numbered(shape.rows, 1) * lanes // THREADS), overlaps=True)
+    step = Step(f"warp_rows_{count}", -(-numbered(shape.rows, 1) * lanes // THREADS))
     return Program((step,), shape.rows, shape.vectors, 1, lanes, retain=retains(shape))
 
 
@@ -130,9 +130,7 @@ def cooperative(shape: Shape, gpu: Gpu) -> Program:
     threads = max(group, 128)
     rows_a_block = threads // group
     shared = rows_a_block * row_bytes
-    step = Step(
-        "rows_in_shared", -(-numbered(shape.rows, 1) // rows_a_block), threads, shared_bytes=shared, overlaps=True
-    )
+    step = Step("rows_in_shared", -(-numbered(shape.rows, 1) // rows_a_block), threads, shared_bytes=shared)
     return Program((step,), shape.rows, shape.vectors, 1, group, kept=shape.vectors, retain=retains(shape))
 
 
@@ -159,9 +157,7 @@ def _split(shape: Shape, teams: int, most: int) -> Program:
     share = -(-shape.vectors // (32 * size)) * 32
     size = -(-shape.vectors // share)
     kept = min(share, KEPT_VECTORS)
-    step = Step(
-        "split_rows", teams * size, SPLIT_THREADS, shared_bytes=kept * VECTOR_BYTES, overlaps=True, cooperative=True
-    )
+    step = Step("split_rows", teams * size, SPLIT_THREADS, shared_bytes=kept * VECTOR_BYTES, cooperative=True)
     words = teams * (TAG_WORDS + 2 * SLOTS * (size + 1))
     retain = retains(shape)
     return Program((step,), shape.rows, share, size, SPLIT_THREADS, kept=kept, retain=retain, words=words)

@@ -52,14 +52,13 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Step:
-    """One launch. level: constant second parameter. Kernels that overlap start before the launch ahead has ended."""
+    """One launch, of a kernel that waits for the launch ahead of it by itself. level: constant second parameter."""
 
     kernel: str
     blocks: int
     threads: int = THREADS
     level: bytes = b""
     shared_bytes: int = 0
-    overlaps: bool = False
     cooperative: bool = False
 
 
