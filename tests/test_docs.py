@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from softbench import cli, export, leaderboard, model, settings, store, tables
+from softbench import cli, export, leaderboard, model, settings, stats, store, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -200,15 +200,24 @@ def line_of(cell):
     return "short" if columns <= 512 else f"published, {row['dtype']}"
 
 
-@pytest.fixture(scope="module")
-def noted():
-    """{case id: {implementation: its row of the exported table}} of the run that the notes are about."""
-    path = re.search(r"## What a whole run says\n\n\[One run\]\(\.\./(\S+)\)", NOTES)
+def cells_of(words):
+    """{case id: {implementation: its row of the exported table}} of the run that the notes link with these words."""
+    path = re.search(rf"\[{words}\]\(\.\./([^)\s]+)\)", NOTES)
     assert path
     cells = {}
     for row in csv.DictReader(io.StringIO(export.csv(leaderboard.build(store.read(ROOT / path[1]))))):
         cells.setdefault(row["case"], {})[row["implementation"]] = row
     return cells
+
+
+@pytest.fixture(scope="module")
+def noted():
+    return cells_of("One run")
+
+
+@pytest.fixture(scope="module")
+def later():
+    return cells_of("a later run")
 
 
 def latency(cell, implementation):
@@ -226,8 +235,8 @@ def test_the_notes_figures_are_those_of_the_run(noted, shown):
 
 
 @pytest.mark.parametrize("shown", rows(NOTES, "few rows"), ids=lambda row: row[0])
-def test_the_notes_times_of_few_rows_are_those_of_the_run(noted, shown):
-    cells = [noted[f"softmax-{dtype}-{shown[0]}"] for dtype in ("float32", "float16")]
+def test_the_notes_times_of_few_rows_are_those_of_the_run(later, shown):
+    cells = [later[f"softmax-{dtype}-{shown[0]}"] for dtype in ("float32", "float16")]
     copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
     times = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
     assert [math.nan if text == "no launch" else float(text) for text in shown[1:]] == pytest.approx(
@@ -244,3 +253,23 @@ def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     made = (tmp_path / "badge.svg").read_text(encoding="utf-8")
     assert made == (ROOT / "docs" / "images" / "badge.svg").read_text(encoding="utf-8")
     assert f"<title>{shown['said']}</title>" in made
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """{(shape, implementation): record} of the runs that the measuring page sets beside Nsight Compute."""
+    paths = re.findall(
+        r"\[(?:one|the other)\]\(\.\./(\S+\.gz)\)", MEASURING.partition("**Against Nsight Compute.**")[2]
+    )
+    found = [record for path in paths for record in store.read(ROOT / path).records]
+    return {("x".join(map(str, record.case.shape)), record.variant.implementation): record for record in found}
+
+
+@pytest.mark.parametrize("shown", rows(MEASURING, "cell"), ids=lambda row: row[0])
+def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
+    record = counted[tuple(shown[0].split())]
+    traffic, half = record.traffic, record.ideal_bytes / 2
+    graph, device = (stats.per_launch_ns(s[0]) if (s := record.clock(name)) else None for name in ("graph", "device"))
+    figures = [f"{traffic.kernels_ns / 1000:.1f}", f"{graph / 1000:.1f}", f"{graph / traffic.kernels_ns:.3f}"]
+    figures += [f"{device / 1000:.1f}" if device else "-"]
+    assert shown[1:] == [*figures, f"{traffic.read_bytes / half:.3f}", f"{traffic.written_bytes / half:.3f}"]
