@@ -273,3 +273,29 @@ def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
     figures = [f"{traffic.kernels_ns / 1000:.1f}", f"{graph / 1000:.1f}", f"{graph / traffic.kernels_ns:.3f}"]
     figures += [f"{device / 1000:.1f}" if device else "-"]
     assert shown[1:] == [*figures, f"{traffic.read_bytes / half:.3f}", f"{traffic.written_bytes / half:.3f}"]
+
+
+DROPPED = ("layernorm-float32-4096x131072", "add_layernorm-bfloat16-32768x1024")
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "norms"), ids=lambda row: row[0].split(",")[0])
+def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(later, shown):
+    operator = re.split("[ ,]", shown[0])[0]
+    is_gradient = operator == "softmax_backward"
+    cells = cells_of("Another run") if is_gradient else later
+    name, narrow = ("cute_softmax", "float16") if is_gradient else ("cute_norm", "bfloat16")
+    figures, counts = [], []
+    for dtype in (narrow, "float32"):
+        found = [
+            (float(cell[name]["percent_of_roof"]), cell[name]["shape"])
+            for case, cell in cells.items()
+            if case.startswith(f"{operator}-{dtype}-") and case not in DROPPED
+        ]
+        worst = min(found)
+        figures += [
+            f"{statistics.geometric_mean([percent for percent, _ in found]):.1f}",
+            f"{worst[0]:.1f}: {worst[1]}",
+        ]
+        counts.append(str(len(found)))
+    assert shown[1:] == figures
+    assert shown[0].split(", ")[1] == " and ".join(dict.fromkeys(counts))
