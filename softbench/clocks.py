@@ -189,8 +189,8 @@ class GraphClock:
         self._torch = torch
         self._event, self._stream = torch.cuda.Event, torch.cuda.Stream
         self._graph, self._use, self._empty_cache = torch.cuda.CUDAGraph, torch.cuda.stream, torch.cuda.empty_cache
-        self.synchronize = torch.cuda.synchronize
-        self._timers = Timers(self._event.record, self._event.elapsed_time, self._graph.replay, self.synchronize)
+        synchronize = torch.cuda.synchronize
+        self._timers = Timers(self._event.record, self._event.elapsed_time, self._graph.replay, synchronize)
         self._now = time.perf_counter_ns
         self._rng = random.Random()
         self._flush: torch.Tensor | None = None

@@ -81,7 +81,7 @@ class Gpu:
         assert operator.make_inputs(case, "cpu", seed)[0].shape == case.shape
         return SimpleNamespace(turn=lambda: self.taken("graph", launch, plan.launches, 1200) + 1500)
 
-    def synchronize(self) -> None:
+    def wait(self) -> None:
         self.now += 8000
 
     def call_samples(self, launch: Any, inputs: tuple[Any, ...]) -> list[list[int]]:
@@ -95,7 +95,7 @@ class Profiled(Gpu):
 
 
 def calibrated(gpu: Gpu) -> list[Calibration]:
-    return calibrating.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin)
+    return calibrating.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin, gpu.wait)
 
 
 def test_each_clock_is_read_as_implementations_are() -> None:
