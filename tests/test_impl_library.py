@@ -89,6 +89,11 @@ def test_torchs_other_attentions_refuse_views_and_masks():
     for backend in ("flash", "cudnn"):
         with pytest.raises(Unsupported, match=f"{backend} attention is asked without a mask"):
             factory("torch_sdpa")(causal, backend)
+    for queries, layout in ((1, "contiguous"), (130, "keys-1")):
+        with pytest.raises(Unsupported, match="single key"):
+            factory("torch_sdpa")(
+                case(1, 2, queries, 64, operator="attention", dtype="float16", layout=layout), "cudnn"
+            )
     for launcher in (lambda: factory("torch_sdpa")(view, "efficient"), lambda: factory("flash_attention")(view)):
         with pytest.raises(Unsupported, match="contiguous inputs only; the layout is padded-8"):
             launcher()

@@ -24,6 +24,8 @@ def torch_sdpa(case, backend):
         _attention.need_plain(case, f"torch's {backend} attention")
     if "attn_mask" in words and backend in ("flash", "cudnn"):
         raise Unsupported(f"torch's {backend} attention is asked without a mask of one's own")
+    if backend == "cudnn" and _attention.keys_of(case) == 1:
+        raise Unsupported("torch has no cuDNN attention over a single key (2.11: No available kernel)")
     names = {
         "math": SDPBackend.MATH,
         "efficient": SDPBackend.EFFICIENT_ATTENTION,
