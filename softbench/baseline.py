@@ -51,13 +51,16 @@ class Baseline:
         except InputError as error:
             raise SettingsError(f"--softbench-baseline: {error}") from None
 
-    def judge(self, run: Run) -> Verdict:
-        """The comparison as text. A limit that nothing could be held against is exceeded: a gate must not stand open."""
+    def judge(self, run: Run, width: int = tables.WIDTH) -> Verdict:
+        """The comparison as text, width columns wide.
+
+        A limit that nothing could be held against is exceeded: a gate must not stand open.
+        """
         try:
             found = compare.compare(self.run, run)
         except InputError as error:
             return Verdict(f"softbench: --softbench-baseline: {error}", self.limit is not None)
-        text = tables.sheet_text(words.sheet(found)).rstrip()
+        text = tables.sheet_text(words.sheet(found), width).rstrip()
         if self.limit is None:
             return Verdict(text)
         gate = f"--softbench-fail-on={100 * self.limit:g}% {words.gate(found, self.limit)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from softbench import calibration, device, replay, settings, spread
+from softbench import calibration, device, replay, settings, spread, tables
 from softbench.baseline import Baseline, Verdict
 from softbench.collect import CellItem, ShapesFile
 from softbench.live import Live, uncaptured
@@ -150,7 +150,8 @@ class BenchSession:
         records = self._bench.record_file
         if run is not None and run.records and records is not None:
             self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
-            self._verdict = self._baseline.judge(run) if self._baseline is not None else self._verdict
+            if self._baseline is not None:
+                self._verdict = self._baseline.judge(run, self._live.width(tables.WIDTH))
         if self._controller is not None and self._storage is not None:
             self._storage.fill(self._rounds(self._controller))
 
@@ -169,7 +170,7 @@ class BenchSession:
         run = self._bench.result()
         if run is None or not run.records or self._bench.part is not None:
             return
-        from softbench import leaderboard, tables
+        from softbench import leaderboard
 
         terminalreporter.write(tables.board_tables(leaderboard.build(run), self._live.width(tables.WIDTH)))
         terminalreporter.write(f"\n{self._verdict.text}\n" if self._verdict.text else "")
@@ -198,7 +199,7 @@ class BenchSession:
         return path
 
     def _case_board(self, case: Case) -> None:
-        from softbench import leaderboard, tables
+        from softbench import leaderboard
 
         run = self._bench.result(case)
         if run is not None:

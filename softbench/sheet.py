@@ -23,13 +23,17 @@ class Lines:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts under a header; left names the columns of words. A page folds up what is folded."""
+    """Rows of texts under a header; left names the columns of words, and the first `labels` columns name a row.
+
+    A page folds up what is folded.
+    """
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left: tuple[int, ...] = (0,)
     title: str = ""
     folded: bool = False
+    labels: int = 1
 
 
 Part = Heading | Lines | Table
@@ -37,13 +41,19 @@ Sheet = Sequence[Part]
 
 
 def table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (0,), folded: bool = False
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: Sequence[int] = (0,),
+    folded: bool = False,
+    labels: int = 1,
 ) -> list[Part]:
     """A table, or nothing where it would have no rows. Columns without a word in them are left out."""
     used = [index for index in range(len(header)) if any(row[index] for row in rows)]
     kept = tuple(tuple(row[index] for index in used) for row in rows)
     at = tuple(used.index(index) for index in left if index in used)
-    return [Table(tuple(header[index] for index in used), kept, at, title, folded)] if rows else []
+    named = sum(index < labels for index in used)
+    return [Table(tuple(header[index] for index in used), kept, at, title, folded, named)] if rows else []
 
 
 def lines(*texts: str) -> list[Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from softbench.leaderboard import Board, CaseBoard, Cell, Standing
 from softbench.leaderboard.across import ACROSS, Machine, shares
@@ -27,10 +28,12 @@ from softbench.leaderboard.words import (
     who,
 )
 from softbench.model import Case
-from softbench.sheet import Heading, Lines, Sheet
+from softbench.sheet import Heading, Lines, Sheet, Table
 
 WIDTH = 120
 GAP = "  "
+LEAST = 20
+"""Columns that words are given at the least, however long the labels beside them."""
 
 
 def summary_table(board: Board, width: int = WIDTH) -> str:
@@ -184,17 +187,35 @@ def _blocks(labels: Sequence[str], columns: Sequence[Sequence[str]], width: int)
     return blocks
 
 
-def sheet_text(sheet: Sheet) -> str:
-    """A sheet for a terminal: headings underlined, tables aligned, sentences wrapped."""
+def sheet_text(sheet: Sheet, width: int = WIDTH) -> str:
+    """A sheet for a terminal, at most width columns wide: headings underlined, tables aligned, sentences wrapped."""
     parts: list[str] = []
     for part in sheet:
         if isinstance(part, Heading):
-            parts.append(f"{part.text}\n{'=' * len(part.text)}")
+            said = _filled(part.text, width)
+            parts.append(f"{said}\n{'=' * max(map(len, said.splitlines()))}")
         elif isinstance(part, Lines):
-            parts.append("\n".join(part.lines if part.commands else (_filled(line, WIDTH) for line in part.lines)))
+            parts.append("\n".join(part.lines if part.commands else (_filled(line, width) for line in part.lines)))
         else:
-            parts.append((f"{part.title}\n" if part.title else "") + _grid([part.header, *part.rows], part.left))
+            parts.append((f"{_filled(part.title, width)}\n" if part.title else "") + _fitted(part, width))
     return "\n\n".join(parts) + "\n"
+
+
+def _fitted(table: Table, width: int) -> str:
+    """A grid as it is where that fits; else words are wrapped beside the labels of their row, and the rest is folded."""
+    rows = [table.header, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if sum(widths) + len(GAP) * (len(widths) - 1) <= width:
+        return _grid(rows, table.left)
+    room = max(LEAST, width - sum(widths[: table.labels]) - len(GAP) * table.labels)
+    lines = [line for row in rows for line in _wrapped(row, table.labels, room)]
+    return _folded(lines, table.left, table.labels, width)
+
+
+def _wrapped(row: Sequence[str], labels: int, room: int) -> list[tuple[str, ...]]:
+    """A row as the lines that it takes where no text behind its labels may be longer than room."""
+    cells = [[text] if at < labels else _filled(text, room).splitlines() or [""] for at, text in enumerate(row)]
+    return list(zip_longest(*cells, fillvalue=""))
 
 
 def _filled(text: str, width: int) -> str:
@@ -228,8 +249,11 @@ def _padded(column: Sequence[str], is_left: bool) -> list[str]:
 
 
 def _grid(rows: Iterable[Sequence[str]], left: Sequence[int] | None = None) -> str:
-    """Aligned columns under a ruled header; left names the left-aligned ones, all of them where it is None."""
+    """Aligned columns under a ruled header; left names the left-aligned ones, all of them where it is None.
+
+    A line without a word is left out: text that is wrapped in one block has no lines in the others.
+    """
     columns = [_padded(c, left is None or i in left) for i, c in enumerate(zip(*rows, strict=True))]
     lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
     rule = "-" * (sum(len(column[0]) for column in columns) + len(GAP) * (len(columns) - 1))
-    return "\n".join([lines[0], rule, *lines[1:]])
+    return "\n".join([lines[0], rule, *filter(None, lines[1:])])

@@ -50,6 +50,29 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return shown.err if code else shown.out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "20261121-073635*", "20261121-160359*"),
+        ("history", "."),
+        ("list",),
+        ("show", "softmax-float16-16x131072", "--run", "20261121-160359*"),
+        ("show", "softmax-float16-16x131072::quack", "--run", "20261121-160359*"),
+    ],
+)
+def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    folder = resources.bundled_shapes().parent / "reports" / "h200"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    named = [
+        str(next(folder.glob(word))) if "*" in word else str(folder) if word == "." else word for word in arguments
+    ]
+    wide = [line for line in said(capsys, *named).splitlines() if len(line) > 80]
+    assert all(line.startswith("pytest --softbench") for line in wide)
+
+
 @pytest.mark.parametrize("prefix", ["", "shapes.yaml::", "sub/my.yml::"])
 def test_show_is_a_cell_down_to_its_samples(folder: Path, capsys: pytest.CaptureFixture[str], prefix: str) -> None:
     text = said(capsys, "show", f"{prefix}{CASE.id}::mine")
@@ -100,7 +123,8 @@ def test_list_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert f"{len(names)} implementations; of " in text
     for name in names:
         assert re.search(rf"^{name} .*(yes|no)$", text, re.M), name
-    assert re.search(r"^torch_eager +library +softmax.* torch.* yes$", text, re.M)
+    assert re.search(r"^torch_eager +library +softmax.* and \d more +\d+$", text, re.M)
+    assert re.search(r"^torch_eager .*torch.* yes$", text, re.M)
     assert re.search(r"^cuda_naive .* ✗ cuda>=sm_80, .* no$", text, re.M)
     assert re.search(r"^cuda>=sm_80 +needs a CUDA GPU, and this machine has none$", text, re.M)
     assert "Triton kernels are checked in its interpreter" in text.replace("\n", " ")
@@ -116,7 +140,7 @@ def test_list_on_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 def test_list_has_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     said(capsys, "new", "my_softmax")
-    assert re.search(r"^my_softmax +kernels +softmax +2 ", said(capsys, "list", "--impls", "kernels"), re.M)
+    assert re.search(r"^my_softmax +kernels +softmax +2\b", said(capsys, "list", "--impls", "kernels"), re.M)
     assert "softbench: no: this folder of implementations does not exist" in said(capsys, "list", "--impls=no", code=2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import builders as make
@@ -15,6 +16,7 @@ from softbench.leaderboard.inversions import lead_note
 from softbench.leaderboard.ranks import latency_ns
 from softbench.leaderboard.words import LEGEND, short, verdict
 from softbench.model import KernelResources, Record, Status, Telemetry
+from softbench.sheet import Heading, table
 
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)
@@ -206,6 +208,22 @@ SMALL = make.softmax_case(64, 128)
 def two_clocks(case, name, graph_ns, other_ns, clock="call", **more):
     record = make.timed(case, name, graph_ns)
     return replace(record, samples=(*record.samples, make.samples(other_ns, clock, **more)))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_sheet_keeps_to_the_width_and_loses_no_word(width: int) -> None:
+    said = "one cause after another, each with a reason that is far too long for a column beside others"
+    header = ("#", "case", "what", "change", "what else", "since")
+    rows = [(str(n), f"softmax-float16-{n}x1048576", "slower", "+1.10 %", said if n % 2 else "", "#4") for n in (9, 10)]
+    title = "a_name_without_a_blank against another_name_without_a_blank_that_goes_on"
+    text = tables.sheet_text([Heading(title), *table("Steps", header, rows, left=(1, 2, 4), labels=2)], width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert " ".join(lines[: lines.index("=" * max(map(len, lines[:2])))]) == title
+    blocks = text.split("\n\n")[1:]
+    assert all(re.search(r"^ 9  softmax-float16-9x1048576 .*\n(^ .*\n)*10  ", f"{block}\n", re.M) for block in blocks)
+    assert sorted(said.split()) == sorted(word for word in text.split() if word in said.split())
+    assert sum(block.count("#4") for block in blocks) == 2
 
 
 def test_who_would_lead_by_another_clock_is_said_under_the_tables():

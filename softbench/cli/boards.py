@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from softbench import export, leaderboard, published, report, store, tables
-from softbench.cli.command import RUN, Command, Said, cases_argument, only, read, reports_argument, write
+from softbench.cli.command import RUN, Command, Said, cases_argument, only, read, reports_argument, width, write
 from softbench.comparable.sections import arrange
 from softbench.leaderboard.across import Machine
 from softbench.model import Run
 from softbench.texts import InputError
 
 _FORMATS: dict[str, Callable[[Sequence[Machine]], str]] = {
-    "text": lambda machines: tables.machine_tables(machines, _width()),
+    "text": lambda machines: tables.machine_tables(machines, width()),
     "markdown": export.machines_markdown,
     "csv": export.machines_csv,
 }
@@ -29,7 +28,7 @@ def _report(options: argparse.Namespace) -> Said:
         raise InputError("a page of several runs goes nowhere by itself; name its file with --output")
     page = Path(options.output or path.with_name(f"{store.run_name(path)}.html"))
     write(page, report.render_machines(machines, published.bundled()))
-    return f"{tables.machine_tables(machines, _width())}\npage:    {page}\n", 0
+    return f"{tables.machine_tables(machines, width())}\npage:    {page}\n", 0
 
 
 def _table(options: argparse.Namespace) -> Said:
@@ -38,11 +37,6 @@ def _table(options: argparse.Namespace) -> Said:
         for note in dict.fromkeys(note for machine in machines for note in machine.notes):
             print(f"softbench: {note}", file=sys.stderr)
     return _FORMATS[options.format](machines), 0
-
-
-def _width() -> int:
-    """Of text: the terminal's, where it goes to one and that is narrower than is easily read."""
-    return min(tables.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else tables.WIDTH
 
 
 def _machines(options: argparse.Namespace) -> list[Machine]:

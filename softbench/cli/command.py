@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -29,7 +31,15 @@ class Command:
     run: Callable[[argparse.Namespace], Said]
 
 
-SHEETS: dict[str, Callable[[Sheet], str]] = {"text": tables.sheet_text, "markdown": export.sheet_markdown}
+def width() -> int:
+    """Of text: the terminal's, where it goes to one and that is narrower than is easily read."""
+    return min(tables.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else tables.WIDTH
+
+
+SHEETS: dict[str, Callable[[Sheet], str]] = {
+    "text": lambda sheet: tables.sheet_text(sheet, width()),
+    "markdown": export.sheet_markdown,
+}
 """How a sheet is printed, by --format."""
 
 

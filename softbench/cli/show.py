@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from softbench import leaderboard, stats, tables
-from softbench.cli.command import RUN, SHEETS, Command, Said, read, reports_argument, sheet_format
+from softbench.cli.command import RUN, SHEETS, Command, Said, read, reports_argument, sheet_format, width
 from softbench.leaderboard import Board, CaseBoard, Cell
 from softbench.leaderboard.words import cell_figures, microseconds, number, status_text
 from softbench.model import Record, Samples, Telemetry
@@ -27,7 +27,7 @@ def _run(options: argparse.Namespace) -> Said:
     case_id, _, who = _bare(options.cell).partition("::")
     case = _case(board, case_id)
     if not who:
-        return f"{tables.case_table(board, case.case)}\n", 0
+        return f"{tables.case_table(board, case.case, width())}\n", 0
     return SHEETS[options.format](list(_sheet(board, _cell(case, who)))), 0
 
 

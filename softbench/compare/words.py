@@ -42,7 +42,7 @@ def sheet(comparison: Comparison, whole: bool = False, fold: bool = False) -> Sh
     """
     found: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
     found += lines(verdict(comparison))
-    found += table("Changes of status", *_moves(comparison), left=(0, 1, 2, 3, 4, 5))
+    found += table("Changes of status", *_moves(comparison), left=(0, 1, 2, 3, 4, 5), labels=3)
     surroundings = [(change.what, change.before, change.after) for change in comparison.changes]
     found += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
     found += lines(_roof(comparison))
@@ -51,7 +51,8 @@ def sheet(comparison: Comparison, whole: bool = False, fold: bool = False) -> Sh
         cells = comparison.of(word)
         if cells and (whole or word in ("slower", "faster")):
             title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
-            found += table(title, *_changes(cells), left=(0, 1, 8), folded=fold and word not in ("slower", "faster"))
+            folded = fold and word not in ("slower", "faster")
+            found += table(title, *_changes(cells), left=(0, 1, 8), folded=folded, labels=2)
     return [*found, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
 
 
@@ -150,7 +151,7 @@ def _count(words: Sequence[str], word: str) -> str:
 
 
 def _changes(cells: Iterable[Pair]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    header = ("case", "implementation", "change", "interval", "ms", "was", "% of roof", "was", "notes")
+    header = ("case", "implementation", "change", "interval", "ms", "ms was", "% of roof", "% was", "notes")
     rows: list[tuple[str, ...]] = []
     for cell in cells:
         a, b, change = cell.before, cell.after, cell.change

@@ -28,7 +28,7 @@ HOW = (
 def sheet(history: History) -> Sheet:
     """The verdict, the steps, then what they are read from. What a step is says HOW, once for all histories."""
     found: list[Part] = [Heading(history.title), *lines(verdict(history))]
-    found += table("Steps", *_steps(history), left=(1, 2, 3, 4))
+    found += table("Steps", *_steps(history), left=(1, 2, 3, 4), labels=3)
     for operator in dict.fromkeys(line.of for line in history.scores):
         own = [line for line in history.scores if line.of == operator]
         found += table(f"Score, {operator}", *_drawn(history, own, "implementation"), left=(0,))
