@@ -11,6 +11,7 @@ import pages
 import pytest
 
 from softbench import cli, leaderboard, published, resources, store
+from softbench.cli import pictures
 from softbench.report import embed
 from softbench.report.badge import badge
 from softbench.report.drawing import LEFT, PANE, PLOT, TOP, svg
@@ -138,6 +139,58 @@ def test_the_command_writes_a_figure_and_names_its_views(
         assert cli.main(["figure", "latest", *arguments, "--output", "y.svg"]) == 2
         assert words in capsys.readouterr().err
     assert not Path("y.svg").exists()
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    """A program of that name, in whose script $out is where the picture is to go."""
+    folder.mkdir(exist_ok=True)
+    found = 'for word in "$@"; do case $word in --output=*|--screenshot=*) out=${word#*=};; esac; done'
+    (folder / name).write_text(f"#!/bin/sh\n{found}\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["rsvg-convert", "google-chrome"])
+def test_a_png_is_what_the_first_program_makes_of_the_svg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    drawing = r"""printf '\211PNG\r\n\032\n' > "$out"; for word in "$@"; do echo "$word" >> "$out"; done"""
+    program(tmp_path / "bin", name, drawing)
+    program(tmp_path / "bin", "google-chrome-stable", "exit 1")
+    made = pictures.png('<svg xmlns="http://www.w3.org/2000/svg" width="1000" height="420"></svg>')
+    assert made.startswith(pictures.SIGNATURE)
+    said = made[len(pictures.SIGNATURE) :].decode().splitlines()
+    assert said[-1].endswith("/figure.svg")
+    assert {"--zoom=2"} <= set(said) or {"--force-device-scale-factor=2", "--window-size=1000,420"} <= set(said)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (None, "softbench: a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: install one"),
+        ("echo warning >&2; echo no font >&2; exit 3", "made no PNG ('no font'); write .svg, or save it by the page"),
+        ("exit 0", "made no PNG ('it ended with 0')"),
+        ('echo text > "$out"', "made no PNG"),
+    ],
+)
+def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: str | None, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    if script is not None:
+        program(tmp_path / "bin", "chromium", script)
+    run = pages.everything()
+    store.Writer.create(tmp_path / "reports", run.passport).append(run.records)
+    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.png"]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.pdf"]) == 2
+    assert "'x.pdf' ends in neither .svg nor .png" in capsys.readouterr().err
+    assert not list(tmp_path.glob("x.*"))
 
 
 def test_the_badge_says_who_leads() -> None:

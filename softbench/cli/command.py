@@ -73,9 +73,9 @@ def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:
     return [replace(run, records=tuple(r for r in run.records if r.case.id in wanted)) for run in runs]
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: str | bytes) -> None:
     """Raises InputError where that cannot be."""
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written ({getattr(error, 'strerror', error)})") from None

@@ -1,4 +1,4 @@
-"""`softbench figure` and `softbench badge`: pictures of a run for a paper and for a README, as SVG."""
+"""`softbench figure` and `softbench badge`: pictures of a run for a paper, as SVG or PNG, and for a README, as SVG."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from softbench import leaderboard, published
 from softbench.cli.command import RUN, Command, Said, read, reports_argument, write
+from softbench.cli.pictures import png
 from softbench.report.badge import badge
 from softbench.report.drawing import svg
 from softbench.report.figure import Figure, View
@@ -15,8 +16,13 @@ from softbench.report.index import Cells
 from softbench.resources import choose_from
 from softbench.texts import InputError
 
+KINDS = (".svg", ".png")
+
 
 def _figure(options: argparse.Namespace) -> Said:
+    kind = Path(options.output).suffix.lower()
+    if kind not in KINDS:
+        raise InputError(f"--output: {options.output!r:.80} ends in neither {' nor '.join(KINDS)}")
     board = leaderboard.build(read(options, options.run))
     cells = Cells(board)
     made = {figure.key: figure for figure in figures(board, cells, published.bundled())}
@@ -27,7 +33,8 @@ def _figure(options: argparse.Namespace) -> Said:
             f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, made)}"
         )
     found = made[options.name]
-    write(Path(options.output), svg(found, _view(found, options.view), cells.implementations))
+    drawn = svg(found, _view(found, options.view), cells.implementations)
+    write(Path(options.output), png(drawn) if kind == ".png" else drawn)
     others = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(found.views, start=1))
     return f"written: {options.output}\n" + (f"views of {found.key}:\n{others}" if len(found.views) > 1 else ""), 0
 
@@ -47,7 +54,12 @@ def _badge(options: argparse.Namespace) -> Said:
 def _figure_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("run", metavar="RUN", help=RUN)
     sub.add_argument("name", metavar="NAME", help="bandwidth, latency, profile, clocks, peers or drift")
-    sub.add_argument("--output", metavar="FILE", required=True, help="where the SVG goes")
+    sub.add_argument(
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="where it goes: NAME.svg, or NAME.png where rsvg-convert or Chromium is",
+    )
     sub.add_argument(
         "--view", metavar="N", default="1", help="which of its views, as the page offers them (default: 1)"
     )
@@ -63,10 +75,10 @@ def _badge_arguments(sub: argparse.ArgumentParser) -> None:
 
 FIGURE = Command(
     "figure",
-    "write one of the page's figures as SVG",
+    "write one of the page's figures as SVG or PNG",
     (
         ("softbench figure RUN bandwidth --output bandwidth.svg", "for a paper; its other views are listed"),
-        ("softbench figure RUN latency --view 2 --output latency.svg", "another view"),
+        ("softbench figure RUN latency --view 2 --output latency.png", "another view, as PNG"),
     ),
     _figure_arguments,
     _figure,

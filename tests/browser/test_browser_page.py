@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import builders as make
 import pages
 import pytest
 
-from softbench import leaderboard, store
+from softbench import cli, leaderboard, store
+from softbench.cli import pictures
 
 pytestmark = pytest.mark.browser
 RUNS = store.runs(Path(__file__).resolve().parents[2] / "reports" / "h200")
@@ -205,3 +207,30 @@ def test_a_run_without_a_gpu_opens(open_run):
     found = open_run(run)
     assert found.complaints == []
     assert found.texts("table.ranking tbody th") == ["a", "b"]
+
+
+def test_the_png_of_a_figure_has_its_letters(browser, tmp_path, monkeypatch):
+    """What draws SVG without a font leaves all letters out, and says nothing."""
+    run = pages.everything()
+    store.Writer.create(tmp_path / "reports", run.passport).append(run.records)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pictures, "CONVERTERS", ())
+    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.png"]) == 0
+    data = base64.b64encode((tmp_path / "x.png").read_bytes()).decode()
+    page = browser.new_page()
+    found = page.evaluate(
+        """async (data) => {
+          const image = new Image();
+          image.src = "data:image/png;base64," + data;
+          await image.decode();
+          const drawn = new OffscreenCanvas(image.width, image.height).getContext("2d");
+          drawn.drawImage(image, 0, 0);
+          const title = drawn.getImageData(160, 10, 400, 50).data.filter((value, at) => at % 4 === 0);
+          return [image.width, title.filter((red) => red < 64).length, title.filter((red) => red > 240).length];
+        }""",
+        data,
+    )
+    page.close()
+    assert found[0] == 2000
+    assert found[1] > 1000
+    assert found[2] > 10000

@@ -14,7 +14,9 @@ WIDTH = 1000
 PLOT = 665
 """Pixels between the axes; the legend stands to the right of them."""
 LEFT, TOP, PANE, GAP, BOTTOM = 80, 46, 420, 36, 60
-WORDS_BOTTOM = 170
+WORDS_BOTTOM = 52
+ASLANT = 4.2
+"""Pixels downwards that a letter of a word takes which stands aslant."""
 LINE = 19
 ROOM = 28
 MARKED = 9
@@ -26,8 +28,8 @@ def svg(figure: Figure, view: View, implementations: Sequence[str]) -> str:
     pane = PANE if len(figure.panes) == 1 else PANE // 2
     foot = TOP + len(figure.panes) * (pane + GAP) - GAP
     names = list(_legend(view, implementations))
-    height = max(foot + (WORDS_BOTTOM if figure.x.scale == "words" else BOTTOM), TOP + LINE * len(names) + BOTTOM)
     across = scale(figure.x, _ordered(view) if figure.x.scale == "words" else _values(figure, view.series, "x"))
+    height = max(foot + _bottom(across), TOP + LINE * len(names) + BOTTOM)
     parts: list[Markup] = [tag("title", figure.title), tag("desc", figure.alt), _paper(height)]
     parts.append(_text(LEFT, 24, f"{figure.title}: {view.label}", font_size=16, font_weight=600))
     for number, axis in enumerate(figure.panes):
@@ -42,6 +44,13 @@ def svg(figure: Figure, view: View, implementations: Sequence[str]) -> str:
     )
     opened = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
     return f'{opened} role="img" font-family="sans-serif" font-size="13">\n{join(parts, chr(10))}\n</svg>\n'
+
+
+def _bottom(across: Scale) -> int:
+    """Pixels below the axis, for what stands there and for its title."""
+    if across.kind != "words":
+        return BOTTOM
+    return WORDS_BOTTOM + round(ASLANT * max((len(short(text, ROOM)) for _, text in across.ticks), default=0))
 
 
 def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float]:
@@ -108,7 +117,7 @@ def _below(place: _Pane, title: str) -> Iterator[Markup]:
             yield _text(x, place.foot + 18, short(text, ROOM), text_anchor="end", transform=turned)
         else:
             yield _text(x, place.foot + 20, text, text_anchor="middle")
-    yield _text(LEFT + PLOT / 2, place.foot + (WORDS_BOTTOM if words else BOTTOM) - 14, title, text_anchor="middle")
+    yield _text(LEFT + PLOT / 2, place.foot + _bottom(place.across) - 14, title, text_anchor="middle")
 
 
 def _series(place: _Pane, entry: Series, figure: Figure, view: View, implementations: Sequence[str]) -> Markup:
