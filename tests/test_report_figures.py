@@ -15,6 +15,7 @@ from softbench.published import Table
 
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)
+THIRD = make.softmax_case(4096, 8192)
 
 
 def drawn(run, **arguments) -> dict[str, dict]:
@@ -106,6 +107,22 @@ def test_drift_counts_placements_through_the_run():
     assert heat["y"] == [40, 41, 42, 43, 44, 45, 46, 47] * 2
     assert max(map(abs, roof["y"])) < 0.1
     assert heat["keys"][8] == f"{WIDE.id}, placement 1"
+
+
+def test_of_several_gpus_each_has_a_drift_of_its_own():
+    """As the passport names them, counted on each."""
+    roofs = []
+    for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
+        states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))
+        roofs.append(replace(make.timed(case, "copy", 4e4, "roof", telemetry=states), gpu=gpu))
+    run = make.run(roofs)
+    device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}
+    figure = drawn(replace(run, passport=replace(run.passport, device=device)))["drift"]
+    assert [view["label"] for view in figure["views"]] == ["GPU 1 of 2, GPU-a", "GPU 2 of 2, GPU-b"]
+    (one, _, first, _), (both, _, second, _) = (view["series"] for view in figure["views"])
+    assert (one["x"], first["y"]) == (list(range(1, 9)), list(range(50, 58)))
+    assert (both["x"], second["y"]) == (list(range(1, 17)), [*range(40, 48), *range(60, 68)])
+    assert figure["x"]["title"] == "placement, counted through the run on one GPU"
 
 
 def test_a_roof_that_slows_down_shows():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 
 from softbench import stats
 from softbench.leaderboard import Board
@@ -15,49 +16,75 @@ READINGS: tuple[tuple[Axis, str, Callable[[Telemetry], int | None]], ...] = (
     (Axis("temperature, °C", form="reading"), "temperature", lambda state: state.temperature_c),
     (Axis("power, W", form="reading"), "power", lambda state: state.power_w),
 )
+ROOF = Axis("roof, ± %")
 FEWEST = 2
 """Points without which there is nothing to see."""
 
 
 def figure(board: Board) -> Figure | None:
-    """One pane a reading that was taken; x counts placements through the run, in the order of its cases."""
-    records = list(_steady(board))
-    panes: list[Axis] = []
-    series: list[Series] = []
-    places = [place for _, record in records for place in _places(board, record)]
-    if len(places) >= FEWEST:
-        panes.append(Axis("roof, ± %"))
-        keys = [f"{record.case.id}, placement {p + 1}" for _, record in records for p in _numbers(board, record)]
-        starts = [start + p + 1 for start, record in records for p in _numbers(board, record)]
-        series.append(Series("roof", starts, places, keys, [-1] * len(places), "roof", loose=True))
-    for axis, name, read in READINGS:
-        taken = _readings(records, read)
-        if len(taken) >= FEWEST:
-            x, y, keys = map(list, zip(*taken, strict=True))
-            series.append(Series(name, x, y, keys, [-1] * len(x), "reading", pane=len(panes), markers=False))
-            panes.append(axis)
-    if not panes:
+    """One pane a reading that was taken; x counts placements, in the order of the run's cases.
+
+    Of a run that was spread over several GPUs a view each: in one line their readings would look like a machine's unrest.
+    """
+    cards = _by_card(board)
+    made = {
+        card: [_roof(board, records), *(_reading(records, *which) for which in READINGS)] for card, records in cards
+    }
+    axes = [ROOF, *(axis for axis, _, _ in READINGS)]
+    used = [number for number in range(len(axes)) if any(found[number] for found in made.values())]
+    if not used:
         return None
+    views = []
+    for turn, (card, found) in enumerate(made.items(), start=1):
+        series = [replace(s, pane=pane) for pane, number in enumerate(used) if (s := found[number]) is not None]
+        label = "whole run" if len(made) == 1 else f"GPU {turn} of {len(made)}" + (f", {card[:12]}" if card else "")
+        views += [View(label, series)] if series else []
+    where = "run" if len(made) == 1 else "run on one GPU"
     return Figure(
         "drift",
         "Drift over the run",
-        "Over the placements of the run, in their order: the roof's time against its median in each case, "
+        f"Over the placements of the {where}, in their order: the roof's time against its median in each case, "
         "SM clock, temperature and power.",
-        Axis("placement, counted through the run"),
-        panes,
-        [View("whole run", series)],
+        Axis(f"placement, counted through the {where}"),
+        [axes[number] for number in used],
+        views,
     )
 
 
-def _steady(board: Board) -> Iterator[tuple[int, Record]]:
-    """(placements before it, record) of what ran in every round of a case: the roof, else its best-read entrant."""
-    before = 0
+def _by_card(board: Board) -> list[tuple[str, list[tuple[int, Record]]]]:
+    """Per GPU, in the order of the passport: (placements before it on that GPU, record) of what ran in every round of a
+    case, the roof, else its best-read entrant."""
+    listed = board.passport.device.get("gpus")
+    found: dict[str, list[tuple[int, Record]]] = {str(card): [] for card in listed} if isinstance(listed, (list, tuple)) else {}
+    before: dict[str, int] = {}
     for case in board.timed:
         cells = [cell for cell in case.cells.values() if cell.samples]
         chosen = case.roof or max(cells, key=lambda cell: len(cell.record.telemetry), default=None)
         if chosen is not None:
-            yield before, chosen.record
-            before += max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
+            card = chosen.record.gpu
+            found.setdefault(card, []).append((before.get(card, 0), chosen.record))
+            taken = max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
+            before[card] = before.get(card, 0) + taken
+    return [(card, records) for card, records in found.items() if records]
+
+
+def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
+    places = [place for _, record in records for place in _places(board, record)]
+    keys = [f"{record.case.id}, placement {p + 1}" for _, record in records for p in _numbers(board, record)]
+    starts = [start + p + 1 for start, record in records for p in _numbers(board, record)]
+    if len(places) < FEWEST:
+        return None
+    return Series("roof", starts, places, keys, [-1] * len(places), "roof", loose=True)
+
+
+def _reading(
+    records: list[tuple[int, Record]], axis: Axis, name: str, read: Callable[[Telemetry], int | None]
+) -> Series | None:
+    taken = _readings(records, read)
+    if len(taken) < FEWEST:
+        return None
+    x, y, keys = map(list, zip(*taken, strict=True))
+    return Series(name, x, y, keys, [-1] * len(x), "reading", markers=False)
 
 
 def _numbers(board: Board, record: Record) -> list[int]:
