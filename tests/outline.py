@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-VOID = {"meta", "input", "br"}
+VOID = {"meta", "input", "wbr", "br"}
 
 
 @dataclass

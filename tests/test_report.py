@@ -15,6 +15,7 @@ import pytest
 
 from softbench import leaderboard, published, report, store
 from softbench.leaderboard.across import Machine
+from softbench.leaderboard.words import short
 from softbench.model import Run, Status
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -154,6 +155,17 @@ def test_names_do_not_break_the_layout():
         assert all(len(name.text) <= 60 for name in shown if "title" in name.attributes)
     hebrew = [e for e in found if any(isinstance(child, str) and "שלום" in child for child in e.children)]
     assert {e.name for e in hebrew} <= {"bdi", "code", "option", "td", "title"}
+
+
+def test_the_head_of_a_narrow_column_may_be_broken_behind_an_underscore_and_nowhere_else():
+    names = ("one", "two_words", "_three_of_them_", "a_name_that_is_longer_than_its_column")
+    run = make.run([make.timed(make.softmax_case(), name, 5e4) for name in names])
+    text = report.render(run)
+    heads = outline.outline(text).find("heatmap").all("thead")[0].all("bdi")
+    assert {e.text for e in heads} == {short(name, 16) for name in names}
+    assert "<bdi>two_<wbr>words</bdi>" in text
+    assert "<bdi>_<wbr>three_<wbr>of_<wbr>them_</bdi>" in text
+    assert "<bdi>one</bdi>" in text
 
 
 def test_the_page_can_be_read_by_a_screen_reader(page):

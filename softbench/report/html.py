@@ -54,6 +54,13 @@ def name(text: str, limit: int = NAME_LIMIT) -> Markup:
     return tag("bdi", shown, title=text if shown != text else None)
 
 
+def breakable(text: str, limit: int = NAME_LIMIT) -> Markup:
+    """A name that may go on in a second line behind an underscore, for the head of a narrow column."""
+    shown = short(text, limit)
+    parts = re.split(r"(?<=_)(?=.)", shown)
+    return tag("bdi", join(parts, "<wbr>"), title=text if shown != text else None)
+
+
 def table(
     header: Sequence[object],
     rows: Iterable[Iterable[Markup]],

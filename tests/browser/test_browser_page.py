@@ -234,3 +234,13 @@ def test_the_png_of_a_figure_has_its_letters(browser, tmp_path, monkeypatch):
     assert found[0] == 2000
     assert found[1] > 1000
     assert found[2] > 10000
+
+
+def test_eight_kernels_fit_a_desktop_and_their_legends_need_no_scrolling(open_run):
+    path = next(path for path in RUNS if "160359" in path.name)
+    found = open_run(store.read(path), viewport={"width": 1440, "height": 900})
+    wide = "(frame) => frame.scrollWidth - frame.clientWidth"
+    assert [frame.evaluate(wide) for frame in found.page.locator("#heatmap .frame").all()] == [0, 0, 0]
+    bars = found.page.locator(".chart .legend .scrollbar")
+    assert found.page.locator(".chart .legend .legendtext").count() > 40
+    assert [bar.get_attribute("height") or "0" for bar in bars.all()] == ["0"] * bars.count()

@@ -1,7 +1,9 @@
 // The axes of a figure as plotly's layout, for the width that there is.
 
+const NARROW = 720;
+
 function layoutOf(figure, view, width) {
-  const narrow = width < 720;
+  const narrow = width < NARROW;
   const ink = colour("--ink");
   const below = figure.x.scale === "words" ? -0.5 : -0.22;
   const [rule, muted] = [colour("--rule"), colour("--muted")];

@@ -46,6 +46,7 @@ function makeChart(board, figure, place, library, open) {
   target.classList.toggle("words", figure.x.scale === "words");
   const drawNow = (paper) => {
     if (typeof Plotly === "undefined") return;
+    if (!paper) target.style.minHeight = legendRoom(figure, view, target.clientWidth);
     const layout = layoutOf(figure, view, paper ? paper.width : target.clientWidth);
     if (paper) Object.assign(layout, { width: paper.width, height: target.matches(".tall, .words") ? paper.tall : paper.height });
     Plotly.react(target, tracesOf(board, figure, view), layout, CONFIG);
@@ -66,6 +67,13 @@ function makeChart(board, figure, place, library, open) {
   place.prepend(figureControls(figure, target, choose, draw));
   place.append(table.details);
   return { place, draw, drawNow, drawn: () => done };
+}
+
+// A legend that stands beside its figure is not to be scrolled: the page is printed and photographed.
+function legendRoom(figure, view, width) {
+  if (width < NARROW || figure.panes.length > 1) return "";
+  const names = new Set(figure.views[view].series.map((entry) => entry.name));
+  return `${29 * names.size + (figure.x.scale === "words" ? 150 : 90)}px`;
 }
 
 const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false };

@@ -55,7 +55,9 @@ def _by_card(board: Board) -> list[tuple[str, list[tuple[int, Record]]]]:
     """Per GPU, in the order of the passport: (placements before it on that GPU, record) of what ran in every round of a
     case, the roof, else its best-read entrant."""
     listed = board.passport.device.get("gpus")
-    found: dict[str, list[tuple[int, Record]]] = {str(card): [] for card in listed} if isinstance(listed, (list, tuple)) else {}
+    found: dict[str, list[tuple[int, Record]]] = (
+        {str(card): [] for card in listed} if isinstance(listed, (list, tuple)) else {}
+    )
     before: dict[str, int] = {}
     for case in board.timed:
         cells = [cell for cell in case.cells.values() if cell.samples]

@@ -20,8 +20,8 @@ PEERS = (
     "bus width / 8, for published GPUs by NVIDIA's data sheets."
 )
 DRIFT = (
-    "Placements in the order of the run, on one GPU at a time. The roof is one kernel a case, drawn by what it is off its median there: "
-    "what moves it is the machine, or where its buffers lie."
+    "Placements in the order of the run, on one GPU at a time. The roof is one kernel a case, drawn by what it is off its "
+    "median there: what moves it is the machine, or where its buffers lie."
 )
 
 

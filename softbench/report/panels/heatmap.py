@@ -19,7 +19,7 @@ from softbench.leaderboard.words import (
     status_text,
 )
 from softbench.report.data import kind, mark
-from softbench.report.html import EMPTY, Markup, frame, join, name, panel, row_head, tag
+from softbench.report.html import EMPTY, Markup, breakable, frame, join, panel, row_head, tag
 from softbench.report.index import Contents, baselines
 from softbench.report.panels.blocks import SIGNS
 
@@ -93,7 +93,7 @@ def _place(board: CaseBoard) -> tuple[int, int, int, str]:
 
 
 def _who(contents: Contents, text: str) -> Markup:
-    return join([tag("i", class_="key", data_impl=contents.cells.implementations.index(text)), name(text, 16)])
+    return join([tag("i", class_="key", data_impl=contents.cells.implementations.index(text)), breakable(text, 16)])
 
 
 def _cell(contents: Contents, cell: Cell | None) -> Markup:
