@@ -219,3 +219,11 @@ def test_a_declared_failure_is_told_from_one_that_is_not():
     ]
     kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in tree(make.run(cells)).all("td", of="none")}
     assert kinds == {"✗ incorrect": {"failed"}, "✗ incorrect (xfail)": {"declared"}}
+
+
+def test_the_header_says_over_how_many_gpus_a_run_was_spread():
+    run = make.run([make.timed(make.softmax_case(), "a", 5e4)])
+    device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b"]}
+    spread = make.run(run.records, device=device)
+    assert "spread over 2 GPUs, each case on one" in tree(spread).find("top").text
+    assert "spread over" not in tree(run).find("top").text

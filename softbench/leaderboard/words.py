@@ -15,11 +15,13 @@ Section = tuple[str, str, str, str]
 
 
 def verdict(board: Board) -> str:
-    """What the run says, in one sentence an operator."""
-    return " ".join(_verdict(board, operator) for operator in board.operators) or "The run holds no cells."
+    """What the run says, in one sentence an operator; the first names the machine."""
+    where = f" on {short(str(board.passport.device.get('name', 'this machine')), 60)}"
+    said = [_verdict(board, operator, "" if number else where) for number, operator in enumerate(board.operators)]
+    return " ".join(said) or "The run holds no cells."
 
 
-def _verdict(board: Board, operator: str) -> str:
+def _verdict(board: Board, operator: str, where: str) -> str:
     standings = board.standings(operator)
     scored = [standing for standing in standings if standing.score is not None]
     if not scored:
@@ -32,9 +34,9 @@ def _verdict(board: Board, operator: str) -> str:
     speedup = f", {leader.speedup:.2f}x {short(board.baseline)}" if leader.speedup is not None else ""
     if leader.implementation == board.baseline:
         speedup = ""
-    won = f"alone the fastest in {leader.wins} and tied for it in {leader.ties} of {plural(leader.timed, 'case')}"
-    where = short(str(board.passport.device.get("name", "this machine")), 60)
-    return f"{short(leader.implementation)} leads {operator} on {where}: score {leader.score:.1f}{speedup}, {won}."
+    ties = f" and tied for it in {leader.ties}" if leader.ties else ""
+    won = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
+    return f"{short(leader.implementation)} leads {operator}{where}: score {leader.score:.1f}{speedup}, {won}."
 
 
 def clock_note(board: Board) -> str:

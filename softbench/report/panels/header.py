@@ -47,8 +47,11 @@ def _facts(board: Board) -> Markup:
     date = re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$", r"\1 \2 UTC", passport.started)
     versions = [f"{key} {value}" for key, value in passport.packages.items() if key in ("torch", "triton")]
     driver = passport.device.get("driver")
+    cards = passport.device.get("gpus")
+    count = len(cards) if isinstance(cards, (list, tuple)) else 1
     facts = [
         date,
+        f"spread over {count} GPUs, each case on one" if count > 1 else "",
         f"commit {passport.commit}" if passport.commit else "",
         f"profile {', '.join(passport.profiles)}" if passport.profiles else "",
         f"driver {driver}" if driver else "",
@@ -93,7 +96,8 @@ def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> M
     (number, whole), *_ = contents.slices_of(leader.operator)
     row = whole.standing(leader.implementation)
     over = [speedup(contents, number, row), " ", tag("bdi", short(board.baseline), class_="baseline-name")]
-    places = f"alone the fastest in {leader.wins}, tied for it in {leader.ties} of {plural(leader.timed, 'case')}"
+    ties = f", tied for it in {leader.ties}" if leader.ties else ""
+    places = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
     following = _over_next(board, leader, scored)
     if leader.implementation == board.baseline or leader.speedup is None:
         return _answer("By how much", following or "alone in the ranking", places)
