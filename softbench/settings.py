@@ -110,9 +110,10 @@ def read(config: Any, default_profile: str) -> Settings:
 
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:
+    """With values behind "=": in a checkout that is not installed pytest takes a folder behind a blank for one of tests."""
     given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES)]
     given += [("impls", folder) for folder in option("--softbench-impls")]
-    return " ".join(f"--softbench-{name} {shlex.quote(value)}" for name, value in given if value)
+    return " ".join(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)
 
 
 def _shapes(root: Path, given: str) -> Path:

@@ -87,7 +87,7 @@ def test_show_is_a_cell_down_to_its_samples(folder: Path, capsys: pytest.Capture
         r"^softmax_kernel +64 +8 +1024$",
         r"^ +1 +1980 +3201 +500 +40 +power$",
         r"^heat 0: decided after 8 placements$",
-        rf"^pytest --softbench --softbench-profile full -k '{CASE.id} and mine'$",
+        rf"^pytest --softbench --softbench-profile=full -k '{CASE.id} and mine'$",
     ):
         assert re.search(words, text, re.M), words
 

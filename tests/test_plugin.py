@@ -158,7 +158,7 @@ def test_a_failure_is_reported_in_two_lines(whole: Any) -> None:
     assert report
     assert report[1].startswith("INCORRECT: every element is 0")
     assert report[2].startswith(
-        "repeat it with: pytest --softbench --softbench-profile both --softbench-impls kernels -k 'softmax-float32-16x256"
+        "repeat it with: pytest --softbench --softbench-profile=both --softbench-impls=kernels -k 'softmax-float32-16x256"
     )
     assert "Traceback" not in whole[1].stdout
 

@@ -227,7 +227,7 @@ def test_a_cell_of_a_pass_says_how_to_repeat_it(page):
     cell = next(c for c in data["cells"] if c["status"] == "PASSED" and data["cases"][c["case"]]["timed"])
     case = data["cases"][cell["case"]]["id"]
     name = data["implementations"][cell["impl"]]
-    assert cell["again"] == f"pytest --softbench --softbench-profile full -k '{case} and {name}'"
+    assert cell["again"] == f"pytest --softbench --softbench-profile=full -k '{case} and {name}'"
 
 
 def test_samples_are_packed_without_loss():

@@ -49,14 +49,14 @@ def test_defaults(tmp_path: Path) -> None:
         expected_gpu="",
         any_gpu=False,
         axes=(("dtype", ""), ("rows", ""), ("columns", "")),
-        selection="--softbench-profile cpu",
+        selection="--softbench-profile=cpu",
     )
 
 
 def test_the_selection_is_what_was_given(tmp_path: Path) -> None:
     found = read(tmp_path, columns="512", impls=["a b", "c"], seed="1")
     assert (
-        found.selection == "--softbench-profile cpu --softbench-columns 512 --softbench-impls 'a b' --softbench-impls c"
+        found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
     )
 
 

@@ -75,6 +75,6 @@ def peak_gb_s(board: Board) -> float | None:
 
 def repeat_command(record: Record, passport: Passport) -> str:
     """What runs one cell again; records of passes do not say."""
-    profile = f"--softbench-profile {','.join(passport.profiles)}" if passport.profiles else ""
+    profile = f"--softbench-profile={','.join(passport.profiles)}" if passport.profiles else ""
     selection = passport.settings.get("selection") or profile
     return record.reproduce or texts.repeat_command(selection, record.case.id, record.variant.implementation)

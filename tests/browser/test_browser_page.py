@@ -100,7 +100,7 @@ def test_a_click_opens_a_cell_with_all_that_is_known_of_it(open_run, focused):
     ):
         assert wanted in text
     for wanted in (
-        "pytest --softbench --softbench-profile full -k",
+        "pytest --softbench --softbench-profile=full -k",
         "throttled in 1",
         "built and checked",
         "2 variants",
