@@ -107,6 +107,16 @@ def test_scores_of_other_cases_are_not_joined() -> None:
     assert [len(series.x) for series in stretches] == [1, 1, 1]
 
 
+def test_the_longest_history_is_drawn_first() -> None:
+    """One run alone tells nothing of change, whatever its operator is called."""
+    norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest(5_000)]
+    (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")
+    assert [[view.label for view in figure.views] for figure in figures(found)] == [
+        ["softmax", "a_norm"],
+        [CASE.id, norms[0].case.id],
+    ]
+
+
 def test_what_is_nearly_the_same_looks_so() -> None:
     line = history.Line("softmax", "mine", (history.Point(0, 98.4), history.Point(2, 98.3)))
     assert words.drawing(line, 98.3, 98.4, 3) == "█·█"

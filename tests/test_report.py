@@ -13,7 +13,7 @@ import outline
 import pages
 import pytest
 
-from softbench import leaderboard, published, report, store
+from softbench import leaderboard, published, report, sheet, store
 from softbench.leaderboard.across import Machine
 from softbench.leaderboard.words import short
 from softbench.model import Run, Status
@@ -227,3 +227,9 @@ def test_the_header_says_over_how_many_gpus_a_run_was_spread():
     spread = make.run(run.records, device=device)
     assert "spread over 2 GPUs, each case on one" in tree(spread).find("top").text
     assert "spread over" not in tree(run).find("top").text
+
+
+def test_long_texts_of_a_sheet_are_wrapped_in_their_column():
+    parts = sheet.table("Steps", ("#", "what", "why", "since"), [("1", "a", "b " * 30, "2")], left=(0, 1, 2, 3))
+    cells = outline.outline(report.render_sheet("title", parts)).all("td")
+    assert [cell.attributes["class"] for cell in cells] == ["label", "text", "label"]

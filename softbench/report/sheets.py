@@ -13,6 +13,9 @@ from softbench.report.page import document, theme
 from softbench.report.panels.blocks import figure
 from softbench.sheet import Heading, Lines, Part, Sheet, Table
 
+LONG = 40
+"""Letters above which a text is wrapped in its column, so that what stands behind it can be seen."""
+
 
 def page(title: str, sheet: Sheet, figures: Sequence[Figure] = ()) -> str:
     """The whole document. The same sheet and figures give the same bytes."""
@@ -57,7 +60,9 @@ def _table(part: Table) -> Markup:
 
 
 def _side(part: Table, index: int) -> str | None:
-    return "label" if index in part.left else None
+    if index not in part.left:
+        return None
+    return "text" if max(len(row[index]) for row in part.rows) > LONG else "label"
 
 
 def _payload(figures: Sequence[Figure]) -> dict[str, Any]:

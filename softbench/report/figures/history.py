@@ -11,18 +11,26 @@ from softbench.report.figure import Axis, Figure, Series, View
 
 
 def figures(history: History, key: str = "") -> list[Figure]:
-    """Scores with a view an operator, and chosen cells; key tells the figures of several histories apart."""
-    operators = dict.fromkeys(line.of for line in history.scores)
+    """Scores with a view an operator, and chosen cells, the longest histories first; key tells the figures of several histories apart."""
+    operators = _by_length(history.scores)
     views = [
         View(operator, _series(history, [line for line in history.scores if line.of == operator]))
         for operator in operators
     ]
     made = [_figure(history, f"scores{key}", "Score over the runs", "score, % of roof", views)] if views else []
-    cases = dict.fromkeys(line.of for line in history.cells)
+    cases = _by_length(history.cells)
     views = [View(case, _series(history, [line for line in history.cells if line.of == case])) for case in cases]
     return made + (
         [_figure(history, f"chosen{key}", "Chosen cells over the runs", "% of roof", views)] if views else []
     )
+
+
+def _by_length(own: Sequence[Line]) -> list[str]:
+    """What the lines are of; that with the longest history first, since one run tells nothing of change."""
+    lengths: dict[str, int] = {}
+    for line in own:
+        lengths[line.of] = max(lengths.get(line.of, 0), len(line.points))
+    return sorted(lengths, key=lambda name: -lengths[name])
 
 
 def _figure(history: History, key: str, title: str, axis: str, views: list[View]) -> Figure:
