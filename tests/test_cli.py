@@ -138,9 +138,7 @@ def test_help_has_an_example_of_each_command(command: Command, capsys: pytest.Ca
             cli.main(arguments)
         assert caught.value.code == 0
         line, text = command.examples[0]
-        assert re.search(
-            rf"\nexamples:\n(  softbench .*\n)*  {re.escape(line)}  +{re.escape(text)}\n", capsys.readouterr().out
-        )
+        assert re.search(rf"\nexamples:\n(?: .*\n)*  {re.escape(line)}\s+{re.escape(text)}\n", capsys.readouterr().out)
 
 
 def in_a_process(folder: Path, code: str, *, reader_leaves: bool = False) -> tuple[int, str]:

@@ -68,6 +68,18 @@ def test_what_pytest_is_shown_with_is_known() -> None:
     assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= options()
 
 
+@pytest.mark.parametrize("name", ["", *subparsers()])
+def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        cli.main([*name.split(), "--help"])
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert ("RUN is the id of a run" in text) == (name not in ("list", "new", "doctor", "completion", "history"))
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_every_example_of_the_help_is_understood(command: Any) -> None:
     """A redirection, and what stands for more of the same, is the shell's and the reader's."""

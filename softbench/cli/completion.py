@@ -91,7 +91,7 @@ COMMAND = Command(
     "completion",
     "print a script by which a shell completes commands, options and runs",
     (
-        ("softbench completion bash", 'for now: eval "$(softbench completion bash)"; for good: the same in ~/.bashrc'),
+        ("softbench completion bash", 'eval "$(softbench completion bash)"; for good, in ~/.bashrc'),
         ("softbench completion zsh", "the same in ~/.zshrc, behind compinit"),
     ),
     _arguments,

@@ -40,7 +40,7 @@ def _count(text: str) -> int:
 COMMAND = Command(
     "doctor",
     "run known cheats and one kernel against itself, and say what this machine can be trusted to",
-    (("softbench doctor", "what the numbers of this machine can be trusted to: known cheats, A against A"),),
+    (("softbench doctor", "what this machine can be trusted to: known cheats, A against A"),),
     _arguments,
     _run,
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import textwrap
 from collections.abc import Iterable
 
 from softbench import __version__
@@ -25,11 +27,15 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+WIDTH = 80
+TAKES_RUNS = re.compile(r"\b(RUN|A B|CASE::NAME|latest)\b")
+
+
 def parser() -> argparse.ArgumentParser:
     """What runs a command stands in `command`."""
     made = argparse.ArgumentParser(
         prog="softbench",
-        description="Pages, tables and comparisons of benchmark runs, from their records; runs are made by pytest --softbench.",
+        description="Pages, tables and comparisons of benchmark runs, from their records;\nruns are made by pytest --softbench.",
         epilog=_examples(example for command in COMMANDS for example in command.examples[:2]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -39,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(
             command.name,
             help=command.summary,
-            description=command.summary,
+            description=textwrap.fill(command.summary, WIDTH),
             epilog=_examples(command.examples),
             formatter_class=made.formatter_class,
         )
@@ -49,7 +55,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _examples(examples: Iterable[tuple[str, str]]) -> str:
+    """What an example does stands beside it where all of that fits a terminal, else below it."""
     shown = list(examples)
     width = max(len(line) for line, _ in shown)
-    lines = "\n".join(f"  {line.ljust(width)}  {text}" for line, text in shown)
-    return f"RUN is the {RUN}.\n\nexamples:\n{lines}\n"
+    if max(len(text) for _, text in shown) + width + 4 <= WIDTH:
+        lines = "\n".join(f"  {line.ljust(width)}  {text}" for line, text in shown)
+    else:
+        lines = "\n".join(f"  {line}\n      {text}" for line, text in shown)
+    takes_runs = any(TAKES_RUNS.search(line) for line, _ in shown)
+    return (f"RUN is the {RUN}.\n\n" if takes_runs else "") + f"examples:\n{lines}\n"

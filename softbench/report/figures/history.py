@@ -11,7 +11,10 @@ from softbench.report.figure import Axis, Figure, Series, View
 
 
 def figures(history: History, key: str = "") -> list[Figure]:
-    """Scores with a view an operator, and chosen cells, the longest histories first; key tells the figures of several histories apart."""
+    """Scores with a view an operator, and chosen cells, the longest history first.
+
+    key tells the figures of several histories apart.
+    """
     operators = _by_length(history.scores)
     views = [
         View(operator, _series(history, [line for line in history.scores if line.of == operator]))
