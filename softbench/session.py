@@ -13,6 +13,7 @@ import pytest
 from softbench import calibration, device, replay, settings, spread, tables
 from softbench.baseline import Baseline, Verdict
 from softbench.collect import CellItem, ShapesFile
+from softbench.leaderboard.words import plural
 from softbench.live import Live, uncaptured
 from softbench.model import Case, Run
 from softbench.neighbours import Neighbours
@@ -74,7 +75,7 @@ class BenchSession:
         where = f"{len(bench.gpus)} x {machine['name']}, a worker each" if bench.gpus else machine["name"]
         lines = [
             f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
-            f"softbench: {len(bench.cases)} cases x {len(bench.variants)} variants",
+            f"softbench: {plural(len(bench.cases), 'case')} x {plural(len(bench.variants), 'variant')}",
         ]
         if self._controller is not None and not bench.gpus:
             lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
