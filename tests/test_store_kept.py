@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,14 @@ def test_a_compressed_file_that_is_no_run(tmp_path: Path, monkeypatch: Any, data
     with pytest.raises(StoreError, match=said) as refusal:
         store.read(compressed(tmp_path, data))
     assert "\n" not in str(refusal.value)
+
+
+def test_of_runs_written_in_the_same_moment_the_latest_is_the_last_by_name(tmp_path: Path) -> None:
+    """As in a clone, whose files are a few ticks apart."""
+    names = [f"20260101-12000{number}-x" for number in (1, 3, 2)]
+    runs = [store.Writer.create(tmp_path, passport(run_id=name)).path for name in names]
+    for path in runs:
+        os.utime(path, ns=(10**18, 10**18))
+    assert store.find(tmp_path, "latest") == runs[1]
+    os.utime(runs[0], ns=(10**18 + 1, 10**18 + 1))
+    assert store.find(tmp_path, "latest") == runs[0]

@@ -135,7 +135,8 @@ def find(folder: Path, name: str) -> Path:
     if name == "latest":
         if not known:
             raise StoreError(f"{folder}: holds no run yet")
-        return max(known, key=lambda path: path.stat().st_mtime)
+        # A clone writes many files within a tick of the file system's clock; their names begin with their times.
+        return max(known, key=lambda path: (path.stat().st_mtime_ns, path.name))
     for path in (Path(name), folder / name, folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"):
         try:
             if path.is_file():
