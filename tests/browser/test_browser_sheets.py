@@ -65,7 +65,7 @@ def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page: Any) -> None:
     found = open_page(tale())
     assert found.page.locator("figure .chart[data-drawn]").count() == 2
     cells = found.page.locator("figure[data-figure=chosen]")
-    cells.locator("select").select_option("1")
+    cells.locator("select").select_option(label="softmax-bfloat16-32768x4096")
     assert cells.locator(".chart").get_attribute("data-drawn") == "softmax-bfloat16-32768x4096"
     ticks = found.page.locator("figure[data-figure=scores] .xtick").all_text_contents()
     assert [text.split(",")[0] for text in ticks if text] == ["#1", "#2"]
