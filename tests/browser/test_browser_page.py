@@ -244,3 +244,14 @@ def test_eight_kernels_fit_a_desktop_and_their_legends_need_no_scrolling(open_ru
     bars = found.page.locator(".chart .legend .scrollbar")
     assert found.page.locator(".chart .legend .legendtext").count() > 40
     assert [bar.get_attribute("height") or "0" for bar in bars.all()] == ["0"] * bars.count()
+
+
+def test_nothing_moves_when_a_figure_is_drawn(open_run):
+    """It has its height before, however long its legend is."""
+    path = next(path for path in RUNS if "160359" in path.name)
+    found = open_run(store.read(path), wait="page", viewport={"width": 1440, "height": 900})
+    heights = "[...document.querySelectorAll('.chart')].map((chart) => chart.getBoundingClientRect().height)"
+    before = found.page.evaluate(heights)
+    found.ready("charts")
+    assert found.page.evaluate(heights) == before
+    assert found.page.evaluate("[...document.querySelectorAll('.chart')].every((chart) => chart.dataset.drawn)")

@@ -44,9 +44,11 @@ function makeChart(board, figure, place, library, open) {
   let [view, done] = [0, false];
   target.classList.toggle("tall", figure.panes.length > 1);
   target.classList.toggle("words", figure.x.scale === "words");
+  const makeRoom = () => { target.style.minHeight = legendRoom(figure, view, target.clientWidth); };
+  makeRoom();  // before it is drawn, so that what stands below does not move under the reader
   const drawNow = (paper) => {
     if (typeof Plotly === "undefined") return;
-    if (!paper) target.style.minHeight = legendRoom(figure, view, target.clientWidth);
+    if (!paper) makeRoom();
     const layout = layoutOf(figure, view, paper ? paper.width : target.clientWidth);
     if (paper) Object.assign(layout, { width: paper.width, height: target.matches(".tall, .words") ? paper.tall : paper.height });
     Plotly.react(target, tracesOf(board, figure, view), layout, CONFIG);
