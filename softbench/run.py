@@ -257,7 +257,8 @@ class Bench:
         kind = "cuda" if card is not None else "cpu"
         names = {case.operator for case in self.cases}
         chosen = self.settings
-        rules = Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, chosen.traffic, chosen.device_clock)
+        further = (chosen.traffic, chosen.device_clock, chosen.registers)
+        rules = Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, *further)
         return Contest(
             rules,
             Crew(kind),

@@ -36,6 +36,7 @@ class Settings:
     axes: tuple[tuple[str, str], ...]
     traffic: bool = False
     device_clock: bool = False
+    registers: bool = False
     baseline: str = ""
     fail_on: float | None = None
     selection: str = ""
@@ -67,6 +68,7 @@ _FLAGS = (
     ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
     ("--softbench-device-clock", "read each kernel's own span too, with torch's profiler in processes of its own"),
+    ("--softbench-registers", "build each timed kernel once more and keep its registers, stack and shared memory"),
 )
 
 
@@ -103,6 +105,7 @@ def read(config: Any, default_profile: str) -> Settings:
         axes=tuple((name, option(f"--softbench-{name}")) for name in AXES),
         traffic=option("--softbench-traffic"),
         device_clock=option("--softbench-device-clock"),
+        registers=option("--softbench-registers"),
         baseline=option("--softbench-baseline"),
         fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
         selection=_selection(",".join(profiles), option),

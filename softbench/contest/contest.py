@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from softbench import calibration, device, operators, texts
 from softbench.clocks import REPLAY_NS, Plan, plan_graph, plan_wall
-from softbench.contest import admission, calibrating, profiled, traffic, trials
+from softbench.contest import admission, calibrating, compiled, profiled, traffic, trials
 from softbench.contest.crew import Crew, DeviceLost
 from softbench.contest.entrant import Entrant, modes
 from softbench.contest.laps import Laps
@@ -36,6 +36,7 @@ class Rules:
     selection: str = ""
     traffic: bool = False
     device_clock: bool = False
+    registers: bool = False
 
 
 @dataclass
@@ -147,6 +148,12 @@ class Contest:
         if self.card is not None and self.rules.device_clock and self._may_use("device", finalists):
             with laps.lap("profiled"):
                 self._spans(case, finalists, plan, self.card, rng)
+        if self.rules.registers:
+            with laps.lap("registers"):
+                self._view.tell("registers")
+                compiled.read(
+                    case, [e for e in finalists if e.is_open], self.crew, Asker(self.crew, self.rules.timeout_s)
+                )
         if self.card is not None and self.rules.traffic:
             with laps.lap("traffic"):
                 self._traffic(case, finalists, plan, self.card, rng)
