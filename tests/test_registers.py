@@ -77,7 +77,7 @@ def test_kernels_of_measured_implementations(tmp_path: Path, monkeypatch: pytest
     said = {name: [note for note in r.notes if note.startswith("no registers: ")] for name, r in found.items()}
     assert (said["plain"], said["built"]) == ([], [])
     assert "no compiler today" in said["broken"][0]
-    assert "status 3" in said["deadly"][0]
+    assert "exit code 3" in said["deadly"][0]
     assert found["broken"].kernels == found["deadly"].kernels == ()
 
 
