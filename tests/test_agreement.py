@@ -71,7 +71,7 @@ def test_another_machine_or_clock_is_refused() -> None:
 
 def test_a_committed_run_agrees_with_itself() -> None:
     """And the command prints it, which is how two committed runs are compared."""
-    path = max(path for path in store.runs(RUNS) if "published" in path.name)
+    path = max(path for path in store.runs(RUNS) if "published-published" in path.name)
     found = subject.agreement(*[store.read(path)] * 2)
     assert len(found.ratios) > 100
     assert found.share == 1.0
