@@ -27,6 +27,9 @@ EXACT_ELEMENTS = 2**20
 """Of a timed call, rows of so many elements together are computed on the CPU besides: 16 rows of a million columns once
 took half a second, in every verification of every entrant, and with it most of a case's budget."""
 
+MOST_THREADS = 16
+"""Of the CPU, for a case that is only checked."""
+
 
 class Slot:
     """One variant prepared for one case."""
@@ -99,12 +102,16 @@ class Session:
         return self.seal.broken("the check") or wrong
 
     def _share_cores(self) -> None:
-        """Workers check timed cases side by side; 16 threads in each of them once tripled the time of all."""
+        """Workers check timed cases side by side; 16 threads in each of them once tripled the time of all.
+
+        Cases that are only checked have the machine to themselves, but for runs on its other GPUs: 64 threads each made
+        checks that take milliseconds take seconds.
+        """
         if self.device == "cuda":
             import torch
 
             cores = len(os.sched_getaffinity(0))
-            torch.set_num_threads(max(1, cores // 8) if self.case.timed else cores)
+            torch.set_num_threads(max(1, cores // 8) if self.case.timed else min(cores, MOST_THREADS))
 
     def do_compile(self, request: Message) -> Message:
         """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
