@@ -219,7 +219,9 @@ def _wrapped(row: Sequence[str], labels: int, room: int) -> list[tuple[str, ...]
 
 
 def _filled(text: str, width: int) -> str:
-    return textwrap.fill(text, width, break_on_hyphens=False, break_long_words=False)
+    """Words stay whole, at their hyphens too, unless one of them would not fit: a long case's id."""
+    is_tight = max(map(len, text.split()), default=0) > width
+    return textwrap.fill(text, width, break_on_hyphens=is_tight, break_long_words=False)
 
 
 def _cut(text: str, width: int) -> str:
