@@ -78,10 +78,11 @@ class Cell:
 
 
 def cells():
-    """Whole rows in every dtype; the others in one 16-bit dtype, in turn, whose layouts are the same, and in float32."""
+    """Whole rows of softmax in every dtype; the others in one 16-bit dtype, whose layouts are the same, and in float32."""
     for operator in MOST_REGISTERS:
-        for columns in WHOLE:
-            yield from (Cell(operator, dtype, columns) for dtype in _plans.ITEM_BYTES)
+        for i, columns in enumerate(WHOLE):
+            dtypes = _plans.ITEM_BYTES if operator == "softmax" else (("float16", "bfloat16")[i % 2], "float32")
+            yield from (Cell(operator, dtype, columns) for dtype in dtypes)
         for i, columns in enumerate(sorted(ODD + SHIFTED)):
             yield Cell(operator, ("float16", "bfloat16")[i % 2], columns, False)
             if operator != "layernorm" or columns in ODD:
