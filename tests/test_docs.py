@@ -258,9 +258,8 @@ def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
 @pytest.fixture(scope="module")
 def counted():
     """{(shape, implementation): record} of the runs that the measuring page sets beside Nsight Compute."""
-    paths = re.findall(
-        r"\[(?:one|the other)\]\(\.\./(\S+\.gz)\)", MEASURING.partition("**Against Nsight Compute.**")[2]
-    )
+    section = MEASURING.partition("**Against Nsight Compute.**")[2]
+    paths = re.findall(r"\[(?:one|the other)\]\(\.\./(\S+\.gz)\)", section)
     found = [record for path in paths for record in store.read(ROOT / path).records]
     return {("x".join(map(str, record.case.shape)), record.variant.implementation): record for record in found}
 
@@ -291,11 +290,8 @@ def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(later, s
             for case, cell in cells.items()
             if case.startswith(f"{operator}-{dtype}-") and case not in DROPPED
         ]
-        worst = min(found)
-        figures += [
-            f"{statistics.geometric_mean([percent for percent, _ in found]):.1f}",
-            f"{worst[0]:.1f}: {worst[1]}",
-        ]
+        mean = statistics.geometric_mean([percent for percent, _ in found])
+        figures += [f"{mean:.1f}", "{:.1f}: {}".format(*min(found))]
         counts.append(str(len(found)))
     assert shown[1:] == figures
     assert shown[0].split(", ")[1] == " and ".join(dict.fromkeys(counts))
