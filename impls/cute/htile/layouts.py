@@ -64,7 +64,9 @@ def choose(
     row_bytes = whole.vectors * VECTOR_BYTES
     if row_bytes <= (SINGLE_BYTES if aligned else UNALIGNED_SINGLE_BYTES):
         return _single(whole, terms, tiles)
-    in_registers = not aligned and itemsize == 4 and tiles == 1 and terms < 2 and row_bytes <= UNALIGNED_REGISTER_BYTES
+    in_registers = (
+        not aligned and itemsize == 4 and tiles == 1 and terms < COLUMN_TERMS and row_bytes <= UNALIGNED_REGISTER_BYTES
+    )
     whole = replace(whole, keep="registers" if in_registers else "shared")
     layout = _shares
     if terms >= COLUMN_TERMS:
