@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Ask, Entrant
-from softbench.model import Case, KernelResources
+from softbench.model import Case
 
 MODE = "compile"
 
@@ -20,8 +20,8 @@ def read(case: Case, players: Sequence[Entrant], crew: Crew, ask: Ask) -> None:
     crew.hire(list(twins))
     hired = [twin for twin in twins if twin.is_open]
     for twin, answer in ask({twin: twin.request(MODE, case=case) for twin in hired}).items():
-        if twin.take(answer):
-            twins[twin].kernels = [KernelResources(**kernel) for kernel in answer.data["kernels"]]
+        if twin.take_kernels(answer):
+            twins[twin].kernels = twin.kernels
     for twin, entrant in twins.items():
         if twin.reason:
             entrant.notes.append(f"no registers: {twin.reason}")

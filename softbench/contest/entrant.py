@@ -73,6 +73,12 @@ class Entrant:
             self.settle(answer.status, answer.reason)
         return answer.ok
 
+    def take_kernels(self, answer: Answer) -> bool:
+        """As `take`, of an answer to "compile", whose kernels are kept."""
+        if self.take(answer):
+            self.kernels = [KernelResources(**kernel) for kernel in answer.data["kernels"]]
+        return self.is_open
+
     def request(self, operation: str, case: Case | None = None, **more: Any) -> dict[str, Any]:
         """A message to this entrant's worker; with a case it also says what to build from."""
         base: dict[str, Any] = {"op": operation, "slot": self.slot, "role": self.role}

@@ -8,7 +8,7 @@ from softbench.contest.crew import Crew
 from softbench.contest.entrant import Entrant
 from softbench.contest.scene import Tell, nobody
 from softbench.contest.workers import Answer, Worker, gather
-from softbench.model import Case, KernelResources, Status
+from softbench.model import Case, Status
 
 
 class Preparation:
@@ -83,6 +83,4 @@ class Preparation:
         request = entrant.request("compile", case=self._case)
         answer = gather({entrant.worker: request}, self._timeout_s, self._say)[entrant.worker]
         self._crew.note(entrant, answer)
-        if entrant.take(answer):
-            entrant.kernels = [KernelResources(**kernel) for kernel in answer.data["kernels"]]
-        return entrant.is_open
+        return entrant.take_kernels(answer)
