@@ -117,7 +117,7 @@ def expected_loads(name):
     """Instructions that read 16 bytes of the row: UNROLL of them wherever a row is read."""
     if name.startswith("warp_rows"):
         return int(name.rpartition("_")[2])
-    special = {"online_rows": 2 * program.UNROLL, "rows_in_shared": 1, "split_rows": 2 * program.UNROLL + 1}
+    special = {"online_rows": 2 * program.UNROLL, "rows_in_shared": 1, "split_rows": 3 * program.UNROLL + 1}
     reducing = ("reduce_maxima", "reduce_sums", "global_reduce", "merge_statistics")
     return special.get(name, 0 if name in reducing else program.UNROLL)
 

@@ -135,7 +135,7 @@ ONE_STRIP = (
 )
 LAYOUT = ("attention.cu", "thread / 32 * 16 + thread % 32 / 4;", "thread / 32 * 16 + thread % 16 / 2;")
 NO_MASK = ("attention.cu", "if (tile + 2 >= count)", "if (false)")
-NO_WAIT = ("attention.cu", "        wait_all_but_newest();\n", "")
+NO_WAIT = ("attention.cu", "        wait_groups<1>();\n", "")
 FAULTS = {
     "what earlier tiles summed up is not rescaled when the maximum rises": ("fused", RESCALED),
     "nor in the staged form": ("staged", RESCALED),

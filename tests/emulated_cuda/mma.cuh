@@ -86,22 +86,3 @@ inline void copy_or_zero(uint4* target, const uint4* source, bool inside) {
     }
     emulated::requested().push_back({target, inside ? source : nullptr});
 }
-
-inline void end_group() { emulated::requested().push_back({nullptr, nullptr}); }
-
-inline void wait_all_but_newest() {
-    auto& requested = emulated::requested();
-    size_t groups = 0;
-    for (const auto& request : requested) {
-        groups += !request.first;
-    }
-    while (groups > 1) {
-        const auto [target, source] = requested.front();
-        requested.erase(requested.begin());
-        if (target) {
-            *target = source ? *source : uint4{0, 0, 0, 0};
-        } else {
-            --groups;
-        }
-    }
-}

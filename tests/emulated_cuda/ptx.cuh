@@ -54,11 +54,30 @@ inline void copy_async(uint4* target, const uint4* source, Policy) {
     emulated::requested().push_back({target, source});
 }
 
-inline void wait_copies() {
-    for (const auto& [target, source] : emulated::requested()) {
-        *target = *source;
+// Likewise, in the order of the requests. One without a source writes zeros, one without a target ends a group.
+inline void end_group() { emulated::requested().push_back({nullptr, nullptr}); }
+
+template <int pending>
+inline void wait_groups() {
+    auto& requested = emulated::requested();
+    int groups = 0;
+    for (const auto& request : requested) {
+        groups += !request.first;
     }
-    emulated::requested().clear();
+    while (groups > pending) {
+        const auto [target, source] = requested.front();
+        requested.erase(requested.begin());
+        if (target) {
+            *target = source ? *source : uint4{0, 0, 0, 0};
+        } else {
+            --groups;
+        }
+    }
+}
+
+inline void wait_copies() {
+    end_group();
+    wait_groups<0>();
 }
 
 inline unsigned anew(unsigned number) { return number; }

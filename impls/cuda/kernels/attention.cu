@@ -198,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENTS) attention(const
             values.next(value_tiles + there, args.keys - (tile + 1) * TILE);
         }
         end_group();
-        wait_all_but_newest();
+        wait_groups<1>();
         __syncthreads();
         Scores scores;
         multiply_keys(scores, queries, key_tiles + here);

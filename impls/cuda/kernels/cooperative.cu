@@ -5,7 +5,10 @@
 #include "exchange.cuh"
 #include "rows.cuh"
 
-// Ask for the vectors of this thread: `step` apart, from number `vector` on, to `kept` and on.
+// What a block keeps of its share arrives in so many parts, of which one is taken while the next are on their way.
+constexpr int PARTS = 4;
+
+// Ask for the whole vectors of this thread: `step` apart, from number `vector` on, to `kept` and on.
 __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept,
                                         Policy policy) {
     for (long long at = vector; at < chunk.end; at += step) {
@@ -13,7 +16,10 @@ __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vec
             copy_async(kept + (at - vector), chunk.place(at), policy);
         }
     }
-    // Behind all requests, as in Chunk::load.
+}
+
+// Bring the others, behind all requests, as in Chunk::load.
+__device__ __forceinline__ void bring_ragged(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept) {
     for (long long at = vector; at < chunk.end; at += step) {
         if (!chunk.is_whole(at)) {
             constexpr unsigned fill = Format<INPUT>::minus_infinity;
@@ -55,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) rows_in_shared(const __grid
     uint4* kept = dynamic_shared() + number * a.chunk_vectors + lane;
     wait_for_previous();
     request(row, first, a.group, kept, a.retain ? l2_last() : l2_normal());
+    bring_ragged(row, first, a.group, kept);
     wait_copies();
     const Statistics own = take_kept(row, first, a.group, kept, nothing());
     const Scale scale = scale_of(over_group<MergePairs>(own, a.group));
@@ -77,42 +84,83 @@ struct Share {
     __device__ __forceinline__ long long of_tile(unsigned tile) const {
         return stream.first + static_cast<long long>(tile) * UNROLL * blockDim.x + threadIdx.x;
     }
+    // Part `number` of PARTS of what is kept: as many vectors of every thread in all of them but the last.
+    __device__ __forceinline__ Chunk<INPUT> part(const Arguments& a, int number) const {
+        const unsigned vectors = (a.kept + PARTS * blockDim.x - 1) / (PARTS * blockDim.x) * blockDim.x;
+        Chunk<INPUT> part = kept;
+        part.first = kept.first + number * vectors;
+        part.end = min(kept.end, part.first + vectors);
+        return part;
+    }
 };
 
-__device__ __forceinline__ Statistics read_share(const Arguments& a, const Share& share, uint4* memory) {
-    // What is streamed must stay in L2 for the second read; what is kept then need not.
-    const bool streamed = share.tiles() > 0;
-    const Policy policy = streamed ? l2_first() : a.retain ? l2_last() : l2_normal();
-    request(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory, policy);
+// Where this thread keeps its first vector. Here as in what follows, what can be computed anew is, since with 64 registers
+// a thread the alternative is local memory, which makes a launch 0.6 us longer on an H200.
+__device__ __forceinline__ uint4* own_memory() {
+    return dynamic_shared() + anew(threadIdx.x);
+}
+
+// Ask for what is kept, each part a group of copies.
+__device__ __forceinline__ void request_kept(const Arguments& a, const Share& share, uint4* memory, Policy policy) {
+#pragma unroll 1
+    for (int number = 0; number < PARTS; ++number) {
+        const Chunk<INPUT> part = share.part(a, number);
+        request(part, part.first + threadIdx.x, blockDim.x, memory + (part.first - share.kept.first), policy);
+        end_group();
+    }
+}
+
+// Take part `number` of what is kept and those behind it, each when it is there.
+template <int number = 0>
+__device__ __forceinline__ Statistics take_parts(const Arguments& a, const Share& share, const uint4* memory,
+                                                 Statistics own) {
+    if constexpr (number < PARTS) {
+        wait_groups<PARTS - 1 - number>();
+        const Chunk<INPUT> part = share.part(a, number);
+        own = take_kept(part, part.first + threadIdx.x, blockDim.x, memory + (part.first - share.kept.first), own);
+        return take_parts<number + 1>(a, share, memory, own);
+    }
+    return own;
+}
+
+// What is kept is asked for behind the last tile, so that no tile waits for it: L2 brings what is asked for in order.
+__device__ __forceinline__ Statistics read_share(const Arguments& a, unsigned row) {
+    const Share share(a, anew(row));
+    const int last = static_cast<int>(share.tiles()) - 1;
     Statistics own = nothing();
-    for (unsigned tile = 0; tile < share.tiles(); ++tile) {
-        unsigned words[UNROLL][4];
+    unsigned words[UNROLL][4];
+    for (int tile = 0; tile < last; ++tile) {
         share.stream.load(share.of_tile(tile), blockDim.x, words, PolicyLoad{l2_last()});
         own = take<INPUT>(own, words);
     }
-    wait_copies();
-    return take_kept(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory, own);
+    // Nothing, where there is no tile. What is streamed must stay in L2 for the second read; what is kept then need not.
+    share.stream.load(share.of_tile(max(last, 0)), blockDim.x, words, PolicyLoad{l2_last()});
+    request_kept(a, Share(a, anew(row)), own_memory(), last >= 0 ? l2_first() : a.retain ? l2_last() : l2_normal());
+    own = take<INPUT>(own, words);
+    const Share arriving(a, anew(row));
+    bring_ragged(arriving.kept, arriving.kept.first + threadIdx.x, blockDim.x, own_memory());
+    return take_parts(a, arriving, own_memory(), own);
 }
 
 // What was streamed from its end, which L2 has still.
-__device__ __forceinline__ void write_share(const Arguments& a, const Share& share, const uint4* memory, Scale scale) {
+__device__ __forceinline__ void write_share(const Arguments& a, const Share& share, Scale scale) {
     for (unsigned tile = share.tiles(); tile-- > 0;) {
         normalise_tile<INPUT, OUTPUT>(a, share.stream, share.of_tile(tile), blockDim.x, scale, PolicyLoad{l2_first()});
     }
-    write_kept(a, share.kept, share.kept.first + threadIdx.x, blockDim.x, memory, scale);
+    write_kept(a, share.kept, share.kept.first + threadIdx.x, blockDim.x, own_memory(), scale);
 }
 
 // A team of blocks to a row, teams take rows in turn.
 extern "C" __global__ void __launch_bounds__(512, 2) split_rows(const __grid_constant__ Arguments a) {
     start_dependents();
     wait_for_previous();
-    unsigned tag = Exchange(a.words, blockIdx.x, a.chunks, 0).last_tag();
-    uint4* memory = dynamic_shared() + threadIdx.x;
-    for (unsigned row = blockIdx.x / a.chunks; row < a.rows; row += gridDim.x / a.chunks) {
-        const Statistics own = read_share(a, Share(a, anew(row)), memory);
-        const Exchange exchange(a.words, anew(blockIdx.x), a.chunks, ++tag);
+    const unsigned& last = Exchange(a.words, blockIdx.x, a.chunks, 0).last_tag();
+    const unsigned teams = gridDim.x / a.chunks;
+    for (unsigned row = blockIdx.x / a.chunks; row < a.rows; row += teams) {
+        const Statistics own = read_share(a, row);
+        const Exchange exchange(a.words, anew(blockIdx.x), a.chunks, last + 1 + row / teams);
         const Scale scale = scale_of(exchange.over_team(over_group<MergePairs>(own, blockDim.x)));
-        write_share(a, Share(a, anew(row)), memory, scale);
+        write_share(a, Share(a, anew(row)), scale);
     }
-    Exchange(a.words, blockIdx.x, a.chunks, tag).finish();
+    Exchange(a.words, blockIdx.x, a.chunks, last + 1 + (a.rows - 1) / teams).finish();
 }

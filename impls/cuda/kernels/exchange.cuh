@@ -27,8 +27,8 @@ struct Exchange {
           size(size),
           tag(tag) {}
 
-    // The tag that the launch before left; all threads of the block call.
-    __device__ __forceinline__ unsigned last_tag() const {
+    // The tag that the launch before left, in shared memory; all threads of the block call.
+    __device__ __forceinline__ const unsigned& last_tag() const {
         __shared__ unsigned last;
         if (threadIdx.x == 0) {
             last = static_cast<unsigned>(words[0]);

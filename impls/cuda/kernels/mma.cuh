@@ -51,12 +51,3 @@ __device__ __forceinline__ void copy_or_zero(uint4* target, const uint4* source,
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(source), "r"(inside ? 16u : 0u)
                  : "memory");
 }
-
-// What a thread has asked for since the last time is a group; all groups but the newest are there after the wait.
-__device__ __forceinline__ void end_group() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-__device__ __forceinline__ void wait_all_but_newest() {
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-}

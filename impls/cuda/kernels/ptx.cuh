@@ -68,6 +68,16 @@ __device__ __forceinline__ void wait_copies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// What a thread has asked for since the last time is a group; all groups but the newest `pending` are there after the wait.
+__device__ __forceinline__ void end_group() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int pending>
+__device__ __forceinline__ void wait_groups() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
 // The same number, which the compiler takes for another: what follows from it is computed anew, not kept in registers.
 __device__ __forceinline__ unsigned anew(unsigned number) {
     asm volatile("" : "+r"(number));
