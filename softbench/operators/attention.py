@@ -120,13 +120,11 @@ class Attention:
         wanted = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.cpu()
         values = torch.empty(len(wanted), case.columns, dtype=torch.float64, device=device)
         slack = torch.empty_like(values)
-        head, order = (wanted // queries).sort(stable=True)
-        present, counts = head.unique_consecutive(return_counts=True)
-        for number, places in zip(present.tolist(), order.split(counts.tolist()), strict=True):
-            found = _Head(case, self.is_causal, inputs, number, device)
-            for part in places.split(max(1, LOGITS // keys_of(case))):
-                at = part.to(device)
-                values[at], slack[at] = found.rows((wanted[part] % queries).to(device))
+        for heads, asked, places in _together(wanted, queries, max(1, LOGITS // (keys_of(case) * queries))):
+            found = _Heads(case, self.is_causal, inputs, heads, device)
+            some = max(1, LOGITS // (keys_of(case) * len(heads)))
+            for part, at in zip(asked.split(some), places.split(some, dim=1), strict=True):
+                values[at.to(device)], slack[at.to(device)] = found.rows(part.to(device))
         allowed = bounds.allowed(values, slack, case.out_dtype)
         if self.is_causal:
             blind = wanted % queries + keys_of(case) < queries
@@ -138,37 +136,58 @@ class Attention:
         return None
 
 
-class _Head:
-    """One head in float64 on a device."""
+def _together(wanted: Tensor, queries: int, most: int) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """Up to `most` heads of which the same queries are wanted; these; where in `wanted` they are, (heads, queries)."""
+    import torch
 
-    def __init__(self, case: Case, is_causal: bool, inputs: tuple[Tensor, ...], number: int, device: str) -> None:
+    head, order = (wanted // queries).sort(stable=True)
+    present, counts = head.unique_consecutive(return_counts=True)
+    heads: list[int] = []
+    found: list[Tensor] = []
+    asked = wanted[:0]
+    for number, places in zip(present.tolist(), order.split(counts.tolist()), strict=True):
+        own = wanted[places] % queries
+        if heads and (len(heads) == most or not torch.equal(own, asked)):
+            yield heads, asked, torch.stack(found)
+            heads, found = [], []
+        heads, found, asked = [*heads, number], [*found, places], own
+    if heads:
+        yield heads, asked, torch.stack(found)
+
+
+class _Heads:
+    """Some heads in float64 on a device."""
+
+    def __init__(
+        self, case: Case, is_causal: bool, inputs: tuple[Tensor, ...], numbers: list[int], device: str
+    ) -> None:
         import torch
 
-        at = divmod(number, case.shape[1])
-        q, k, v = (x[at].to(device).double() for x in inputs)
+        at = torch.tensor(numbers, device=inputs[0].device)
+        q, k, v = (x[at // case.shape[1], at % case.shape[1]].to(device).double() for x in inputs)
         self.q, self.k, self.v = q * scale_of(case), k, v
-        self.sees = k.shape[0] - q.shape[0] if is_causal else None
-        self.longest = k.nan_to_num(0.0, 0.0, 0.0).norm(dim=1).amax()
+        self.sees = k.shape[1] - q.shape[1] if is_causal else None
+        self.longest = k.nan_to_num(0.0, 0.0, 0.0).norm(dim=2).amax(1)[:, None, None]
         limits = torch.finfo(getattr(torch, case.dtype))
         self.eps, self.unit = limits.eps, bounds.slack_unit(case)
-        self.lost = v.square().sum(0).sqrt() * (limits.smallest_normal * limits.eps)
+        self.lost = v.square().sum(1, keepdim=True).sqrt() * (limits.smallest_normal * limits.eps)
 
     def rows(self, queries: Tensor) -> tuple[Tensor, Tensor]:
-        """Values and slack of some queries of the head, (queries, head dimension) each."""
+        """Values and slack of some queries of the heads, (heads, queries, head dimension) each."""
         import torch
 
-        q = self.q[queries]
-        logits = q @ self.k.T
+        q = self.q[:, queries]
+        logits = q @ self.k.mT
         if self.sees is not None:
             last = (queries + self.sees)[:, None]
-            logits.masked_fill_(torch.arange(len(self.k), device=logits.device) > last, float("-inf"))
-        share = logits.sub_(logits.amax(1, keepdim=True)).exp_()
-        share /= share.sum(1, keepdim=True)
+            logits.masked_fill_(torch.arange(self.k.shape[1], device=logits.device) > last, float("-inf"))
+        share = logits.sub_(logits.amax(2, keepdim=True)).exp_()
+        share /= share.sum(2, keepdim=True)
         if self.sees is not None:
             share.masked_fill_(last < 0, 0.0)
         values, size = share @ self.v, share @ self.v.abs()
         scatter = (share.square_() @ self.v.square()).sqrt_()
-        terms = q.norm(dim=1, keepdim=True) * self.longest
+        terms = q.norm(dim=2, keepdim=True) * self.longest
         float32 = (size + values.abs()) * (terms + 1) * self.unit
         return values, scatter.mul_(ROUNDINGS * self.eps).add_(float32).add_(self.lost)
 

@@ -94,12 +94,6 @@ struct Share {
     }
 };
 
-// Where this thread keeps its first vector. Here as in what follows, what can be computed anew is, since with 64 registers
-// a thread the alternative is local memory, which makes a launch 0.6 us longer on an H200.
-__device__ __forceinline__ uint4* own_memory() {
-    return dynamic_shared() + anew(threadIdx.x);
-}
-
 // Ask for what is kept, each part a group of copies.
 __device__ __forceinline__ void request_kept(const Arguments& a, const Share& share, uint4* memory, Policy policy) {
 #pragma unroll 1
@@ -124,8 +118,7 @@ __device__ __forceinline__ Statistics take_parts(const Arguments& a, const Share
 }
 
 // What is kept is asked for behind the last tile, so that no tile waits for it: L2 brings what is asked for in order.
-__device__ __forceinline__ Statistics read_share(const Arguments& a, unsigned row) {
-    const Share share(a, anew(row));
+__device__ __forceinline__ Statistics read_share(const Arguments& a, const Share& share, uint4* memory) {
     const int last = static_cast<int>(share.tiles()) - 1;
     Statistics own = nothing();
     unsigned words[UNROLL][4];
@@ -135,19 +128,18 @@ __device__ __forceinline__ Statistics read_share(const Arguments& a, unsigned ro
     }
     // Nothing, where there is no tile. What is streamed must stay in L2 for the second read; what is kept then need not.
     share.stream.load(share.of_tile(max(last, 0)), blockDim.x, words, PolicyLoad{l2_last()});
-    request_kept(a, Share(a, anew(row)), own_memory(), last >= 0 ? l2_first() : a.retain ? l2_last() : l2_normal());
+    request_kept(a, share, memory, l2_first());
     own = take<INPUT>(own, words);
-    const Share arriving(a, anew(row));
-    bring_ragged(arriving.kept, arriving.kept.first + threadIdx.x, blockDim.x, own_memory());
-    return take_parts(a, arriving, own_memory(), own);
+    bring_ragged(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory);
+    return take_parts(a, share, memory, own);
 }
 
 // What was streamed from its end, which L2 has still.
-__device__ __forceinline__ void write_share(const Arguments& a, const Share& share, Scale scale) {
+__device__ __forceinline__ void write_share(const Arguments& a, const Share& share, const uint4* memory, Scale scale) {
     for (unsigned tile = share.tiles(); tile-- > 0;) {
         normalise_tile<INPUT, OUTPUT>(a, share.stream, share.of_tile(tile), blockDim.x, scale, PolicyLoad{l2_first()});
     }
-    write_kept(a, share.kept, share.kept.first + threadIdx.x, blockDim.x, own_memory(), scale);
+    write_kept(a, share.kept, share.kept.first + threadIdx.x, blockDim.x, memory, scale);
 }
 
 // A team of blocks to a row, teams take rows in turn.
@@ -156,11 +148,12 @@ extern "C" __global__ void __launch_bounds__(512, 2) split_rows(const __grid_con
     wait_for_previous();
     const unsigned& last = Exchange(a.words, blockIdx.x, a.chunks, 0).last_tag();
     const unsigned teams = gridDim.x / a.chunks;
+    uint4* memory = dynamic_shared() + threadIdx.x;
     for (unsigned row = blockIdx.x / a.chunks; row < a.rows; row += teams) {
-        const Statistics own = read_share(a, row);
+        const Statistics own = read_share(a, Share(a, anew(row)), memory);
         const Exchange exchange(a.words, anew(blockIdx.x), a.chunks, last + 1 + row / teams);
         const Scale scale = scale_of(exchange.over_team(over_group<MergePairs>(own, blockDim.x)));
-        write_share(a, Share(a, anew(row)), scale);
+        write_share(a, Share(a, anew(row)), memory, scale);
     }
     Exchange(a.words, blockIdx.x, a.chunks, last + 1 + (a.rows - 1) / teams).finish();
 }
