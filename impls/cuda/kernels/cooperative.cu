@@ -18,8 +18,11 @@ __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vec
     }
 }
 
-// Bring the others, behind all requests, as in Chunk::load.
+// Bring the others, behind all requests, as in Chunk::load: at most the row's first and its last vector.
 __device__ __forceinline__ void bring_ragged(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept) {
+    if (chunk.is_whole(chunk.first) && chunk.is_whole(chunk.end - 1)) {
+        return;
+    }
     for (long long at = vector; at < chunk.end; at += step) {
         if (!chunk.is_whole(at)) {
             constexpr unsigned fill = Format<INPUT>::minus_infinity;
