@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import fnmatch
 import importlib
-import io
-import math
 import os
 import re
-import statistics
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from documents import DESIGN, HTILE, MEASURING, OPTIONS, PAGES, README, ROOT, rows
 
-from softbench import cli, export, leaderboard, model, settings, stats, store, tables
+from softbench import model, settings
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
-    ROOT / "reports" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-README = PAGES[0].read_text()
-DESIGN, MEASURING, OPTIONS, HTILE, NOTES = (
-    (ROOT / "docs" / f"{name}.md").read_text() for name in ("design", "measuring", "options", "htile", "performance")
-)
 CUTE = ROOT / "impls" / "cute"
-
-
-def rows(page: str, header: str) -> list[list[str]]:
-    """The cells of the table whose header line begins with `| header |`."""
-    lines = page[page.index(f"| {header} |") :].split("\n\n")[0].splitlines()
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def declared() -> dict[str, argparse.Action]:
@@ -169,129 +146,3 @@ def test_the_kernel_of_the_readme_is_right(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert done.stdout.count("CHECKED") >= 2
-
-
-def test_the_readmes_leaderboard_is_what_the_committed_records_say():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    some, whole = (
-        store.read(ROOT / path) for path in re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
-    )
-    (pattern,) = re.findall(r"--cases '(\S+)'", section)
-    records = tuple(record for record in some.records if fnmatch.fnmatchcase(record.case.id, pattern))
-    assert export.markdown(leaderboard.build(replace(some, records=records))).strip() in section
-    for standing in leaderboard.build(whole).ranking:
-        assert f"| {' | '.join(tables.standing_row(standing))} |" in section
-    linked = re.findall(r"\]\(((?:reports|docs)/[^\s)]+)\)", section)
-    assert len(linked) >= 5
-    assert all((ROOT / path).is_file() for path in linked)
-
-
-def line_of(cell):
-    """Which line of the notes' table a case belongs to; "few" for their other table."""
-    row = cell["cute_softmax"]
-    count, columns = map(int, row["shape"].split("x"))
-    if count <= 16:
-        return "few"
-    if count == 2048:
-        return "vocabulary"
-    if columns in (1000, 8191, 50257):
-        return "odd"
-    return "short" if columns <= 512 else f"published, {row['dtype']}"
-
-
-def cells_of(words):
-    """{case id: {implementation: its row of the exported table}} of the run that the notes link with these words."""
-    path = re.search(rf"\[{words}\]\(\.\./([^)\s]+)\)", NOTES)
-    assert path
-    cells = {}
-    for row in csv.DictReader(io.StringIO(export.csv(leaderboard.build(store.read(ROOT / path[1]))))):
-        cells.setdefault(row["case"], {})[row["implementation"]] = row
-    return cells
-
-
-@pytest.fixture(scope="module")
-def noted():
-    return cells_of("One run")
-
-
-@pytest.fixture(scope="module")
-def later():
-    return cells_of("a later run")
-
-
-def latency(cell, implementation):
-    return float(cell[implementation]["latency_ns"] or "nan")
-
-
-@pytest.mark.parametrize("shown", rows(NOTES, "cells"), ids=lambda row: row[0].split(":")[0])
-def test_the_notes_figures_are_those_of_the_run(noted, shown):
-    cells = [cell for cell in noted.values() if line_of(cell) == shown[0].split(":")[0]]
-    percents = [float(cell["cute_softmax"]["percent_of_roof"]) for cell in cells]
-    ratios = [latency(cell, "quack") / latency(cell, "cute_softmax") for cell in cells if cell["quack"]["latency_ns"]]
-    figures = [str(len(cells)), f"{statistics.geometric_mean(percents):.1f}", f"{min(percents):.1f}"]
-    figures += [f"{statistics.geometric_mean(ratios):.3f}", f"{min(ratios):.3f}"]
-    assert [re.split("[:,]", text)[0] for text in shown[1:]] == figures
-
-
-@pytest.mark.parametrize("shown", rows(NOTES, "few rows"), ids=lambda row: row[0])
-def test_the_notes_times_of_few_rows_are_those_of_the_run(later, shown):
-    cells = [later[f"softmax-{dtype}-{shown[0]}"] for dtype in ("float32", "float16")]
-    copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
-    times = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
-    assert [math.nan if text == "no launch" else float(text) for text in shown[1:]] == pytest.approx(
-        times, rel=0.005, nan_ok=True
-    )
-
-
-def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
-    shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
-    path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", README)
-    assert shown
-    assert path
-    assert cli.main(["badge", str(ROOT / path[1]), "--output", str(tmp_path / "badge.svg")]) == 0
-    made = (tmp_path / "badge.svg").read_text(encoding="utf-8")
-    assert made == (ROOT / "docs" / "images" / "badge.svg").read_text(encoding="utf-8")
-    assert f"<title>{shown['said']}</title>" in made
-
-
-@pytest.fixture(scope="module")
-def counted():
-    """{(shape, implementation): record} of the runs that the measuring page sets beside Nsight Compute."""
-    section = MEASURING.partition("**Against Nsight Compute.**")[2]
-    paths = re.findall(r"\[(?:one|the other)\]\(\.\./(\S+\.gz)\)", section)
-    found = [record for path in paths for record in store.read(ROOT / path).records]
-    return {("x".join(map(str, record.case.shape)), record.variant.implementation): record for record in found}
-
-
-@pytest.mark.parametrize("shown", rows(MEASURING, "cell"), ids=lambda row: row[0])
-def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
-    record = counted[tuple(shown[0].split())]
-    traffic, half = record.traffic, record.ideal_bytes / 2
-    graph, device = (stats.per_launch_ns(s[0]) if (s := record.clock(name)) else None for name in ("graph", "device"))
-    figures = [f"{traffic.kernels_ns / 1000:.1f}", f"{graph / 1000:.1f}", f"{graph / traffic.kernels_ns:.3f}"]
-    figures += [f"{device / 1000:.1f}" if device else "-"]
-    assert shown[1:] == [*figures, f"{traffic.read_bytes / half:.3f}", f"{traffic.written_bytes / half:.3f}"]
-
-
-DROPPED = ("layernorm-float32-4096x131072", "add_layernorm-bfloat16-32768x1024")
-
-
-@pytest.mark.parametrize("shown", rows(NOTES, "norms"), ids=lambda row: row[0].split(",")[0])
-def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(later, shown):
-    operator = re.split("[ ,]", shown[0])[0]
-    is_gradient = operator == "softmax_backward"
-    cells = cells_of("Another run") if is_gradient else later
-    name, narrow = ("cute_softmax", "float16") if is_gradient else ("cute_norm", "bfloat16")
-    figures, counts = [], []
-    for dtype in (narrow, "float32"):
-        found = [
-            (float(cell[name]["percent_of_roof"]), cell[name]["shape"])
-            for case, cell in cells.items()
-            if case.startswith(f"{operator}-{dtype}-") and case not in DROPPED
-        ]
-        mean = statistics.geometric_mean([percent for percent, _ in found])
-        figures += [f"{mean:.1f}", "{:.1f}: {}".format(*min(found))]
-        counts.append(str(len(found)))
-    assert shown[1:] == figures
-    assert shown[0].split(", ")[1] == " and ".join(dict.fromkeys(counts))
