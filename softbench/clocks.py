@@ -53,14 +53,17 @@ class Plan:
         return self.inputs * input_bytes + self.launches * output_bytes
 
 
-def plan_graph(input_bytes: int, output_bytes: int, l2_bytes: int, peak_gb_s: float) -> Plan:
+def plan_graph(
+    input_bytes: int, output_bytes: int, l2_bytes: int, peak_gb_s: float, arithmetic_ns: float = 0.0
+) -> Plan:
     """Launches a replay so that it touches at least twice the L2 and lasts about `REPLAY_NS`.
 
-    Every launch has its own output; inputs come round again only after at least twice the L2 of other inputs.
+    A launch lasts as long as moving its bytes takes, or `arithmetic_ns` where that is longer. Every launch has its own
+    output; inputs come round again only after at least twice the L2 of other inputs.
     """
     moved = max(1, input_bytes + output_bytes)
     for_cache = math.ceil(2 * l2_bytes / moved)
-    for_time = math.ceil(REPLAY_NS / (moved / peak_gb_s))
+    for_time = math.ceil(REPLAY_NS / max(moved / peak_gb_s, arithmetic_ns))
     launches = max(MIN_LAUNCHES, min(MAX_LAUNCHES, max(for_cache, for_time)))
     inputs = min(launches, max(1, math.ceil(2 * l2_bytes / max(1, input_bytes))))
     return Plan(launches, inputs, "cold" if for_cache <= MAX_LAUNCHES else "warm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from pathlib import Path
@@ -62,6 +63,19 @@ def test_one_row_of_131072_is_cold_while_500_launches_flush_the_cache() -> None:
     """Half a MiB a launch: 500 of them are twice 125 MiB."""
     case = Case("softmax", (1, 131072), "float16", "float16")
     assert [planned(case, size << 20)[0].cache for size in (60, 125, 126)] == ["cold", "cold", "warm"]
+
+
+@pytest.mark.parametrize("case", SHAPES.profile("attention"), ids=lambda c: c.id)
+def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case: Case) -> None:
+    """By their bytes alone 18 launches of 2.5 ms would be a millisecond."""
+    flops_ns = operators.counted_flops(case) / (operators.BALANCE * PEAK_GB_S)
+    moved = operators.get(case.operator).ideal_bytes(case)
+    plan = plan_graph(moved // 2, moved - moved // 2, L2_BYTES, PEAK_GB_S, flops_ns)
+    least_ns = max(flops_ns, moved / PEAK_GB_S)
+    assert plan.launches * moved >= 2 * L2_BYTES or plan.launches == MAX_LAUNCHES
+    assert plan.launches * least_ns >= 0.99 * REPLAY_NS or plan.launches == MAX_LAUNCHES
+    fewer = max(MIN_LAUNCHES, math.ceil(2 * L2_BYTES / moved))
+    assert plan.launches == fewer or (plan.launches - 1) * least_ns < REPLAY_NS
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 4096), (4096, 0)])

@@ -84,9 +84,7 @@ class Contest:
                 entrant.notes.append(str(laps))
         self.crew.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
-        operator = operators.get(case.operator)
-        ideal = operator.ideal_bytes(case)
-        flops = operator.ideal_flops(case) if operator.bound == "arithmetic" else 0
+        ideal, flops = operators.get(case.operator).ideal_bytes(case), operators.counted_flops(case)
         kept = [e for e in entrants if e.role != "roof" or e.is_best]
         records = [e.record(case, ideal, self._reproduce(case, e.variant), flops) for e in kept]
         if case.timed and records and self.calibrations:
@@ -176,7 +174,8 @@ class Contest:
 
     def _plan(self, case: Case, players: Sequence[Entrant], asker: Asker) -> Plan:
         if self.card is not None:
-            return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s)
+            arithmetic_ns = operators.counted_flops(case) / (operators.BALANCE * self.card.peak_gb_s)
+            return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
         for entrant in players:
             answer = asker({entrant: entrant.request("estimate", seed=1)})[entrant]
             if entrant.take(answer):

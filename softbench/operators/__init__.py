@@ -250,6 +250,16 @@ class Operator(Protocol):
         """What holds for whole rows, over the block `got` (float64, as `expected.values`); None where nothing does."""
 
 
+BALANCE = 200.0
+"""Flops a byte from which arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
+
+
+def counted_flops(case: Case) -> int:
+    """Ideal flops of a case whose operator is bound by arithmetic; 0 for others, whose speed is told in bytes."""
+    operator = get(case.operator)
+    return operator.ideal_flops(case) if operator.bound == "arithmetic" else 0
+
+
 def get(name: str) -> Operator:
     """The operator of this name. Raises ValueError, naming the choices, for an unknown one."""
     if name == "softmax":

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from softbench.model import Case
 
-BALANCE = 200.0
-"""Flops a byte from which arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
 SIDES = (1024, 2048, 4096, 8192)
 MOVES = ((256, "plain"), (512, "plain"), (256, "evict_first"), (512, "evict_first"))
 """Threads and hint of the copies that stand in a side's place where memory is the nearer limit."""
@@ -33,7 +31,7 @@ SEED = 7
 def is_arithmetic(case: Case) -> bool:
     """Whether arithmetic, and not memory, limits a case."""
     operator = operators.get(case.operator)
-    return operator.ideal_flops(case) >= BALANCE * operator.ideal_bytes(case)
+    return operator.ideal_flops(case) >= operators.BALANCE * operator.ideal_bytes(case)
 
 
 def height(case: Case, side: int) -> int:
