@@ -14,6 +14,8 @@ from typing import Any
 SCHEMA_VERSION = 1
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+BALANCE = 200.0
+"""Flops a byte from which arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
 MAX_DIMENSIONS = 16
 MAX_ELEMENTS = 2**48
 """More than any memory holds, and little enough that bytes and times fit 64 bits."""

@@ -11,7 +11,7 @@ import pytest
 
 from softbench import check, matrix, operators
 from softbench.clocks import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Placement, Plan, WallClock, plan_graph, plan_wall
-from softbench.model import DTYPE_BYTES, Case
+from softbench.model import BALANCE, DTYPE_BYTES, Case
 
 L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
 PEAK_GB_S = 4814.0  # H200
@@ -68,7 +68,7 @@ def test_one_row_of_131072_is_cold_while_500_launches_flush_the_cache() -> None:
 @pytest.mark.parametrize("case", SHAPES.profile("attention"), ids=lambda c: c.id)
 def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case: Case) -> None:
     """By their bytes alone 18 launches of 2.5 ms would be a millisecond."""
-    flops_ns = operators.counted_flops(case) / (operators.BALANCE * PEAK_GB_S)
+    flops_ns = operators.counted_flops(case) / (BALANCE * PEAK_GB_S)
     moved = operators.get(case.operator).ideal_bytes(case)
     plan = plan_graph(moved // 2, moved - moved // 2, L2_BYTES, PEAK_GB_S, flops_ns)
     least_ns = max(flops_ns, moved / PEAK_GB_S)

@@ -89,6 +89,27 @@ def test_latency_over_rows_wants_several_numbers_of_rows_and_shows_the_widest_ra
     assert (views[0]["series"][0]["x"], views[0]["series"][0]["y"]) == ([1, 4096], pytest.approx([50, 50], rel=0.01))
 
 
+def test_where_flops_count_they_are_drawn_over_flops_a_byte():
+    """Of two cases of 256 flops a byte the line runs through the larger; memory's slope ends at the highest roof."""
+    records = []
+    for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):
+        case = make.softmax_case(heads * keys, 64, shape=(1, heads, keys, 64))
+        moved = 4 * 2 * case.elements
+        flops = {"ideal_bytes": moved, "ideal_flops": moved * keys // 2}
+        records += [make.timed(case, "a", ns, **flops), make.timed(case, "roof", ns / 2, role="roof", **flops)]
+    found = drawn(make.run(records))
+    assert not {"bandwidth", "latency"} & set(found)
+    (view,) = found["arithmetic"]["views"]
+    assert view["label"] == "softmax, float16, 64 columns"
+    line, loose, *_, slope = view["series"]
+    assert (line["name"], line["x"], line["loose"]) == ("a", [64, 256], False)
+    assert (loose["name"], loose["x"], loose["loose"]) == ("a", [256], True)
+    assert line["y"] == pytest.approx([64 * 4 * 2 * 64 * 128 * 64 / 1e6, 256 * 4 * 2 * 16 * 512 * 64 / 4e6], rel=1e-3)
+    highest = max(y for series in view["series"] if series["role"] == "roof" for y in series["y"])
+    assert slope["x"] == pytest.approx([64, highest * 1e3 / 4814], rel=1e-3)
+    assert slope["y"] == pytest.approx([64 * 4.814, highest], rel=1e-3)
+
+
 def test_the_profile_counts_cases_within_a_factor_and_never_one_without_a_pass():
     records = [make.timed(CASE, "a", 5e4), make.timed(CASE, "b", 6e4), make.timed(WIDE, "a", 5e4)]
     series = named(drawn(make.run([*records, make.ended(WIDE, "b")]))["profile"]["views"][0])

@@ -10,8 +10,9 @@ import pages
 import pytest
 
 from softbench import leaderboard, report
+from softbench.leaderboard import CaseBoard
 from softbench.leaderboard.inversions import inversions
-from softbench.leaderboard.regimes import FEW, LARGE, MEDIUM, SMALL, regime
+from softbench.leaderboard.regimes import ARITHMETIC, FEW, LARGE, MEDIUM, MEMORY, SMALL, regime
 from softbench.leaderboard.score import score
 from softbench.model import Samples, Status
 from softbench.report.panels.passport import commands
@@ -42,7 +43,16 @@ def tables(page: outline.Element, key: str, kind: str) -> list[outline.Element]:
     ],
 )
 def test_regimes(rows, columns, dtype, expected):
-    assert regime(make.softmax_case(rows, columns, dtype)) is expected
+    assert regime(CaseBoard(make.softmax_case(rows, columns, dtype), {})) is expected
+
+
+@pytest.mark.parametrize(
+    ("flops_a_byte", "expected"), [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)]
+)
+def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
+    record = make.timed(make.softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
+    (case,) = leaderboard.build(make.run([record])).cases
+    assert regime(case) is expected
 
 
 def test_every_regime_on_the_page_is_defined_there(page):

@@ -53,7 +53,7 @@ def _badge(options: argparse.Namespace) -> Said:
 
 def _figure_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("run", metavar="RUN", help=RUN)
-    sub.add_argument("name", metavar="NAME", help="bandwidth, latency, profile, clocks, peers or drift")
+    sub.add_argument("name", metavar="NAME", help="bandwidth, arithmetic, latency, profile, clocks, peers or drift")
     sub.add_argument(
         "--output",
         metavar="FILE",

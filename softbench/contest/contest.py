@@ -21,7 +21,7 @@ from softbench.contest.preparing import Preparation
 from softbench.contest.rounds import Heat
 from softbench.contest.scene import Scene, View
 from softbench.contest.workers import Answer, gather
-from softbench.model import DTYPE_BYTES, Calibration, Case, Record, Samples, Status, Telemetry, Variant
+from softbench.model import BALANCE, DTYPE_BYTES, Calibration, Case, Record, Samples, Status, Telemetry, Variant
 
 CALL_TIMEOUT_S = 60.0
 
@@ -174,7 +174,7 @@ class Contest:
 
     def _plan(self, case: Case, players: Sequence[Entrant], asker: Asker) -> Plan:
         if self.card is not None:
-            arithmetic_ns = operators.counted_flops(case) / (operators.BALANCE * self.card.peak_gb_s)
+            arithmetic_ns = operators.counted_flops(case) / (BALANCE * self.card.peak_gb_s)
             return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
         for entrant in players:
             answer = asker({entrant: entrant.request("estimate", seed=1)})[entrant]

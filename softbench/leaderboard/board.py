@@ -71,6 +71,12 @@ class CaseBoard:
     references: dict[str, Cell] = field(default_factory=dict)
     others: tuple[Record, ...] = ()
 
+    @property
+    def flops_a_byte(self) -> float:
+        """Ideal flops over ideal bytes, for an operator that arithmetic may bind; 0 for others, whose flops do not count."""
+        record = next((cell.record for cell in self.cells.values()), None)
+        return record.ideal_flops / record.ideal_bytes if record and record.ideal_bytes else 0.0
+
 
 @dataclass(frozen=True)
 class Standing:

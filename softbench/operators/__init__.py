@@ -250,10 +250,6 @@ class Operator(Protocol):
         """What holds for whole rows, over the block `got` (float64, as `expected.values`); None where nothing does."""
 
 
-BALANCE = 200.0
-"""Flops a byte from which arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
-
-
 def counted_flops(case: Case) -> int:
     """Ideal flops of a case whose operator is bound by arithmetic; 0 for others, whose speed is told in bytes."""
     operator = get(case.operator)

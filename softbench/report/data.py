@@ -58,7 +58,7 @@ def _case(board: CaseBoard) -> dict[str, Any]:
         "layout": case.layout,
         "distribution": case.distribution,
         "timed": case.timed,
-        "regime": regime(case).name,
+        "regime": regime(board).name,
     }
 
 

@@ -30,7 +30,7 @@ def slices(board: Board, operator: str) -> tuple[Slice, ...]:
     dtypes = dict.fromkeys(dtype_text(case.case) for case in timed)
     parts = [("all", "all", timed)]
     by_dtype = [("dtype", name, tuple(c for c in timed if dtype_text(c.case) == name)) for name in dtypes]
-    by_regime = [("regime", kind.name, tuple(c for c in timed if regime(c.case) is kind)) for kind in REGIMES]
+    by_regime = [("regime", kind.name, tuple(c for c in timed if regime(c) is kind)) for kind in REGIMES]
     for group in (by_dtype, [part for part in by_regime if part[2]]):
         parts += group if len(group) > 1 else []
     return tuple(Slice(kind, title, cases, ranking(cases, failed)) for kind, title, cases in parts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from softbench import operators
 from softbench.contract import Unsupported, implementation
+from softbench.model import BALANCE
 from softbench.operators.attention import keys_of
 
 from ._moving import Roof
@@ -31,7 +32,7 @@ SEED = 7
 def is_arithmetic(case: Case) -> bool:
     """Whether arithmetic, and not memory, limits a case."""
     operator = operators.get(case.operator)
-    return operator.ideal_flops(case) >= operators.BALANCE * operator.ideal_bytes(case)
+    return operator.ideal_flops(case) >= BALANCE * operator.ideal_bytes(case)
 
 
 def height(case: Case, side: int) -> int:

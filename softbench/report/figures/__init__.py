@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from softbench.leaderboard import Board
 from softbench.published import Table
 from softbench.report.figure import Figure
-from softbench.report.figures import bandwidth, clocks, drift, latency, peers, profile
+from softbench.report.figures import arithmetic, bandwidth, clocks, drift, latency, peers, profile
 from softbench.report.index import Cells
 
 __all__ = ["figures"]
@@ -17,6 +17,7 @@ def figures(board: Board, cells: Cells, published: Mapping[str, Table]) -> list[
     """All figures that have something to show, in the order of the page."""
     made = [
         bandwidth.figure(board, cells),
+        arithmetic.figure(board, cells),
         latency.figure(board, cells),
         profile.figure(board),
         clocks.figure(board, cells),

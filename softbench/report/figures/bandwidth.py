@@ -15,10 +15,10 @@ Point = tuple[CaseBoard, Cell]
 
 
 def figure(board: Board, cells: Cells) -> Figure | None:
-    """One view a section (operator, dtypes, layout)."""
+    """One view a section (operator, dtypes, layout) of an operator that memory binds."""
     views = []
     for section, cases in sections(board).items():
-        timed = [case for case in cases if any(cell.bandwidth_gb_s for cell in case.cells.values())]
+        timed = [case for case in cases if not case.flops_a_byte and any(c.bandwidth_gb_s for c in case.cells.values())]
         if timed:
             views.append(View(section_title(section), _series(board, cells, timed)))
     if not views:
@@ -57,9 +57,9 @@ def line_cases(cases: Sequence[CaseBoard]) -> set[Case]:
     A line through 8191 beside 8192, or through a single row at the end, would show nothing but the break. Where
     fewer than two cases are left, the tallest of every width.
     """
-    tallest = {board.case.columns: board.case for board in sorted(cases, key=lambda board: board.case.rows)}
-    regular = {case for columns, case in tallest.items() if columns & (columns - 1) == 0 and regime(case) is not FEW}
-    return regular if len(regular) > 1 else set(tallest.values())
+    tallest = {board.case.columns: board for board in sorted(cases, key=lambda board: board.case.rows)}
+    regular = {b.case for width, b in tallest.items() if width & (width - 1) == 0 and regime(b) is not FEW}
+    return regular if len(regular) > 1 else {board.case for board in tallest.values()}
 
 
 def _series(board: Board, cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:

@@ -12,9 +12,13 @@ from softbench.report.index import Cells
 
 
 def figure(board: Board, cells: Cells) -> Figure | None:
-    """One view a section and width that was timed with several numbers of rows; the widest range of rows first."""
+    """One view a section and width that was timed with several numbers of rows; the widest range of rows first.
+
+    Where flops count rows say little of the work, and a figure of those stands in its place.
+    """
     found: list[tuple[float, View]] = []
-    for section, cases in sections(board).items():
+    for section, all_cases in sections(board).items():
+        cases = [case for case in all_cases if not case.flops_a_byte]
         for columns in sorted({case.case.columns for case in cases}):
             same = [case for case in cases if case.case.columns == columns]
             heights = {case.case.rows for case in same if any(cell.latency_ns for cell in case.cells.values())}

@@ -10,6 +10,10 @@ BANDWIDTH = (
     "Lines join the tallest large matrix of every power-of-two width; all other shapes are loose points. "
     "A point opens its cell."
 )
+ARITHMETIC = (
+    "For one width (head dimension) at a time. Where the roof rises memory is the limit, where it is "
+    "level the tensor cores are. A point opens its cell."
+)
 LATENCY = "For one width at a time, where it was timed with several numbers of rows."
 PROFILE = (
     "Higher and further left is better: at 1.05x, the share of cases in which an implementation loses at most 5 % "
@@ -27,6 +31,10 @@ DRIFT = (
 
 def bandwidth(contents: Contents) -> Markup:
     return _alone(contents, "bandwidth", BANDWIDTH)
+
+
+def arithmetic(contents: Contents) -> Markup:
+    return _alone(contents, "arithmetic", ARITHMETIC)
 
 
 def latency(contents: Contents) -> Markup:

@@ -79,7 +79,7 @@ def _table(contents: Contents, section: Section, cases: Sequence[CaseBoard]) -> 
     head = tag("tr", tag("th", "[rows, columns]", scope="col", class_="label"), *columns)
     rows = []
     for case in sorted(cases, key=_place):
-        head_cell = row_head(shape_text(case.case), tag("small", regime(case.case).name), title=case.case.id)
+        head_cell = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
         found = [case.cells.get(text) for text in entrants] + [case.references.get(text) for text in references]
         found += [case.roof] if has_roof else []
         rows.append(tag("tr", head_cell, *(_cell(contents, cell) for cell in found)))
@@ -89,7 +89,7 @@ def _table(contents: Contents, section: Section, cases: Sequence[CaseBoard]) -> 
 
 
 def _place(board: CaseBoard) -> tuple[int, int, int, str]:
-    return REGIMES.index(regime(board.case)), board.case.columns, board.case.rows, board.case.id
+    return REGIMES.index(regime(board)), board.case.columns, board.case.rows, board.case.id
 
 
 def _who(contents: Contents, text: str) -> Markup:
