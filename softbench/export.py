@@ -21,6 +21,7 @@ from softbench.leaderboard.words import (
     section_title,
     sections,
     shape_text,
+    unfinished,
     verdict,
 )
 from softbench.model import Traffic
@@ -68,7 +69,7 @@ COLUMNS = (
 
 def markdown(board: Board) -> str:
     """Verdict, ranking (or counts where nothing was timed) and the timed cases."""
-    parts = [_escaped(verdict(board))]
+    parts = [_escaped(said) for said in (verdict(board), unfinished(board)) if said]
     if board.has_scores:
         parts.append(_escaped(clock_note(board)))
         rows = [standing_row(standing) for standing in board.ranking]

@@ -238,7 +238,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Passport:
-    """Where and with what a run was made; one a run, the header of its file."""
+    """Where and with what a run was made; one a run, the header of its file.
+
+    cases is how many it was asked for, 0 where that is not known: a run that was ended has fewer.
+    """
 
     run_id: str
     started: str
@@ -251,6 +254,7 @@ class Passport:
     sources: dict[str, str] = field(default_factory=dict)
     commit: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    cases: int = 0
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,10 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def issue(settings: Settings, variants: Sequence[Variant], seed: int, gpus: Sequence[str] = ()) -> Passport:
-    """A new passport for a run that starts now; gpus are the ids of those that it is spread over."""
+def issue(
+    settings: Settings, variants: Sequence[Variant], seed: int, gpus: Sequence[str] = (), cases: int = 0
+) -> Passport:
+    """A new passport for a run of so many cases that starts now; gpus are the ids of those that it is spread over."""
     card = device.gpu()
     now = datetime.now(timezone.utc)
     machine = device.describe()
@@ -49,6 +51,7 @@ def issue(settings: Settings, variants: Sequence[Variant], seed: int, gpus: Sequ
             "timeout_s": settings.timeout_s,
             "selection": settings.selection,
         },
+        cases=cases,
     )
 
 

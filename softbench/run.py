@@ -61,10 +61,7 @@ class Bench:
                     raise SettingsError(
                         f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
                     )
-        if settings.traffic:
-            _require_counters()
-        if settings.device_clock and device.gpu() is None:
-            raise SettingsError("--softbench-device-clock: times kernels on a GPU, and no CUDA GPU is visible here")
+        _require_gpu(settings)
         selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
         return cls(settings, selected, registry.find(settings.impls))
 
@@ -77,7 +74,7 @@ class Bench:
                 self._passport = self._reopen()
             else:
                 seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
-                self._passport = passport.issue(self.settings, self.variants, seed, self.gpus)
+                self._passport = passport.issue(self.settings, self.variants, seed, self.gpus, len(self.takes_part))
             self.accept(self._passport)
         return self._passport
 
@@ -86,6 +83,7 @@ class Bench:
         self.start()
         if self.settings.resume:
             self._take_over()
+        self._count()
 
     def start(self) -> None:
         """As far as that can be done before it is known who takes part."""
@@ -117,6 +115,13 @@ class Bench:
                 variants += [v for v in also if v not in variants]
         self._keep([r for r in old.records if r.case not in self.takes_part])
 
+    def _count(self) -> None:
+        """Have the header say how many cases there will be, where that was not known as it was written."""
+        issued = replace(self.begin(), cases=len(self._known | self.takes_part.keys()))
+        if self.part is None and issued != self._passport:
+            self._passport = issued
+            self._write_to().relabel(issued)
+
     def _is_finished(self, run: Run, case: Case) -> bool:
         """Whether nothing is missing of a case: eager runs beside whatever is selected."""
         always = self._baselines({case.operator}).values() if case.timed else ()
@@ -135,8 +140,7 @@ class Bench:
         if case is not None:
             return Run(self._passport, tuple(r for r in self._records.values() if r.case == case))
         order = {case: i for i, case in enumerate(self.takes_part)}
-        records = sorted(self._records.values(), key=lambda r: order.get(r.case, len(order)))
-        return Run(self._passport, tuple(records))
+        return Run(self._passport, tuple(sorted(self._records.values(), key=lambda r: order.get(r.case, len(order)))))
 
     @property
     def record_file(self) -> Path | None:
@@ -285,10 +289,12 @@ def _was_crowded_out(record: Record) -> bool:
     return record.status is Status.OUT_OF_MEMORY and any(note.startswith(ALSO_THERE) for note in record.notes)
 
 
-def _require_counters() -> None:
-    if device.gpu() is None:
-        raise SettingsError("--softbench-traffic: counts bytes on a GPU, and no CUDA GPU is visible here")
-    if not traffic.profiler():
+def _require_gpu(chosen: Settings) -> None:
+    traffics = "--softbench-traffic: counts bytes" if chosen.traffic else ""
+    wants = traffics or ("--softbench-device-clock: times kernels" if chosen.device_clock else "")
+    if wants and device.gpu() is None:
+        raise SettingsError(f"{wants} on a GPU, and no CUDA GPU is visible here")
+    if chosen.traffic and not traffic.profiler():
         raise SettingsError(
             "--softbench-traffic: ncu is neither on the PATH nor in $CUDA_HOME/bin; install Nsight Compute, or leave it out"
         )

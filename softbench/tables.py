@@ -24,6 +24,7 @@ from softbench.leaderboard.words import (
     short,
     status_groups,
     status_text,
+    unfinished,
     variant_text,
     who,
 )
@@ -136,9 +137,9 @@ def statuses(board: Board, width: int = WIDTH) -> str:
 
 
 def board_tables(board: Board, width: int = WIDTH) -> str:
-    """What a benchmark session ends with: figures, ranking, who leads by another clock, and what did not pass."""
-    note = _filled(lead_note(board), width)
-    parts = (summary_table(board, width), ranking_table(board, width), note, statuses(board, width))
+    """What a benchmark session ends with: figures, ranking, who leads by another clock, what did not pass, what is missing."""
+    notes = (_filled(lead_note(board), width), statuses(board, width), _filled(unfinished(board), width))
+    parts = (summary_table(board, width), ranking_table(board, width), *notes)
     return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
 
 

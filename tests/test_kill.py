@@ -15,7 +15,8 @@ import pytest
 from offenders import MARK, processes, seconds_until, write
 from projects import heed_interrupts
 
-from softbench import store
+from softbench import leaderboard, store
+from softbench.leaderboard.words import unfinished
 from softbench.model import Run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -117,6 +118,10 @@ def _first_case_is_kept(run: Run) -> None:
     assert all(r.clock("wall") for r in mine.values())
 
 
+def said_of(command: Command) -> str:
+    return unfinished(leaderboard.build(command.records()))
+
+
 def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -> None:
     process = command.start_until_asleep()
     assert len(processes(command.mark)) > 5  # pytest, the nursery, guards, workers and the sleeper's child
@@ -124,6 +129,10 @@ def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -
     assert seconds_until(lambda: processes(command.mark) == [], 5) < 5
     process.communicate()
     _first_case_is_kept(command.records())
+    assert (
+        said_of(command)
+        == "1 of 3 cases: the run was ended before it had the others; --softbench-resume goes on with it."
+    )
     file = store.find(command.folder / "reports", "latest")
     before = file.read_bytes()
 
@@ -132,6 +141,7 @@ def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -
     assert file.read_bytes().startswith(before)
     assert {r.case.shape for r in run.records} == {(8, 32), (8, 64), (8, 96)}
     assert {r.status.value for r in run.records} == {"PASSED"}
+    assert said_of(command) == ""
     assert file.read_text().count('"shape":[8,32]') == before.decode().count('"shape":[8,32]')  # not run again
 
 
@@ -142,6 +152,9 @@ def test_interrupt_ends_workers_and_keeps_finished_cases(command: Command) -> No
     text, _ = process.communicate(timeout=30)
     assert process.returncode == 2, text
     assert "KeyboardInterrupt" in text
+    assert "\n1 of 3 cases: the run was ended before it had the others; --softbench-resume goes on with it.\n" in text
+    (page,) = (command.folder / "reports").glob("2*.html")
+    assert "1 of 3 cases: the run was ended" in page.read_text()
     _first_case_is_kept(command.records())
     assert processes(command.mark) == []
 

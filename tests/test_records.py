@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import builders
 import pytest
 from builders import samples, softmax_case, timed
 from test_cli_tools import H200
@@ -127,6 +128,12 @@ def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch: pyte
     assert list(issued.settings) == words("key of `settings`")
 
 
+def test_a_passport_is_written_as_the_page_says() -> None:
+    line = json.loads(lines.passport_line(builders.passport(cases=3)))
+    assert list(line) == ["kind", "schema", *words("field of `Passport`")]
+    assert line["cases"] == 3
+
+
 def test_the_words_of_clocks_roles_and_throttling_are_there() -> None:
     clocks = words("clock of `samples`")
     assert sorted(clocks) == sorted(row[0].strip("`") for row in rows(MEASURING, "clock"))
@@ -145,7 +152,7 @@ def test_every_column_of_the_csv_is_there() -> None:
 def test_kept_runs_hold_nothing_else(path: Path) -> None:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         header, *cells = map(json.loads, file)
-    assert set(header) == {"kind", "schema", *words("field of `Passport`")}
+    assert set(header) | {"cases"} == {"kind", "schema", *words("field of `Passport`")}
     assert set(header["device"]) <= set(words("key of `device`"))
     assert {key for cell in cells for key in cell} <= {"kind", "schema", *words("field of `Record`")}
     taken = [samples for cell in cells for samples in cell.get("samples", ())]

@@ -37,6 +37,7 @@ def copied(whole: Path, folder: Path) -> tuple[Path, Path]:
 def test_resuming_a_finished_run_measures_nothing(whole: Path, tmp_path: Path) -> None:
     folder, path = copied(whole, tmp_path)
     before = path.read_bytes()
+    assert json.loads(before.splitlines()[0])["cases"] == 4
     done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume=latest")
     assert done.returncode == 1
     assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
@@ -74,6 +75,30 @@ def test_a_changed_kernel_runs_its_cases_again_whole(whole: Path, tmp_path: Path
     assert {c["variant"]["implementation"] for c in added if c.get("role") == "entrant"} == set(OWN)
     assert "softmax, float32: latency (ms)" in done.stdout  # the tables show the run, not what was added
     assert len(store.read(path).records) == 4 * (len(OWN) + 2)
+
+
+ENDED = re.compile(r"^\d+ of \d+ cases?: the run was ended before it had the others;.*$", re.M)
+
+
+def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) -> None:
+    """-x ends it behind the first case; what -k deselects is not asked for, and a resume asks for what it selects."""
+    folder = project(tmp_path)
+    select = ["--softbench-profile=both", "-k", "own_zeros and not float32-4x256"]
+    done = bench(folder, *select, "-x")
+    assert [line.split(":")[0] for line in ENDED.findall(done.stdout)] == ["1 of 3 cases"]
+    (path,) = (folder / "reports").glob("*.jsonl")
+    assert "1 of 3 cases: the run was ended" in path.with_suffix(".html").read_text()
+
+    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", "-x", "--softbench-resume=latest")
+    assert [line.split(":")[0] for line in ENDED.findall(done.stdout)] == ["2 of 4 cases"]
+    first = path.read_bytes().partition(b"\n")[2]
+
+    done = bench(folder, *select, "--softbench-resume=latest")
+    assert not ENDED.findall(done.stdout)
+    assert "the run was ended" not in path.with_suffix(".html").read_text()
+    header, *cells = map(json.loads, path.read_text().splitlines())
+    assert header["cases"] == len({json.dumps(cell["case"]) for cell in cells})
+    assert first in path.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def spread_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, str]:
 def test_a_case_stays_on_one_gpu_and_all_are_used(spread_run: Any) -> None:
     made, _ = spread_run
     header, *cells = made.records()
+    assert header["cases"] == CASES
     cards: dict[int, set[str]] = {}
     for cell in cells:
         cards.setdefault(cell["case"]["shape"][0], set()).add(cell["gpu"])
@@ -71,6 +72,7 @@ def test_the_run_is_one_file_in_the_order_of_its_cases(spread_run: Any) -> None:
 
 def test_boards_tables_and_statuses_are_those_of_the_controller(spread_run: Any) -> None:
     _, text = spread_run
+    assert "the run was ended" not in text
     assert "softbench: 2 x NVIDIA H200, a worker each, profile gpu of " in text
     for rows in ROWS:
         assert len(re.findall(rf"^softmax-float32-{rows}x64\nrank  implementation", text, re.M)) == 1
@@ -96,6 +98,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command: Comman
         assert re.search(rf"worker gw\d {lost}", text)
     kept = "ended during softmax-float32-16x64: its records are kept, and the rest of its cells is not reported"
     assert re.search(rf"worker gw\d {kept}", text)
+    assert f"\n4 of {CASES} cases: the run was ended before it had the others;" in text
     boards = re.findall(r"^softmax-float32-(\d+)x64$", text, re.M)
     assert sorted(boards, key=int) == ["1", "4", "8", "16"]
     begun = [case for case, _, _ in command.log()]
@@ -109,7 +112,9 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command: Comman
     assert {case for case, _, _ in command.log()} == {"softmax-float32-2x64", "softmax-float32-32x64"}
     assert command.cases_in_file() == ROWS
     assert len(command.records()) == 1 + CASES * 7
+    assert command.records()[0]["cases"] == CASES
     assert "30 passed" in text
+    assert "the run was ended" not in text
 
 
 def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: Command) -> None:
@@ -143,6 +148,7 @@ def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
     sent = time.time()
     text, _ = process.communicate(timeout=30)
     assert process.returncode == 2, text
+    assert f"\n1 of {CASES} cases: the run was ended before it had the others;" in text
     for rows in (2, 4):  # pytest-xdist by itself waits for five seconds
         assert float((command.folder / f"interrupted-{rows}").read_text()) - sent < 3
     assert processes(command.mark) == []

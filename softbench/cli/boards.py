@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from softbench import export, leaderboard, published, report, store, tables
 from softbench.cli.command import RUN, Command, Said, cases_argument, only, read, reports_argument, width, write
-from softbench.comparable.sections import arrange
+from softbench.comparable.sections import Section, arrange
 from softbench.leaderboard.across import Machine
+from softbench.leaderboard.words import ended_early, unfinished
 from softbench.model import Run
 from softbench.texts import InputError
 
@@ -34,7 +35,8 @@ def _report(options: argparse.Namespace) -> Said:
 def _table(options: argparse.Namespace) -> Said:
     machines = _machines(options)
     if options.format == "csv":
-        for note in dict.fromkeys(note for machine in machines for note in machine.notes):
+        notes = (note for machine in machines for note in (unfinished(machine.board), *machine.notes) if note)
+        for note in dict.fromkeys(notes):
             print(f"softbench: {note}", file=sys.stderr)
     return _FORMATS[options.format](machines), 0
 
@@ -42,10 +44,19 @@ def _table(options: argparse.Namespace) -> Said:
 def _machines(options: argparse.Namespace) -> list[Machine]:
     """A board a machine of the runs that are named, or of those of their cases that are asked for."""
     runs: Sequence[Run] = [read(options, name) for name in options.runs]
+    ended = {run.passport.run_id: ended_early(run.passport, len({r.case for r in run.records})) for run in runs}
     if options.cases:
         chosen = only(runs, options.cases)
         runs = [run for run in chosen if run.records] or chosen
-    return [Machine(s.title, leaderboard.build(s.run), s.passports, s.notes) for s in arrange(runs)]
+    return [
+        Machine(s.title, leaderboard.build(s.run), s.passports, (*s.notes, *_ended(s, ended))) for s in arrange(runs)
+    ]
+
+
+def _ended(section: Section, said: Mapping[str, str]) -> Iterator[str]:
+    """What is said of runs that ended early where the section does not hold all of one run, and so cannot say it itself."""
+    if not section.run.passport.cases:
+        yield from (f"{p.run_id}: {said[p.run_id]}" for p in section.passports if said[p.run_id])
 
 
 def _runs(sub: argparse.ArgumentParser) -> None:

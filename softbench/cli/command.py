@@ -61,14 +61,17 @@ def cases_argument(sub: argparse.ArgumentParser) -> None:
 
 
 def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:
-    """The runs with only those cases that one of the comma-separated patterns matches. Raises InputError for none."""
+    """The runs with only those cases that one of the comma-separated patterns matches. Raises InputError for none.
+
+    Of how many such cases they were asked for nothing is known.
+    """
     if not patterns:
         return runs
     ids = {record.case.id for run in runs for record in run.records}
     wanted = {name for name in ids if any(fnmatchcase(name, pattern) for pattern in patterns.split(","))}
     if ids and not wanted:
         raise InputError(f"no case matches {patterns!r}; one of them is {min(ids)!r}")
-    return [replace(run, records=tuple(r for r in run.records if r.case.id in wanted)) for run in runs]
+    return [Run(replace(run.passport, cases=0), tuple(r for r in run.records if r.case.id in wanted)) for run in runs]
 
 
 def write(path: Path, content: str | bytes) -> None:

@@ -21,8 +21,8 @@ class Incomparable(InputError):
 class Section:
     """One machine's part of several runs; `title` tells it from the other machines.
 
-    run is what its runs come to, with the passport of the newest; passports are those of all, the oldest first; notes say
-    where cells come from, what was left out, and what differs between the runs.
+    run is what its runs come to, with the passport of the newest, which of several says no number of cases; passports are
+    those of all, the oldest first; notes say where cells come from, what was left out, and what differs between the runs.
     """
 
     title: str
@@ -92,7 +92,8 @@ def _section(title: str, group: Sequence[Run], common: tuple[str, ...]) -> Secti
     for one, other in pairwise(passports):
         notes += [note for note in comparable.runs(one, other).notes if note not in notes]
     profiles = tuple(dict.fromkeys(name for passport in passports for name in passport.profiles))
-    return Section(title, Run(replace(passports[-1], profiles=profiles), records), passports, (*notes, *common))
+    passport = replace(passports[-1], profiles=profiles, cases=passports[0].cases if len(ordered) == 1 else 0)
+    return Section(title, Run(passport, records), passports, (*notes, *common))
 
 
 def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:

@@ -111,6 +111,11 @@ class Board:
     ranking: tuple[Standing, ...]
 
     @property
+    def missing(self) -> int:
+        """How many cases its run was asked for and does not have."""
+        return max(0, self.passport.cases - len(self.cases))
+
+    @property
     def operators(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(board.case.operator for board in self.cases))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from softbench.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
-from softbench.model import Case, Record
+from softbench.model import Case, Passport, Record
 
 NAME_LIMIT = 24
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case, so not ranked   w warm L2 cache"
@@ -37,6 +37,19 @@ def _verdict(board: Board, operator: str, where: str) -> str:
     ties = f" and tied for it in {leader.ties}" if leader.ties else ""
     won = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
     return f"{short(leader.implementation)} leads {operator}{where}: score {leader.score:.1f}{speedup}, {won}."
+
+
+def ended_early(passport: Passport, cases: int) -> str:
+    """What a run of so many cases lacks that was ended from outside, or by -x; "" where nothing, or that is not known."""
+    if cases >= passport.cases:
+        return ""
+    asked = plural(passport.cases, "case")
+    return f"{cases} of {asked}: the run was ended before it had the others; --softbench-resume goes on with it."
+
+
+def unfinished(board: Board) -> str:
+    """`ended_early` of the run that a board is made of."""
+    return ended_early(board.passport, len(board.cases))
 
 
 def clock_note(board: Board) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softbench.leaderboard.across import ACROSS, Machine, shares
-from softbench.leaderboard.words import clock_note, short
+from softbench.leaderboard.words import clock_note, short, unfinished
 from softbench.model import Passport
 from softbench.report.html import Markup, join, table, tag
 from softbench.report.page import document
@@ -37,7 +37,7 @@ def _machine(machine: Machine) -> Markup:
         rows = [[tag("td", text) for text in standing_row(standing)] for standing in board.standings(operator)]
         label = f"ranking of {operator} on {machine.title}"
         parts += [tag("h3", operator), table(ranking_header(board), rows, left=(1, 2), label=label)]
-    lines = [*map(_origin, machine.passports), *machine.notes]
+    lines = [*map(_origin, machine.passports), *filter(None, [unfinished(board)]), *machine.notes]
     return join([*parts, tag("ul", *(tag("li", line) for line in lines), class_="plain")])
 
 

@@ -60,6 +60,18 @@ class Writer:
                 f"{self.path}: cannot be written ({error.strerror}); choose another --softbench-reports"
             ) from None
 
+    def relabel(self, passport: Passport) -> None:
+        """Put another header in place of the run's own; its records stay as they are. Raises StoreError."""
+        rest = self.path.with_name(f"{self.path.name}.relabelled")
+        try:
+            _, _, cells = self.path.read_bytes().lstrip().partition(b"\n")
+            with rest.open("wb", buffering=0) as file:
+                _write(file, lines.passport_line(passport) + cells)
+            rest.replace(self.path)
+        except OSError as error:
+            rest.unlink(missing_ok=True)
+            raise StoreError(f"{self.path}: its header cannot be written ({error.strerror})") from None
+
     def append(self, records: Iterable[Record]) -> None:
         """Add the records of one case: all of them, or with StoreError none."""
         data = b"".join(map(lines.cell_line, records))

@@ -82,6 +82,8 @@ def passport(path: Path, row: Row) -> Passport:
     def build() -> Passport:
         found = typed.build(Passport, _content(data))
         checked_id(found.run_id)
+        if found.cases < 0:
+            raise ValueError("cases cannot be negative")
         return found
 
     return _build(path, number, build)

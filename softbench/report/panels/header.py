@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from softbench import stats
 from softbench.leaderboard import Board, Standing
-from softbench.leaderboard.words import outcome_counts, plural, short, status_groups, verdict
+from softbench.leaderboard.words import outcome_counts, plural, short, status_groups, unfinished, verdict
 from softbench.report.html import EMPTY, Markup, join, name, tag
 from softbench.report.index import Contents
 from softbench.report.panels.blocks import outcome
@@ -155,12 +155,12 @@ def _trust(contents: Contents) -> Markup:
 
 
 def _not_measured(board: Board) -> Markup:
-    """Cells without a result and why; then implementations that were known and did not take part at all."""
+    """Cases that the run did not come to, at once in sight; cells without a result and why; who was known and took no part."""
     groups = status_groups(board)
     present = {record.variant.implementation for record in board.records}
     absent = [name for name in board.passport.sources if name not in present]
     cells = sum(len(records) for _, _, records in groups)
-    parts: list[Markup] = []
+    parts = [tag("p", unfinished(board))] if board.missing else []
     if groups:
         parts.append(tag("ul", *(outcome(*group) for group in groups[:SHOWN_GROUPS]), class_="plain"))
     if len(groups) > SHOWN_GROUPS:
@@ -170,6 +170,7 @@ def _not_measured(board: Board) -> Markup:
         parts.append(tag("p", "Not selected in this run: ", join((name(text) for text in absent), ", "), "."))
     if not parts:
         return EMPTY
-    said = [plural(cells, "cell")] if cells else []
-    said += [plural(len(absent), "implementation")] if absent else []
-    return tag("details", tag("summary", f"Not measured, and why: {' and '.join(said)}"), *parts, class_="small")
+    counts = {"case": board.missing, "cell": cells, "implementation": len(absent)}
+    said = " and ".join(", ".join(plural(n, noun) for noun, n in counts.items() if n).rsplit(", ", 1))
+    summary = tag("summary", f"Not measured, and why: {said}")
+    return tag("details", summary, *parts, class_="small", open="" if board.missing else None)
