@@ -216,4 +216,9 @@ def test_a_run_without_a_score_has_no_badge_and_no_figure(
     assert cli.main(["badge", "latest", "--output", "x.svg"]) == 2
     assert "r1: nobody leads in it" in capsys.readouterr().err
     assert cli.main(["figure", "latest", "bandwidth", "--output", "x.svg"]) == 2
-    assert "r1 has no figure: nothing in it was timed" in capsys.readouterr().err
+    assert "r1 has no figure 'bandwidth'" in capsys.readouterr().err
+    assert cli.main(["figure", "latest", "heatmap", "--output", "x.svg"]) == 0
+    assert "– unsupported" in Path("x.svg").read_text()
+    store.Writer.create(tmp_path / "reports", make.passport(run_id="r2"))
+    assert cli.main(["figure", "r2", "heatmap", "--output", "y.svg"]) == 2
+    assert "r2 has no figure: it holds no cells" in capsys.readouterr().err

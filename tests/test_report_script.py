@@ -17,7 +17,8 @@ from softbench import leaderboard, report, stats
 from softbench.leaderboard.ranks import versus
 from softbench.leaderboard.words import milliseconds, short
 from softbench.report import embed
-from softbench.report.panels.heatmap import tint
+from softbench.report.grids.heatmap import METRICS, measure, tint
+from softbench.report.index import Cells
 
 FOLDER = Path(embed.__file__).with_name("assets")
 Call = Callable[..., Any]
@@ -129,6 +130,34 @@ def test_names_are_shortened_as_in_the_terminal(js, name):
 @pytest.mark.parametrize("share", [0.0, 49.0, 50.0, 75.0, 99.0, 107.0])
 def test_tints_do_not_change_when_the_script_takes_over(js, share):
     assert js("tint(a)", share) == pytest.approx(tint(share))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_heat_map_that_the_command_draws_is_that_of_the_script(js, metric):
+    """Text, tint and its colour of every cell in every measure."""
+    board = leaderboard.build(pages.everything())
+    data = outline.data_of(outline.outline(report.render(pages.everything())))
+    scale = (
+        "{ peak: a.peak, speedups: speedupsOver(makeBoard(a), a.baseline), fastest: (cell) => Math.min(...a.cells.filter("
+        "(other) => other.case === cell.case && other.ns && other.role !== 'roof').map((other) => other.ns)) }"
+    )
+    told = "[metric.text(value), metric.heat(value, cell, scale), Boolean(metric.less && metric.less(value))]"
+    value = f"((value) => value === null || value === undefined ? null : {told})(metric.value(cell, scale))"
+    each = f"((metric, scale) => makeBoard(a).cells.map((cell) => {value}))(METRICS[b], {scale})"
+    shown = js(each, data, metric)
+    found = measure(board, metric)
+    compared = 0
+    for (case, cell), theirs in zip(Cells(board).all, shown, strict=True):
+        own = found.value(cell) if cell.latency_ns else None
+        if own is None or theirs is None:
+            assert own is theirs is None, case.case.id
+            continue
+        text, heat, less = theirs
+        assert found.text(own) == text
+        assert found.heat(own, case) == pytest.approx(heat, abs=1e-4)
+        assert found.less(own) == less
+        compared += 1
+    assert compared > 50
 
 
 def test_a_sign_stands_for_every_look(js):

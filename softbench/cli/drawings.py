@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from softbench import leaderboard, published
 from softbench.cli.command import RUN, Command, Said, read, reports_argument, write
 from softbench.cli.pictures import png
 from softbench.report.badge import badge
-from softbench.report.drawing import svg
+from softbench.report.drawing import svg, tiles
 from softbench.report.figure import Figure, View
 from softbench.report.figures import figures
+from softbench.report.grid import Grid, GridView
+from softbench.report.grids import grids
 from softbench.report.index import Cells
 from softbench.resources import choose_from
 from softbench.texts import InputError
 
 KINDS = (".svg", ".png")
+NAMES = (
+    "heatmap",
+    "bandwidth",
+    "arithmetic",
+    "latency",
+    "profile",
+    "clocks",
+    "correctness",
+    "peers",
+    "ladders",
+    "drift",
+)
+"""Of figures, in the order of the page."""
 
 
 def _figure(options: argparse.Namespace) -> Said:
@@ -25,24 +41,28 @@ def _figure(options: argparse.Namespace) -> Said:
         raise InputError(f"--output: {options.output!r:.80} ends in neither {' nor '.join(KINDS)}")
     board = leaderboard.build(read(options, options.run))
     cells = Cells(board)
-    made = {figure.key: figure for figure in figures(board, cells, published.bundled())}
+    made: dict[str, Figure | Grid] = {grid.key: grid for grid in grids(board)}
+    made |= {figure.key: figure for figure in figures(board, cells, published.bundled())}
     if not made:
-        raise InputError(f"{board.passport.run_id} has no figure: nothing in it was timed")
+        raise InputError(f"{board.passport.run_id} has no figure: it holds no cells")
     if options.name not in made:
         raise InputError(
             f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, made)}"
         )
     found = made[options.name]
-    drawn = svg(found, _view(found, options.view), cells.implementations)
+    at = _view(found, options.view)
+    names = cells.implementations
+    drawn = tiles.svg(found, found.views[at], names) if isinstance(found, Grid) else svg(found, found.views[at], names)
     write(Path(options.output), png(drawn) if kind == ".png" else drawn)
-    others = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(found.views, start=1))
+    views: Sequence[View | GridView] = found.views
+    others = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(views, start=1))
     return f"written: {options.output}\n" + (f"views of {found.key}:\n{others}" if len(found.views) > 1 else ""), 0
 
 
-def _view(figure: Figure, wanted: str) -> View:
+def _view(figure: Figure | Grid, wanted: str) -> int:
     if not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 and 0 < int(wanted) <= len(figure.views)):
         raise InputError(f"--view: {wanted!r:.60} is none of {figure.key}; give 1 to {len(figure.views)}")
-    return figure.views[int(wanted) - 1]
+    return int(wanted) - 1
 
 
 def _badge(options: argparse.Namespace) -> Said:
@@ -53,7 +73,7 @@ def _badge(options: argparse.Namespace) -> Said:
 
 def _figure_arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("run", metavar="RUN", help=RUN)
-    sub.add_argument("name", metavar="NAME", help="bandwidth, arithmetic, latency, profile, clocks, peers or drift")
+    sub.add_argument("name", metavar="NAME", help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}")
     sub.add_argument(
         "--output",
         metavar="FILE",
@@ -78,6 +98,7 @@ FIGURE = Command(
     "write one of the page's figures as SVG or PNG",
     (
         ("softbench figure RUN bandwidth --output bandwidth.svg", "for a paper; its other views are listed"),
+        ("softbench figure RUN heatmap --view 2 --output heatmap.svg", "in another measure, or its next page"),
         ("softbench figure RUN latency --view 2 --output latency.png", "another view, as PNG"),
     ),
     _figure_arguments,

@@ -17,6 +17,8 @@ from softbench.model import Passport, Record, Samples
 from softbench.report.index import Contents, baselines, peak_gb_s, repeat_command
 
 DIGITS = 6
+SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
+"""By `kind`, beside the colour of a status, so that it can be told without."""
 
 
 def payload(contents: Contents) -> dict[str, Any]:

@@ -33,6 +33,7 @@ SCRIPTS = (
     "charts.js",
     "cells.js",
     "print.js",
+    "pictures.js",
     "main.js",
 )
 """Every function of theirs is known to all, as in one file; main.js runs last."""

@@ -39,7 +39,11 @@ function remember(theme) {
 
 // What a colour of the style sheet is just now; the variable itself would answer with both of its forms.
 function colour(name) {
-  const probe = element("span", { style: `color: var(${name})`, hidden: true });
+  return computedColour(`var(${name})`);
+}
+
+function computedColour(value) {
+  const probe = element("span", { style: `color: ${value}`, hidden: true });
   document.body.append(probe);
   const found = getComputedStyle(probe).color;
   probe.remove();

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from softbench.leaderboard.words import short
-from softbench.report.drawing.looks import INK, MUTED, PAPER, RULE, Looks, looks
+from softbench.report.drawing.looks import INK, MUTED, RULE, Looks, looks
+from softbench.report.drawing.pen import document, line, sign, text
 from softbench.report.drawing.scales import Scale, scale
 from softbench.report.figure import Figure, Series, View
-from softbench.report.html import Markup, join, tag
+from softbench.report.html import Markup, tag
 
-WIDTH = 1000
 PLOT = 665
 """Pixels between the axes; the legend stands to the right of them."""
 LEFT, TOP, PANE, GAP, BOTTOM = 80, 46, 420, 36, 60
@@ -30,8 +30,7 @@ def svg(figure: Figure, view: View, implementations: Sequence[str]) -> str:
     names = list(_legend(view, implementations))
     across = scale(figure.x, _ordered(view) if figure.x.scale == "words" else _values(figure, view.series, "x"))
     height = max(foot + _bottom(across), TOP + LINE * len(names) + BOTTOM)
-    parts: list[Markup] = [tag("title", figure.title), tag("desc", figure.alt), _paper(height)]
-    parts.append(_text(LEFT, 24, f"{figure.title}: {view.label}", font_size=16, font_weight=600))
+    parts = [text(LEFT, 24, f"{figure.title}: {view.label}", font_size=16, font_weight=600)]
     for number, axis in enumerate(figure.panes):
         own = [entry for entry in view.series if entry.pane == number]
         up = scale(axis, _values(figure, own, "y"))
@@ -42,15 +41,14 @@ def svg(figure: Figure, view: View, implementations: Sequence[str]) -> str:
     parts += (
         [_legend_line(row, name, style) for row, (name, style) in enumerate(names)] if len(figure.panes) == 1 else []
     )
-    opened = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
-    return f'{opened} role="img" font-family="sans-serif" font-size="13">\n{join(parts, chr(10))}\n</svg>\n'
+    return document(figure.title, figure.alt, height, parts)
 
 
 def _bottom(across: Scale) -> int:
     """Pixels below the axis, for what stands there and for its title."""
     if across.kind != "words":
         return BOTTOM
-    return WORDS_BOTTOM + round(ASLANT * max((len(short(text, ROOM)) for _, text in across.ticks), default=0))
+    return WORDS_BOTTOM + round(ASLANT * max((len(short(word, ROOM)) for _, word in across.ticks), default=0))
 
 
 def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float]:
@@ -82,42 +80,29 @@ def _ordered(view: View) -> list[str]:
     return [str(word) for entry in longest for word in entry.x]
 
 
-def _paper(height: int) -> Markup:
-    return tag("rect", width=WIDTH, height=height, fill=PAPER)
-
-
-def _text(x: float, y: float, content: str, **attributes: object) -> Markup:
-    return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", **{"fill": INK, **attributes})
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, **attributes: object) -> Markup:
-    ends = {"x1": f"{x1:.1f}", "y1": f"{y1:.1f}", "x2": f"{x2:.1f}", "y2": f"{y2:.1f}"}
-    return tag("line", **{**ends, "stroke": colour, **attributes})
-
-
 def _frame(place: _Pane, title: str) -> Iterator[Markup]:
     """Rules and figures of the vertical axis, and the two axes."""
-    for value, text in place.up.ticks:
-        yield _line(LEFT, place.y(value), LEFT + PLOT, place.y(value), RULE)
-        yield _text(LEFT - 8, place.y(value) + 4, text, text_anchor="end")
-    yield _line(LEFT, place.foot, LEFT + PLOT, place.foot, MUTED)
-    yield _line(LEFT, place.top, LEFT, place.foot, MUTED)
+    for value, said in place.up.ticks:
+        yield line(LEFT, place.y(value), LEFT + PLOT, place.y(value), RULE)
+        yield text(LEFT - 8, place.y(value) + 4, said, text_anchor="end")
+    yield line(LEFT, place.foot, LEFT + PLOT, place.foot, MUTED)
+    yield line(LEFT, place.top, LEFT, place.foot, MUTED)
     middle = (place.top + place.foot) / 2
-    yield _text(22, middle, title, text_anchor="middle", transform=f"rotate(-90 22 {middle:.1f})")
+    yield text(22, middle, title, text_anchor="middle", transform=f"rotate(-90 22 {middle:.1f})")
 
 
 def _below(place: _Pane, title: str) -> Iterator[Markup]:
     """Rules and figures of the horizontal axis; words stand aslant."""
     words = place.across.kind == "words"
-    for value, text in place.across.ticks:
+    for value, said in place.across.ticks:
         x = LEFT + PLOT * value if words else place.x(value)
-        yield _line(x, place.foot, x, place.foot + 5, MUTED)
+        yield line(x, place.foot, x, place.foot + 5, MUTED)
         if words:
             turned = f"rotate(-35 {x:.1f} {place.foot + 18:.1f})"
-            yield _text(x, place.foot + 18, short(text, ROOM), text_anchor="end", transform=turned)
+            yield text(x, place.foot + 18, short(said, ROOM), text_anchor="end", transform=turned)
         else:
-            yield _text(x, place.foot + 20, text, text_anchor="middle")
-    yield _text(LEFT + PLOT / 2, place.foot + _bottom(place.across) - 14, title, text_anchor="middle")
+            yield text(x, place.foot + 20, said, text_anchor="middle")
+    yield text(LEFT + PLOT / 2, place.foot + _bottom(place.across) - 14, title, text_anchor="middle")
 
 
 def _series(place: _Pane, entry: Series, figure: Figure, view: View, implementations: Sequence[str]) -> Markup:
@@ -131,7 +116,7 @@ def _series(place: _Pane, entry: Series, figure: Figure, view: View, implementat
         parts.append(tag("path", d=shape, fill="none", stroke=style.colour, stroke_width=2, stroke_dasharray=dash))
     if entry.loose or entry.markers:
         stride = max(1, len(points) // MARKED) if figure.steps else 1
-        parts += [_mark(x, y, style) for x, y in points[::stride]]
+        parts += [sign(x, y, style) for x, y in points[::stride]]
     return tag("g", *parts)
 
 
@@ -143,14 +128,9 @@ def _path(points: Sequence[tuple[float, float]], steps: bool) -> str:
     return said
 
 
-def _mark(x: float, y: float, style: Looks) -> Markup:
-    fill = PAPER if style.is_open else style.colour
-    return tag("path", d=style.shape, transform=f"translate({x:.1f} {y:.1f})", fill=fill, stroke=style.colour)
-
-
 def _diagonal(place: _Pane) -> Markup:
     low, high = place.across.low, place.across.high
-    return _line(place.x(low), place.y(low), place.x(high), place.y(high), INK, stroke_dasharray="6 4")
+    return line(place.x(low), place.y(low), place.x(high), place.y(high), INK, stroke_dasharray="6 4")
 
 
 def _legend(view: View, implementations: Sequence[str]) -> Iterator[tuple[str, Looks]]:
@@ -166,5 +146,5 @@ def _legend(view: View, implementations: Sequence[str]) -> Iterator[tuple[str, L
 def _legend_line(row: int, name: str, style: Looks) -> Markup:
     x, y = LEFT + PLOT + 18, TOP + LINE * row + 6
     dash = style.dash or None
-    line = _line(x, y, x + 26, y, style.colour, stroke_width=2, stroke_dasharray=dash)
-    return tag("g", line, _mark(x + 13, y, style), _text(x + 34, y + 4, name))
+    stroke = line(x, y, x + 26, y, style.colour, stroke_width=2, stroke_dasharray=dash)
+    return tag("g", stroke, sign(x + 13, y, style), text(x + 34, y + 4, name))

@@ -43,10 +43,14 @@ def looks(entry: Series, implementations: Sequence[str], others: Sequence[Series
         return Looks(COLOURS[entry.pane % len(COLOURS)], "", _SHAPES["circle"])
     name = entry.like or entry.name
     number = implementations.index(name) if name in implementations else _stranger(entry, implementations, others)
-    colour, shape = COLOURS[number % len(COLOURS)], _SHAPES[SYMBOLS[number % len(SYMBOLS)]]
-    if entry.role == "published":
-        return Looks(colour, DASHES[3], shape, True)
+    own = numbered(number)
+    return Looks(own.colour, DASHES[3], own.shape, True) if entry.role == "published" else own
+
+
+def numbered(number: int) -> Looks:
+    """Of the implementation with that number."""
     turn = number // len(COLOURS)
+    colour, shape = COLOURS[number % len(COLOURS)], _SHAPES[SYMBOLS[number % len(SYMBOLS)]]
     return Looks(colour, DASHES[turn % len(DASHES)], shape, turn % 2 == 1)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from softbench.leaderboard.words import plural, who
 from softbench.model import Record
-from softbench.report.data import kind
+from softbench.report.data import SIGNS, kind
 from softbench.report.figure import Figure
 from softbench.report.html import EMPTY, Markup, copyable, join, tag
 
-SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
-"""Beside the colour of a status, so that it can be told without."""
 MANY_CASES = 3
 
 

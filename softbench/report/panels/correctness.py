@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from softbench.leaderboard import Board, CaseBoard, Cell
 from softbench.leaderboard.words import outcome_counts, plural, short, status_groups, status_text
-from softbench.report.data import kind
+from softbench.report.data import SIGNS, kind
+from softbench.report.grids.correctness import columns, parted
 from softbench.report.html import EMPTY, Markup, frame, join, name, panel, row_head, table, tag
 from softbench.report.index import Contents
-from softbench.report.panels.blocks import SIGNS, outcome
+from softbench.report.panels.blocks import outcome
 
 LEAD = (
     "Every output is compared whole with a float64 reference, the timed cases' too. Hard cases are inputs on which kernels are "
@@ -53,27 +54,24 @@ def _count(index: int, count: int) -> Markup:
 def _hard(contents: Contents, operator: str) -> list[Markup]:
     """The matrix of one operator: cases that somebody failed at once, all the others folded."""
     board = contents.board
-    cases = [case for case in board.cases if case.case.operator == operator and not case.case.timed]
-    if not cases:
+    bad, good = parted(board, operator)
+    if not bad and not good:
         return []
-    names = [standing.implementation for standing in board.standings(operator)]
-    bad = [case for case in cases if any(cell.status.is_failure for cell in case.cells.values())]
-    good = [case for case in cases if case not in bad]
     parts = [tag("h3", "Hard cases: ", tag("bdi", short(operator)))]
     if bad:
         parts += [
             tag("h4", f"Somebody fails ({len(bad)})"),
-            _matrix(contents, names, bad, f"{operator}: hard cases that somebody fails"),
+            _matrix(contents, operator, bad, f"{operator}: hard cases that somebody fails"),
         ]
     if good:
         title = f"Nobody fails ({len(good)})"
-        body = _matrix(contents, names, good, f"{operator}: hard cases that nobody fails")
+        body = _matrix(contents, operator, good, f"{operator}: hard cases that nobody fails")
         parts.append(tag("details", tag("summary", title), body, class_="small"))
     return parts
 
 
-def _matrix(contents: Contents, names: Sequence[str], cases: Sequence[CaseBoard], label: str) -> Markup:
-    shown = [who for who in names if any(who in case.cells for case in cases)]
+def _matrix(contents: Contents, operator: str, cases: Sequence[CaseBoard], label: str) -> Markup:
+    shown = columns(contents.board, operator, cases)
     head = tag(
         "tr", tag("th", "case", scope="col", class_="label"), *(tag("th", name(who, 16), scope="col") for who in shown)
     )

@@ -5,31 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softbench.leaderboard import CaseBoard, Cell
-from softbench.leaderboard.regimes import REGIMES, regime
+from softbench.leaderboard.regimes import regime
 from softbench.leaderboard.words import (
     Section,
     conditions,
     legend,
     milliseconds,
-    names,
     resources,
     section_title,
     sections,
     shape_text,
     status_text,
 )
-from softbench.report.data import kind, mark
+from softbench.report.data import SIGNS, kind, mark
+from softbench.report.grids.heatmap import METRICS, cell_at, columns, metrics, rows, tint
 from softbench.report.html import EMPTY, Markup, breakable, frame, join, panel, row_head, tag
-from softbench.report.index import Contents, baselines
-from softbench.report.panels.blocks import SIGNS
+from softbench.report.index import Contents
 
-METRICS = {
-    "roof": "% of roof",
-    "ms": "latency, ms",
-    "gbs": "GB/s",
-    "speedup": "speed-up",
-    "traffic": "traffic factor",
-}
 LEAD = (
     "Every timed case; the deeper the tint, the better. A cell opens its details: samples, intervals, how to repeat it."
 )
@@ -47,15 +39,7 @@ def heatmap(contents: Contents) -> Markup:
 
 def _controls(contents: Contents) -> Markup:
     """The switch, for the metrics of which there is a figure."""
-    cells = [cell for case in contents.board.timed for cell in case.cells.values()]
-    has = {
-        "roof": any(cell.percent_of_roof is not None for cell in cells),
-        "ms": any(cell.latency_ns for cell in cells),
-        "gbs": any(cell.bandwidth_gb_s for cell in cells),
-        "speedup": len(baselines(contents.board)) > 1,
-        "traffic": any(cell.traffic_factor is not None for cell in cells),
-    }
-    shown = [key for key in METRICS if has[key]]
+    shown = metrics(contents.board)
     if len(shown) < 2:
         return EMPTY
     choices = (
@@ -70,26 +54,25 @@ def _controls(contents: Contents) -> Markup:
 
 
 def _table(contents: Contents, section: Section, cases: Sequence[CaseBoard]) -> Markup:
-    entrants = names(contents.board, section[0], cases)
-    references = list(dict.fromkeys(who for case in cases for who in case.references))
-    columns = [tag("th", _who(contents, text), scope="col") for text in entrants]
-    columns += [tag("th", _who(contents, text), tag("small", "reference"), scope="col") for text in references]
-    has_roof = any(case.roof for case in cases)
-    columns += [tag("th", "roof", tag("small", "a copy"), scope="col")] if has_roof else []
-    head = tag("tr", tag("th", "[rows, columns]", scope="col", class_="label"), *columns)
-    rows = []
-    for case in sorted(cases, key=_place):
-        head_cell = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
-        found = [case.cells.get(text) for text in entrants] + [case.references.get(text) for text in references]
-        found += [case.roof] if has_roof else []
-        rows.append(tag("tr", head_cell, *(_cell(contents, cell) for cell in found)))
+    places = columns(contents.board, section, cases)
+    head = tag(
+        "tr", tag("th", "[rows, columns]", scope="col", class_="label"), *(_head(contents, *place) for place in places)
+    )
+    body = []
+    for case in rows(cases):
+        title = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
+        body.append(tag("tr", title, *(_cell(contents, cell_at(case, place)) for place in places)))
     label = f"{section_title(section)}: timed cases by implementation"
-    body = tag("tbody", join(rows, "\n"))
-    return frame(tag("table", tag("thead", head), body, aria_label=label, class_="heat", data_grid=""), label)
+    made = tag(
+        "table", tag("thead", head), tag("tbody", join(body, "\n")), aria_label=label, class_="heat", data_grid=""
+    )
+    return frame(made, label)
 
 
-def _place(board: CaseBoard) -> tuple[int, int, int, str]:
-    return REGIMES.index(regime(board)), board.case.columns, board.case.rows, board.case.id
+def _head(contents: Contents, text: str, role: str) -> Markup:
+    if role == "roof":
+        return tag("th", "roof", tag("small", "a copy"), scope="col")
+    return tag("th", _who(contents, text), tag("small", "reference") if role == "reference" else None, scope="col")
 
 
 def _who(contents: Contents, text: str) -> Markup:
@@ -121,8 +104,3 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
 def signs(cell: Cell) -> Markup:
     """Mark and conditions, in a place of their own width, so that figures stay aligned."""
     return tag("i", mark(cell), conditions(cell))
-
-
-def tint(share: float) -> float:
-    """0 to 1 for 50 to 100 %, steep near the top, where kernels differ."""
-    return float(min(max((share - 50) / 50, 0.0), 1.0) ** 2)
