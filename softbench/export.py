@@ -20,6 +20,7 @@ from softbench.leaderboard.words import (
     resources,
     section_title,
     sections,
+    shape_head,
     shape_text,
     unfinished,
     verdict,
@@ -82,7 +83,9 @@ def markdown(board: Board) -> str:
         shown = names(board, section[0], cases)
         parts.append(f"### {_escaped(section_title(section))}: latency (ms) / {rate_title(cases)}")
         roof = ["roof"] if any(case.roof for case in cases) else []
-        parts.append(_table(["[M, N]", *shown, *roof], (_summary_row(case, shown, bool(roof)) for case in cases)))
+        parts.append(
+            _table([shape_head(cases), *shown, *roof], (_summary_row(case, shown, bool(roof)) for case in cases))
+        )
     parts += [_escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
     return "\n\n".join(parts) + "\n"
 

@@ -20,6 +20,7 @@ from softbench.leaderboard.words import (
     rate_title,
     section_title,
     sections,
+    shape_head,
     shape_text,
     short,
     status_groups,
@@ -44,7 +45,7 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
     """
     parts: list[str] = []
     for section, cases in sections(board).items():
-        labels = ["[M, N]", *(shape_text(case.case) for case in cases)]
+        labels = [shape_head(cases), *(shape_text(case.case) for case in cases)]
         columns = [[short(name), *(_summary_text(c, name) for c in cases)] for name in names(board, section[0], cases)]
         if any(case.roof for case in cases):
             columns.append(["roof", *(cell_text(case.roof) if case.roof else "" for case in cases)])

@@ -171,3 +171,15 @@ def failures() -> Run:
             make.ended(hard, "a", Status.TIMEOUT, "60 s"),
         ]
     )
+
+
+def told_in_flops() -> Run:
+    """Cases of an operator that arithmetic may bind, from 64 flops a byte to 256; two of them with 256."""
+    records = []
+    for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):
+        case = make.softmax_case(shape=(1, heads, keys, 64))
+        moved = 4 * 2 * case.elements
+        flops = {"ideal_bytes": moved, "ideal_flops": moved * keys // 2}
+        records += [make.timed(case, name, ns * more, **flops) for name, more in (("a", 1.0), ("b", 1.2), ("c", 3.0))]
+        records.append(make.timed(case, "roofline", ns / 2, role="roof", **flops))
+    return make.run(records)

@@ -133,7 +133,9 @@ def test_tints_are_those_of_the_page() -> None:
 def test_a_heat_map_has_what_the_page_has() -> None:
     board = leaderboard.build(pages.everything())
     grid = of(board, "heatmap")
-    assert [view.label.split(":")[0] for view in grid.views] == list(heatmap.METRICS.values())
+    assert [view.label.split(":")[0] for view in grid.views] == [
+        text for key, text in heatmap.METRICS.items() if key != "tflops"
+    ]
     first = grid.views[0].blocks[0]
     assert [column.title for column in first.columns][-2:] == ["torch_eager", "roof"]
     assert [column.note for column in first.columns][-2:] == ["reference", "a copy"]
@@ -148,6 +150,21 @@ def test_a_heat_map_has_what_the_page_has() -> None:
         "✗ xfail",
     }
     assert "throttled" in " ".join(texts(drawn(grid, 0, board)))
+
+
+def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth() -> None:
+    board = leaderboard.build(pages.told_in_flops())
+    grid = of(board, "heatmap")
+    assert [view.label.split(":")[0] for view in grid.views] == ["% of roof", "latency, ms", "TFLOP/s", "speed-up"]
+    (block,) = grid.views[2].blocks
+    assert (block.head, block.columns[-1].note) == ("shape", "roofline")
+    assert [(row.title, row.note) for row in block.rows] == [
+        ("[1, 64, 128, 64]", "memory-bound"),
+        ("[1, 2, 512, 64]", "arithmetic-bound"),
+        ("[1, 16, 512, 64]", "arithmetic-bound"),
+    ]
+    best = board.timed[0].cells["a"]
+    assert block.rows[0].tiles[0].text == f"{best.tflop_s:.1f}"
 
 
 @pytest.mark.parametrize("status", [status for status in Status if not status.is_success])
@@ -218,9 +235,10 @@ def test_the_command_draws_them(
 
 
 def test_the_names_that_the_help_gives_are_all_there_are() -> None:
-    board = leaderboard.build(pages.everything())
-    made = [*grids(board), *figures(board, Cells(board), pages.published_beside())]
-    assert {figure.key for figure in made} == set(NAMES)
+    made = set()
+    for board in map(leaderboard.build, (pages.everything(), pages.told_in_flops())):
+        made |= {figure.key for figure in [*grids(board), *figures(board, Cells(board), pages.published_beside())]}
+    assert made == set(NAMES)
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     (said,) = re.findall(r"A figure is one of the page's \(([^)]*)\)", page)
     assert tuple(re.findall(r"`(\w+)`", said)) == NAMES

@@ -91,13 +91,7 @@ def test_latency_over_rows_wants_several_numbers_of_rows_and_shows_the_widest_ra
 
 def test_where_flops_count_they_are_drawn_over_flops_a_byte():
     """Of two cases of 256 flops a byte the line runs through the larger; memory's slope ends at the highest roof."""
-    records = []
-    for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):
-        case = make.softmax_case(heads * keys, 64, shape=(1, heads, keys, 64))
-        moved = 4 * 2 * case.elements
-        flops = {"ideal_bytes": moved, "ideal_flops": moved * keys // 2}
-        records += [make.timed(case, "a", ns, **flops), make.timed(case, "roof", ns / 2, role="roof", **flops)]
-    found = drawn(make.run(records))
+    found = drawn(pages.told_in_flops())
     assert not {"bandwidth", "latency"} & set(found)
     (view,) = found["arithmetic"]["views"]
     assert view["label"] == "softmax, float16, 64 columns"

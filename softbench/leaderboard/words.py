@@ -130,6 +130,17 @@ def shape_text(case: Case) -> str:
     return "[" + ", ".join(map(str, case.shape)) + "]"
 
 
+def shape_head(cases: Iterable[CaseBoard], of_matrices: str = "[M, N]") -> str:
+    """What heads the shapes of these cases."""
+    return of_matrices if all(len(case.case.shape) == 2 for case in cases) else "shape"
+
+
+def roof_note(cases: Iterable[CaseBoard]) -> str:
+    """What the roof of these cases is."""
+    kernels = dict.fromkeys(case.roof.record.variant.implementation for case in cases if case.roof)
+    return ", ".join("a copy" if name in ("copy", "host_copy") else short(name) for name in kernels)
+
+
 def rate_title(cases: Iterable[CaseBoard]) -> str:
     """What stands behind the latency in the cells of these cases, which are of one operator."""
     return "TFLOP/s" if any(cell.tflop_s for case in cases for cell in case.cells.values()) else "bandwidth (GB/s)"

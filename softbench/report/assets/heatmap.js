@@ -10,9 +10,14 @@ const METRICS = {
   roof: { value: (cell) => cell.roof, text: (value) => value.toFixed(1), heat: (value) => tint(value) },
   ms: { value: (cell) => cell.ns, text: ms, heat: (value, cell, scale) => tint((100 * scale.fastest(cell)) / value) },
   gbs: {
-    value: (cell) => cell.gbs,
+    value: (cell) => (cell.tflops ? null : cell.gbs),
     text: (value) => value.toFixed(0),
     heat: (value, cell, scale) => tint((100 * value) / scale.peak),
+  },
+  tflops: {
+    value: (cell) => cell.tflops,
+    text: (value) => value.toFixed(1),
+    heat: (value, cell, scale) => tint((100 * value) / scale.highest(cell)),
   },
   speedup: {
     value: (cell, scale) => scale.speedups[cell.number],
@@ -33,11 +38,12 @@ function setUpHeatmap(board) {
   const peak = board.peak || board.cells.reduce((most, cell) => Math.max(most, cell.gbs || 0), 1);
   const fastest = (cell) =>
     Math.min(...board.byCase[cell.case].filter((other) => other.ns && other.role !== "roof").map((other) => other.ns));
+  const highest = (cell) => board.byCase[cell.case].reduce((most, other) => Math.max(most, other.tflops || 0), 0);
   const choice = document.getElementById("metric");
   const first = choice ? choice.querySelector("input").value : "roof";
   let [metric, speedups] = [first, []];
   const draw = () => {
-    for (const place of cells) paint(place, board.cells[place.dataset.cell], METRICS[metric], { peak, fastest, speedups });
+    for (const place of cells) paint(place, board.cells[place.dataset.cell], METRICS[metric], { peak, fastest, highest, speedups });
   };
   if (choice) {
     choice.addEventListener("change", (event) => {

@@ -14,8 +14,10 @@ from softbench.leaderboard.words import (
     legend,
     milliseconds,
     names,
+    roof_note,
     section_title,
     sections,
+    shape_head,
     shape_text,
     short,
 )
@@ -27,9 +29,11 @@ METRICS = {
     "roof": "% of roof",
     "ms": "latency, ms",
     "gbs": "GB/s",
+    "tflops": "TFLOP/s",
     "speedup": "speed-up",
     "traffic": "traffic factor",
 }
+MATRICES = "[rows, columns]"
 WORDS = {"OUT_OF_MEMORY": "no memory", "COMPILE_ERROR": "compiler", "RUNTIME_ERROR": "error"}
 """Statuses whose words are wider than a column."""
 Place = tuple[str, str]
@@ -70,7 +74,8 @@ def metrics(board: Board) -> list[str]:
     has = {
         "roof": any(cell.percent_of_roof is not None for cell in cells),
         "ms": any(cell.latency_ns for cell in cells),
-        "gbs": any(cell.bandwidth_gb_s for cell in cells),
+        "gbs": any(_bandwidth(cell) for cell in cells),
+        "tflops": any(cell.tflop_s for cell in cells),
         "speedup": len(baselines(board)) > 1,
         "traffic": any(cell.traffic_factor is not None for cell in cells),
     }
@@ -85,13 +90,23 @@ def columns(board: Board, section: Section, cases: Sequence[CaseBoard]) -> list[
 
 
 def rows(cases: Sequence[CaseBoard]) -> list[CaseBoard]:
-    """By regime, then by size."""
-    return sorted(cases, key=lambda b: (REGIMES.index(regime(b)), b.case.columns, b.case.rows, b.case.id))
+    """By regime, then by size; where flops count, by those a byte."""
+
+    def place(board: CaseBoard) -> tuple[int, int, float, int, str]:
+        case = board.case
+        return REGIMES.index(regime(board)), case.columns, board.flops_a_byte, case.rows, case.id
+
+    return sorted(cases, key=place)
 
 
 def cell_at(case: CaseBoard, place: Place) -> Cell | None:
     name, role = place
     return case.roof if role == "roof" else (case.cells if role == "entrant" else case.references).get(name)
+
+
+def _bandwidth(cell: Cell) -> float | None:
+    """GB/s, where they and not TFLOP/s tell the speed."""
+    return cell.bandwidth_gb_s if cell.tflop_s is None else None
 
 
 def tint(share: float) -> float:
@@ -105,13 +120,13 @@ def _clamp(value: float) -> float:
 
 def _block(board: Board, section: Section, cases: Sequence[CaseBoard], shown: Measure) -> Block:
     places = columns(board, section, cases)
-    notes = {"entrant": "", "reference": "reference", "roof": "a copy"}
+    notes = {"entrant": "", "reference": "reference", "roof": roof_note(cases)}
     heads = tuple(Column(name, notes[role], "" if role == "roof" else name) for name, role in places)
     made = []
     for case in rows(cases):
         tiles = tuple(_tile(case, cell_at(case, place), shown) for place in places)
         made.append(Row(shape_text(case.case), tiles, regime(case).name))
-    return Block(section_title(section), "[rows, columns]", heads, tuple(made))
+    return Block(section_title(section), shape_head(cases, MATRICES), heads, tuple(made))
 
 
 def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
@@ -127,6 +142,11 @@ def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
     if value is None:
         return Tile("-", sign, bold=cell.is_winner)
     return Tile(shown.text(value), sign, shown.heat(value, case), shown.less(value), cell.is_winner)
+
+
+def _highest(case: CaseBoard) -> float:
+    cells = [*case.cells.values(), *case.references.values(), *filter(None, [case.roof])]
+    return max(cell.tflop_s or 0.0 for cell in cells)
 
 
 def _fastest(case: CaseBoard) -> float:
@@ -154,11 +174,18 @@ def measure(board: Board, key: str) -> Measure:
             "Tint: the fastest time of the case over this one, from a half to 1, steep near the top.",
         ),
         "gbs": Measure(
-            lambda cell: cell.bandwidth_gb_s,
+            _bandwidth,
             "{:.0f}".format,
             lambda value, case: tint(100 * value / peak),
             lambda value: False,
             f"Tint: from a half of {peak:.0f} GB/s to all of it, steep near the top.",
+        ),
+        "tflops": Measure(
+            lambda cell: cell.tflop_s,
+            "{:.1f}".format,
+            lambda value, case: tint(100 * value / _highest(case)),
+            lambda value: False,
+            "Tint: from a half of the highest of the case, its roof among them, to all of it, steep near the top.",
         ),
         "speedup": Measure(
             lambda cell: cell.speedup,

@@ -12,13 +12,15 @@ from softbench.leaderboard.words import (
     legend,
     milliseconds,
     resources,
+    roof_note,
     section_title,
     sections,
+    shape_head,
     shape_text,
     status_text,
 )
 from softbench.report.data import SIGNS, kind, mark
-from softbench.report.grids.heatmap import METRICS, cell_at, columns, metrics, rows, tint
+from softbench.report.grids.heatmap import MATRICES, METRICS, cell_at, columns, metrics, rows, tint
 from softbench.report.html import EMPTY, Markup, breakable, frame, join, panel, row_head, tag
 from softbench.report.index import Contents
 
@@ -55,9 +57,8 @@ def _controls(contents: Contents) -> Markup:
 
 def _table(contents: Contents, section: Section, cases: Sequence[CaseBoard]) -> Markup:
     places = columns(contents.board, section, cases)
-    head = tag(
-        "tr", tag("th", "[rows, columns]", scope="col", class_="label"), *(_head(contents, *place) for place in places)
-    )
+    heads = (_head(contents, cases, *place) for place in places)
+    head = tag("tr", tag("th", shape_head(cases, MATRICES), scope="col", class_="label"), *heads)
     body = []
     for case in rows(cases):
         title = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
@@ -69,9 +70,9 @@ def _table(contents: Contents, section: Section, cases: Sequence[CaseBoard]) -> 
     return frame(made, label)
 
 
-def _head(contents: Contents, text: str, role: str) -> Markup:
+def _head(contents: Contents, cases: Sequence[CaseBoard], text: str, role: str) -> Markup:
     if role == "roof":
-        return tag("th", "roof", tag("small", "a copy"), scope="col")
+        return tag("th", "roof", tag("small", roof_note(cases)), scope="col")
     return tag("th", _who(contents, text), tag("small", "reference") if role == "reference" else None, scope="col")
 
 

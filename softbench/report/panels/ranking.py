@@ -132,4 +132,4 @@ def _part(contents: Contents, number: int, part: Slice, standing: Standing) -> M
 def _definitions(board: Board) -> Markup:
     present = {regime(case) for case in board.timed}
     words = [f"{kind.name}: {kind.definition}" for kind in REGIMES if kind in present]
-    return tag("p", f"Regimes, by the input's bytes. {'; '.join(words)}.", class_="note") if len(words) > 1 else EMPTY
+    return tag("p", f"Regimes. {'; '.join(words)}.", class_="note") if len(words) > 1 else EMPTY
