@@ -10,6 +10,7 @@ import builders as make
 import pages
 import pytest
 
+pytestmark = pytest.mark.browser
 SVG = "{http://www.w3.org/2000/svg}"
 
 
