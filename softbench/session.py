@@ -225,6 +225,7 @@ class BenchSession:
         self._live.close()
         with uncaptured(self._config):
             reporter.write_line(text)
+            reporter.flush()  # into a pipe it would be late, or among what pytest captures of the test
 
 
 def _what_to_collect(config: pytest.Config, shapes: Path) -> list[str]:

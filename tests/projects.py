@@ -89,8 +89,9 @@ def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environ
     return subprocess.Popen(
         [*prefix, *command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
-        # A worker of xdist leaves its mark in the environment, by which pytest-benchmark would turn itself off.
-        env={**{k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}, **own},
+        # A worker of xdist leaves its mark in the environment, by which pytest-benchmark would turn itself off. What is
+        # said meanwhile must be seen at once into a pipe that Python buffers as well.
+        env={**{k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_XDIST", "PYTHONUNBUFFERED"))}, **own},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

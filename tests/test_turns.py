@@ -197,6 +197,7 @@ def test_a_run_waits_says_so_and_notes_it(folder: Path, holder: Any, tmp_path: P
     with started(project(tmp_path / "mine"), "-k", "own_right") as process:
         assert process.stdout
         line = next(line for line in process.stdout if "waits for its turn" in line)
+        assert other.poll() is None, "said only when it was over"
         other.kill()
         text, errors = process.communicate(timeout=60)
     assert line == f"softbench: waits for its turn on this CPU, case by case: run before (pid {other.pid})\n"
