@@ -56,10 +56,9 @@ class Plan:
 def plan_graph(
     input_bytes: int, output_bytes: int, l2_bytes: int, peak_gb_s: float, arithmetic_ns: float = 0.0
 ) -> Plan:
-    """Launches a replay so that it touches at least twice the L2 and lasts about `REPLAY_NS`.
+    """Launches a replay so that it touches at least twice the L2 and lasts about `REPLAY_NS`; each has its own output.
 
-    A launch lasts as long as moving its bytes takes, or `arithmetic_ns` where that is longer. Every launch has its own
-    output; inputs come round again only after at least twice the L2 of other inputs.
+    A launch lasts as long as its bytes, or `arithmetic_ns`. Inputs come round again after twice the L2 of others at least.
     """
     moved = max(1, input_bytes + output_bytes)
     for_cache = math.ceil(2 * l2_bytes / moved)
