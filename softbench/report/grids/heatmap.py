@@ -47,8 +47,8 @@ class Measure:
     value: Callable[[Cell], float | None]
     text: Callable[[float], str]
     heat: Callable[[float, CaseBoard], float]
-    less: Callable[[float], bool]
     note: str
+    less: Callable[[float], bool] = lambda value: False
 
 
 def grid(board: Board) -> Grid | None:
@@ -156,6 +156,10 @@ def _fastest(case: CaseBoard) -> float:
 
 def measure(board: Board, key: str) -> Measure:
     """One of `METRICS`."""
+    return (_speeds(board) | _ratios(board))[key]
+
+
+def _speeds(board: Board) -> dict[str, Measure]:
     every = [cell for case in board.timed for cell in (*case.cells.values(), *case.references.values(), case.roof)]
     peak = peak_gb_s(board) or max((cell.bandwidth_gb_s or 1.0 for cell in every if cell), default=1.0)
     return {
@@ -163,42 +167,43 @@ def measure(board: Board, key: str) -> Measure:
             lambda cell: cell.percent_of_roof,
             "{:.1f}".format,
             lambda value, case: tint(value),
-            lambda value: False,
             "Tint: from 50 to 100 % of roof, steep near the top.",
         ),
         "ms": Measure(
             lambda cell: cell.latency_ns,
             milliseconds,
             lambda value, case: tint(100 * _fastest(case) / value),
-            lambda value: False,
             "Tint: the fastest time of the case over this one, from a half to 1, steep near the top.",
         ),
         "gbs": Measure(
             _bandwidth,
             "{:.0f}".format,
             lambda value, case: tint(100 * value / peak),
-            lambda value: False,
             f"Tint: from a half of {peak:.0f} GB/s to all of it, steep near the top.",
         ),
         "tflops": Measure(
             lambda cell: cell.tflop_s,
             "{:.1f}".format,
             lambda value, case: tint(100 * value / _highest(case)),
-            lambda value: False,
             "Tint: from a half of the highest of the case, its roof among them, to all of it, steep near the top.",
         ),
+    }
+
+
+def _ratios(board: Board) -> dict[str, Measure]:
+    return {
         "speedup": Measure(
             lambda cell: cell.speedup,
             "{:.2f}x".format,
             lambda value, case: _clamp(abs(math.log2(value)) / 2),
-            lambda value: value < 1,
             f"Over {short(board.baseline)}; blue is faster, orange slower, deepest at 4x.",
+            lambda value: value < 1,
         ),
         "traffic": Measure(
             lambda cell: cell.traffic_factor,
             "{:.3f}x".format,
             lambda value, case: _clamp(abs(value - 1)),
-            lambda value: value > 1,
             "Bytes moved over ideal bytes; orange is more, blue less, deepest at 2x.",
+            lambda value: value > 1,
         ),
-    }[key]
+    }
