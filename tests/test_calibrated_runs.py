@@ -127,7 +127,7 @@ def test_of_older_runs_the_page_says_nothing_about_it() -> None:
 
 def test_the_terminal_warns_once_of_each_clock() -> None:
     lines: list[str] = []
-    reporter = SimpleNamespace(write_line=lines.append)
+    reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
     plugins = {"terminalreporter": reporter}
     config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
     bench: Any = SimpleNamespace(
