@@ -150,7 +150,9 @@ def _together(wanted: Tensor, queries: int, most: int) -> Iterator[tuple[list[in
         if heads and (len(heads) == most or not torch.equal(own, asked)):
             yield heads, asked, torch.stack(found)
             heads, found = [], []
-        heads, found, asked = [*heads, number], [*found, places], own
+        heads.append(number)
+        found.append(places)
+        asked = own
     if heads:
         yield heads, asked, torch.stack(found)
 

@@ -2,7 +2,7 @@
 
 const clamp = (value) => Math.min(Math.max(value, 0), 1);
 
-// Steep near the top, where kernels differ; as tint() in panels/heatmap.py.
+// Steep near the top, where kernels differ; as tint() in grids/heatmap.py.
 const tint = (share) => clamp((share - 50) / 50) ** 2;
 
 // By metric: text of a cell, depth of its tint, and whether it is the tint of less.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softbench.leaderboard import Board, CaseBoard
-from softbench.leaderboard.words import section_title, sections, shape_text
+from softbench.leaderboard.words import section_title, sections
 from softbench.model import Case
 from softbench.report.figure import Axis, Figure, Series, View
-from softbench.report.figures.bandwidth import Point, points_by_name
+from softbench.report.figures.bandwidth import measured
 from softbench.report.index import Cells, peak_gb_s
 
 
@@ -39,32 +39,13 @@ def _is_told_in_flops(case: CaseBoard) -> bool:
 
 def _series(cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
     joined = _line_cases(cases)
-    found = []
-    for (name, role), points in points_by_name(cases).items():
-        known = sorted((point for point in points if point[1].tflop_s), key=lambda point: point[0].flops_a_byte)
-        for loose in (False, True):
-            part = [point for point in known if (point[0].case not in joined) is loose]
-            if part:
-                found.append(_one(cells, name, role, part, loose))
-    return found
+    return measured(cells, cases, joined, lambda case: float(f"{case.flops_a_byte:.5g}"), lambda cell: cell.tflop_s)
 
 
 def _line_cases(cases: Sequence[CaseBoard]) -> set[Case]:
     """The cases that lines run through: of those with the same flops a byte the largest."""
     largest = {case.flops_a_byte: case.case for case in sorted(cases, key=lambda case: case.case.elements)}
     return set(largest.values())
-
-
-def _one(cells: Cells, name: str, role: str, points: Sequence[Point], loose: bool) -> Series:
-    return Series(
-        name,
-        [float(f"{case.flops_a_byte:.5g}") for case, _ in points],
-        [float(f"{cell.tflop_s or 0.0:.5g}") for _, cell in points],
-        [shape_text(case.case) for case, _ in points],
-        [cells.number(cell) for _, cell in points],
-        role,
-        loose,
-    )
 
 
 def _slope(board: Board, cases: Sequence[CaseBoard]) -> list[Series]:

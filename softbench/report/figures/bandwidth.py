@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from softbench.leaderboard import Board, CaseBoard, Cell
 from softbench.leaderboard.regimes import FEW, regime
@@ -12,6 +12,8 @@ from softbench.report.figure import Axis, Figure, Series, View
 from softbench.report.index import Cells, peak_gb_s
 
 Point = tuple[CaseBoard, Cell]
+X = Callable[[CaseBoard], float]
+Y = Callable[[Cell], float | None]
 
 
 def figure(board: Board, cells: Cells) -> Figure | None:
@@ -20,7 +22,7 @@ def figure(board: Board, cells: Cells) -> Figure | None:
     for section, cases in sections(board).items():
         timed = [case for case in cases if not case.flops_a_byte and any(c.bandwidth_gb_s for c in case.cells.values())]
         if timed:
-            views.append(View(section_title(section), _series(board, cells, timed)))
+            views.append(View(section_title(section), _series(cells, timed) + _peak(board, timed)))
     if not views:
         return None
     return Figure(
@@ -62,28 +64,23 @@ def line_cases(cases: Sequence[CaseBoard]) -> set[Case]:
     return regular if len(regular) > 1 else {board.case for board in tallest.values()}
 
 
-def _series(board: Board, cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
-    joined = line_cases(cases)
+def _series(cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
+    return measured(cells, cases, line_cases(cases), lambda case: case.case.columns, lambda cell: cell.bandwidth_gb_s)
+
+
+def measured(cells: Cells, cases: Sequence[CaseBoard], joined: set[Case], x: X, y: Y) -> list[Series]:
+    """y of every name's cells over x of their cases, in two parts: those that a line joins, and loose points."""
     found = []
     for (name, role), points in points_by_name(cases).items():
-        known = sorted((point for point in points if point[1].bandwidth_gb_s), key=lambda point: point[0].case.columns)
+        known = sorted((point for point in points if y(point[1])), key=lambda point: x(point[0]))
         for loose in (False, True):
             part = [point for point in known if (point[0].case not in joined) is loose]
             if part:
-                found.append(_one(cells, name, role, part, loose))
-    return found + _peak(board, cases)
-
-
-def _one(cells: Cells, name: str, role: str, points: Sequence[Point], loose: bool) -> Series:
-    return Series(
-        name,
-        [case.case.columns for case, _ in points],
-        [float(f"{cell.bandwidth_gb_s or 0.0:.5g}") for _, cell in points],
-        [shape_text(case.case) for case, _ in points],
-        [cells.number(cell) for _, cell in points],
-        role,
-        loose,
-    )
+                across = [x(case) for case, _ in part]
+                up = [float(f"{y(cell) or 0.0:.5g}") for _, cell in part]
+                keys, numbers = [shape_text(case.case) for case, _ in part], [cells.number(cell) for _, cell in part]
+                found.append(Series(name, across, up, keys, numbers, role, loose))
+    return found
 
 
 def _peak(board: Board, cases: Sequence[CaseBoard]) -> list[Series]:
