@@ -159,8 +159,7 @@ def _split(shape: Shape, teams: int, most: int) -> Program:
     kept = min(share, KEPT_VECTORS)
     step = Step("split_rows", teams * size, SPLIT_THREADS, shared_bytes=kept * VECTOR_BYTES, cooperative=True)
     words = teams * (TAG_WORDS + 2 * SLOTS * (size + 1))
-    retain = retains(shape)
-    return Program((step,), shape.rows, share, size, SPLIT_THREADS, kept=kept, retain=retain, words=words)
+    return Program((step,), shape.rows, share, size, SPLIT_THREADS, kept=kept, words=words)
 
 
 def retains(shape: Shape) -> bool:
