@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+PYTHONPATH = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+"""Of a child: this checkout before what the packages of this machine may be found by."""
 
 SHAPES = """
 profiles:
@@ -85,7 +87,13 @@ def bench(
 def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environment: str) -> subprocess.Popen[str]:
     """The same while it runs."""
     command = [sys.executable, "-m", "pytest", "-p", "softbench.plugin", "--softbench", "--softbench-budget=0.2"]
-    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "120", **environment}
+    own = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONPATH": PYTHONPATH,
+        "OMP_NUM_THREADS": "1",
+        "COLUMNS": "120",
+        **environment,
+    }
     return subprocess.Popen(
         [*prefix, *command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
         cwd=folder,

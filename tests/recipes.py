@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from builders import ended, passport, softmax_case, timed
+from projects import PYTHONPATH
 
 from softbench import cli, doctor, resources, settings, store
 from softbench.cli.parser import parser
@@ -79,7 +80,7 @@ class Reader:
             (programs / name).write_text(_SHIM.format(python=sys.executable, module=module))
             (programs / name).chmod(0o755)
         self._state = folder / "environment"
-        own = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
+        own = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": PYTHONPATH, "COLUMNS": "120"}
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "COV_"))}
         self._environment = {**outer, "OMP_NUM_THREADS": "1", **own}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,9 @@ def earlier(folder: Path, name: str, change: Any, **passports: Any) -> None:
     writer.append([change(record) for record in run.records])
 
 
-def scaled(record: Record, launches: int = 1, times: int = 1) -> Record:
-    """own_right as it was when it took 1/launches, or times, as long."""
-    if record.variant.implementation != "own_right":
+def scaled(record: Record, of: Sequence[str], launches: int = 1, times: int = 1) -> Record:
+    """Some implementations as they were when they took 1/launches, or times, as long."""
+    if record.variant.implementation not in of:
         return record
     heats = (
         replace(s, launches=s.launches * launches, ns=tuple(tuple(ns * times for ns in rounds) for rounds in s.ns))
@@ -51,11 +52,11 @@ def scaled(record: Record, launches: int = 1, times: int = 1) -> Record:
 
 
 def quicker(record: Record) -> Record:
-    return scaled(record, launches=1000)
+    return scaled(record, ["own_right"], launches=1000)
 
 
 def slower(record: Record) -> Record:
-    return scaled(record, times=1000)
+    return scaled(record, ["own_right", "torch_eager"], times=1000)
 
 
 def again(measured: Path, folder: Path, change: Any, *arguments: str, **passports: Any) -> tuple[int, str]:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from softbench import check as module
-from softbench.check import check, compare, judging
+from softbench.check import check, compare, judging, watching
 from softbench.model import Case
 from softbench.operators import get
 
@@ -268,3 +268,16 @@ def test_some_rows_alone():
     assert faults[0] is None
     assert faults[1].reason.startswith("row 17, column 3: got 0,")
     assert compare(case, inputs, y).reason.startswith("row 17, column 3: got 0,")
+
+
+@pytest.mark.parametrize(
+    "count", [1, watching.LAST_ELEMENTS - 1, watching.LAST_ELEMENTS, 2 * watching.LAST_ELEMENTS + 3]
+)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_what_is_seen_of_an_output_is_its_bits(count, dtype):
+    """As another stream would be met: of NaN and of zeros with a sign as well."""
+    y = torch.randn(count, dtype=torch.float64).to(dtype)
+    y[:: max(1, count // 5)], y[count // 2] = torch.nan, -0.0
+    place = torch.empty_like(y)
+    watching._see(y, place)
+    assert torch.equal(place.view(torch.uint8), y.view(torch.uint8))

@@ -93,7 +93,7 @@ def damage(x: Tensor, pristine: Tensor) -> str:
 
     if torch.equal(_words(x), _words(pristine)):
         return ""
-    changed = _bits(x) != _bits(pristine)
+    changed = bits(x) != bits(pristine)
     if count := int(changed.sum()):
         # not nonzero(), which CUDA has for less than 2^31 elements only
         first = torch.unravel_index(changed.flatten().to(torch.uint8).argmax(), x.shape)
@@ -115,7 +115,7 @@ def same_bits(x: Tensor, y: Any) -> bool:
 
     if not isinstance(y, torch.Tensor) or (x.shape, x.dtype, x.device) != (y.shape, y.dtype, y.device):
         return False
-    return bool(torch.equal(_bits(x), _bits(y)))
+    return bool(torch.equal(bits(x), bits(y)))
 
 
 def share(x: Tensor, y: Tensor) -> bool:
@@ -123,7 +123,8 @@ def share(x: Tensor, y: Tensor) -> bool:
     return x.numel() > 0 < y.numel() and bool(x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr())
 
 
-def _bits(x: Tensor) -> Tensor:
+def bits(x: Tensor) -> Tensor:
+    """The same memory as integers of the elements' size: 2, 4 or 8 bytes."""
     import torch
 
     return x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()])

@@ -11,6 +11,8 @@ from softbench.model import Status
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _COMPILER_WORDS = ("Compil", "OutOfResources", "PTXAS", "DSL", "NVRTC", "BackendCompilerFailed", "InductorError")
 _MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|CUDA_ERROR_OUT_OF_MEMORY|not enough memory", re.I)
+UNJOINED = "work on another stream, for which the launch's own does not wait: a captured graph ended without it"
+_UNJOINED_TEXT = re.compile(r"unjoined work|STREAM_CAPTURE_UNJOINED", re.I)
 _STICKY_TEXT = re.compile(
     r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|device-side assert"
     r"|CUDA_ERROR_ILLEGAL|CUDA_ERROR_LAUNCH_FAILED|ECC error",
@@ -25,6 +27,8 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
         return Status.UNSUPPORTED, text or "no reason given"
     if isinstance(error, MemoryError) or _MEMORY_TEXT.search(text):
         return Status.OUT_OF_MEMORY, f"{phase}: {text or type(error).__name__}"
+    if phase == "capture" and _UNJOINED_TEXT.search(text):
+        return Status.INCORRECT, UNJOINED
     named = f"{type(error).__name__}: {text}" if text else type(error).__name__
     where = _where(error)
     reason = f"{phase} raised {named}" + (f" ({where})" if where else "")
@@ -35,8 +39,8 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
 
 
 def is_sticky(reason: str) -> bool:
-    """Whether a CUDA error of this kind leaves the context unusable, so that the process must go."""
-    return bool(_STICKY_TEXT.search(reason))
+    """Whether an error of this kind leaves the context, or torch's allocator, unusable, so that the process must go."""
+    return reason == UNJOINED or bool(_STICKY_TEXT.search(reason))
 
 
 def _one_line(error: BaseException, limit: int = 300) -> str:

@@ -1,17 +1,20 @@
 """Runs one part of the kernels of impls/cute, each once, for compute-sanitizer; its output must be right as well.
 
-A part is an operator, or "rungs": the ladder's other ways to the same softmax.
+    python tests/gpu/sanitized.py PART [lightest]
+
+A part is an operator, or "rungs": the ladder's other ways to the same softmax. lightest: of the cases whose kernels differ
+in numbers alone only the one with the fewest elements, for tools that take a hundred times as long as the kernels.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
-from impls.cute import _entries, _launch, ladder
+from impls.cute import _entries, _launch, _plans, ladder
 from softbench import Unsupported
 from softbench.model import Case
 from softbench.operators import ROW_OPERATORS, get
@@ -69,6 +72,8 @@ APART = [(33, 1024), (3, 12288), (3, 98304), (2, 524288)]
 WIDER = [(33, 1023), (3, 12288), (1, 524288)]
 RUNGS = (ladder.TWO_STAGE, ladder.L1, ladder.SHARED)
 
+Work = tuple[Case, Callable[..., Any] | None]
+
 
 def cases(operator: str) -> list[Case]:
     """All cases of one operator."""
@@ -79,13 +84,35 @@ def cases(operator: str) -> list[Case]:
     return found
 
 
-def work(part: str) -> Iterator[tuple[Case, Callable[..., Any] | None]]:
+def work(part: str) -> Iterator[Work]:
     """The cases of a part, with the builds that take the place of the table's."""
     if part in ROW_OPERATORS:
         yield from ((case, None) for case in cases(part))
         return
     for builds in RUNGS:
         yield from ((Case("softmax", shape, "float16", "float16"), builds) for shape in SHAPES)
+
+
+def kind(case: Case, builds: Callable[..., Any] | None = None) -> tuple[object, ...] | None:
+    """What tells the kernel of a case from others but for its numbers; None where there is none."""
+    try:
+        build = (builds or _entries.of_case)(case, _plans.HOPPER, _entries.whole(case))[0]
+    except Unsupported:
+        return None
+    config = build.config
+    if build.kernel.startswith("split"):
+        return case.operator, build.kernel, config.stages, config.aligned
+    shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
+    return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
+
+
+def lightest(works: Iterable[Work]) -> list[Work]:
+    """The smallest case of each kind of kernel."""
+    found: dict[object, Work] = {}
+    for case, builds in sorted(works, key=lambda work: work[0].elements):
+        if kinds := kind(case, builds):
+            found.setdefault(kinds, (case, builds))
+    return list(found.values())
 
 
 def check(case: Case, launch: Callable[..., Any]) -> None:
@@ -119,10 +146,10 @@ def insistent(attempt: Callable[..., None]) -> Callable[..., None]:
     return tried
 
 
-def main(part: str) -> None:
+def main(part: str, of: str = "all") -> None:
     _launch._try = insistent(_launch._try)
     launched = 0
-    for case, builds in work(part):
+    for case, builds in lightest(work(part)) if of == "lightest" else work(part):
         try:
             launch = _entries.launch(case, builds)
         except Unsupported:
@@ -134,4 +161,4 @@ def main(part: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

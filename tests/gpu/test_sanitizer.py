@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -13,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from softbench import Unsupported
 from softbench.model import Case
 from softbench.operators import ROW_OPERATORS
 
@@ -21,8 +21,6 @@ pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
 import sanitized
-
-from impls.cute import _entries, _plans
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -49,7 +47,14 @@ UNSURE = ("Internal Sanitizer Error", "Errors might go undetected", "Results mig
 
 
 def sanitizer() -> str:
-    """The path of compute-sanitizer: of $PATH, or of a CUDA toolkit's."""
+    """The path of compute-sanitizer: of the package `nvidia-cuda-sanitizer-api`, of $PATH, or of a CUDA toolkit's.
+
+    Before 2026.3 its racecheck and synccheck accuse a cluster's mbarriers wrongly (its release notes; docs/htile.md).
+    """
+    packaged = importlib.util.find_spec("nvidia")
+    for folder in packaged.submodule_search_locations or () if packaged else ():
+        if found := shutil.which("compute-sanitizer", path=f"{folder}/cu13/compute-sanitizer"):
+            return found
     homes = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
     places = [os.environ.get("PATH", os.defpath), *(f"{home}/bin" for home in homes if home)]
     found = shutil.which("compute-sanitizer", path=os.pathsep.join(places))
@@ -98,10 +103,10 @@ def fault(status: int, said: str, summed_up: bool = True) -> str:
     return f"exit status {status}: " + (said if len(said) < 4000 else f"{said[:3000]}\n...\n{said[-1000:]}")
 
 
-def faults(*before: str) -> str:
+def faults(*before: str, of: str = "all") -> str:
     """What is wrong with the parts, which run all at once, behind the words of a sanitizer or by themselves."""
     with ThreadPoolExecutor(len(sanitized.PARTS)) as pool:
-        runs = list(pool.map(lambda part: run(*before, *python("sanitized.py", part)), sanitized.PARTS))
+        runs = list(pool.map(lambda part: run(*before, *python("sanitized.py", part, of)), sanitized.PARTS))
     found = [(part, fault(*ended, bool(before))) for part, ended in zip(sanitized.PARTS, runs, strict=True)]
     return "\n\n".join(f"{part}: {words}" for part, words in found if words)
 
@@ -124,31 +129,25 @@ def test_a_planted_mistake_is_reported(some_gpu, tool):
 @pytest.mark.gpu
 @pytest.mark.parametrize("tool", REPORTED)
 def test_kernels_are_clean(compiled, tool):
-    found = faults(sanitizer(), "--tool", tool, *OPTIONS)
+    found = faults(sanitizer(), "--tool", tool, *OPTIONS, of="all" if tool == "memcheck" else "lightest")
     assert not found, found
-
-
-def kind(case: Case) -> tuple[object, ...] | None:
-    """What tells the kernel of a case from others but for its numbers; None where there is none."""
-    try:
-        build = _entries.of_case(case, _plans.HOPPER, _entries.whole(case))[0]
-    except Unsupported:
-        return None
-    config = build.config
-    if build.kernel.startswith("split"):
-        return case.operator, build.kernel, config.stages, config.aligned
-    shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
-    return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
 
 
 def test_the_shapes_meet_every_kind_of_layout():
     around = [c for power in range(23) for base in (1, 3) for c in range((base << power) - 1, (base << power) + 9)]
     shapes = [(rows, columns) for columns in sorted({*around} - {0}) for rows in (1, 2, 33)]
     for operator in ROW_OPERATORS:
-        every = {kind(Case(operator, shape, dtype, dtype)) for shape in shapes for dtype in sanitized.DTYPES}
-        met = {kind(case) for case in sanitized.cases(operator)}
+        every = {sanitized.kind(Case(operator, shape, dtype, dtype)) for shape in shapes for dtype in sanitized.DTYPES}
+        met = {sanitized.kind(case) for case in sanitized.cases(operator)}
         assert len(every) > 20
         assert every - {None} == met - {None}, operator
+
+
+@pytest.mark.parametrize("part", sanitized.PARTS)
+def test_the_lightest_are_one_of_each_kind(part):
+    kinds = [sanitized.kind(*work) for work in sanitized.lightest(sanitized.work(part))]
+    assert len(kinds) == len({*kinds}) > 20
+    assert {*kinds} == {sanitized.kind(*work) for work in sanitized.work(part)} - {None}
 
 
 CLEAN = "done: softmax, 3 launches\n========= {} SUMMARY: 0 {}\n"
