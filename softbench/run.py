@@ -8,19 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softbench import device, matrix, operators, parts, passport, registry, roof, store
+from softbench import device, matrix, operators, parts, passport, registry, retries, roof, store
 from softbench.contest import traffic
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.contest.scene import Scene
-from softbench.model import Case, Passport, Record, Run, Status, Variant
+from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.neighbours import Neighbours
+from softbench.retries import ALSO_THERE, CROWDED_OUT, was_crowded_out
 from softbench.settings import Settings, SettingsError
 from softbench.turns import Turns
-
-ALSO_THERE = "also on the GPU while this was measured: "
-"""How the note of a record begins that names other processes."""
-CROWDED_OUT = "other processes held memory on this GPU (see the notes); --softbench-resume measures the case again"
 
 
 @dataclass
@@ -107,7 +104,7 @@ class Bench:
         old = store.read(self.part.run if self.part else self._write_to().path)
         for case, variants in self.takes_part.items():
             theirs = [r for r in old.records if r.case == case]
-            if self._is_finished(old, case) and not any(map(_was_crowded_out, theirs)):
+            if self._is_finished(old, case) and not retries.is_due(theirs, old.passport.ranking_clock):
                 self._keep(theirs)
             else:  # run again whole: old samples cannot be paired with new ones
                 had = {r.variant.id for r in theirs if r.role == "entrant"}
@@ -205,7 +202,7 @@ class Bench:
             others |= self._neighbours.found()
         also = (ALSO_THERE + ", ".join(others.values()),) if others else ()
         found = [r if r.status.is_refusal else replace(r, notes=(*r.notes, *also)) for r in records]
-        found = [replace(r, reason=f"{r.reason}; {CROWDED_OUT}") if _was_crowded_out(r) else r for r in found]
+        found = [replace(r, reason=f"{r.reason}; {CROWDED_OUT}") if was_crowded_out(r) else r for r in found]
         if waited and found:
             found[-1] = replace(found[-1], notes=(*found[-1].notes, waited))
         return [replace(r, gpu=card.id) for r in found] if card else found
@@ -282,11 +279,6 @@ class Bench:
             if candidates:
                 found[name] = candidates[-1]
         return found
-
-
-def _was_crowded_out(record: Record) -> bool:
-    """Whether it may have run out of memory because somebody else had taken it."""
-    return record.status is Status.OUT_OF_MEMORY and any(note.startswith(ALSO_THERE) for note in record.notes)
 
 
 def _require_gpu(chosen: Settings) -> None:

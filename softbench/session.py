@@ -17,7 +17,8 @@ from softbench.leaderboard.words import plural
 from softbench.live import Live, uncaptured
 from softbench.model import Case, Run
 from softbench.neighbours import Neighbours
-from softbench.run import ALSO_THERE, Bench
+from softbench.retries import ALSO_THERE
+from softbench.run import Bench
 from softbench.texts import InputError
 
 

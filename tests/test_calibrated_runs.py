@@ -13,7 +13,7 @@ import pytest
 from calibrations import BLIND, CALL, FAST, RIGHT, WHY
 from simulated import World
 
-from softbench import calibration, leaderboard, session, store
+from softbench import calibration, leaderboard, retries, session, store
 from softbench.clocks import Plan
 from softbench.contest import calibrating as parent
 from softbench.contest import contest as contest_module
@@ -87,6 +87,23 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     Contest(Rules(), crew, card).run(make.softmax_case(), variants)  # told that nobody needs to know
     Contest(Rules(), crew, None, calibrations=None).run(make.softmax_case(), variants)
     assert calls == [True]
+
+
+def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
+    monkeypatch.setattr(Contest, "_measure", lambda *_: None)
+    crew: Any = SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
+    made = Contest(Rules(), crew, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
+    assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
+
+
+@pytest.mark.parametrize(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
+def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks: tuple[Calibration, ...], due: bool) -> None:
+    records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]
+    assert retries.is_due(records, "graph") == due
 
 
 CASE = make.softmax_case(32768, 1024)

@@ -48,7 +48,9 @@ MAY_IMPORT: dict[str, str] = {
     "turns": "texts",
     "neighbours": "device texts",
     "parts": "model store",
-    "run": "contest device matrix model neighbours operators parts passport registry resources roof settings store turns",
+    "retries": "calibration model",
+    "run": "contest device matrix model neighbours operators parts passport registry resources retries roof settings store "
+    "turns",
     "leaderboard": "model stats",
     "sheet": "",
     "tables": "leaderboard model sheet",
@@ -63,8 +65,8 @@ MAY_IMPORT: dict[str, str] = {
     "collect": "contest model replay run store",
     "spread": "device model parts run settings texts typed",
     "live": "contest leaderboard model run texts",
-    "session": "baseline calibration collect device leaderboard live model neighbours published replay report run settings "
-    "spread tables texts",
+    "session": "baseline calibration collect device leaderboard live model neighbours published replay report retries run "
+    "settings spread tables texts",
     "plugin": "device session settings",
     "__main__": "cli",
     "doctor": "calibration contest cubin device model neighbours passport registry stats texts turns",

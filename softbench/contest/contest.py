@@ -92,7 +92,9 @@ class Contest:
         return records
 
     def _calibrate(self, case: Case) -> None:
-        if self.card is not None and case.timed and self.calibrations is None:
+        """Once, and again before each case while the clock that ranks is off: what disturbed it may have gone."""
+        is_known = self.calibrations is not None and not calibration.refusal(self.calibrations, "graph")
+        if self.card is not None and case.timed and not is_known:
             self._view.tell("checking the clocks")
             self.calibrations = calibrating.calibrate(self.crew, self.card.l2_bytes, device=self.rules.device_clock)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -9,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -63,30 +66,52 @@ def sanitizer() -> str:
     return found
 
 
-def run(*command: str) -> tuple[int, str]:
-    """(exit status, output) of a command in the checkout; it is killed with its children when its time is up.
+def start(*command: str) -> subprocess.Popen[str]:
+    """A command in the checkout, in a process group of its own; its output goes to a file.
 
     torch's caching allocator is off: a read behind a tensor would be one inside its block of 2 MiB.
     """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     changes = {"PYTHONPATH": os.pathsep.join(paths), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "OMP_NUM_THREADS": "2"}
-    child = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=os.environ | changes,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    with tempfile.NamedTemporaryFile("w+", errors="replace", delete=False) as said:
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | changes,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+    child.said = Path(said.name)
+    return child
+
+
+def run(*commands: Sequence[str]) -> list[tuple[int, str]]:
+    """(exit status, output) of commands that run side by side; killed with their children when their time is up.
+
+    So are they when this process is interrupted: a sanitizer left behind would go on for minutes on the GPU.
+    """
+    deadline = time.monotonic() + TIMEOUT_S
+    children = [start(*command) for command in commands]
+    found = []
     try:
-        said, _ = child.communicate(timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        said, _ = child.communicate(timeout=10)
-        said += f"\nkilled after {TIMEOUT_S} s"
-    return child.returncode, said
+        for child in children:
+            late = ""
+            try:
+                child.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait(10)
+                late = f"\nkilled after {TIMEOUT_S} s"
+            found.append((child.returncode, child.said.read_text(errors="replace") + late))
+    finally:
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait(10)
+            child.said.unlink()
+    return found
 
 
 def python(script: str, *arguments: str) -> tuple[str, ...]:
@@ -105,8 +130,7 @@ def fault(status: int, said: str, summed_up: bool = True) -> str:
 
 def faults(*before: str, of: str = "all") -> str:
     """What is wrong with the parts, which run all at once, behind the words of a sanitizer or by themselves."""
-    with ThreadPoolExecutor(len(sanitized.PARTS)) as pool:
-        runs = list(pool.map(lambda part: run(*before, *python("sanitized.py", part, of)), sanitized.PARTS))
+    runs = run(*([*before, *python("sanitized.py", part, of)] for part in sanitized.PARTS))
     found = [(part, fault(*ended, bool(before))) for part, ended in zip(sanitized.PARTS, runs, strict=True)]
     return "\n\n".join(f"{part}: {words}" for part, words in found if words)
 
@@ -121,7 +145,7 @@ def compiled(some_gpu):
 @pytest.mark.gpu
 @pytest.mark.parametrize("tool", REPORTED)
 def test_a_planted_mistake_is_reported(some_gpu, tool):
-    _, said = run(sanitizer(), "--tool", tool, *OPTIONS, *python("planted.py", tool))
+    ((_, said),) = run([sanitizer(), "--tool", tool, *OPTIONS, *python("planted.py", tool)])
     assert REPORTED[tool] in said, said
     assert any(map(int, SUMMARY.findall(said))), said
 
@@ -176,9 +200,21 @@ def test_a_report_that_is_not_clean(status, said):
 
 def test_a_run_that_hangs_is_killed_with_its_children(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "TIMEOUT_S", 1)
-    status, said = run("/bin/sh", "-c", "echo here; sleep 60 & wait")
-    assert status == -signal.SIGKILL
-    assert said == "here\n\nkilled after 1 s"
+    quick, slow = run(["/bin/echo", "there"], ["/bin/sh", "-c", "echo here; sleep 60 & wait"])
+    assert quick == (0, "there\n")
+    assert slow == (-signal.SIGKILL, "here\n\nkilled after 1 s")
+
+
+def test_an_interrupted_run_leaves_nobody_behind(monkeypatch, tmp_path):
+    def interrupted(self, *_):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(["/bin/sh", "-c", f"sleep 1; touch {tmp_path / 'late'}"])
+    time.sleep(1.5)
+    assert not (tmp_path / "late").exists()
 
 
 def test_the_sanitizer_of_a_toolkit_that_is_not_on_the_path(tmp_path, monkeypatch):
