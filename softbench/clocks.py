@@ -38,6 +38,8 @@ _CALL_GROUPS = 5
 _CALL_CORES = 8
 """Groups of calls, each on another core. Of a virtual machine's cores some were 1.5 times slower for a whole case, by what their
 neighbours did."""
+_CALL_NS = 500_000_000
+"""After so long no further core is tried."""
 
 
 @dataclass(frozen=True)
@@ -237,9 +239,15 @@ class GraphClock:
                 graph.capture_end()
 
     def call_samples(self, launch: Launch, inputs: tuple[Any, ...]) -> list[list[int]]:
-        """Host nanoseconds to enqueue one call, in groups that never fill the queue, each on a core of its own."""
-        groups = []
+        """Host nanoseconds to enqueue one call, in groups that never fill the queue, each on a core of its own.
+
+        Where kernels take long fewer cores are tried: their callers do not wait for the host.
+        """
+        groups: list[list[int]] = []
+        began = self._now()
         for _ in cores.in_turn(_CALL_CORES):
+            if groups and self._now() - began > _CALL_NS:
+                break
             for _ in range(3):
                 launch(*inputs)
             self._timers.synchronize()
