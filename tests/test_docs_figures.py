@@ -146,8 +146,14 @@ def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(later, s
 
 
 @pytest.fixture(scope="module")
-def attended():
+def attended_and_checked():
     return cells_of("One run", ATTENTION)
+
+
+@pytest.fixture(scope="module")
+def attended(attended_and_checked):
+    """The timed cells."""
+    return {case: cell for case, cell in attended_and_checked.items() if cell["attention_fused"]["latency_ns"]}
 
 
 @pytest.mark.parametrize("shown", rows(ATTENTION, "form | 4x32x4096x64"), ids=lambda row: row[0])
@@ -160,7 +166,8 @@ def test_the_times_of_attention_are_those_of_the_run(attended, shown):
     ):
         row = attended[case][shown[0].strip("`")]
         figures += [f"{float(row['latency_ns']) / 1000:.0f}", f"{float(row['tflop_s']):.0f}"]
-    assert shown[1:] == figures
+    decoding = attended["attention-float16-16x32x1x128-keys-4096"][shown[0].strip("`")]
+    assert shown[1:] == [*figures, f"{float(decoding['latency_ns']) / 1000:.0f}"]
 
 
 def test_what_fusing_gains_is_what_the_run_says(attended):
@@ -168,5 +175,26 @@ def test_what_fusing_gains_is_what_the_run_says(attended):
     mean, least, most = statistics.geometric_mean(gains), min(gains), max(gains)
     said = f"{mean:.2f} in geometric mean over the {len(gains)} cells, {least:.2f} to {most:.2f}."
     assert said in " ".join(ATTENTION.split())
-    assert {row["status"] for cell in attended.values() for row in cell.values()} == {"PASSED"}
-    assert {cell["torch_sdpa"]["variant"] for cell in attended.values()} == {"torch_sdpa[backend=cudnn]"}
+    chosen = [cell["torch_sdpa"]["variant"] for cell in attended.values()]
+    said = f"in {chosen.count('torch_sdpa[backend=cudnn]')} of {len(chosen)} cells"
+    assert said in " ".join(ATTENTION.split())
+
+
+def test_who_is_right_about_attention_is_what_the_run_says(attended_and_checked):
+    """The two forms pass or fail alike, and what fails was declared; the fused form and Triton's pass everything."""
+    cells = attended_and_checked
+    assert len(cells) == 150
+    wrong = {
+        name: [
+            (cell[name]["status"], cell[name]["declared"])
+            for cell in cells.values()
+            if cell[name]["status"] != "PASSED"
+        ]
+        for name in next(iter(cells.values()))
+        if name != "roofline"
+    }
+    assert wrong["attention_fused"] == wrong["triton_attention"] == wrong["torch_sdpa"] == []
+    assert wrong["attention_scalar"] == wrong["attention_staged"] == [("INCORRECT", "true")] * 20
+    counts = {name: len(wrong[name]) for name in ("torch_eager", "torch_compile")}
+    assert f"`torch_eager` fails {counts['torch_eager']} (" in ATTENTION
+    assert f"`torch_compile` {counts['torch_compile']} (" in ATTENTION
