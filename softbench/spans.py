@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from softbench import spin
-from softbench.clocks import Launch, Placement, Plan, spacer
+from softbench.clocks import Launch, Placement, spacer
+from softbench.plans import Plan
 
 if TYPE_CHECKING:
     from softbench.model import Case

@@ -14,7 +14,6 @@ from calibrations import BLIND, CALL, FAST, RIGHT, WHY
 from simulated import World
 
 from softbench import calibration, leaderboard, retries, session, store
-from softbench.clocks import Plan
 from softbench.contest import calibrating as parent
 from softbench.contest import contest as contest_module
 from softbench.contest.contest import Contest, Rules
@@ -22,6 +21,7 @@ from softbench.contest.laps import Laps
 from softbench.contest.workers import Answer
 from softbench.doctor import known_kernel
 from softbench.model import Calibration, Run
+from softbench.plans import Plan
 from softbench.report.trust import checks
 
 

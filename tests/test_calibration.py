@@ -9,10 +9,10 @@ import pytest
 from calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
 
 from softbench import calibration, spans
-from softbench.clocks import Plan
 from softbench.contest import calibrating as parent
 from softbench.contest.workers import Answer
 from softbench.model import Calibration, Status
+from softbench.plans import Plan
 from softbench.worker import calibrating
 
 

@@ -12,11 +12,11 @@ import builders as make
 import pytest
 
 from softbench import operators, run, settings, spin
-from softbench.clocks import Plan
 from softbench.contest import profiled
 from softbench.contest.entrant import Entrant
 from softbench.contest.workers import Answer
 from softbench.model import Case, Samples, Status
+from softbench.plans import Plan
 from softbench.spans import CALLS, GROUPS, Activity, DeviceClock, Unseen, spans
 from softbench.worker import session as worker
 

@@ -14,10 +14,10 @@ import builders as make
 import pytest
 
 from softbench import export, leaderboard, run, settings, store, tables
-from softbench.clocks import Plan
 from softbench.contest import traffic
 from softbench.contest.traffic import TrafficError, measure, read_counters
 from softbench.model import Traffic
+from softbench.plans import Plan
 from softbench.worker import streamed
 
 CASE = make.softmax_case(4096, 1024)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
-from softbench.clocks import Plan
 from softbench.contest.entrant import Ask, Entrant
 from softbench.contest.rounds import Heat
 from softbench.model import Status
+from softbench.plans import Plan
 
 T = TypeVar("T")
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from softbench import calibration, device, operators, texts
-from softbench.clocks import REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.contest import admission, calibrating, compiled, profiled, traffic, trials
 from softbench.contest.crew import Crew, DeviceLost
 from softbench.contest.entrant import Entrant, modes
@@ -22,6 +21,7 @@ from softbench.contest.rounds import Heat
 from softbench.contest.scene import Scene, View
 from softbench.contest.workers import Answer, gather
 from softbench.model import BALANCE, DTYPE_BYTES, Calibration, Case, Record, Samples, Status, Telemetry, Variant
+from softbench.plans import REPLAY_NS, Plan, plan_graph, plan_wall
 
 CALL_TIMEOUT_S = 60.0
 

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from softbench import device
-from softbench.clocks import Plan
 from softbench.contest.workers import Answer, Worker
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
+from softbench.plans import Plan
 
 
 @dataclass(eq=False)

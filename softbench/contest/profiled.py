@@ -9,10 +9,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from softbench.clocks import Plan
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Ask, Entrant
 from softbench.model import Case, Samples
+from softbench.plans import Plan
 
 CLOCK = "device"
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from softbench import stats
-from softbench.clocks import Plan
 from softbench.contest import steady
 from softbench.contest.entrant import Ask, Entrant
 from softbench.contest.laps import Laps
 from softbench.contest.scene import Tell, nobody
 from softbench.model import Samples, Status, Telemetry
+from softbench.plans import Plan
 
 ROUNDS = 8
 FAR_ROUNDS = 3

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from softbench.clocks import Plan
 from softbench.contest.workers import environment_for
 from softbench.model import Case, Traffic, Variant
+from softbench.plans import Plan
 
 MIN_CALLS, MAX_CALLS = 4, 32
 _BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")

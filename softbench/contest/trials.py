@@ -12,10 +12,10 @@ from dataclasses import asdict
 from itertools import groupby
 
 from softbench import stats
-from softbench.clocks import Plan
 from softbench.contest.entrant import Ask, Entrant
 from softbench.contest.scene import Tell, nobody
 from softbench.model import Samples, Status
+from softbench.plans import Plan
 
 ROUNDS = 9
 GROUP = 8

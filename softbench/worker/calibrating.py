@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from softbench import calibration, spin
-from softbench.clocks import Launch, Plan
+from softbench.clocks import Launch
 from softbench.model import Calibration, Case
+from softbench.plans import Plan
 from softbench.spans import Unseen
 
 DURATIONS_NS = (20_000, 100_000, 500_000)

@@ -16,6 +16,7 @@ from typing import Any
 
 from softbench import check, clocks, operators, roof, spans
 from softbench.model import Case
+from softbench.plans import Plan
 from softbench.worker import calibrating, faults, interpreter, loading, wire
 from softbench.worker.seal import Seal
 from softbench.worker.wire import Message
@@ -134,7 +135,7 @@ class Session:
         """New buffers (and a new graph) for a slot, drawn from a new seed."""
         self.phase = "capture" if self.device == "cuda" else "launch"
         slot = self.slots[request["slot"]]
-        plan = clocks.Plan(**request["plan"])
+        plan = Plan(**request["plan"])
         slot.placement = self.clock.place(self.operator, self.case, slot.launch, plan, request["seed"], slot.placement)
         return {}
 
@@ -173,7 +174,7 @@ class Session:
     def do_device(self, request: Message) -> Message:
         """Spans of single calls on the GPU, or why they are not seen; no other clock is to be read here afterwards."""
         self.phase = "launch"
-        launch, plan = self.slots[request["slot"]].launch, clocks.Plan(**request["plan"])
+        launch, plan = self.slots[request["slot"]].launch, Plan(**request["plan"])
         try:
             found = self.spans.samples(self.operator, self.case, launch, plan, request["seed"], request["l2_bytes"])
         except spans.Unseen as error:

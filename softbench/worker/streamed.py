@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench import clocks, operators
+from softbench.plans import Plan
 from softbench.worker import loading
 from softbench.worker.session import case_of
 
@@ -26,7 +27,7 @@ def main(argument: str) -> None:
     request = json.loads(argument)
     case = case_of(request["case"])
     operator = operators.get(case.operator)
-    plan = clocks.Plan(**request["plan"])
+    plan = Plan(**request["plan"])
     launch = loading.load(Path(request["path"]), request["name"])(case, **request["params"])
     inputs = clocks.Placement(operator, case, "cuda", plan, request["seed"]).inputs
     stream(launch, inputs, request["calls"], plan.launches)

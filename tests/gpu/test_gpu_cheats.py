@@ -8,12 +8,13 @@ import pytest
 
 from softbench import device, operators, registry
 from softbench.check import check
-from softbench.clocks import GraphClock, Plan
+from softbench.clocks import GraphClock
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, Example
 from softbench.model import Case, Record, Status
+from softbench.plans import Plan
 
 pytestmark = pytest.mark.gpu
 

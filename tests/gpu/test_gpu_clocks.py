@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from softbench import calibration, device, operators, registry, resources, spin, stats
-from softbench.clocks import Plan, plan_graph
 from softbench.contest import calibrating
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.model import Case, Record, Status
+from softbench.plans import Plan, plan_graph
 from softbench.spans import DeviceClock, Unseen
 
 pytestmark = pytest.mark.gpu

@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 
 from softbench import device, registry, resources, roof
-from softbench.clocks import plan_graph
 from softbench.contest import traffic
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.model import Case, Traffic
+from softbench.plans import plan_graph
 
 pytestmark = pytest.mark.gpu
 

@@ -1,0 +1,44 @@
+"""How one sample of a case is taken: how many launches over how many inputs, so that the L2 is cold. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+MAX_LAUNCHES = 500
+REPLAY_NS = 1_000_000
+"""A replay lasts about this long at the theoretical peak: an event pair's own 1.5 us is then at most 0.15 %."""
+MIN_LAUNCHES = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one sample of a case is taken: `launches` a sample over `inputs` distinct inputs, L2 "cold" or "warm"."""
+
+    launches: int
+    inputs: int
+    cache: str
+
+    def bytes_held(self, input_bytes: int, output_bytes: int) -> int:
+        """Device memory of one placement."""
+        return self.inputs * input_bytes + self.launches * output_bytes
+
+
+def plan_graph(
+    input_bytes: int, output_bytes: int, l2_bytes: int, peak_gb_s: float, arithmetic_ns: float = 0.0
+) -> Plan:
+    """Launches a replay so that it touches at least twice the L2 and lasts about `REPLAY_NS`; each has its own output.
+
+    A launch lasts as long as its bytes, or `arithmetic_ns`. Inputs come round again after twice the L2 of others at least.
+    """
+    moved = max(1, input_bytes + output_bytes)
+    for_cache = math.ceil(2 * l2_bytes / moved)
+    for_time = math.ceil(REPLAY_NS / max(moved / peak_gb_s, arithmetic_ns))
+    launches = max(MIN_LAUNCHES, min(MAX_LAUNCHES, max(for_cache, for_time)))
+    inputs = min(launches, max(1, math.ceil(2 * l2_bytes / max(1, input_bytes))))
+    return Plan(launches, inputs, "cold" if for_cache <= MAX_LAUNCHES else "warm")
+
+
+def plan_wall(call_ns: float) -> Plan:
+    """Calls a sample on the CPU: about a millisecond, so that the timer and a context switch weigh little."""
+    return Plan(max(1, min(200, math.ceil(REPLAY_NS / max(call_ns, 1.0)))), 2, "")
