@@ -23,6 +23,7 @@ from softbench.worker.loading import load
 torch = pytest.importorskip("torch")
 PACKAGE = Path(roof.__file__).resolve().parents[1]
 BOTH = ("attention", "attention_causal")
+PACKAGE = Path(__file__).resolve().parent.parent / "softbench"
 PLAIN = (1, 2, 33, 64)
 
 
@@ -265,3 +266,13 @@ def test_boards_show_tflops_in_the_place_of_bandwidth():
     assert "attention, float16: latency (ms) / TFLOP/s" in summary_table(board)
     assert "TFLOP/s" in case_table(board, asked)
     assert "TFLOP/s" not in case_table(board, board.cases[1].case)
+
+
+def test_only_operators_and_roofs_know_of_it():
+    """Everything else asks an operator what it is, so that another one needs no change there."""
+    named = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.*")
+        if path.suffix in (".py", ".js", ".css") and "attention" in path.read_text().lower()
+    }
+    assert named == {"operators", "roof"}
