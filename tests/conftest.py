@@ -10,6 +10,7 @@ import pytest
 from projects import project
 
 from softbench import device
+from softbench.check import watching
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,3 +31,9 @@ def here(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
         return pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench-impls=kernels", *arguments)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong output is not watched for a second in this process: hundreds of tests make one."""
+    monkeypatch.setattr(watching, "PATIENCE_S", 0.05)

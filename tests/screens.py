@@ -19,12 +19,13 @@ import pyte
 from projects import ROOT
 
 _ON_ITS_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-"""So that ^C is a signal to what runs there."""
+"""So that ^C is a signal to what runs there, also where these tests run in the background and ignore it."""
 
 
 @dataclass
