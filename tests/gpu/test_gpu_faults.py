@@ -25,6 +25,7 @@ EXPECTED = {
     "leaks": (Status.OUT_OF_MEMORY, ""),
     "wrong_when_captured": (Status.INCORRECT, "timed call"),
     "breaks_while_timed": (Status.RUNTIME_ERROR, "illegal memory access"),
+    "never_joins_when_captured": (Status.INCORRECT, "work on another stream"),
 }
 
 

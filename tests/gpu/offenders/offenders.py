@@ -76,3 +76,21 @@ def breaks_while_timed(case):
         return x.softmax(-1)
 
     return launch
+
+
+@implementation(operator="softmax", requires=["cuda>=sm_80"])
+def never_joins_when_captured(case):
+    import torch
+
+    side = torch.cuda.Stream()
+
+    def launch(x):
+        current = torch.cuda.current_stream()
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
+            y = x.softmax(-1)
+        if not torch.cuda.is_current_stream_capturing():
+            current.wait_stream(side)
+        return y
+
+    return launch
