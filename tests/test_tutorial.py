@@ -54,7 +54,7 @@ def test_every_block_is_of_a_known_kind() -> None:
 
 
 def test_what_is_not_run_here_names_what_there_is() -> None:
-    """Blocks for a GPU; tests/gpu/test_gpu_tutorial.py runs them on one."""
+    """Blocks for a GPU; tests/gpu/test_gpu_pages.py runs them on one."""
     lines = [words for block in BLOCKS if block.mark == "gpu" for words in block.commands]
     assert len(lines) >= 3
     assert not [word for words in lines for word in unknown(words)]
@@ -65,7 +65,7 @@ def test_the_extras_that_pages_install_exist() -> None:
     named = re.findall(r"pip install -e '\.\[(\w+)\]'|'\.\[(\w+)\]' is enough", "".join(p.read_text() for p in pages))
     found = {name for names in named for name in names if name}
     extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
-    assert {"all", "triton", "cuda"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))
+    assert {"all", "triton", "cuda", "sanitizer"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))
 
 
 def test_the_run_that_it_reads_is_the_leaderboards() -> None:
