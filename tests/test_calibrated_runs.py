@@ -138,6 +138,18 @@ def test_the_page_says_how_the_clocks_stand(calibrations: tuple[Calibration, ...
     assert found[said] is good
 
 
+def test_the_page_says_in_how_many_cases_a_clock_was_off() -> None:
+    cases = [make.softmax_case(rows, 1024) for rows in (32, 64, 128)]
+    run = make.run(
+        [
+            make.timed(case, "a", 5e4, calibrations=(c, CALL))
+            for case, c in zip(cases, (FAST, RIGHT, RIGHT), strict=True)
+        ]
+    )
+    found = {check.text: check.good for check in checks(leaderboard.build(run))}
+    assert found[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
+
+
 def test_of_older_runs_the_page_says_nothing_about_it() -> None:
     assert not [check.text for check in checks(leaderboard.build(run_with())) if "known duration" in check.text]
 

@@ -59,7 +59,9 @@ def _calibrated(board: Board) -> Check | None:
     names = ", ".join(dict.fromkeys(found.clock for found in tried))
     for found in tried:
         if why := calibration.off(found):
-            return Check(False, f"the {found.clock} clock {why}; it was not used")
+            states = [bool(calibration.off(other)) for other in tried if other.clock == found.clock]
+            where = "" if all(states) else f", in {sum(states)} of {plural(len(states), 'case')}"
+            return Check(False, f"the {found.clock} clock {why}{where}; it was not used")
         if found.fault:
             return Check(False, f"the {found.clock} clock was not checked: {found.fault}")
     worst = max(map(calibration.share_off, tried))
