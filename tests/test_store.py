@@ -294,17 +294,3 @@ def test_a_message_that_is_no_text_can_be_stored(tmp_path: Path) -> None:
     _, reason = faults.classify(OSError("no such file: a\udcffb"), "import")
     path = written(tmp_path, ended(CASE, "a", Status.RUNTIME_ERROR, reason))
     assert "no such file: a?b" in store.read(path).records[0].reason
-
-
-def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_worker() -> None:
-    """Torch's allocator would go on as if the capture had not ended."""
-    error = RuntimeError(
-        "CUDA error: capturing stream has unjoined work\nSearch for `cudaErrorStreamCaptureUnjoined' in..."
-    )
-    status, reason = faults.classify(error, "capture")
-    assert (status, reason.startswith("work on another stream"), faults.is_sticky(reason)) == (
-        Status.INCORRECT,
-        True,
-        True,
-    )
-    assert faults.classify(error, "launch")[0] is Status.RUNTIME_ERROR
