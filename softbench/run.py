@@ -15,7 +15,6 @@ from softbench.contest.crew import Crew
 from softbench.contest.scene import Scene
 from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.neighbours import Neighbours
-from softbench.retries import ALSO_THERE, CROWDED_OUT, was_crowded_out
 from softbench.settings import Settings, SettingsError
 from softbench.turns import Turns
 
@@ -200,9 +199,11 @@ class Bench:
             others = self._neighbours.found()
             records = contest.run(case, self.takes_part[case])
             others |= self._neighbours.found()
-        also = (ALSO_THERE + ", ".join(others.values()),) if others else ()
+        also = (retries.ALSO_THERE + ", ".join(others.values()),) if others else ()
         found = [r if r.status.is_refusal else replace(r, notes=(*r.notes, *also)) for r in records]
-        found = [replace(r, reason=f"{r.reason}; {CROWDED_OUT}") if was_crowded_out(r) else r for r in found]
+        found = [
+            replace(r, reason=f"{r.reason}; {retries.CROWDED_OUT}") if retries.was_crowded_out(r) else r for r in found
+        ]
         if waited and found:
             found[-1] = replace(found[-1], notes=(*found[-1].notes, waited))
         return [replace(r, gpu=card.id) for r in found] if card else found

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import builders as make
 
+from softbench import store
 from softbench.model import Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
 from softbench.published import Table
 
@@ -36,6 +38,13 @@ def everything() -> Run:
         records += _hard(make.softmax_case(37, 1000, dtypes[0], operator=operator, timed=False), wrong=False)
     sources = dict.fromkeys((*LADDER, "other", "flawed", "absent"), "0" * 8)
     return make.run(records, sources=sources, packages={"torch": "2.11.0", "triton": "3.6.0"})
+
+
+def stored(folder: Path) -> Run:
+    """`everything`, as the only run of a folder's reports."""
+    run = everything()
+    store.Writer.create(folder / "reports", run.passport).append(run.records)
+    return run
 
 
 def published_beside() -> dict[str, Table]:

@@ -16,16 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyte
-from projects import ROOT
+from projects import PYTHONPATH, heed_interrupts
 
 _ON_ITS_TERMINAL = """
-import fcntl, os, signal, sys, termios
-signal.signal(signal.SIGINT, signal.SIG_DFL)
+import fcntl, os, sys, termios
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-"""So that ^C is a signal to what runs there, also where these tests run in the background and ignore it."""
+"""So that ^C is a signal to what runs there."""
 
 
 @dataclass
@@ -91,7 +90,7 @@ def _started(
     dropped = ("PYTEST_XDIST", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS")
     own = {
         "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": PYTHONPATH,
         "OMP_NUM_THREADS": "1",
         "TERM": "xterm",
         "LC_ALL": "C.UTF-8",
@@ -103,6 +102,7 @@ def _started(
         stdin=slave,
         stdout=slave,
         stderr=slave,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no other thread runs here
     )
     os.close(slave)
     return process, master

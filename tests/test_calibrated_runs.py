@@ -67,12 +67,17 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(
     assert {samples.clock for samples in entrant.samples} == kept
 
 
+def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A crew for contests that calibrate and measure nothing."""
+    monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
+    monkeypatch.setattr(Contest, "_measure", lambda *_: None)
+    return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
+
+
 def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[bool] = []
     monkeypatch.setattr(parent, "calibrate", lambda crew, l2, *, device: calls.append(device) or (RIGHT, CALL))
-    monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
-    monkeypatch.setattr(Contest, "_measure", lambda *_: None)
-    crew: Any = SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
+    crew = idle(monkeypatch)
     card: Any = SimpleNamespace(l2_bytes=1, sm=90)
     made = Contest(Rules(device_clock=True), crew, card, calibrations=None)
     variants = [make.variant("a"), make.variant("b")]
@@ -92,9 +97,7 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
 def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
-    monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
-    monkeypatch.setattr(Contest, "_measure", lambda *_: None)
-    crew: Any = SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
+    crew = idle(monkeypatch)
     made = Contest(Rules(), crew, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
     found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
     assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]

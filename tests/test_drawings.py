@@ -122,8 +122,7 @@ def test_the_command_writes_a_figure_and_names_its_views(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = pages.everything()
-    store.Writer.create(tmp_path / "reports", run.passport).append(run.records)
+    pages.stored(tmp_path)
     assert cli.main(["figure", "latest", "bandwidth", "--output", "x.svg"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("written: x.svg\nviews of bandwidth:\n  --view 1  softmax, ")
@@ -182,8 +181,7 @@ def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     if script is not None:
         program(tmp_path / "bin", "chromium", script)
-    run = pages.everything()
-    store.Writer.create(tmp_path / "reports", run.passport).append(run.records)
+    pages.stored(tmp_path)
     assert cli.main(["figure", "latest", "bandwidth", "--output", "x.png"]) == 2
     said = capsys.readouterr().err
     assert words in said

@@ -220,9 +220,7 @@ def test_the_command_draws_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = pages.everything()
-    store.Writer.create(tmp_path / "reports", run.passport).append(run.records)
-    board = leaderboard.build(run)
+    board = leaderboard.build(pages.stored(tmp_path))
     for grid in grids(board):
         assert cli.main(["figure", "latest", grid.key, "--output", f"{grid.key}.svg"]) == 0
         said = capsys.readouterr().out

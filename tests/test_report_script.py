@@ -17,7 +17,7 @@ from softbench import leaderboard, report, stats
 from softbench.leaderboard.ranks import versus
 from softbench.leaderboard.words import milliseconds, short
 from softbench.report import embed
-from softbench.report.grids.heatmap import METRICS, measure, tint
+from softbench.report.grids.heatmap import METRICS, measures, tint
 from softbench.report.index import Cells
 
 FOLDER = Path(embed.__file__).with_name("assets")
@@ -147,7 +147,7 @@ def test_the_heat_map_that_the_command_draws_is_that_of_the_script(js, metric):
     value = f"((value) => value === null || value === undefined ? null : {told})(metric.value(cell, scale))"
     each = f"((metric, scale) => makeBoard(a).cells.map((cell) => {value}))(METRICS[b], {scale})"
     shown = js(each, data, metric)
-    found = measure(board, metric)
+    found = measures(board)[metric]
     compared = 0
     for (case, cell), theirs in zip(Cells(board).all, shown, strict=True):
         own = found.value(cell) if cell.latency_ns else None

@@ -72,6 +72,11 @@ class CaseBoard:
     others: tuple[Record, ...] = ()
 
     @property
+    def every(self) -> tuple[Cell, ...]:
+        """The cells of all that took part: entrants, references, the roof."""
+        return (*self.cells.values(), *self.references.values(), *filter(None, [self.roof]))
+
+    @property
     def flops_a_byte(self) -> float:
         """Ideal flops over ideal bytes, for an operator that arithmetic may bind; 0 for others, whose flops do not count."""
         record = next((cell.record for cell in self.cells.values()), None)

@@ -166,10 +166,7 @@ def conditions(cell: Cell) -> str:
 
 def legend(board: Board) -> list[str]:
     """What the signs stand for, in one line or two, their parts three blanks apart; the rarer ones where there are some."""
-    cells = [
-        cell for case in board.timed for cell in [*case.cells.values(), *case.references.values(), case.roof] if cell
-    ]
-    shown = {sign for cell in cells for sign in conditions(cell)}
+    shown = {sign for case in board.timed for cell in case.every for sign in conditions(cell)}
     rarer = "   ".join(f"{sign} {text}" for sign, text in RARER.items() if sign in shown)
     return [LEGEND, rarer] if rarer else [LEGEND]
 

@@ -100,10 +100,7 @@ def paged(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
 
 def labels(pages: Sequence[Sequence[Block]]) -> list[str]:
     """What each picture holds: the titles of its first and last block, and which part where several have one title."""
-    found = []
-    for page in pages:
-        ends = dict.fromkeys((page[0].title, page[-1].title))
-        found.append(" to ".join(ends))
+    found = [" to ".join(dict.fromkeys((page[0].title, page[-1].title))) for page in pages]
     return [
         f"{text} ({found[: place + 1].count(text)} of {found.count(text)})" if found.count(text) > 1 else text
         for place, text in enumerate(found)

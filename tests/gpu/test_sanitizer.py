@@ -24,9 +24,9 @@ pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
 import sanitized
+from projects import PYTHONPATH, ROOT
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 TIMEOUT_S = 480  # of which compiling takes up to 240 where nothing is cached
 
 # Only kernels of CuTe DSL: torch's are not the question. A part insists on its launches by itself, so that what torch
@@ -66,25 +66,16 @@ def sanitizer() -> str:
     return found
 
 
-def start(*command: str) -> subprocess.Popen[str]:
-    """A command in the checkout, in a process group of its own; its output goes to a file.
+def start(said: Path, *command: str) -> subprocess.Popen[bytes]:
+    """A command in the checkout, in a process group of its own, that writes to a file.
 
     torch's caching allocator is off: a read behind a tensor would be one inside its block of 2 MiB.
     """
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    changes = {"PYTHONPATH": os.pathsep.join(paths), "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "OMP_NUM_THREADS": "2"}
-    with tempfile.NamedTemporaryFile("w+", errors="replace", delete=False) as said:
-        child = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=os.environ | changes,
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
+    changes = {"PYTHONPATH": PYTHONPATH, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "OMP_NUM_THREADS": "2"}
+    with said.open("wb") as file:
+        return subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | changes, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
-    child.said = Path(said.name)
-    return child
 
 
 def run(*commands: Sequence[str]) -> list[tuple[int, str]]:
@@ -93,25 +84,31 @@ def run(*commands: Sequence[str]) -> list[tuple[int, str]]:
     So are they when this process is interrupted: a sanitizer left behind would go on for minutes on the GPU.
     """
     deadline = time.monotonic() + TIMEOUT_S
-    children = [start(*command) for command in commands]
-    found = []
-    try:
-        for child in children:
-            late = ""
-            try:
-                child.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait(10)
-                late = f"\nkilled after {TIMEOUT_S} s"
-            found.append((child.returncode, child.said.read_text(errors="replace") + late))
-    finally:
-        for child in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait(10)
-            child.said.unlink()
+    children, found = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(number) for number in range(len(commands))]
+        try:
+            for file, command in zip(files, commands, strict=True):
+                children.append(start(file, *command))
+            for file, child in zip(files, children, strict=True):
+                late = ""
+                try:
+                    child.wait(max(0.1, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    late = f"\nkilled after {TIMEOUT_S} s"
+                    end(child)
+                found.append((child.returncode, file.read_text(errors="replace") + late))
+        finally:
+            for child in children:
+                end(child)
     return found
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all of its group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait(10)
 
 
 def python(script: str, *arguments: str) -> tuple[str, ...]:

@@ -57,8 +57,9 @@ def grid(board: Board) -> Grid | None:
     if not found:
         return None
     views = []
+    every = measures(board)
     for key in metrics(board) or ["roof"]:
-        shown = measure(board, key)
+        shown = every[key]
         pages = paged([_block(board, section, cases, shown) for section, cases in found.items()])
         said = (shown.note, *(" · ".join(line.split("   ")) for line in legend(board)))
         views += [
@@ -145,8 +146,7 @@ def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
 
 
 def _highest(case: CaseBoard) -> float:
-    cells = [*case.cells.values(), *case.references.values(), *filter(None, [case.roof])]
-    return max(cell.tflop_s or 0.0 for cell in cells)
+    return max(cell.tflop_s or 0.0 for cell in case.every)
 
 
 def _fastest(case: CaseBoard) -> float:
@@ -154,14 +154,14 @@ def _fastest(case: CaseBoard) -> float:
     return min(cell.latency_ns for cell in cells if cell.latency_ns)
 
 
-def measure(board: Board, key: str) -> Measure:
-    """One of `METRICS`."""
-    return (_speeds(board) | _ratios(board))[key]
+def measures(board: Board) -> dict[str, Measure]:
+    """Those of `METRICS`."""
+    return _speeds(board) | _ratios(board)
 
 
 def _speeds(board: Board) -> dict[str, Measure]:
-    every = [cell for case in board.timed for cell in (*case.cells.values(), *case.references.values(), case.roof)]
-    peak = peak_gb_s(board) or max((cell.bandwidth_gb_s or 1.0 for cell in every if cell), default=1.0)
+    reached = (cell.bandwidth_gb_s or 1.0 for case in board.timed for cell in case.every)
+    peak = peak_gb_s(board) or max(reached, default=1.0)
     return {
         "roof": Measure(
             lambda cell: cell.percent_of_roof,
