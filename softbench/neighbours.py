@@ -10,24 +10,38 @@ from softbench.texts import printable
 
 _OUR_KIND = "softbench.worker.nursery"
 """In the command line of every worker. Those of another run take turns with ours, and only wait while it is our turn."""
+_ENDING = 0x4
+"""The kernel's PF_EXITING: a process that runs no more code, whose memory on the GPU is being taken down."""
 
 
 class Neighbours:
-    """Made before the first worker of the run is, since what is on the GPU by then is not ours, whatever its number."""
+    """Made before the first worker of the run is, since what is on the GPU by then is not ours, whatever its number.
+
+    In a container NVML may give numbers that nothing has there. A late one of those can be a worker of ours.
+    """
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._before = {process.pid for process in monitor.processes()}
+        self._hidden = {process.pid for process in monitor.processes() if not _exists(process.pid)}
 
     def found(self) -> dict[int, str]:
         """The others on the GPU right now: pid to name, pid and memory."""
         return {process.pid: _text(process) for process in self._monitor.processes() if self._is_foreign(process.pid)}
 
     def _is_foreign(self, pid: int) -> bool:
-        """In a container NVML may give numbers that nothing has there; a late one of those can be a worker of ours."""
-        if not Path(f"/proc/{pid}").exists():
-            return pid in self._before
-        return _OUR_KIND not in _command(pid) and not _is_ours(pid)
+        if not _exists(pid):
+            return pid in self._hidden
+        return _OUR_KIND not in _command(pid) and not _is_ours(pid) and not _is_ending(pid)
+
+
+def _exists(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether it has ended but for what the kernel does; NVML lists it that long, and its command line is empty."""
+    fields = _stat(pid)
+    return not fields or bool(int(fields[6]) & _ENDING)
 
 
 def _is_ours(pid: int) -> bool:
@@ -40,10 +54,16 @@ def _is_ours(pid: int) -> bool:
 
 
 def _parent(pid: int) -> int:
-    try:  # the name before it may hold anything, brackets and spaces too
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat behind the name, from the state on; none where there is no such process."""
+    try:  # the name may hold anything, brackets and spaces too
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def _command(pid: int) -> str:

@@ -142,6 +142,21 @@ def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml:
     assert list(neighbours.found().values()) == [f"a process without a name (pid {early}, 2.0 GB)"]
 
 
+def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml: Nvml) -> None:
+    """As a worker of another run is for a moment at that run's end: without a command line, not yet taken down."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    nvml.compute = {child.pid: 1}
+    neighbours = Neighbours(device.Monitor(CARD))
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("softbench.neighbours._is_ours", lambda pid: False)
+        assert Path(f"/proc/{child.pid}/cmdline").read_bytes() == b""
+        assert neighbours.found() == {}
+    child.wait()
+    assert neighbours.found() == {}
+
+
 def test_without_nvml_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert device.Monitor(CARD).processes() == ()
