@@ -203,13 +203,14 @@ def test_every_row_has_threads(family, rows, layout, grid, block, cluster):
     assert given == {"grid": grid, "block": block, "cluster": cluster, "stream": "stream", "use_pdl": True}
 
 
-def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(family):
-    config, given = family("htile.config").SplitTileConfig(1048576, 4, 66, 512, 3, groups=2), {}
+@pytest.mark.parametrize(("threads", "stages", "couriers"), [(512, 7, 4), (512, 1, 2), (960, 0, 2)])
+def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(family, threads, stages, couriers):
+    config, given = family("htile.config").SplitTileConfig(1048576, 4, 132, threads, stages), {}
     kernel = types.SimpleNamespace(launch=given.update)
     family("htile.launch").launch_split(kernel, config, "stream", False)
     assert given["cooperative"]
     assert given["grid"] == [132, 1, 1]
-    assert given["block"] == [512 + 64, 1, 1], "two warps that carry pairs"
+    assert given["block"] == [threads + 32 * couriers, 1, 1]
     assert given["stream"] == "stream"
     assert not given["use_pdl"]
 
@@ -224,7 +225,8 @@ def launched(family, tmp_path, monkeypatch):
     builds = {
         "softmax": plans.softmax(4096, x, x, plans.HOPPER, True),
         "cluster": plans.softmax(65536, x, x, plans.HOPPER, True),
-        "kept": plans.softmax(1048576, x, x, plans.HOPPER, True),
+        "ring": plans.softmax(1048576, x, x, plans.HOPPER, True, "split"),
+        "single": plans.softmax(1048576, x, x, plans.HOPPER, True, "single"),
         "read_twice": plans.softmax(10**8, x, x, plans.HOPPER, True),
         "backward": plans.softmax_backward(4096, x, plans.HOPPER, True),
         "norm": plans.norm(4096, (x, x, x, "", x, "", "", ""), True, 1e-5, plans.HOPPER, True),
@@ -247,17 +249,17 @@ def launched(family, tmp_path, monkeypatch):
     return trace
 
 
-@pytest.mark.parametrize("kernel", ["softmax", "cluster", "kept", "read_twice", "backward", "norm"])
+@pytest.mark.parametrize("kernel", ["softmax", "cluster", "ring", "single", "read_twice", "backward", "norm"])
 def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched, kernel):
     given, sass = launched(kernel, pdl=True)
-    touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|STG)\b", sass)
+    touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|UBLKCP|STG)\b", sass)
     assert given["use_pdl"]
     assert touched[:2] == ["PREEXIT", "ACQBULK"], "before memory is touched"
     assert given.get("cluster") == ([1, 16, 1] if kernel == "cluster" else None)
-    assert given.get("cooperative", False) == (kernel in ("kept", "read_twice"))
+    assert given.get("cooperative", False) == (kernel in ("ring", "single", "read_twice"))
 
 
-@pytest.mark.parametrize("kernel", ["softmax", "kept", "read_twice", "backward", "norm"])
+@pytest.mark.parametrize("kernel", ["softmax", "ring", "single", "read_twice", "backward", "norm"])
 def test_a_launch_that_does_not_overlap_waits_for_nothing(launched, kernel):
     given, sass = launched(kernel, pdl=False)
     assert not given["use_pdl"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from impls.cute import _plans
-from impls.cute.htile.config import IN_FLIGHT, ElementwiseTileConfig, SplitTileConfig, share
+from impls.cute.htile.config import IN_FLIGHT, MAX_THREADS, ElementwiseTileConfig, SplitTileConfig, share
 from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
@@ -205,8 +205,8 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
         (1, 16384, 4, "cluster"),
         (1, 16380, 4, ""),  # less than 64 KiB
         (1, 262144, 4, "cluster"),  # 1 MiB: a cluster is done before the CTAs of the GPU have told one another
-        (1, 262148, 4, "split"),
-        (1, 1048576, 2, "split"),
+        (1, 262148, 4, "single"),
+        (1, 1048576, 2, "single"),
         (2, 1048576, 4, "split"),
         (16, 1048576, 4, "split"),  # clusters of sixteen, eight at a time, twice
         (17, 1048576, 4, ""),
@@ -219,7 +219,7 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _plans.few(rows, columns, itemsize, _plans.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few == "split" or columns > 2**19)
+    assert isinstance(first, SplitTileConfig) == (few in ("single", "split") or columns > 2**19)
     assert few != "cluster" or first.keep == "registers"
 
 
@@ -242,35 +242,52 @@ def test_shares_are_whole_lines_where_every_cta_has_one(vectors, ctas, each):
     assert share(vectors, ctas) == each
 
 
-@pytest.mark.parametrize("few", ["split", ""])
-def test_a_split_row_goes_to_every_multiprocessor(few):
+@pytest.mark.parametrize(("few", "stages"), [("single", 1), ("split", 7), ("", 7)])
+def test_a_split_row_goes_to_every_multiprocessor(few, stages):
     (split,) = [c for c in softmax_configs(524288, 4, few) if isinstance(c, SplitTileConfig)]
-    assert split.stages == 6
+    assert split.stages == stages
     assert split.ctas == 132
     assert split.teams * split.team >= split.ctas
-    assert split.stages > split.lookahead
-    assert split.slots > 2 * split.lookahead
+    assert split.slots == 2 * stages, "who sends a row has read all pairs of the row before the last in its stage"
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize(("columns", "is_kept"), [(262152, True), (1048576, True), (7 * 2**20, False), (10**8, False)])
-def test_a_split_row_has_a_thread_for_every_vector(columns, is_kept, itemsize, aligned):
-    config = _plans.split_layout(columns, itemsize, _plans.HOPPER, aligned)
-    turns = config.vectors_per_thread if config.stages else IN_FLIGHT * config.bursts
-    assert config.cta_vectors * config.ctas >= config.vectors == (columns * itemsize + 15) // 16 + (not aligned)
-    assert config.threads * turns >= config.cta_vectors
-    assert config.shared_bytes <= SHARED
-    assert (config.stages > 0) == is_kept, "three stages of a share are the least"
+@pytest.mark.parametrize(
+    ("columns", "itemsize", "stages", "alone"),
+    [
+        (262152, 4, 7, 1),
+        (524296, 2, 7, 1),
+        (1048576, 4, 7, 1),
+        (2 * 2**20, 4, 3, 1),
+        (4 * 2**20, 4, 0, 1),
+        (8 * 2**20, 2, 0, 1),
+        (5 * 2**20, 4, 0, 0),
+        (10**8, 2, 0, 0),
+    ],
+)
+def test_a_split_row_has_a_thread_for_every_vector(columns, itemsize, stages, alone, aligned):
+    for is_single, expected in ((False, stages), (True, alone)):
+        config = _plans.split_layout(columns, itemsize, _plans.HOPPER, aligned, is_single)
+        turns = config.vectors_per_thread if config.stages else IN_FLIGHT * config.bursts
+        assert config.cta_vectors * config.ctas >= config.vectors == (columns * itemsize + 15) // 16 + (not aligned)
+        assert config.workers * turns >= config.cta_vectors
+        assert config.shared_bytes <= SHARED
+        assert config.cta_threads <= MAX_THREADS
+        assert config.stages == expected
+        assert config.is_ring == (expected > 1)
 
 
-@pytest.mark.parametrize(("ctas", "team", "stages"), [(132, 12, 6), (132, 1, 3), (78, 9, 3), (1, 1, 0)])
-def test_a_group_has_room_for_its_tag_and_all_pairs(ctas, team, stages):
-    config = SplitTileConfig(1048576, 4, ctas, 512, stages, team, groups=2)
+def test_a_ring_has_as_many_stages_as_there_is_room_for():
+    stages = [_plans.split_layout(columns, 4, _plans.HOPPER, True).stages for columns in range(2**18, 2**22, 2**12)]
+    assert stages == sorted(stages, reverse=True)
+    assert {*stages} == {7, 6, 5, 4, 3, 0}
+
+
+@pytest.mark.parametrize(("ctas", "team", "stages"), [(132, 22, 7), (132, 1, 4), (78, 9, 1), (1, 1, 0)])
+def test_a_workspace_has_room_for_the_tag_and_all_pairs(ctas, team, stages):
+    config = SplitTileConfig(1048576, 4, ctas, 512, stages, team)
     slots = config.slots * (ctas + -(-ctas // team))
-    assert 0 <= config.group_words - (16 + 2 * slots) < 16, "a line of 128 bytes for the tag, two words a pair"
-    assert config.group_words % 16 == 0, "no line is written by two groups"
-    assert config.workspace_words == 2 * config.group_words
+    assert 0 <= config.workspace_words - (16 + 2 * slots) < 16, "a line of 128 bytes for the tag, two words a pair"
 
 
 def test_an_unknown_architecture_has_no_builds():

@@ -134,9 +134,9 @@ def resident(config, registers, shared):
 
 
 def held_to_split(config, registers, stack, shared):
-    """A cooperative launch needs a CTA on every multiprocessor; two warps more than `threads` carry the pairs."""
+    """A cooperative launch needs a CTA on every multiprocessor."""
     assert stack == 0
-    assert registers * (config.threads + 64) <= REGISTERS
+    assert registers * config.cta_threads <= REGISTERS
     assert shared <= config.shared_bytes <= SHARED - CTA_OVERHEAD_BYTES
 
 
@@ -209,14 +209,13 @@ def test_few_rows_stay_in_registers(dtype, columns):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize(
-    ("columns", "aligned", "is_kept"), [(1048576, True, True), (1000001, False, True), (100_000_000, True, False)]
-)
-def test_rows_that_are_split_over_the_whole_gpu(dtype, columns, aligned, is_kept):
-    build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, "split"))
+@pytest.mark.parametrize(("columns", "aligned"), [(1048576, True), (1000001, False), (100_000_000, True)])
+@pytest.mark.parametrize("few", ["single", "split"])
+def test_rows_that_are_split_over_the_whole_gpu(dtype, columns, aligned, few):
+    build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, few))
     config = build.config
     assert isinstance(config, SplitTileConfig)
-    assert (config.stages > 0) == is_kept
+    assert config.stages == (0 if columns > 10**7 else 1 if few == "single" else 7)
     held_to_split(config, *compiled(build))
 
 

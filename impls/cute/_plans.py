@@ -29,9 +29,13 @@ ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 OVERLAPPED = (("pdl", True),)
 RESIDUAL = 3  # place of the residual among a norm's arguments
 LEAST_LONG_SHARE_BYTES = 64 * 1024
-MOST_STAGES = 6
-SPLIT_THREADS = 512
-LONG_SPLIT_THREADS = 960
+# Rows that are split over the whole GPU.
+MOST_STAGES = 7
+LEAST_STAGES = 3
+RING_WARPS = (12, 14)  # that reduce, and as many that write: so many that none has more than RING_VECTORS a thread
+RING_VECTORS = 8
+SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
+TWICE_THREADS = 960
 CLUSTER_ROW_BYTES = 2**20
 FEW_ROWS = 32
 LEAST_FEW_ROW_BYTES = 64 * 1024
@@ -67,20 +71,21 @@ def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, f
     def clusters(config: ElementwiseTileConfig) -> Build:
         return Build("softmax.Softmax", config, (dtype, out_dtype), OVERLAPPED, gpu.arch)
 
-    splits = Build(
+    split = Build(
         "split_softmax.SplitSoftmax",
-        split_layout(columns, itemsize, gpu, aligned),
+        split_layout(columns, itemsize, gpu, aligned, is_single=few == "single"),
         (dtype, out_dtype, "int64"),
         OVERLAPPED,
         gpu.arch,
     )
-    if few == "split":
-        yield splits
+    is_split = few in ("single", "split")
+    if is_split:
+        yield split
     elif few and aligned:
         yield clusters(choose_few(columns, itemsize, gpu.architecture))
     yield from map(clusters, cluster_layouts(columns, itemsize, gpu, aligned))
-    if few != "split":
-        yield splits
+    if not is_split:
+        yield split
 
 
 def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Iterator[Build]:
@@ -145,24 +150,30 @@ def _of_cluster(config: ElementwiseTileConfig, cluster: int) -> ElementwiseTileC
     return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
 
 
-def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> SplitTileConfig:
-    """Every multiprocessor has a CTA with a share of every row, in as many stages as its shared memory has room for.
+def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False) -> SplitTileConfig:
+    """Every multiprocessor has a CTA with a share of every row.
 
+    Several rows follow one another through as many stages as shared memory has room for; a single one is in registers.
     Rows that are too long for that are read twice.
     """
     team = math.isqrt(gpu.processors - 1) + 1
-    plain = SplitTileConfig(columns, itemsize, gpu.processors, SPLIT_THREADS, 0, team, aligned=aligned)
+    twice = SplitTileConfig(columns, itemsize, gpu.processors, TWICE_THREADS, 0, team, aligned)
+    if is_single:
+        single = replace(twice, threads=SINGLE_THREADS, stages=1)
+        return single if single.vectors_per_thread <= MOST_SINGLE_VECTORS else twice
+    least, most = RING_WARPS
+    warps = min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
+    ring = replace(twice, threads=2 * warps * WARP)
     room = SHARED_BYTES.get(gpu.architecture, 0)
-    kept = [replace(plain, stages=n) for n in range(3, MOST_STAGES + 1)]
-    fitting = [c for c in kept if c.shared_bytes <= room and c.vectors_per_thread <= 16 and c.stages > c.lookahead]
-    return fitting[-1] if fitting else replace(plain, threads=LONG_SPLIT_THREADS)
+    stages = range(MOST_STAGES, LEAST_STAGES - 1, -1)
+    return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
     """What becomes of so many rows if they are few: "" where they are not.
 
     "cluster": more CTAs a row than where rows are many. "split": over the whole GPU, much of which the largest clusters,
-    one a row, would leave idle. But a row of 1 MiB and less is done by a cluster before the GPU's
+    one a row, would leave idle; "single": so, of one row. But a row of 1 MiB and less is done by a cluster before the GPU's
     CTAs have told one another their maxima.
     """
     row_bytes = columns * itemsize
@@ -170,7 +181,9 @@ def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
         return ""
     if row_bytes <= CLUSTER_ROW_BYTES:
         return "cluster" if rows <= FEW_ROWS else ""
-    return "split" if rows <= max(1, gpu.processors // MAX_CLUSTER[gpu.architecture] * 2) else ""
+    if rows == 1:
+        return "single"
+    return "split" if rows <= gpu.processors // MAX_CLUSTER[gpu.architecture] * 2 else ""
 
 
 def whole_vectors(columns: int, itemsize: int) -> bool:

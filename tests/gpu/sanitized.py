@@ -23,8 +23,8 @@ PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
 # One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, one CTA a
-# row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU; whole
-# vectors long and not, filling their CTAs and not.
+# row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU, more of
+# them than a ring has stages; whole vectors long and not, filling their CTAs and not.
 SHAPES = [
     (5, 1),
     (33, 4),
@@ -55,20 +55,22 @@ SHAPES = [
     (33, 196616),
     (33, 262144),
     (1, 262152),
-    (2, 393216),
+    (9, 393215),
+    (9, 393216),
     (1, 524287),
     (1, 524288),
-    (2, 1572863),
-    (2, 1572872),
-    (1, 3145727),
-    (1, 3145728),
-    (1, 4194303),
+    (9, 1572863),
+    (9, 1572872),
+    (9, 2097151),
+    (9, 2097152),
+    (5, 3145727),
+    (5, 3145728),
     (1, 4194304),
 ]
 
 # What a contiguous matrix has not: a first element and rows off the vectors, and rows apart on them.
 LAYOUTS = ("offset-1+padded-3", "padded-8")
-APART = [(33, 1024), (3, 12288), (3, 98304), (2, 524288)]
+APART = [(33, 1024), (3, 12288), (3, 98304), (9, 524288)]
 WIDER = [(33, 1023), (3, 12288), (1, 524288)]
 RUNGS = (ladder.TWO_STAGE, ladder.L1, ladder.SHARED)
 

@@ -171,6 +171,13 @@ def test_the_lightest_are_one_of_each_kind(part):
     assert {*kinds} == {sanitized.kind(*work) for work in sanitized.work(part)} - {None}
 
 
+def test_rows_go_around_the_ring():
+    kinds = {case: sanitized.kind(case, builds) for case, builds in sanitized.lightest(sanitized.work("softmax"))}
+    stages = {case: kind[2] for case, kind in kinds.items() if kind[1] == "split_softmax.SplitSoftmax" and kind[2] > 1}
+    assert len(stages) > 3
+    assert all(case.rows > stages[case] for case in stages)
+
+
 CLEAN = "done: softmax, 3 launches\n========= {} SUMMARY: 0 {}\n"
 
 

@@ -12,6 +12,7 @@ dataflow   what a kernel does before and after its arithmetic
 powers     the exponentials of a row
 vectors    what has one value a column, or one a row: weights in, statistics out
 split      rows that are split over the whole GPU
+ring       such rows one behind the other in shared memory
 
 They import one another in that order only. docs/htile.md draws the layouts.
 """

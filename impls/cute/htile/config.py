@@ -13,9 +13,9 @@ MAX_THREADS = 1024
 MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
-COURIER_THREADS = 2 * WARP  # of a CTA beside `SplitTileConfig.threads`: they carry the pairs
 IN_FLIGHT = 4  # vectors that a thread asks for at a time where a row is read twice
-LINE_WORDS = 16  # of 64 bits: a cache line, which a group's tag has to itself before the first slot
+UNDER_WAY = 2  # rows that a ring asks for at a time: what waits behind more of them are the pairs of the first
+LINE_WORDS = 16  # of 64 bits: a cache line, which the tag has to itself before the first slot
 MAX_WIDTH = 4  # float32 values that a warp hands to its peers in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
 
@@ -161,10 +161,10 @@ class SplitTileConfig(_Vectors):
 
     columns   elements in a row
     itemsize  bytes of an element of the input
-    ctas      CTAs that share a row; all CTAs of all groups are on the GPU at once
-    threads   threads in a CTA that have vectors; COURIER_THREADS more carry the pairs
-    stages    rows of which a CTA's shares are in shared memory at a time; 0: a row is read twice from global memory
-    groups    groups of CTAs that take the rows in turn
+    ctas      CTAs that share a row; all of them are on the GPU at once
+    threads   threads in a CTA that have vectors; the couriers beside them carry rows and pairs
+    stages    rows of which a CTA's shares are in shared memory at a time, a ring; 1: rows are taken one after the other,
+              each in registers; 0: so, but a row is read twice from global memory
     team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads those of all
     aligned   as in ElementwiseTileConfig
     """
@@ -175,8 +175,25 @@ class SplitTileConfig(_Vectors):
     threads: int
     stages: int
     team: int = 1
-    groups: int = 1
     aligned: bool = True
+
+    @property
+    def is_ring(self) -> bool:
+        return self.stages > 1
+
+    @property
+    def workers(self) -> int:
+        """Threads that take a row between them; in a ring one half of all reduces and the other one writes."""
+        return self.threads // 2 if self.is_ring else self.threads
+
+    @property
+    def couriers(self) -> int:
+        """Warps. In a ring they bring rows, send, relay and fetch pairs; else one sends and relays, one fetches."""
+        return 4 if self.is_ring else 2
+
+    @property
+    def cta_threads(self) -> int:
+        return self.threads + self.couriers * WARP
 
     @property
     def cta_vectors(self) -> int:
@@ -185,7 +202,7 @@ class SplitTileConfig(_Vectors):
 
     @property
     def vectors_per_thread(self) -> int:
-        return ceil_div(self.cta_vectors, self.threads)
+        return ceil_div(self.cta_vectors, self.workers)
 
     @property
     def bursts(self) -> int:
@@ -193,33 +210,21 @@ class SplitTileConfig(_Vectors):
         return ceil_div(self.vectors_per_thread, IN_FLIGHT)
 
     @property
-    def relay_lag(self) -> int:
-        """Rows between the sending of a CTA's own pair and the merging of its team's."""
-        return 0 if self.team == 1 else 1 if self.stages < 6 else 2
-
-    @property
-    def lookahead(self) -> int:
-        """Rows whose pair is sent before the first of them is waited for: time for a pair to come around."""
-        return max(1, 2 * self.relay_lag)
-
-    @property
     def slots(self) -> int:
         """Rows whose pairs have places of their own: a place is overwritten only when all have read it."""
-        return 2 * self.lookahead + 2
+        return 2 * max(1, self.stages)
 
     @property
     def shared_bytes(self) -> int:
-        return self.stages * self.vectors_per_thread * self.threads * VECTOR_BYTES + 1024
+        """Of the ring, of what is said about its rows, and of the driver's, at most."""
+        about = max(1, self.stages) * (8 * self.workers // WARP + 64) + 256
+        return 1024 + about + (self.stages * self.cta_vectors * VECTOR_BYTES if self.is_ring else 0)
 
     @property
     def teams(self) -> int:
         return ceil_div(self.ctas, self.team)
 
     @property
-    def group_words(self) -> int:
-        """Words of 64 bits for a group, in whole lines: the tag, and two for each slot of each CTA and team."""
-        return ceil_div(LINE_WORDS + 2 * self.slots * (self.ctas + self.teams), LINE_WORDS) * LINE_WORDS
-
-    @property
     def workspace_words(self) -> int:
-        return self.groups * self.group_words
+        """Words of 64 bits: the tag's line, and two for each slot of each CTA and team."""
+        return ceil_div(LINE_WORDS + 2 * self.slots * (self.ctas + self.teams), LINE_WORDS) * LINE_WORDS

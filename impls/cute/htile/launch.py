@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from .config import COURIER_THREADS, ElementwiseTileConfig, SplitTileConfig
+from .config import ElementwiseTileConfig, SplitTileConfig
 
 
 def launch_rows(kernel: object, config: ElementwiseTileConfig, rows: Int32, stream: object, pdl: bool) -> None:
@@ -48,8 +48,8 @@ def launch_split(kernel: object, config: SplitTileConfig, stream: object, pdl: b
     pdl  as in `launch_rows`
     """
     kernel.launch(
-        grid=[config.ctas * config.groups, 1, 1],
-        block=[config.threads + COURIER_THREADS, 1, 1],
+        grid=[config.ctas, 1, 1],
+        block=[config.cta_threads, 1, 1],
         cooperative=True,
         stream=stream,
         use_pdl=pdl,

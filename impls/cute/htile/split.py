@@ -1,13 +1,8 @@
 """Rows that are split over the whole GPU: every CTA has a share of every row, and pairs go through global memory.
 
-A launch is cooperative: all its CTAs are on the GPU at once, so that they can wait for one another. Each has two warps
-more than it has work for, the couriers, which wait for pairs while the others load, reduce and store: the first sends,
-the second receives. Several rows are under way at a time:
-
-    row i + stages - lookahead   global -> shared
-    row i                        own (max, sum), sent to all, or to the first CTA of the team
-    row i - relay_lag            there: the team's pair, sent to all
-    row i - lookahead            pairs of all; shared -> global
+A launch is cooperative: all its CTAs are on the GPU at once, so that they can wait for one another. Each has some warps
+more than it has work for, the couriers, which wait for pairs while the others load, reduce and store. They take three
+steps: `publish` sends a CTA's pair to the first CTA of its team, `relay` sends the team's to all, `fetch` has that of all.
 
 A pair is two words of 64 bits, each a float32 and the row's tag, so that a word that carries the right tag has arrived:
 one way through the second-level cache, and no counter (the idea of NCCL's LL protocol). Tags go on from launch to launch.
@@ -22,48 +17,39 @@ from cutlass import Float32, Int32, Int64, const_expr
 from .compute.online import reference, rescale
 from .compute.reduce import ADD, MAX, warp_reduce
 from .config import LINE_WORDS, VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
-from .copy.vector import VectorCopy, bounded_copy, filled_copy
-from .types.register import rounded
+from .copy.vector import VectorCopy, bounded_copy
+from .types.register import VectorRegTile, rounded
 from .utils import elem_pointer
 
 
 class SplitContext:
-    """One thread's part of every row of its group; `share` is this CTA's first vector, `rows` count the group's."""
+    """One thread's part of every row; `share` is this CTA's first vector. Reads no memory.
+
+    What is said about a row stands in shared memory: `pairs` of the warps that reduce it, `totals` of all CTAs.
+    """
 
     def __init__(self, config: SplitTileConfig, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
-        self.config, self.x, self.y = config, x, y
+        self.config, self.x, self.y, self.words = config, x, y, workspace.iterator
         self.thread = cute.arch.thread_idx()[0]
-        self.cta = cute.arch.block_idx()[0] % config.ctas
-        self.group = cute.arch.block_idx()[0] // config.ctas
-        self.rows = (x.shape[0] - self.group + config.groups - 1) // config.groups
-        self.words = workspace.iterator + self.group * config.group_words
-        self.tag = Int32(cute.arch.load(self.words, Int64)) + 1
+        self.cta = cute.arch.block_idx()[0]
+        self.rows = x.shape[0]
         self.courier = (self.thread - config.threads) // WARP
         self.is_worker = self.thread < config.threads
         self.share = self.cta * config.cta_vectors
         self.loading = VectorCopy(config, x.element_type)
         self.storing = VectorCopy(config, y.element_type)
-        memory = cutlass.memory.SmemAllocator()
-        self.pairs = memory.allocate_tensor(
-            Float32, cute.make_layout((2, config.threads // WARP, 2)), byte_alignment=16
-        )
-        self.totals = memory.allocate_tensor(Float32, cute.make_layout((2, 2)), byte_alignment=16)
-        self.shared = None
-        if config.stages:
-            shape = (config.vector, config.threads, config.vectors_per_thread, config.stages)
-            layout = cute.make_ordered_layout(shape, order=(0, 1, 2, 3))
-            self.shared = memory.allocate_tensor(x.element_type, layout, byte_alignment=VECTOR_BYTES)
-
-    def row_of(self, row: Int32) -> Int32:
-        """The row of the matrices that is number `row` of this group's."""
-        return row * self.config.groups + self.group
+        self.memory = cutlass.memory.SmemAllocator()
+        kept = max(1, config.stages)
+        pairs, totals = cute.make_layout((2, config.workers // WARP, kept)), cute.make_layout((2, kept))
+        self.pairs = self.memory.allocate_tensor(Float32, pairs, byte_alignment=16)
+        self.totals = self.memory.allocate_tensor(Float32, totals, byte_alignment=16)
 
     def shift(self, row: Int32) -> Int32:
         """Elements between the last 16-byte boundary and the first element of a row."""
         if self.config.aligned:
             return Int32(0)
         size = self.config.itemsize
-        address = self.x.iterator.toint() + Int64(self.row_of(row)) * (self.x.stride[0] * size)
+        address = self.x.iterator.toint() + Int64(row) * (self.x.stride[0] * size)
         return Int32(address % VECTOR_BYTES) // size
 
     def column(self, index: Int32, shift: Int32) -> Int32:
@@ -86,27 +72,26 @@ class SplitContext:
         """The vector of a matrix that starts at a column."""
         if self.config.aligned:
             column = cute.assume(column, divby=self.config.vector)
-        return cute.make_tensor(elem_pointer(matrix, (self.row_of(row), column)), cute.make_layout(self.config.vector))
+        return cute.make_tensor(elem_pointer(matrix, (row, column)), cute.make_layout(self.config.vector))
 
-    @cute.jit
-    def load(self, row: Int32, index: Int32, shift: Int32, atom, target: cute.Tensor) -> None:
-        """Vector number `index` of a row to registers; -inf where the row has none."""
-        target.fill(target.element_type(-Float32.inf))
-        source = self.place(self.x, row, self.column(index, shift))
-        bounded_copy(atom, source, target, self.whole(index, shift), self.edges(index, shift))
-
-    def values(self, row: Int32, turn: int) -> cute.TensorSSA:
-        """This thread's vector number `turn` of a row in shared memory, as float32."""
-        source = self.shared[None, self.thread, turn, row % self.config.stages]
-        vector = cute.make_rmem_tensor_like(source)
-        cute.autovec_copy(source, vector)
-        return vector.load().to(Float32)
+    def tile(self, count: int) -> VectorRegTile:
+        """Registers for so many vectors of the input."""
+        return VectorRegTile(self.x.element_type, self.config.vector, count)
 
     def word(self, row: Int32, of: int | Int32, first: int = 0) -> cute.Pointer:
         """Where the two words of a row's pair are: those of CTA number `of`, or with first = config.ctas of a team."""
         config = self.config
         slot = row % config.slots * (config.ctas + config.teams) + first + of
         return self.words + (LINE_WORDS + 2 * slot)
+
+
+@cute.jit
+def load(context: SplitContext, row: Int32, index: Int32, shift: Int32, target: cute.Tensor) -> None:
+    """Vector number `index` of a row to registers; -inf where the row has none."""
+    target.fill(target.element_type(-Float32.inf))
+    source = context.place(context.x, row, context.column(index, shift))
+    atom = context.loading.loading()
+    bounded_copy(atom, source, target, context.whole(index, shift), context.edges(index, shift))
 
 
 @cute.jit
@@ -121,62 +106,60 @@ def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values:
 
 
 @cute.jit
-def request(context: SplitContext, row: Int32) -> None:
-    """Ask for this thread's vectors of a row, into the row's stage; one group, empty where there is no such row."""
-    config, atom, shared = context.config, context.loading.asynchronous(), context.shared
-    rows, stage, shift = context.rows, row % config.stages, context.shift(row)
-    for turn in cutlass.range_constexpr(config.vectors_per_thread):
-        index = context.thread + turn * config.threads
-        target = shared[None, context.thread, turn, stage]
-        source = context.place(context.x, row, context.column(index, shift))
-        whole, exists, edges = context.whole(index, shift), row < rows, context.edges(index, shift)
-        if exists:
-            filled_copy(atom, source, target, whole, edges, -Float32.inf)
-    cute.arch.cp_async_commit_group()
-
-
-@cute.jit
-def leave_pair(context: SplitContext, step: Int32, maximum: Float32, total: Float32) -> None:
-    """Leave a warp's (max, sum) where the first courier finds it; the sums are over exp(x - reference(max))."""
-    pairs, thread = context.pairs, context.thread
+def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float32) -> None:
+    """Leave a warp's (max, sum) where `publish` finds it; the sums are over exp(x - reference(max))."""
+    pairs, thread, kept = context.pairs, context.thread, cute.size(context.totals, mode=[1])
     top = warp_reduce(maximum, MAX, WARP)
     total = warp_reduce(total * rescale(reference(maximum), reference(top)), ADD, WARP)
     if thread % WARP == 0:
-        pairs[0, thread // WARP, step % 2] = top
-        pairs[1, thread // WARP, step % 2] = total
+        pairs[0, thread // WARP, row % kept] = top
+        pairs[1, thread // WARP, row % kept] = total
+
+
+def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
+    """The reference and the sum of a row that `fetch` has left."""
+    kept = cute.size(context.totals, mode=[1])
+    return context.totals[0, row % kept], context.totals[1, row % kept]
+
+
+def first_tag(context: SplitContext) -> Int32:
+    """The tag of the launch's row 0. A CTA sends its first pair only when all in it that need the tag have read it."""
+    return Int32(cute.arch.load(context.words, Int64)) + 1
 
 
 @cute.jit
-def publish(context: SplitContext, step: Int32) -> None:
-    """Merge the warps' pairs of row `step` and send the CTA's; the first courier does."""
+def publish(context: SplitContext, row: Int32, tag: Int32) -> None:
+    """Merge the warps' pairs of a row and send the CTA's; tag: the row's."""
     config, pairs, lane = context.config, context.pairs, context.thread % WARP
-    mine = cutlass.min(lane, config.threads // WARP - 1)
-    top = cutlass.select_(lane == mine, pairs[0, mine, step % 2], -Float32.inf)
-    total = cutlass.select_(lane == mine, pairs[1, mine, step % 2], Float32(0.0))
+    stage, warps = row % cute.size(context.totals, mode=[1]), const_expr(config.workers // WARP)
+    mine = cutlass.min(lane, warps - 1)
+    top = cutlass.select_(lane == mine, pairs[0, mine, stage], -Float32.inf)
+    total = cutlass.select_(lane == mine, pairs[1, mine, stage], Float32(0.0))
     first = const_expr(config.ctas if config.team == 1 else 0)
-    send(context, context.word(step, context.cta, first), context.tag + step, merged(top, total))
+    send(context, context.word(row, context.cta, first), tag, merged(top, total))
 
 
 @cute.jit
-def relay(context: SplitContext, row: Int32) -> None:
-    """Merge the pairs of this CTA's team, which is its first CTA, and send them to all; the first courier does."""
+def relay(context: SplitContext, row: Int32, tag: Int32) -> None:
+    """In the first CTA of a team, merge its pairs and send them to all."""
     config = context.config
     team, rank = context.cta // config.team, context.cta % config.team
     own, out = context.word(row, context.cta), context.word(row, team, config.ctas)
     members = cutlass.min(config.team, config.ctas - context.cta)
     if rank == 0:
-        send(context, out, context.tag + row, collect(context, own, members, context.tag + row, config.team))
+        send(context, out, tag, collect(context, own, members, tag, config.team))
 
 
 @cute.jit
-def fetch(context: SplitContext, row: Int32) -> None:
-    """Wait for the pairs of all CTAs or teams of a row and leave (reference, sum) for this CTA; the second courier does."""
-    totals, config, lane = context.totals, context.config, context.thread % WARP
+def fetch(context: SplitContext, row: Int32, tag: Int32) -> None:
+    """Wait for the pairs of all CTAs or teams of a row and leave its `totals`."""
+    config, lane, kept = context.config, context.thread % WARP, cute.size(context.totals, mode=[1])
+    found = context.totals
     place = context.word(row, 0, config.ctas)
-    maximum, total = collect(context, place, Int32(config.teams), context.tag + row, config.teams)
+    maximum, total = collect(context, place, Int32(config.teams), tag, config.teams)
     if lane == 0:
-        totals[0, row % 2] = reference(maximum)
-        totals[1, row % 2] = total
+        found[0, row % kept] = reference(maximum)
+        found[1, row % kept] = total
 
 
 @cute.jit
@@ -236,8 +219,11 @@ def merged(top: Float32, total: Float32) -> tuple[Float32, Float32]:
 
 
 @cute.jit
-def advance(context: SplitContext) -> None:
-    """Leave the tag for the next launch; after the last row, whose pairs all CTAs sent after they had read the tag."""
-    last, words, cta = Int64(context.tag + context.rows - 1), context.words, context.cta
-    if (cta == 0) & (context.thread == 0):
-        cute.arch.store(words, last)
+def advance(context: SplitContext, tag: Int32) -> None:
+    """Leave the tag of the last row for the next launch; the last courier does, which has fetched the pairs of all.
+
+    They were sent when all in their CTAs had read the tag before.
+    """
+    words, last = context.words, const_expr(context.config.couriers - 1)
+    if (context.cta == 0) & (context.courier == last) & (context.thread % WARP == 0):
+        cute.arch.store(words, Int64(tag))

@@ -10,7 +10,8 @@ from ..htile.compute.online import exponential, normalised, reference, rescale
 from ..htile.compute.reduce import ADD, MAX
 from ..htile.config import IN_FLIGHT, SplitTileConfig
 from ..htile.launch import launch_split, overlap
-from ..htile.split import SplitContext, advance, fetch, leave_pair, publish, relay, request, store
+from ..htile.ring import Ring, carry_rows, open_ring, take, tell, wait
+from ..htile.split import SplitContext, advance, fetch, first_tag, leave_pair, load, publish, relay, store, totals
 from ..htile.types.register import VectorRegTile
 
 
@@ -26,86 +27,122 @@ class SplitSoftmax:
 
     @cute.jit
     def __call__(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor, stream: object) -> None:
-        kernel = self.kept if const_expr(self.config.stages) else self.read_twice
+        kernels = {0: self.read_twice, 1: self.alone}
+        kernel = kernels.get(self.config.stages, self.flowing)
         launch_split(kernel(x, y, workspace), self.config, stream, self.pdl)
 
     @cute.kernel
-    def kept(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
-        config = self.config
+    def flowing(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+        """Rows follow one another through a ring in shared memory; some warps reduce them, some write them."""
+        context = SplitContext(self.config, x, y, workspace)
+        ring = Ring(context)
+        open_ring(context, ring)
         overlap(self.pdl)
-        context = SplitContext(config, x, y, workspace)
-        rows, lag = context.rows, const_expr(config.relay_lag)
-        worker, courier = context.is_worker, context.courier
+        if context.thread < self.config.workers:
+            reduce_rows(context, ring)
+        elif context.is_worker:
+            write_rows(context, ring)
+        else:
+            carry_rows(context, ring)
+
+    @cute.kernel
+    def alone(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+        """A single row, in registers."""
+        overlap(self.pdl)
+        context = SplitContext(self.config, x, y, workspace)
+        tag, row, worker = first_tag(context), Int32(0), context.is_worker
+        tile = context.tile(self.config.vectors_per_thread)
         if worker:
-            for row in cutlass.range_constexpr(config.stages):
-                request(context, Int32(row))
-        for step in cutlass.range(rows + config.lookahead, unroll=1):
-            row = step - config.lookahead
-            if worker:
-                if step < rows:
-                    cute.arch.cp_async_wait_group(config.stages - config.lookahead - 1)
-                    maximum, total = own_pair(context, step)
-                    leave_pair(context, step, maximum, total)
-            elif courier == 0:
-                if const_expr(lag > 0):
-                    if (step >= lag) & (step < rows + lag):
-                        relay(context, step - lag)
-            else:
-                if row >= 0:
-                    fetch(context, row)
-            cute.arch.sync_threads()
-            if worker:
-                if row >= 0:
-                    write(context, row)
-                    request(context, row + config.stages)
-            elif (courier == 0) & (step < rows):
-                publish(context, step)
-        advance(context)
+            load_row(context, row, tile)
+            maximum, total = own_pair(context, tile)
+            leave_pair(context, row, maximum, total)
+        exchange(context, row, tag)
+        if worker:
+            write(context, row, context.thread, tile)
+        advance(context, tag)
 
     @cute.kernel
     def read_twice(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+        """One row after the other, of any length."""
         overlap(self.pdl)
         context = SplitContext(self.config, x, y, workspace)
-        rows = context.rows
-        worker, courier = context.is_worker, context.courier
+        tag, rows, worker = first_tag(context), context.rows, context.is_worker
         for row in cutlass.range(rows, unroll=1):
             if worker:
                 maximum, total = streamed_pair(context, row)
                 leave_pair(context, row, maximum, total)
-            cute.arch.sync_threads()
-            if not worker:
-                if courier == 0:
-                    publish(context, row)
-                    if const_expr(self.config.team > 1):
-                        relay(context, row)
-                else:
-                    fetch(context, row)
-            cute.arch.sync_threads()
+            exchange(context, row, tag + row)
             if worker:
                 rewrite(context, row)
-        advance(context)
+        advance(context, tag + rows - 1)
 
 
 @cute.jit
-def own_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
-    """(max, sum) of this thread's vectors of a row in shared memory."""
+def exchange(context: SplitContext, row: Int32, tag: Int32) -> None:
+    """Send the CTA's pair and fetch those of all, between two barriers of the CTA."""
+    courier = context.courier
+    cute.arch.sync_threads()
+    if courier == 0:
+        publish(context, row, tag)
+        if const_expr(context.config.team > 1):
+            relay(context, row, tag)
+    elif courier == 1:
+        fetch(context, row, tag)
+    cute.arch.sync_threads()
+
+
+@cute.jit
+def reduce_rows(context: SplitContext, ring: Ring) -> None:
+    tile = context.tile(context.config.vectors_per_thread)
+    for row in cutlass.range(context.rows, unroll=1):
+        wait(ring, ring.arrived, row)
+        take(context, ring, row, context.thread, tile)
+        maximum, total = own_pair(context, tile)
+        leave_pair(context, row, maximum, total)
+        tell(context, ring, ring.paired, row)
+
+
+@cute.jit
+def write_rows(context: SplitContext, ring: Ring) -> None:
+    tile = context.tile(context.config.vectors_per_thread)
+    first = context.thread - context.config.workers
+    for row in cutlass.range(context.rows, unroll=1):
+        wait(ring, ring.known, row)
+        wait(ring, ring.arrived, row)
+        take(context, ring, row, first, tile)
+        write(context, row, first, tile, ring)
+
+
+@cute.jit
+def load_row(context: SplitContext, row: Int32, tile: VectorRegTile) -> None:
+    """This thread's vectors of a row."""
+    shift = context.shift(row)
+    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
+        load(context, row, context.thread + turn * context.config.threads, shift, tile.vector(turn))
+
+
+@cute.jit
+def own_pair(context: SplitContext, tile: VectorRegTile) -> tuple[Float32, Float32]:
+    """(max, sum) of this thread's vectors of a row."""
     maximum, total = -Float32.inf, Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        maximum = context.values(row, turn).reduce(MAX, maximum, 0)
+        maximum = tile.values(turn).reduce(MAX, maximum, 0)
     base = reference(maximum)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        total = exponential(context.values(row, turn), base).reduce(ADD, total, 0)
+        total = exponential(tile.values_anew(turn), base).reduce(ADD, total, 0)
     return maximum, total
 
 
 @cute.jit
-def write(context: SplitContext, row: Int32) -> None:
-    """Normalise and store this thread's vectors of a row in shared memory."""
-    base, scale = context.totals[0, row % 2], cute.arch.rcp_approx(context.totals[1, row % 2])
-    shift = context.shift(row)
+def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, ring: Ring | None = None) -> None:
+    """Normalise and store this thread's vectors of a row, from number `first` on; the ring gets their stage back."""
+    base, total = totals(context, row)
+    if const_expr(ring is not None):
+        tell(context, ring, ring.free, row)
+    scale, shift = cute.arch.rcp_approx(total), context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        index = context.thread + turn * context.config.threads
-        store(context, row, index, shift, normalised(context.values(row, turn), base, scale, context.y.element_type))
+        values = normalised(tile.values_anew(turn), base, scale, context.y.element_type)
+        store(context, row, first + turn * context.config.workers, shift, values)
 
 
 @cute.jit
@@ -115,7 +152,7 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     maximum, total = -Float32.inf, Float32(0.0)
     for burst in cutlass.range(context.config.bursts, unroll=1):
         tile = VectorRegTile(context.x.element_type, context.config.vector, IN_FLIGHT)
-        load_group(context, row, shift, burst, tile)
+        load_burst(context, row, shift, burst, tile)
         top = maximum
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             top = tile.values(turn).reduce(MAX, top, 0)
@@ -129,20 +166,20 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
 @cute.jit
 def rewrite(context: SplitContext, row: Int32) -> None:
     """Read this thread's vectors of a row again, the last ones first, which the cache still has; normalise, store."""
-    base, scale = context.totals[0, row % 2], cute.arch.rcp_approx(context.totals[1, row % 2])
-    bursts, shift = context.config.bursts, context.shift(row)
+    base, total = totals(context, row)
+    scale, shift, bursts = cute.arch.rcp_approx(total), context.shift(row), context.config.bursts
     for step in cutlass.range(bursts, unroll=1):
         tile = VectorRegTile(context.x.element_type, context.config.vector, IN_FLIGHT)
-        load_group(context, row, shift, bursts - 1 - step, tile)
+        load_burst(context, row, shift, bursts - 1 - step, tile)
         for turn in cutlass.range_constexpr(IN_FLIGHT):
+            values = normalised(tile.values(turn), base, scale, context.y.element_type)
             index = context.thread + ((bursts - 1 - step) * IN_FLIGHT + turn) * context.config.threads
-            store(context, row, index, shift, normalised(tile.values(turn), base, scale, context.y.element_type))
+            store(context, row, index, shift, values)
 
 
 @cute.jit
-def load_group(context: SplitContext, row: Int32, shift: Int32, burst: Int32, tile: VectorRegTile) -> None:
+def load_burst(context: SplitContext, row: Int32, shift: Int32, burst: Int32, tile: VectorRegTile) -> None:
     """IN_FLIGHT of this thread's vectors of a row."""
-    atom = context.loading.loading()
     for turn in cutlass.range_constexpr(IN_FLIGHT):
         index = context.thread + (burst * IN_FLIGHT + turn) * context.config.threads
-        context.load(row, index, shift, atom, tile.vector(turn))
+        load(context, row, index, shift, tile.vector(turn))

@@ -1,0 +1,167 @@
+"""A ring of rows in shared memory, for rows that are split over the whole GPU.
+
+Nobody waits for more than what it needs. Of the couriers the first brings rows, the second sends pairs, the third relays
+them, the fourth fetches those of all; a part of the other warps reduces rows and the rest writes them:
+
+    bring   waits for a free stage, and for the last row but one: row -> stage          arrived
+    reduce  waits for arrived: its warps' (max, sum) of the row                         paired
+    send    waits for paired: the CTA's pair, to its team's first CTA                   free
+    relay   waits for its team's pairs: the team's, to all
+    fetch   waits for the teams' pairs: (reference, sum) of the row                     known
+    write   waits for known: registers <- stage; then normalised, to global memory      free
+
+Each word on the right is an mbarrier a stage, at which who did it arrives.
+"""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, Int64, const_expr
+
+from .config import UNDER_WAY, VECTOR_BYTES, WARP
+from .copy.vector import edge_copy, load_shared
+from .split import SplitContext, advance, fetch, first_tag, publish, relay
+from .types.register import VectorRegTile
+
+PAIR_BARRIER = 1  # of the hardware's, for the couriers of pairs alone
+
+
+class Ring:
+    """`config.stages` shares of rows, each with its mbarriers, and places for what the context says about them."""
+
+    def __init__(self, context: SplitContext) -> None:
+        config, memory = context.config, context.memory
+        self.stages = config.stages
+        layout = cute.make_layout((config.cta_vectors * config.vector, config.stages))
+        self.shares = memory.allocate_tensor(context.x.element_type, layout, byte_alignment=128)
+        self.arrived, self.paired, self.known, self.free = (
+            memory.allocate_array(Int64, config.stages) for _ in range(4)
+        )
+
+    def at(self, barriers: cute.Pointer, row: Int32) -> cute.Pointer:
+        """The mbarrier of a row's stage."""
+        return barriers + row % self.stages
+
+    def vector(self, row: Int32, index: Int32, width: int) -> cute.Pointer:
+        """Vector number `index` of the CTA's share of a row."""
+        return self.shares[None, row % self.stages].iterator + index * width
+
+
+@cute.jit
+def open_ring(context: SplitContext, ring: Ring) -> None:
+    """Make the mbarriers ready; all threads call."""
+    warps = const_expr(context.config.workers // WARP)
+    if context.thread == 0:
+        for stage in cutlass.range_constexpr(ring.stages):
+            cute.arch.mbarrier_init(ring.arrived + stage, 1)
+            cute.arch.mbarrier_init(ring.paired + stage, warps)
+            cute.arch.mbarrier_init(ring.known + stage, 1)
+            cute.arch.mbarrier_init(ring.free + stage, warps + 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.sync_threads()
+
+
+def wait(ring: Ring, barriers: cute.Pointer, row: Int32) -> None:
+    """Wait until a row has come so far; its stage goes on to no other row before this thread's part is done."""
+    cute.arch.mbarrier_wait(ring.at(barriers, row), row // ring.stages % 2)
+
+
+@cute.jit
+def tell(context: SplitContext, ring: Ring, barriers: cute.Pointer, row: Int32) -> None:
+    """All of this warp have done their part of a row."""
+    barrier, lane = ring.at(barriers, row), context.thread % WARP
+    cute.arch.sync_warp()
+    if lane == 0:
+        cute.arch.mbarrier_arrive(barrier)
+
+
+@cute.jit
+def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: VectorRegTile) -> None:
+    """This thread's vectors of a row to registers, from number `first` on; -inf where it has none."""
+    config, shift = context.config, context.shift(row)
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        index = first + turn * config.workers
+        vector = tile.vector(turn)
+        words = cute.recast_tensor(vector, Int32)
+        vector.fill(vector.element_type(-Float32.inf))
+        whole, edges = context.whole(index, shift), context.edges(index, shift)
+        kept, source = (
+            ring.vector(row, index, config.vector),
+            context.place(context.x, row, context.column(index, shift)),
+        )
+        if whole:
+            load_shared(kept, words)
+        else:
+            if const_expr(edges is not None):
+                edge_copy(source, vector, edges)
+
+
+@cute.jit
+def carry_rows(context: SplitContext, ring: Ring) -> None:
+    """What the couriers do."""
+    if context.courier == 0:
+        if context.thread % WARP == 0:
+            bring_rows(context, ring)
+    else:
+        tag = first_tag(context)
+        cute.arch.barrier(barrier_id=PAIR_BARRIER, number_of_threads=(context.config.couriers - 1) * WARP)
+        if context.courier == 1:
+            send_rows(context, ring, tag)
+        elif context.courier == 2:
+            relay_rows(context, tag)
+        else:
+            fetch_rows(context, ring, tag)
+
+
+@cute.jit
+def bring_rows(context: SplitContext, ring: Ring) -> None:
+    """Ask for every row, and for no more than UNDER_WAY at a time; one thread does."""
+    for row in cutlass.range(context.rows, unroll=1):
+        if row >= UNDER_WAY:
+            wait(ring, ring.arrived, row - UNDER_WAY)
+        if row >= ring.stages:
+            wait(ring, ring.free, row - ring.stages)
+        bring(context, ring, row)
+
+
+@cute.jit
+def bring(context: SplitContext, ring: Ring, row: Int32) -> None:
+    """Ask for the whole vectors of the CTA's share of a row, in one piece."""
+    config, shift = context.config, context.shift(row)
+    first = Int32(0) if const_expr(config.aligned) else Int32(context.column(Int32(0), shift) < 0)
+    end = cutlass.min(config.cta_vectors, (config.columns + shift) // config.vector - context.share)
+    size = cutlass.max(end - first, 0) * VECTOR_BYTES
+    barrier = ring.at(ring.arrived, row)
+    target = ring.vector(row, first, config.vector)
+    source = context.place(context.x, row, context.column(first, shift)).iterator
+    cute.arch.mbarrier_arrive_and_expect_tx(barrier, size)
+    if size > 0:
+        cute.arch.inline_ptx(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{$r0}], [{$r1}], {$r2}, [{$r3}];",
+            read_only_args=[target.toint(), source.toint(), size, barrier.toint()],
+        )
+
+
+@cute.jit
+def send_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
+    for row in cutlass.range(context.rows, unroll=1):
+        wait(ring, ring.paired, row)
+        publish(context, row, tag + row)
+        tell(context, ring, ring.free, row)
+
+
+@cute.jit
+def relay_rows(context: SplitContext, tag: Int32) -> None:
+    if const_expr(context.config.team > 1):
+        for row in cutlass.range(context.rows, unroll=1):
+            relay(context, row, tag + row)
+
+
+@cute.jit
+def fetch_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
+    for row in cutlass.range(context.rows, unroll=1):
+        wait(ring, ring.arrived, row)  # so that all have read what was known of the stage's row before
+        fetch(context, row, tag + row)
+        tell(context, ring, ring.known, row)
+    advance(context, tag + context.rows - 1)
