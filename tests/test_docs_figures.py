@@ -92,6 +92,22 @@ def test_the_notes_times_of_few_rows_are_those_of_the_run(later, shown):
     )
 
 
+@pytest.mark.parametrize("shown", rows(NOTES, "bfloat16"), ids=lambda row: row[0])
+def test_the_notes_times_in_bfloat16_are_those_of_the_run(shown):
+    cell = cells_of("A run since then")[f"softmax-bfloat16-{shown[0]}"]
+    copy = next(name for name, row in cell.items() if row["role"] == "roof")
+    times = [latency(cell, name) / 1000 for name in ("cute_softmax", "quack", copy)]
+    assert [float(text) for text in shown[1:]] == pytest.approx(times, rel=0.005, nan_ok=True)
+
+
+def test_the_gradient_in_bfloat16_is_that_of_the_run():
+    cells = cells_of("in a run of its own").values()
+    found = [(float(cell["cute_softmax"]["percent_of_roof"]), cell["cute_softmax"]["shape"]) for cell in cells]
+    assert len(found) == 13
+    mean, (worst, where) = statistics.geometric_mean([percent for percent, _ in found]), min(found)
+    assert f"is at {mean:.1f} %, at worst {worst:.1f}: {where}." in NOTES
+
+
 def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
     path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", README)

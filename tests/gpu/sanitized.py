@@ -1,15 +1,17 @@
 """Runs one part of the kernels of impls/cute, each once, for compute-sanitizer; its output must be right as well.
 
-    python tests/gpu/sanitized.py PART [lightest]
+    python tests/gpu/sanitized.py PART [lightest | once | around]
 
 A part is an operator, or "rungs": the ladder's other ways to the same softmax. lightest: of the cases whose kernels differ
-in numbers alone only the one with the fewest elements, for tools that take a hundred times as long as the kernels.
+in numbers alone only the one with the fewest elements, for tools that take a hundred times as long as the kernels. once:
+the same with no more rows than a ring has stages. around: only those of a ring, with more.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -97,15 +99,22 @@ def work(part: str) -> Iterator[Work]:
 
 def kind(case: Case, builds: Callable[..., Any] | None = None) -> tuple[object, ...] | None:
     """What tells the kernel of a case from others but for its numbers; None where there is none."""
-    try:
-        build = (builds or _entries.of_case)(case, _plans.HOPPER, _entries.whole(case))[0]
-    except Unsupported:
+    build = first(case, builds)
+    if build is None:
         return None
     config = build.config
     if build.kernel.startswith("split"):
         return case.operator, build.kernel, config.stages, config.aligned
     shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
     return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
+
+
+def first(case: Case, builds: Callable[..., Any] | None = None) -> Any:
+    """The build that a Hopper GPU takes first; None where there is none."""
+    try:
+        return (builds or _entries.of_case)(case, _plans.HOPPER, _entries.whole(case))[0]
+    except Unsupported:
+        return None
 
 
 def lightest(works: Iterable[Work]) -> list[Work]:
@@ -115,6 +124,23 @@ def lightest(works: Iterable[Work]) -> list[Work]:
         if kinds := kind(case, builds):
             found.setdefault(kinds, (case, builds))
     return list(found.values())
+
+
+def stages(work: Work) -> int:
+    """Of the ring that the rows go through; 0 where there is none."""
+    config = first(*work).config
+    return config.stages if getattr(config, "is_ring", False) else 0
+
+
+def chosen(part: str, of: str) -> list[Work]:
+    """The cases of a part that are run."""
+    if of == "all":
+        return list(work(part))
+    found = lightest(work(part))
+    if of == "once":
+        cut = [(case, min(case.rows, stages((case, builds)) or case.rows), builds) for case, builds in found]
+        return [(replace(case, shape=(rows, case.columns)), builds) for case, rows, builds in cut]
+    return [w for w in found if 0 < stages(w) < w[0].rows] if of == "around" else found
 
 
 def check(case: Case, launch: Callable[..., Any]) -> None:
@@ -151,7 +177,7 @@ def insistent(attempt: Callable[..., None]) -> Callable[..., None]:
 def main(part: str, of: str = "all") -> None:
     _launch._try = insistent(_launch._try)
     launched = 0
-    for case, builds in lightest(work(part)) if of == "lightest" else work(part):
+    for case, builds in chosen(part, of):
         try:
             launch = _entries.launch(case, builds)
         except Unsupported:

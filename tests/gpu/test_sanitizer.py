@@ -148,10 +148,19 @@ def test_a_planted_mistake_is_reported(some_gpu, tool):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tool", REPORTED)
-def test_kernels_are_clean(compiled, tool):
-    found = faults(sanitizer(), "--tool", tool, *OPTIONS, of="all" if tool == "memcheck" else "lightest")
+@pytest.mark.parametrize(("tool", "of"), [("memcheck", "all"), ("synccheck", "lightest"), ("racecheck", "once")])
+def test_kernels_are_clean(compiled, tool, of):
+    found = faults(sanitizer(), "--tool", tool, *OPTIONS, of=of)
     assert not found, found
+
+
+@pytest.mark.gpu
+@pytest.mark.xfail(reason="racecheck 2026.4 accuses stages of a ring that are filled again: docs/htile.md", strict=True)
+def test_stages_that_are_filled_again_are_clean(compiled):
+    ((status, said),) = run(
+        [sanitizer(), "--tool", "racecheck", *OPTIONS, *python("sanitized.py", "softmax", "around")]
+    )
+    assert not fault(status, said), fault(status, said)
 
 
 def test_the_shapes_meet_every_kind_of_layout():
@@ -172,10 +181,14 @@ def test_the_lightest_are_one_of_each_kind(part):
 
 
 def test_rows_go_around_the_ring():
-    kinds = {case: sanitized.kind(case, builds) for case, builds in sanitized.lightest(sanitized.work("softmax"))}
-    stages = {case: kind[2] for case, kind in kinds.items() if kind[1] == "split_softmax.SplitSoftmax" and kind[2] > 1}
-    assert len(stages) > 3
-    assert all(case.rows > stages[case] for case in stages)
+    around, once = (sanitized.chosen("softmax", of) for of in ("around", "once"))
+    assert len(around) > 3
+    assert {sanitized.stages(work) for work in around} > {3, 7}
+    assert len(once) == len(sanitized.chosen("softmax", "lightest"))
+    assert {sanitized.kind(*work) for work in once} == {sanitized.kind(*work) for work in sanitized.work("softmax")} - {
+        None
+    }
+    assert all(case.rows <= stages for case, builds in once if (stages := sanitized.stages((case, builds))))
 
 
 CLEAN = "done: softmax, 3 launches\n========= {} SUMMARY: 0 {}\n"

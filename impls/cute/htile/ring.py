@@ -122,6 +122,8 @@ def bring_rows(context: SplitContext, ring: Ring) -> None:
             wait(ring, ring.arrived, row - UNDER_WAY)
         if row >= ring.stages:
             wait(ring, ring.free, row - ring.stages)
+            # What was read there comes before the copy, which is not a thread's own access, only with this.
+            cute.arch.fence_proxy("async.shared", space="cta")
         bring(context, ring, row)
 
 
