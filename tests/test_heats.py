@@ -10,7 +10,7 @@ import pytest
 from simulated import PLAN, World, at
 
 from softbench.contest.admission import parts
-from softbench.contest.contest import Contest, Rules
+from softbench.contest.contest import Contest, Rules, _told
 from softbench.contest.entrant import Entrant
 from softbench.contest.laps import Laps
 from softbench.contest.workers import Answer
@@ -65,3 +65,13 @@ def test_a_roof_that_never_fits_ends_the_halving(world: World) -> None:
 
 def test_parts_are_even() -> None:
     assert parts(["roof"], ["a", "b", "c"], 2) == [["roof", "a", "b"], ["roof", "c"]]
+
+
+def test_where_every_kernel_of_the_roof_fails_one_says_why(world: World) -> None:
+    a, *roofs = (world.enter(name, role=role) for name, role in (("a", "entrant"), ("copy", "roof"), ("copy", "roof")))
+    for roof in roofs:
+        roof.settle(Status.OUT_OF_MEMORY, "place: out of memory")
+        roof.is_best = False
+    assert _told([a, *roofs]) == [a, roofs[0]]
+    roofs[1].is_best = True
+    assert _told([a, *roofs]) == [a, roofs[1]]

@@ -14,7 +14,7 @@ from softbench import export, tables
 from softbench.leaderboard import Board, build
 from softbench.leaderboard.inversions import lead_note
 from softbench.leaderboard.ranks import latency_ns
-from softbench.leaderboard.words import LEGEND, short, verdict
+from softbench.leaderboard.words import LEGEND, clock_note, failures, short, verdict
 from softbench.model import KernelResources, Record, Status, Telemetry
 from softbench.sheet import Heading, table
 
@@ -266,3 +266,21 @@ def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none():
         "ours leads softmax on NVIDIA H200: score 100.0, alone the fastest in 1 and tied for it in 1 of 2 cases. "
         "ours leads rmsnorm: score 100.0, alone the fastest in 1 of 1 case."
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"), [((3, 0), "3 failed"), ((0, 2), "2 failed as declared"), ((1, 2), "3 failed (2 as declared)")]
+)
+def test_declared_failures_are_failures_and_said_to_be_declared(counts, said):
+    assert failures(*counts) == said
+
+
+def test_a_case_without_a_roof_is_told():
+    cases = [make.softmax_case(columns=n) for n in (64, 128)]
+    records = [make.timed(case, "fast", 2e4) for case in cases]
+    with_one = [*records, make.timed(cases[0], "copy", 1e4, role="roof")]
+    with_both = [*with_one, make.ended(cases[1], "copy", role="roof")]
+    for run in (with_one, with_both):
+        note = clock_note(build(make.run(run)))
+        assert note.endswith("In 1 case without a roof the fastest pass stands for it.")
+    assert "without a roof" not in clock_note(build(make.run(with_one[:1] + with_one[2:])))

@@ -71,3 +71,32 @@ def test_where_every_variant_fails_nobody_is_sent(world: World) -> None:
     group = [world.enter("k", warps=w, fault=at("place", 1, dead)) for w in (1, 2)]
     assert chosen(world, group) == []
     assert [e.status for e in group] == [Status.RUNTIME_ERROR] * 2
+
+
+FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="place: out of memory")
+
+
+def test_without_room_for_all_each_is_tried_alone(world: World) -> None:
+    """A card with room for two placements: the third one beside them finds none."""
+    held: list[int] = []
+
+    def crowded(operation: str, placement: int, turn: int) -> Answer | None:
+        if operation == "release":
+            held.clear()
+        if operation != "place":
+            return None
+        held.append(placement)
+        return FULL if len(held) > 2 else None
+
+    slow, fast, slower = (world.enter("k", ns, warps=w, fault=crowded) for w, ns in ((1, 1.2e6), (2, 1e6), (4, 1.5e6)))
+    assert chosen(world, [slow, fast, slower]) == [fast]
+    assert (fast.status, fast.best_of) == (None, 3)
+    assert [e.status for e in (slow, slower)] == [Status.PASSED] * 2
+    assert not held
+
+
+def test_who_has_no_room_alone_keeps_its_reason(world: World) -> None:
+    good = world.enter("k", warps=1)
+    big = world.enter("k", warps=2, fault=lambda operation, *_: FULL if operation == "place" else None)
+    assert chosen(world, [good, big]) == [good]
+    assert (big.status, big.reason) == (Status.OUT_OF_MEMORY, FULL.reason)

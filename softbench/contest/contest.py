@@ -85,8 +85,7 @@ class Contest:
         self.crew.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
         ideal, flops = operators.get(case.operator).ideal_bytes(case), operators.counted_flops(case)
-        kept = [e for e in entrants if e.role != "roof" or e.is_best]
-        records = [e.record(case, ideal, self._reproduce(case, e.variant), flops) for e in kept]
+        records = [e.record(case, ideal, self._reproduce(case, e.variant), flops) for e in _told(entrants)]
         if case.timed and records and self.calibrations:
             records[0] = replace(records[0], calibrations=self.calibrations)
         return records
@@ -139,6 +138,7 @@ class Contest:
         finalists = players
         if self._may_use("graph", players):
             with laps.lap("choose"):
+                self.crew.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches
                 finalists = trials.choose(players, plan, asker, rng, preparation.run, self._view.tell)
             with laps.lap("heats"):
                 self._heats(case, finalists, plan, asker, rng, laps)
@@ -191,7 +191,7 @@ class Contest:
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
-        self.crew.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches counts as taken
+        self.crew.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
         groups = admission.heats(always, others, each, self.crew.free_bytes(players[0]) if players else 0)
         clock = "graph" if self.card is not None else "wall"
         number = 0
@@ -262,6 +262,13 @@ class Asker:
                 answers[entrant] = answer
                 del waiting[entrant]
         return answers
+
+
+def _told(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """Who gets a record: all but the roof's kernels that were not chosen; where none of them could be, the first says why."""
+    roofs = [e for e in entrants if e.role == "roof"]
+    shown = [e for e in roofs if e.is_best] or roofs[:1]
+    return [e for e in entrants if e.role != "roof" or e in shown]
 
 
 def _bytes(case: Case) -> tuple[int, int]:

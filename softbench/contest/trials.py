@@ -58,6 +58,8 @@ def _best(
         prepare(part)
         part = [e for e in part if e.is_ready]
         turns = _trial(part, plan, ask, rng) if part else {}
+        if turns is None:
+            turns = _alone(part, plan, ask, rng, prepare)
         if turns:
             for entrant, taken in turns.items():
                 own = entrant.plan(plan)
@@ -66,15 +68,31 @@ def _best(
     return None
 
 
-def _trial(part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) -> dict[Entrant, list[int]]:
-    """Shuffled rounds of all variants on one placement each; empty when one of them failed.
+def _alone(
+    part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random, prepare: Callable[[Sequence[Entrant]], None]
+) -> dict[Entrant, list[int]]:
+    """A trial for each, where the card has no room for all of them at the same time."""
+    turns: dict[Entrant, list[int]] = {}
+    for entrant in part:
+        prepare([entrant])
+        if entrant.is_ready:
+            turns |= _trial([entrant], plan, ask, rng) or {}
+    return turns
+
+
+def _trial(part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) -> dict[Entrant, list[int]] | None:
+    """Shuffled rounds of all variants on one placement each; empty when one of them failed, None without room for all.
 
     The card is brought up to speed first: what ran first after a pause once looked 2 % slow, and the wrong kernel won.
     """
     turns: dict[Entrant, list[int]] = {e: [] for e in part}
     for entrant in part:
         request = entrant.request("place", plan=asdict(entrant.plan(plan)), seed=rng.getrandbits(40))
-        if not entrant.take(ask({entrant: request})[entrant]):
+        answer = ask({entrant: request})[entrant]
+        if len(part) > 1 and answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
+            ask({entrant: entrant.request("release")})
+            return None
+        if not entrant.take(answer):
             return {}
     warm_until = time.monotonic() + _WARM_UP_S
     while any(len(taken) < ROUNDS for taken in turns.values()):

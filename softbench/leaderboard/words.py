@@ -26,8 +26,8 @@ def _verdict(board: Board, operator: str, where: str) -> str:
     scored = [standing for standing in standings if standing.score is not None]
     if not scored:
         total = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
-        right, failed = sum(total[:3]), total[3] + total[4]
-        return f"Nothing of {operator} was timed: {plural(right, 'cell')} right, {failed} failed, {total[5]} refused."
+        right, failed = sum(total[:3]), failures(total[3], total[4])
+        return f"Nothing of {operator} was timed: {plural(right, 'cell')} right, {failed}, {total[5]} refused."
     leader = scored[0]
     if leader.rank is None:
         return f"Nobody leads {operator}: every timed implementation fails a hard case (†)."
@@ -62,7 +62,19 @@ def clock_note(board: Board) -> str:
     else:
         clock = board.passport.ranking_clock
         roof = f"Ranked by the {clock} clock; % of roof is against the roof kernels timed in the same rounds."
+    without = sum(case.roof is None or not case.roof.samples for case in board.timed)
+    if without and without < len(board.timed):
+        score += f" In {plural(without, 'case')} without a roof the fastest pass stands for it."
     return f"{roof} {score}"
+
+
+def failures(undeclared: int, declared: int) -> str:
+    """Failed cells, and which of them were declared: those are failures too."""
+    if not declared:
+        return f"{undeclared} failed"
+    if not undeclared:
+        return f"{declared} failed as declared"
+    return f"{undeclared + declared} failed ({declared} as declared)"
 
 
 def outcome_counts(board: Board, standing: Standing) -> tuple[int, int, int, int, int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from softbench import stats
 from softbench.leaderboard import Board, Standing
-from softbench.leaderboard.words import outcome_counts, plural, short, status_groups, unfinished, verdict
+from softbench.leaderboard.words import failures, outcome_counts, plural, short, status_groups, unfinished, verdict
 from softbench.report.html import EMPTY, Markup, join, name, tag
 from softbench.report.index import Contents
 from softbench.report.panels.blocks import outcome
@@ -122,10 +122,12 @@ def _over_next(board: Board, leader: Standing, scored: list[Standing]) -> Markup
 def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...], operator: str = "") -> Markup:
     """Of the leader where there is one; below it everybody together, declared failures being failures."""
     every = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
-    right, failed, refused = sum(every[:3]), every[3] + every[4], every[5]
-    said = f"{right} right, {failed} failed, {refused} refused"
+    right, undeclared, declared, refused = sum(every[:3]), every[3], every[4], every[5]
+    failed = undeclared + declared
+    said = f"{right} right, {failures(undeclared, declared)}, {refused} refused"
     if leader is None:
         answer = "nothing failed" if not failed else f"{plural(failed, 'cell')} failed"
+        answer = f"nothing failed but {plural(declared, 'cell')} as declared" if declared and not undeclared else answer
         question = join(["Is it right", ": " if operator else "", tag("bdi", operator) if operator else None])
         return _answer(question, answer, f"of {plural(right + failed + refused, 'cell')} {said}")
     counts = outcome_counts(board, leader)
