@@ -1,4 +1,4 @@
-"""How impls/cute lays rows out: the table, what it refuses, what a refused launch falls back to, which rows are split."""
+"""How impls/cute lays rows out: the table, what it refuses, what a refused launch falls back to, which rows are few."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from impls.cute import _plans
-from impls.cute.htile.config import IN_FLIGHT, MAX_THREADS, ElementwiseTileConfig, SplitTileConfig, share
+from impls.cute.htile.config import ElementwiseTileConfig, SplitTileConfig, share
 from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
@@ -240,54 +240,6 @@ def test_the_layout_of_few_rows(columns, itemsize, expected):
 @pytest.mark.parametrize(("vectors", "ctas", "each"), [(18992, 16, 1192), (2048, 8, 256), (20, 4, 5), (33, 1, 33)])
 def test_shares_are_whole_lines_where_every_cta_has_one(vectors, ctas, each):
     assert share(vectors, ctas) == each
-
-
-@pytest.mark.parametrize(("few", "stages"), [("single", 1), ("split", 7), ("", 7)])
-def test_a_split_row_goes_to_every_multiprocessor(few, stages):
-    (split,) = [c for c in softmax_configs(524288, 4, few) if isinstance(c, SplitTileConfig)]
-    assert split.stages == stages
-    assert split.ctas == 132
-    assert split.teams * split.team >= split.ctas
-    assert split.slots == 2 * stages, "who sends a row has read all pairs of the row before the last in its stage"
-
-
-@pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize(
-    ("columns", "itemsize", "stages", "alone"),
-    [
-        (262152, 4, 7, 1),
-        (524296, 2, 7, 1),
-        (1048576, 4, 7, 1),
-        (2 * 2**20, 4, 3, 1),
-        (4 * 2**20, 4, 0, 1),
-        (8 * 2**20, 2, 0, 1),
-        (5 * 2**20, 4, 0, 0),
-        (10**8, 2, 0, 0),
-    ],
-)
-def test_a_split_row_has_a_thread_for_every_vector(columns, itemsize, stages, alone, aligned):
-    for is_single, expected in ((False, stages), (True, alone)):
-        config = _plans.split_layout(columns, itemsize, _plans.HOPPER, aligned, is_single)
-        turns = config.vectors_per_thread if config.stages else IN_FLIGHT * config.bursts
-        assert config.cta_vectors * config.ctas >= config.vectors == (columns * itemsize + 15) // 16 + (not aligned)
-        assert config.workers * turns >= config.cta_vectors
-        assert config.shared_bytes <= SHARED
-        assert config.cta_threads <= MAX_THREADS
-        assert config.stages == expected
-        assert config.is_ring == (expected > 1)
-
-
-def test_a_ring_has_as_many_stages_as_there_is_room_for():
-    stages = [_plans.split_layout(columns, 4, _plans.HOPPER, True).stages for columns in range(2**18, 2**22, 2**12)]
-    assert stages == sorted(stages, reverse=True)
-    assert {*stages} == {7, 6, 5, 4, 3, 0}
-
-
-@pytest.mark.parametrize(("ctas", "team", "stages"), [(132, 22, 7), (132, 1, 4), (78, 9, 1), (1, 1, 0)])
-def test_a_workspace_has_room_for_the_tag_and_all_pairs(ctas, team, stages):
-    config = SplitTileConfig(1048576, 4, ctas, 512, stages, team)
-    slots = config.slots * (ctas + -(-ctas // team))
-    assert 0 <= config.workspace_words - (16 + 2 * slots) < 16, "a line of 128 bytes for the tag, two words a pair"
 
 
 def test_an_unknown_architecture_has_no_builds():
