@@ -210,14 +210,19 @@ class SplitTileConfig(_Vectors):
         return ceil_div(self.vectors_per_thread, IN_FLIGHT)
 
     @property
+    def held(self) -> int:
+        """Rows of which a CTA's shared memory says something at a time."""
+        return max(1, self.stages)
+
+    @property
     def slots(self) -> int:
         """Rows whose pairs have places of their own: a place is overwritten only when all have read it."""
-        return 2 * max(1, self.stages)
+        return 2 * self.held
 
     @property
     def shared_bytes(self) -> int:
         """Of the ring, of what is said about its rows, and of the driver's, at most."""
-        about = max(1, self.stages) * (8 * self.workers // WARP + 64) + 256
+        about = self.held * (8 * self.workers // WARP + 64) + 256
         return 1024 + about + (self.stages * self.cta_vectors * VECTOR_BYTES if self.is_ring else 0)
 
     @property

@@ -39,10 +39,9 @@ class SplitContext:
         self.loading = VectorCopy(config, x.element_type)
         self.storing = VectorCopy(config, y.element_type)
         self.memory = cutlass.memory.SmemAllocator()
-        kept = max(1, config.stages)
-        pairs, totals = cute.make_layout((2, config.workers // WARP, kept)), cute.make_layout((2, kept))
+        pairs = cute.make_layout((2, config.workers // WARP, config.held))
         self.pairs = self.memory.allocate_tensor(Float32, pairs, byte_alignment=16)
-        self.totals = self.memory.allocate_tensor(Float32, totals, byte_alignment=16)
+        self.totals = self.memory.allocate_tensor(Float32, cute.make_layout((2, config.held)), byte_alignment=16)
 
     def shift(self, row: Int32) -> Int32:
         """Elements between the last 16-byte boundary and the first element of a row."""
@@ -74,15 +73,16 @@ class SplitContext:
             column = cute.assume(column, divby=self.config.vector)
         return cute.make_tensor(elem_pointer(matrix, (row, column)), cute.make_layout(self.config.vector))
 
-    def tile(self, count: int) -> VectorRegTile:
-        """Registers for so many vectors of the input."""
-        return VectorRegTile(self.x.element_type, self.config.vector, count)
-
     def word(self, row: Int32, of: int | Int32, first: int = 0) -> cute.Pointer:
         """Where the two words of a row's pair are: those of CTA number `of`, or with first = config.ctas of a team."""
         config = self.config
         slot = row % config.slots * (config.ctas + config.teams) + first + of
         return self.words + (LINE_WORDS + 2 * slot)
+
+
+def registers(context: SplitContext, count: int) -> VectorRegTile:
+    """For so many vectors of the input."""
+    return VectorRegTile(context.x.element_type, context.config.vector, count)
 
 
 @cute.jit
@@ -108,18 +108,18 @@ def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values:
 @cute.jit
 def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float32) -> None:
     """Leave a warp's (max, sum) where `publish` finds it; the sums are over exp(x - reference(max))."""
-    pairs, thread, kept = context.pairs, context.thread, cute.size(context.totals, mode=[1])
+    pairs, thread, place = context.pairs, context.thread, row % context.config.held
     top = warp_reduce(maximum, MAX, WARP)
     total = warp_reduce(total * rescale(reference(maximum), reference(top)), ADD, WARP)
     if thread % WARP == 0:
-        pairs[0, thread // WARP, row % kept] = top
-        pairs[1, thread // WARP, row % kept] = total
+        pairs[0, thread // WARP, place] = top
+        pairs[1, thread // WARP, place] = total
 
 
 def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     """The reference and the sum of a row that `fetch` has left."""
-    kept = cute.size(context.totals, mode=[1])
-    return context.totals[0, row % kept], context.totals[1, row % kept]
+    place = row % context.config.held
+    return context.totals[0, place], context.totals[1, place]
 
 
 def first_tag(context: SplitContext) -> Int32:
@@ -131,10 +131,9 @@ def first_tag(context: SplitContext) -> Int32:
 def publish(context: SplitContext, row: Int32, tag: Int32) -> None:
     """Merge the warps' pairs of a row and send the CTA's; tag: the row's."""
     config, pairs, lane = context.config, context.pairs, context.thread % WARP
-    stage, warps = row % cute.size(context.totals, mode=[1]), const_expr(config.workers // WARP)
-    mine = cutlass.min(lane, warps - 1)
-    top = cutlass.select_(lane == mine, pairs[0, mine, stage], -Float32.inf)
-    total = cutlass.select_(lane == mine, pairs[1, mine, stage], Float32(0.0))
+    place, mine = row % config.held, cutlass.min(lane, config.workers // WARP - 1)
+    top = cutlass.select_(lane == mine, pairs[0, mine, place], -Float32.inf)
+    total = cutlass.select_(lane == mine, pairs[1, mine, place], Float32(0.0))
     first = const_expr(config.ctas if config.team == 1 else 0)
     send(context, context.word(row, context.cta, first), tag, merged(top, total))
 
@@ -153,13 +152,12 @@ def relay(context: SplitContext, row: Int32, tag: Int32) -> None:
 @cute.jit
 def fetch(context: SplitContext, row: Int32, tag: Int32) -> None:
     """Wait for the pairs of all CTAs or teams of a row and leave its `totals`."""
-    config, lane, kept = context.config, context.thread % WARP, cute.size(context.totals, mode=[1])
-    found = context.totals
-    place = context.word(row, 0, config.ctas)
-    maximum, total = collect(context, place, Int32(config.teams), tag, config.teams)
+    config, lane, found = context.config, context.thread % WARP, context.totals
+    place, first = row % config.held, context.word(row, 0, config.ctas)
+    maximum, total = collect(context, first, Int32(config.teams), tag, config.teams)
     if lane == 0:
-        found[0, row % kept] = reference(maximum)
-        found[1, row % kept] = total
+        found[0, place] = reference(maximum)
+        found[1, place] = total
 
 
 @cute.jit

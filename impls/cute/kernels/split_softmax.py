@@ -11,7 +11,19 @@ from ..htile.compute.reduce import ADD, MAX
 from ..htile.config import IN_FLIGHT, SplitTileConfig
 from ..htile.launch import launch_split, overlap
 from ..htile.ring import Ring, carry_rows, open_ring, take, tell, wait
-from ..htile.split import SplitContext, advance, fetch, first_tag, leave_pair, load, publish, relay, store, totals
+from ..htile.split import (
+    SplitContext,
+    advance,
+    fetch,
+    first_tag,
+    leave_pair,
+    load,
+    publish,
+    registers,
+    relay,
+    store,
+    totals,
+)
 from ..htile.types.register import VectorRegTile
 
 
@@ -51,14 +63,14 @@ class SplitSoftmax:
         overlap(self.pdl)
         context = SplitContext(self.config, x, y, workspace)
         tag, row, worker = first_tag(context), Int32(0), context.is_worker
-        tile = context.tile(self.config.vectors_per_thread)
+        tile = registers(context, self.config.vectors_per_thread)
         if worker:
             load_row(context, row, tile)
             maximum, total = own_pair(context, tile)
             leave_pair(context, row, maximum, total)
         exchange(context, row, tag)
         if worker:
-            write(context, row, context.thread, tile)
+            write(context, row, context.thread, tile, totals(context, row))
         advance(context, tag)
 
     @cute.kernel
@@ -93,7 +105,7 @@ def exchange(context: SplitContext, row: Int32, tag: Int32) -> None:
 
 @cute.jit
 def reduce_rows(context: SplitContext, ring: Ring) -> None:
-    tile = context.tile(context.config.vectors_per_thread)
+    tile = registers(context, context.config.vectors_per_thread)
     for row in cutlass.range(context.rows, unroll=1):
         wait(ring, ring.arrived, row)
         take(context, ring, row, context.thread, tile)
@@ -104,13 +116,15 @@ def reduce_rows(context: SplitContext, ring: Ring) -> None:
 
 @cute.jit
 def write_rows(context: SplitContext, ring: Ring) -> None:
-    tile = context.tile(context.config.vectors_per_thread)
+    tile = registers(context, context.config.vectors_per_thread)
     first = context.thread - context.config.workers
     for row in cutlass.range(context.rows, unroll=1):
         wait(ring, ring.known, row)
         wait(ring, ring.arrived, row)
         take(context, ring, row, first, tile)
-        write(context, row, first, tile, ring)
+        found = totals(context, row)
+        tell(context, ring, ring.free, row)
+        write(context, row, first, tile, found)
 
 
 @cute.jit
@@ -134,12 +148,9 @@ def own_pair(context: SplitContext, tile: VectorRegTile) -> tuple[Float32, Float
 
 
 @cute.jit
-def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, ring: Ring | None = None) -> None:
-    """Normalise and store this thread's vectors of a row, from number `first` on; the ring gets their stage back."""
-    base, total = totals(context, row)
-    if const_expr(ring is not None):
-        tell(context, ring, ring.free, row)
-    scale, shift = cute.arch.rcp_approx(total), context.shift(row)
+def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, found: tuple[Float32, Float32]) -> None:
+    """Normalise by a row's `totals` and store this thread's vectors of it, from number `first` on."""
+    base, scale, shift = found[0], cute.arch.rcp_approx(found[1]), context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         values = normalised(tile.values_anew(turn), base, scale, context.y.element_type)
         store(context, row, first + turn * context.config.workers, shift, values)
@@ -151,7 +162,7 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     shift = context.shift(row)
     maximum, total = -Float32.inf, Float32(0.0)
     for burst in cutlass.range(context.config.bursts, unroll=1):
-        tile = VectorRegTile(context.x.element_type, context.config.vector, IN_FLIGHT)
+        tile = registers(context, IN_FLIGHT)
         load_burst(context, row, shift, burst, tile)
         top = maximum
         for turn in cutlass.range_constexpr(IN_FLIGHT):
@@ -169,7 +180,7 @@ def rewrite(context: SplitContext, row: Int32) -> None:
     base, total = totals(context, row)
     scale, shift, bursts = cute.arch.rcp_approx(total), context.shift(row), context.config.bursts
     for step in cutlass.range(bursts, unroll=1):
-        tile = VectorRegTile(context.x.element_type, context.config.vector, IN_FLIGHT)
+        tile = registers(context, IN_FLIGHT)
         load_burst(context, row, shift, bursts - 1 - step, tile)
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             values = normalised(tile.values(turn), base, scale, context.y.element_type)

@@ -126,8 +126,8 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
     failed = undeclared + declared
     said = f"{right} right, {failures(undeclared, declared)}, {refused} refused"
     if leader is None:
-        answer = "nothing failed" if not failed else f"{plural(failed, 'cell')} failed"
-        answer = f"nothing failed but {plural(declared, 'cell')} as declared" if declared and not undeclared else answer
+        nothing = f"nothing failed but {plural(declared, 'cell')} as declared" if declared else "nothing failed"
+        answer = f"{plural(failed, 'cell')} failed" if undeclared else nothing
         question = join(["Is it right", ": " if operator else "", tag("bdi", operator) if operator else None])
         return _answer(question, answer, f"of {plural(right + failed + refused, 'cell')} {said}")
     counts = outcome_counts(board, leader)
