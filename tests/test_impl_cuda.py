@@ -18,7 +18,7 @@ from softbench.worker.loading import load
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "impls" / "cuda" / "softmax.py"
-NAMES = ("naive", "multi_pass", "fused", "fused_wide", "fused_two", "online", "warp", "cooperative")
+NAMES = ("naive", "multi_pass", "fused", "fused_wide", "fused_two", "online", "warp", "cooperative", "on_chip")
 FACTORY = load(FILE, "cuda_fused")
 SIBLINGS = FACTORY.__module__.rpartition(".")[0]
 host = importlib.import_module(f"{SIBLINGS}._host")
@@ -27,8 +27,8 @@ plans = importlib.import_module(f"{SIBLINGS}._plans")
 program = importlib.import_module(f"{SIBLINGS}._program")
 RUNGS = {name: getattr(plans, name.upper()) for name in NAMES}
 SOURCES = sorted({rung.source for rung in RUNGS.values()})
-# A warp with eight vectors a lane and three blocks of 256 threads to a multiprocessor.
-MOST_REGISTERS = {"warp_rows_8": 80, "warp_rows_9": 80}
+# A warp with eight vectors a lane and three blocks of 256 threads to a multiprocessor; a block of 512 alone on its own.
+MOST_REGISTERS = {"warp_rows_8": 80, "warp_rows_9": 80, "rows_on_chip": 128}
 
 DTYPES = [
     ("float16", "float16"),
@@ -99,7 +99,7 @@ def test_kernels_fit_their_launch_and_move_16_bytes_at_a_time(compiler, tmp_path
         loads = len(re.findall(r"LDG\.E\.128(?!\.STRONG)|LDGSTS\S*\.128", part))
         assert loads == expected_loads(name), name
         writes = name in WRITING or name.startswith("warp_rows")
-        assert ("STG.E.EF.128" in part) == writes, name
+        assert (("STG.E.128" if name in PLAIN else "STG.E.EF.128") in part) == writes, name
 
 
 WRITING = {
@@ -110,24 +110,32 @@ WRITING = {
     "online_normalise",
     "rows_in_shared",
     "split_rows",
+    "rows_on_chip",
 }
+PLAIN = {"rows_on_chip"}  # whose stores do not stream
 
 
 def expected_loads(name):
     """Instructions that read 16 bytes of the row: UNROLL of them wherever a row is read."""
     if name.startswith("warp_rows"):
         return int(name.rpartition("_")[2])
-    special = {"online_rows": 2 * program.UNROLL, "rows_in_shared": 1, "split_rows": 3 * program.UNROLL + 1}
+    special = {
+        "online_rows": 2 * program.UNROLL,
+        "rows_in_shared": 1,
+        "split_rows": 3 * program.UNROLL + 1,
+        "rows_on_chip": plans.HELD,
+    }
     reducing = ("reduce_maxima", "reduce_sums", "global_reduce", "merge_statistics")
     return special.get(name, 0 if name in reducing else program.UNROLL)
 
 
-def test_cooperative_blocks_fit_a_multiprocessor_of_hopper_twice(compiler):
+@pytest.mark.parametrize(("name", "blocks"), [("cooperative", 2), ("on_chip", 1)])
+def test_cooperative_blocks_fit_a_multiprocessor_of_hopper(compiler, name, blocks):
     # 228 KB of shared memory, of which 1 KB a block is the system's own; 65536 registers.
-    for kernel in resources(host.cubin(case(), RUNGS["cooperative"], "sm_90a")):
+    for kernel in resources(host.cubin(case(), RUNGS[name], "sm_90a")):
         static = kernel.shared_bytes % 1024  # cuobjdump counts the system's KB as well
-        assert 2 * (plans.KEPT_BYTES + static + 1024) <= 228 * 1024
-        assert 2 * plans.SPLIT_THREADS * kernel.registers <= 65536
+        assert blocks * (RUNGS[name].shared_bytes + static + 1024) <= 228 * 1024
+        assert blocks * plans.SPLIT_THREADS * kernel.registers <= 65536
 
 
 def test_warps_exchange_nothing_through_shared_memory(compiler, tmp_path):
@@ -162,6 +170,7 @@ def test_parameters_are_as_long_as_the_kernels_expect(compiler, tmp_path, source
         ("cooperative", (16, 256), ["rows_in_shared"]),
         ("cooperative", (16, 10**6), ["split_rows"]),
         ("cooperative", (0, 256), []),
+        ("on_chip", (1, 10**6), ["rows_on_chip"]),
     ],
 )
 def test_cubins_are_those_that_the_case_takes(builds, name, shape, kernels):

@@ -6,7 +6,7 @@ import shutil
 
 import emulated_cuda
 import pytest
-from test_impl_cuda import FILE, NAMES, RUNGS, host, program
+from test_impl_cuda import FILE, NAMES, RUNGS, host, plans, program
 
 from softbench.contract import Unsupported
 from softbench.model import Case
@@ -21,7 +21,10 @@ SMALL = program.Gpu(processors=4, l2_bytes=2**20)
 MANY = program.Gpu(processors=10, l2_bytes=2**20)
 TYPES = {"float16": "Half", "bfloat16": "Bfloat", "float32": "float"}
 # Sources that are tried with each pair of dtypes; all of them are with float32.
-PAIRS = {("float16", "float16"): ("warp", "cooperative", "online"), ("bfloat16", "float32"): ("fused", "cooperative")}
+PAIRS = {
+    ("float16", "float16"): ("warp", "cooperative", "online", "on_chip"),
+    ("bfloat16", "float32"): ("fused", "cooperative", "on_chip"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +69,14 @@ def prepare(compiled, monkeypatch):
     return of
 
 
+def skip_refused(name, asked, gpu=SMALL):
+    """That it refuses what it does is held by tests of the plans."""
+    try:
+        host.programs(asked, RUNGS[name], gpu)
+    except Unsupported as reason:
+        pytest.skip(f"refused: {reason}")
+
+
 def case(shape, dtype="float32", out_dtype=None, layout="contiguous", distribution="normal"):
     return Case("softmax", shape, dtype, out_dtype or dtype, layout, distribution, timed=False)
 
@@ -98,8 +109,7 @@ FAILS_NAIVE = ("plus_inf", "all_min", "shifted_1e4")
 )
 def test_float32(prepare, name, shape, layout, distribution):
     asked = case(shape, layout=layout, distribution=distribution)
-    if name == "warp" and asked.columns > 1024:
-        pytest.skip("refused, which tests of the plans hold")
+    skip_refused(name, asked)
     verdict = check(asked, prepare(name, asked), "cpu")
     assert verdict.ok is not (name == "naive" and distribution in FAILS_NAIVE), verdict.reason
 
@@ -117,8 +127,7 @@ def test_float32(prepare, name, shape, layout, distribution):
 )
 def test_other_dtypes(prepare, dtypes, name, shape, layout, distribution):
     asked = case(shape, *dtypes, layout, distribution)
-    if name == "warp" and asked.columns > 2048:
-        pytest.skip("refused, which tests of the plans hold")
+    skip_refused(name, asked)
     verdict = check(asked, prepare(name, asked), "cpu")
     assert verdict.ok, verdict.reason
 
@@ -152,6 +161,22 @@ def test_teams_of_blocks(prepare, shape, kept_whole, teams):
     assert verdict.ok, verdict.reason
 
 
+# Rows that blocks hold in registers alone, one more vector, pieces of some blocks and of all, and all that there is room for.
+HELD_BYTES = 4 * plans.HELD * plans.WORKERS * 16  # of SMALL
+PIECES_BYTES = 4 * plans.MOST_PIECES * plans.PIECE_BYTES
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "offset-1"])
+@pytest.mark.parametrize(
+    "row_bytes",
+    [HELD_BYTES - 16, HELD_BYTES + 4, HELD_BYTES + 3 * plans.PIECE_BYTES - 4, HELD_BYTES + PIECES_BYTES - 16],
+)
+def test_rows_on_chip(prepare, row_bytes, layout):
+    asked = case((1, row_bytes // 4), layout=layout)
+    verdict = check(asked, prepare("on_chip", asked), "cpu")
+    assert verdict.ok, verdict.reason
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_written_outside_the_output_and_the_workspace(prepare, monkeypatch, name):
     """Allocations come from the middle of larger ones whose ends must stay as they are."""
@@ -166,7 +191,8 @@ def test_nothing_is_written_outside_the_output_and_the_workspace(prepare, monkey
 
     monkeypatch.setattr(torch, "empty", guarded)
     monkeypatch.setattr(torch, "empty_like", lambda x, dtype, memory_format: guarded(x.numel(), dtype).view(x.shape))
-    for shape in ((7, 33), (5, 1001)) if name == "warp" else ((7, 33), (5, 1001), (3, 50257)):
+    shapes = {"warp": ((7, 33), (5, 1001)), "on_chip": ((3, 50257), (1, 300001))}
+    for shape in shapes.get(name, ((7, 33), (5, 1001), (3, 50257))):
         prepare(name, case(shape))(torch.randn(shape))
     monkeypatch.setattr(torch, "empty", real)
     assert made

@@ -99,7 +99,8 @@ def test_every_rung_covers_every_vector_and_row(rows, columns, itemsize, aligned
         try:
             plan = rung.plan(asked, H200)
         except Unsupported:
-            assert (name == "warp" and columns * itemsize > plans.WARP_BYTES) or rows * columns > 2**40, name
+            refuses = {"warp": columns * itemsize > plans.WARP_BYTES, "on_chip": not fits_on_chip(asked)}
+            assert refuses.get(name) or rows * columns > 2**40, name
             continue
         assert all(0 < step.blocks < 2**31 and step.threads <= 1024 for step in plan.steps)
         assert {step.kernel for step in plan.steps} <= set(rung.kernels)
@@ -109,6 +110,12 @@ def test_every_rung_covers_every_vector_and_row(rows, columns, itemsize, aligned
         assert rows_served(plan, plan.steps[0]) >= rows, f"{name}: rows are left out"
         assert (plan.chunks - 1) * plan.chunk_vectors < asked.vectors or name == "online", f"{name}: an empty chunk"
         assert plan.group & (plan.group - 1) == 0, "groups are halved by shuffles"
+
+
+def fits_on_chip(asked):
+    """Rows that are long enough to be shared, and find room: a team of multiprocessors to each."""
+    room = H200.processors // asked.rows * plans.ON_CHIP_VECTORS
+    return plans.SPLIT_BYTES // 16 <= asked.vectors <= room
 
 
 def held_vectors(plan, step):
@@ -122,9 +129,10 @@ def held_vectors(plan, step):
 
 def rows_served(plan, step):
     """Rows that a plan's first kernel takes; teams of the cooperative one go on to further rows."""
-    if step.kernel == "split_rows":
+    if step.kernel in ("split_rows", "rows_on_chip"):
+        residents = H200.residents if step.kernel == "split_rows" else 1
         assert step.blocks % plan.chunks == 0, "a team that is not complete would wait for ever"
-        assert step.blocks <= H200.processors * H200.residents, "all blocks must be on the GPU at once"
+        assert step.blocks <= H200.processors * residents, "all blocks must be on the GPU at once"
         return plan.rows
     return step.blocks * (step.threads // plan.group) // plan.chunks
 
@@ -178,6 +186,39 @@ def test_teams(asked, expected):
     assert (step.blocks // plan.chunks, plan.chunks, plan.kept) == expected
     assert step.shared_bytes == plan.kept * 16 <= plans.KEPT_BYTES
     assert plan.words == expected[0] * (16 + 4 * (expected[1] + 1))
+
+
+# rows, columns, itemsize -> blocks to a row, pieces in shared memory
+ON_CHIP = {
+    "10 million: all of it": ((1, 10**7, 4), (132, 10)),
+    "1 million: in registers": ((1, 10**6, 4), (132, 0)),
+    "no block without a vector for each worker": ((1, 10_000, 4), (6, 0)),
+    "8 MiB: every row a team of eight": ((16, 131072, 4), (8, 0)),
+    "ten rows of 4 MB": ((9, 2**20, 4), (14, 10)),
+    "float16": ((1, 2 * 10**7, 2), (132, 10)),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), ON_CHIP.values(), ids=ON_CHIP.keys())
+def test_rows_on_chip(asked, expected):
+    plan = RUNGS["on_chip"].plan(shape(*asked), H200)
+    (step,) = plan.steps
+    assert step.cooperative
+    assert (plan.chunks, step.shared_bytes // plans.PIECE_BYTES) == expected
+    assert plan.words == asked[0] * (16 + 4 * (expected[0] + 1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ((16, 4096, 4), "rows of 16384 bytes: the teams take rows from 32768 on"),
+        ((1, 10_137_601, 4), "1 rows of 40550416 bytes: 132 multiprocessors a row hold 40550400"),
+        ((133, 65536, 4), "133 rows of 262144 bytes: 0 multiprocessors a row hold 0"),
+    ],
+)
+def test_what_does_not_stay_on_the_chip_is_refused(asked, reason):
+    with pytest.raises(Unsupported, match=reason):
+        RUNGS["on_chip"].plan(shape(*asked), H200)
 
 
 def test_a_gpu_that_holds_one_block_a_multiprocessor_gets_half_the_blocks():

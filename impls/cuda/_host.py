@@ -62,10 +62,10 @@ def prepare(case: Any, rung: Rung) -> Callable[[Any], Any]:
     torch.cuda.synchronize()  # makes the device's primary context current, in which the kernels are loaded
     functions = dict(zip(rung.kernels, _driver.functions(code, rung.kernels, device), strict=True))
     gpu = Gpu(properties.multi_processor_count, properties.L2_cache_size)
-    for name in {"rows_in_shared", "split_rows"} & functions.keys():
-        held = _driver.residents(functions[name], _plans.SPLIT_THREADS, _plans.KEPT_BYTES)
+    if rung.shared_bytes:
+        held = min(_driver.residents(kernel, _plans.SPLIT_THREADS, rung.shared_bytes) for kernel in functions.values())
         if not held:
-            raise Unsupported(f"a multiprocessor holds no block of {name} with {_plans.KEPT_BYTES} bytes shared")
+            raise Unsupported(f"a multiprocessor holds no block of {rung.source} with {rung.shared_bytes} bytes shared")
         gpu = dataclasses.replace(gpu, residents=min(gpu.residents, held))
     chosen = programs(case, rung, gpu)
     return _launch(case, functions, chosen, torch.device("cuda", device), overlaps=properties.major >= 9)

@@ -33,6 +33,10 @@ SPLIT_THREADS = 512
 # the other waits for its team.
 KEPT_BYTES = 112 * 1024
 KEPT_VECTORS = KEPT_BYTES // VECTOR_BYTES
+# Of a block that keeps its share in registers and in shared memory, as in kernels/on_chip.cu.
+WORKERS, HELD, PIECE, MOST_PIECES = 480, 10, 3, 10
+PIECE_BYTES = PIECE * WORKERS * VECTOR_BYTES
+ON_CHIP_VECTORS = (HELD + MOST_PIECES * PIECE) * WORKERS
 LEAST_SHARE = 512  # vectors: one a thread
 SPLIT_BYTES = 32 * 1024  # of a row: a shorter one is read by a block sooner than an exchange takes
 TAG_WORDS, SLOTS = 16, 2  # kernels/exchange.cuh
@@ -42,12 +46,14 @@ TAG_WORDS, SLOTS = 16, 2  # kernels/exchange.cuh
 class Rung:
     """One way to a softmax: a source of `kernels/`, those of its kernels that it may use, and its plan.
 
-    A plan takes (Shape, Gpu) and raises Unsupported for what the rung does not serve.
+    A plan takes (Shape, Gpu) and raises Unsupported for what the rung does not serve. shared_bytes: the most dynamic
+    shared memory that a block of its kernels takes, of SPLIT_THREADS then.
     """
 
     source: str
     kernels: tuple[str, ...]
     plan: Callable[[Shape, Gpu], Program]
+    shared_bytes: int = 0
 
 
 def naive(shape: Shape, gpu: Gpu) -> Program:
@@ -162,6 +168,22 @@ def _split(shape: Shape, teams: int, most: int) -> Program:
     return Program((step,), shape.rows, share, size, SPLIT_THREADS, kept=kept, words=words)
 
 
+def on_chip(shape: Shape, gpu: Gpu) -> Program:
+    """One kernel: a team of blocks a row, one to a multiprocessor. Unsupported for what they do not hold, or hardly fill."""
+    rows, vectors = shape.rows, shape.vectors
+    if vectors * VECTOR_BYTES < SPLIT_BYTES:
+        raise Unsupported(f"rows of {vectors * VECTOR_BYTES} bytes: the teams take rows from {SPLIT_BYTES} on")
+    most = gpu.processors // rows
+    if vectors > most * ON_CHIP_VECTORS:
+        held = most * ON_CHIP_VECTORS * VECTOR_BYTES
+        raise Unsupported(f"{rows} rows of {vectors * VECTOR_BYTES} bytes: {most} multiprocessors a row hold {held}")
+    size = min(most, -(-vectors // WORKERS))
+    pieces = max(0, -(-(vectors - size * HELD * WORKERS) // (size * PIECE * WORKERS)))
+    step = Step("rows_on_chip", rows * size, SPLIT_THREADS, shared_bytes=pieces * PIECE_BYTES, cooperative=True)
+    words = rows * (TAG_WORDS + 2 * SLOTS * (size + 1))
+    return Program((step,), rows, -(-vectors // size), size, SPLIT_THREADS, words=words)
+
+
 def retains(shape: Shape) -> bool:
     """Whether lines of the input are loaded to stay in the L2."""
     return shape.input_bytes >= RETAIN_BYTES
@@ -176,4 +198,5 @@ FUSED_WIDE = Rung("fused.cu", ("block_statistics", "merge_statistics", "normalis
 FUSED_TWO = Rung("fused.cu", ("block_statistics", "merge_and_normalise"), fused_two)
 ONLINE = Rung("online.cu", ("online_rows", "online_statistics", "online_normalise"), online)
 WARP = Rung("warp.cu", tuple(f"warp_rows_{count}" for count in WARP_COUNTS), warp)
-COOPERATIVE = Rung("cooperative.cu", ("rows_in_shared", "split_rows"), cooperative)
+COOPERATIVE = Rung("cooperative.cu", ("rows_in_shared", "split_rows"), cooperative, KEPT_BYTES)
+ON_CHIP = Rung("on_chip.cu", ("rows_on_chip",), on_chip, MOST_PIECES * PIECE_BYTES)

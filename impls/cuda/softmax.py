@@ -69,6 +69,12 @@ def cuda_cooperative(case):
     return _host.prepare(case, _plans.COOPERATIVE)
 
 
+@implementation(operator="softmax", requires=["cuda>=sm_90", "cuda-core", "cuda-bindings"])
+def cuda_on_chip(case):
+    """Long rows in registers and shared memory of the whole GPU: read once, in bulk copies of which few are under way."""
+    return _host.prepare(case, _plans.ON_CHIP)
+
+
 @cuda_naive.cubins
 def naive_cubins(case):
     return _host.cubins(case, _plans.NAIVE)
@@ -107,3 +113,8 @@ def warp_cubins(case):
 @cuda_cooperative.cubins
 def cooperative_cubins(case):
     return _host.cubins(case, _plans.COOPERATIVE)
+
+
+@cuda_on_chip.cubins
+def on_chip_cubins(case):
+    return _host.cubins(case, _plans.ON_CHIP)

@@ -6,7 +6,7 @@ from softbench.experiments.evidence import Evidence, Finding, factor, finding, i
 from softbench.published import Table
 
 PASSES, FUSED, TORCH = "cuda_multi_pass", "cuda_fused", "torch_eager"
-REPAIRED = ("cuda_fused_wide", "cuda_fused_two", "cuda_cooperative")
+REPAIRED = ("cuda_fused_wide", "cuda_fused_two", "cuda_cooperative", "cuda_on_chip")
 MULTI_PASS_STREAMS, TWO_READ_STREAMS = 4, 3
 """How often the row is moved: three reads and a write, two reads and a write."""
 LARGE, HUGE = "10000000", "100000000"

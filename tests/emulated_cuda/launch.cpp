@@ -21,6 +21,7 @@ const char* run_block(void (*kernel)(const void*), const void* parameters, unsig
     block.fibers.resize(threads);
     block.warps.assign((threads + LANES - 1) / LANES, {});
     block.memory.assign(shared_bytes / sizeof(uint4), {~0u, ~0u, ~0u, ~0u});
+    block.bulk_copies.clear();
     block.arrived = 0, block.error = nullptr, block.kernel = kernel, block.parameters = parameters;
     blockIdx.x = number, blockDim.x = threads, gridDim.x = blocks;
     for (Fiber& fiber : block.fibers) {

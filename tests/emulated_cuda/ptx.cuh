@@ -80,6 +80,40 @@ inline void wait_copies() {
     wait_groups<0>();
 }
 
+enum Barrier : unsigned long long { CLOSED, OPEN, ASKED, ARRIVED };
+
+inline void open_barriers(Barrier* barriers, unsigned count) {
+    if (threadIdx.x < count) {
+        barriers[threadIdx.x] = OPEN;
+    }
+    __syncthreads();
+}
+
+// Copied only when it is waited for, like the others.
+inline void copy_bulk(uint4* target, const uint4* source, unsigned bytes, Barrier& barrier, Policy) {
+    emulated::need_vector(target);
+    emulated::need_vector(source);
+    if (bytes % 16) {
+        emulated::fail("a bulk copy of another number of bytes than a multiple of 16");
+    }
+    if (barrier != OPEN) {
+        emulated::fail("a bulk copy at a barrier that is not open, or has one already");
+    }
+    barrier = ASKED;
+    emulated::block.bulk_copies[&barrier] = {target, source, bytes};
+}
+
+inline void await_bulk(Barrier& barrier) {
+    while (barrier == OPEN) {
+        emulated::let_others_run();
+    }
+    if (barrier == ASKED) {
+        const emulated::BulkCopy copy = emulated::block.bulk_copies[&barrier];
+        memcpy(copy.target, copy.source, copy.bytes);
+        barrier = ARRIVED;
+    }
+}
+
 inline unsigned anew(unsigned number) { return number; }
 inline uint4* dynamic_shared() { return emulated::dynamic_memory(); }
 inline void start_dependents() {}

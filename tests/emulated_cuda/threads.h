@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -45,8 +46,15 @@ struct Warp {
     unsigned arrived = 0, turn = 0;
 };
 
+struct BulkCopy {
+    uint4* target;
+    const uint4* source;
+    unsigned bytes;
+};
+
 struct Block {
     ucontext_t scheduler;
+    std::map<const void*, BulkCopy> bulk_copies;  // by their barriers
     std::vector<Fiber> fibers;
     std::vector<Warp> warps;
     std::vector<uint4> memory;

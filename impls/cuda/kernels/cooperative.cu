@@ -150,6 +150,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) split_rows(const __grid_con
     start_dependents();
     wait_for_previous();
     const unsigned& last = Exchange(a.words, blockIdx.x, a.chunks, 0).last_tag();
+    __syncthreads();
     const unsigned teams = gridDim.x / a.chunks;
     uint4* memory = dynamic_shared() + threadIdx.x;
     for (unsigned row = blockIdx.x / a.chunks; row < a.rows; row += teams) {

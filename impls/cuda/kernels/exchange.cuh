@@ -14,6 +14,8 @@ constexpr unsigned TAG_WORDS = 16;
 // Teams up to this size send to all; in larger ones the first block merges and sends on, since the places that all
 // blocks wait at would otherwise take the cache's bandwidth from those that still load.
 constexpr unsigned DIRECT = 16;
+// For blocks that are done with loading at about the same time.
+constexpr unsigned ALL_DIRECT = ~0u;
 
 // Of block number `rank` of a team of `size`, at most as many as a block has threads.
 struct Exchange {
@@ -27,13 +29,12 @@ struct Exchange {
           size(size),
           tag(tag) {}
 
-    // The tag that the launch before left, in shared memory; all threads of the block call.
+    // The tag that the launch before left, to be read behind the block's next barrier; all its threads call.
     __device__ __forceinline__ const unsigned& last_tag() const {
         __shared__ unsigned last;
         if (threadIdx.x == 0) {
             last = static_cast<unsigned>(words[0]);
         }
-        __syncthreads();
         return last;
     }
 
@@ -55,6 +56,7 @@ struct Exchange {
     }
 
     // The pair of a row, from that of every block; all threads call, and hold the same. Ends behind a barrier.
+    template <unsigned direct = DIRECT>
     __device__ __forceinline__ Statistics over_team(Statistics own) const {
         if (size == 1) {
             __syncthreads();
@@ -63,10 +65,10 @@ struct Exchange {
         if (threadIdx.x == 0) {
             send(rank, own);
         }
-        if (size <= DIRECT || rank == 0) {
+        if (size <= direct || rank == 0) {
             Statistics total = threadIdx.x < size ? await(threadIdx.x) : nothing();
             total = over_group<MergePairs, 1>(total, blockDim.x);
-            if (size > DIRECT && threadIdx.x == 0) {
+            if (size > direct && threadIdx.x == 0) {
                 send(size, total);
             }
             return total;

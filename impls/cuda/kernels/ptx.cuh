@@ -78,6 +78,41 @@ __device__ __forceinline__ void wait_groups() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
+// An mbarrier, for one bulk copy after `open_barriers`.
+using Barrier = unsigned long long;
+
+// All threads of the block call; ends behind a barrier of the block.
+__device__ __forceinline__ void open_barriers(Barrier* barriers, unsigned count) {
+    if (threadIdx.x < count) {
+        const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(barriers + threadIdx.x));
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+}
+
+// `bytes`, a multiple of 16 and maybe 0, to shared memory in one piece; one thread asks, `await_bulk` says when it is there.
+__device__ __forceinline__ void copy_bulk(uint4* target, const uint4* source, unsigned bytes, Barrier& barrier,
+                                          Policy policy) {
+    const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(target));
+    const unsigned arrived = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(arrived), "r"(bytes) : "memory");
+    if (bytes > 0) {
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
+            ::"r"(shared), "l"(source), "r"(bytes), "r"(arrived), "l"(policy)
+            : "memory");
+    }
+}
+
+__device__ __forceinline__ void await_bulk(Barrier& barrier) {
+    const unsigned arrived = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+    asm volatile(
+        "{\n .reg .pred done;\nwaiting:\n mbarrier.try_wait.parity.shared.b64 done, [%0], 0;\n @!done bra waiting;\n}"
+        ::"r"(arrived)
+        : "memory");
+}
+
 // The same number, which the compiler takes for another: what follows from it is computed anew, not kept in registers.
 __device__ __forceinline__ unsigned anew(unsigned number) {
     asm volatile("" : "+r"(number));

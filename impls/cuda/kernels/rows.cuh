@@ -147,20 +147,28 @@ __device__ __forceinline__ Statistics take(Statistics running, const unsigned (&
     return running;
 }
 
+// Nobody reads what is written back, and the input that is still to be read should keep its place in L2.
+struct StreamingStore {
+    __device__ __forceinline__ void operator()(uint4* place, uint4 words) const { __stcs(place, words); }
+};
+
+struct PlainStore {
+    __device__ __forceinline__ void operator()(uint4* place, uint4 words) const { *place = words; }
+};
+
 // Write `width` values to columns `column`... of a row that begins at `row`; `whole` says that all of them are in it.
-template <typename T, int width>
+template <typename T, int width, typename Store = StreamingStore>
 __device__ __forceinline__ void store(T* row, long long column, long long columns, bool whole,
-                                      const float (&values)[width]) {
+                                      const float (&values)[width], const Store& store_to = {}) {
     constexpr int packed = Format<T>::packed;
     T* target = row + column;
-    // Streaming stores: nobody reads them back, and the input still to be read should keep its place in L2.
     if (whole && (reinterpret_cast<unsigned long long>(target) & 15) == 0) {
 #pragma unroll
         for (int i = 0; i < width; i += 4 * packed) {
             const float* part = values + i;
             const uint4 words = {Format<T>::narrow(part), Format<T>::narrow(part + packed),
                                  Format<T>::narrow(part + 2 * packed), Format<T>::narrow(part + 3 * packed)};
-            __stcs(reinterpret_cast<uint4*>(target + i), words);
+            store_to(reinterpret_cast<uint4*>(target + i), words);
         }
         return;
     }
@@ -178,9 +186,9 @@ __device__ __forceinline__ void store(T* row, long long column, long long column
 }
 
 // Normalise one vector of a chunk and write it.
-template <typename In, typename Out>
+template <typename In, typename Out, typename Store = StreamingStore>
 __device__ __forceinline__ void normalise_vector(const Arguments& a, const Chunk<In>& chunk, long long vector,
-                                                 const unsigned (&words)[4], Scale scale) {
+                                                 const unsigned (&words)[4], Scale scale, const Store& store_to = {}) {
     float values[Chunk<In>::width];
     Chunk<In>::widen(words, values);
 #pragma unroll
@@ -188,7 +196,20 @@ __device__ __forceinline__ void normalise_vector(const Arguments& a, const Chunk
         value = scale.factor * Format<Out>::exp2(exponent(value, scale.origin));
     }
     Out* row = static_cast<Out*>(a.output) + chunk.row * a.columns;
-    store<Out>(row, chunk.column(vector), a.columns, chunk.is_whole(vector), values);
+    store<Out>(row, chunk.column(vector), a.columns, chunk.is_whole(vector), values, store_to);
+}
+
+// The same of several vectors, `step` apart from number `vector` on, as far as the chunk has them.
+template <typename In, typename Out, int count, typename Store = StreamingStore>
+__device__ __forceinline__ void normalise_vectors(const Arguments& a, const Chunk<In>& chunk, long long vector,
+                                                  unsigned step, const unsigned (&words)[count][4], Scale scale,
+                                                  const Store& store_to = {}) {
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+        if (vector + j * step < chunk.end) {
+            normalise_vector<In, Out>(a, chunk, vector + j * step, words[j], scale, store_to);
+        }
+    }
 }
 
 // Read UNROLL vectors from number `vector` on, `step` apart, normalise and write them.
@@ -197,12 +218,7 @@ __device__ __forceinline__ void normalise_tile(const Arguments& a, const Chunk<I
                                                unsigned step, Scale scale, const Load& load_from = {}) {
     unsigned words[UNROLL][4];
     chunk.load(vector, step, words, load_from);
-#pragma unroll
-    for (int j = 0; j < UNROLL; ++j) {
-        if (vector + j * step < chunk.end) {
-            normalise_vector<In, Out>(a, chunk, vector + j * step, words[j], scale);
-        }
-    }
+    normalise_vectors<In, Out>(a, chunk, vector, step, words, scale);
 }
 
 // Hand `use` the numbers of a chunk that are this thread's, those of UNROLL vectors at a time; `lane` of its group.
