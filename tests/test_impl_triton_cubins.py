@@ -54,6 +54,15 @@ def disassembled(code: bytes, folder: Path) -> list[str]:
     return subprocess.run([tool, path], capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("columns", [1000, 16384, 1 << 20])
+def test_float32_has_results_below_2_to_the_minus_126(rung, columns, tmp_path):
+    """exp2 that keeps them compares with -126; one that flushes them to zero does not."""
+    if columns == 1000 or rung in ANY_LENGTH:
+        _, code = cubins(rung, case(2, columns, "float32"))[-1]
+        assert "-126," in disassembled(code, tmp_path)
+
+
 def memory_words(code: bytes, folder: Path) -> list[str]:
     """The global loads and stores in a cubin, as in LDG.E.128."""
     return [word for word in disassembled(code, folder) if word.startswith(("LDG.", "STG."))]

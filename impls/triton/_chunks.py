@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import meet, overlap, power, widen
+from ._words import meet, overlap, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit
@@ -50,10 +50,12 @@ def chunks(
         x = tl.load(at, mask=column < columns, other=-float("inf"), eviction_policy=first)
         maximum, total = meet(maximum, total, widen(x), EXP2)
     top = tl.max(maximum, axis=0)
-    scale = 1.0 / tl.sum(total * power(maximum - top, EXP2), axis=0)
+    out: tl.constexpr = y_ptr.dtype.element_ty
+    base = result_base(top, out, EXP2)
+    scale = result_scale(tl.sum(total * power(maximum - top, EXP2), axis=0), top, base, EXP2)
     for chunk in tl.range(0, CHUNKS, num_stages=STAGES, loop_unroll_factor=UNROLL):
         column = (CHUNKS - 1 - chunk if HINTS else chunk) * BLOCK + lane
         at = x_ptr + column.to(tl.int64) * x_column
         x = tl.load(at, mask=column < columns, other=-float("inf"), eviction_policy=second)
-        y = (power(widen(x) - top, EXP2) * scale).to(y_ptr.dtype.element_ty)
+        y = (result_power(widen(x) - base, out, EXP2) * scale).to(out)
         tl.store(y_ptr + column, y, mask=column < columns, cache_modifier=stores)

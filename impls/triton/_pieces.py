@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import anew, overlap, power, widen
+from ._words import anew, overlap, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit
@@ -51,9 +51,11 @@ def pieces(
     for piece in tl.static_range(CHUNKS):
         sums += power(widen(anew(held[piece], zero, PACKED)) - maximum, EXP2)
     total = tl.sum(sums, axis=0)
-    scale = 1.0 / total
+    out: tl.constexpr = y_ptr.dtype.element_ty
+    base = result_base(maximum, out, EXP2)
+    scale = result_scale(total, maximum, base, EXP2)
     zero = total < -1.0
     for piece in tl.static_range(CHUNKS):
         column = piece * BLOCK + lane
-        y = (power(widen(anew(held[piece], zero, PACKED)) - maximum, EXP2) * scale).to(y_ptr.dtype.element_ty)
-        tl.store(y_ptr + column, y, mask=column < columns)
+        powers = result_power(widen(anew(held[piece], zero, PACKED)) - base, out, EXP2)
+        tl.store(y_ptr + column, (powers * scale).to(out), mask=column < columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import gather, overlap, power, widen
+from ._words import gather, overlap, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit
@@ -79,7 +79,9 @@ def normalise(
     tops = tl.load(work_ptr + each, mask=each < PARTS, other=-float("inf"))
     totals = tl.load(work_ptr + PARTS + each, mask=each < PARTS, other=0.0)
     top = tl.max(tops, axis=0)
-    scale = 1.0 / tl.sum(totals * power(tops - top, True), axis=0)
+    out: tl.constexpr = y_ptr.dtype.element_ty
+    base = result_base(top, out, True)
+    scale = result_scale(tl.sum(totals * power(tops - top, True), axis=0), top, base, True)
     last = tl.minimum((part + 1) * CHUNKS * BLOCK, columns)
     lane = part * CHUNKS * BLOCK + tl.arange(0, SPAN)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     turns: tl.constexpr = (CHUNKS + SPAN - 1) // SPAN
@@ -87,5 +89,5 @@ def normalise(
         column = (turns - 1 - turn) * SPAN * BLOCK + lane
         at = x_ptr + column.to(tl.int64) * x_column
         x = tl.load(at, mask=column < last, other=-float("inf"), eviction_policy="evict_first")
-        y = (power(widen(x) - top, True) * scale).to(y_ptr.dtype.element_ty)
+        y = (result_power(widen(x) - base, out, True) * scale).to(out)
         tl.store(y_ptr + column, y, mask=column < last, cache_modifier=".cs")

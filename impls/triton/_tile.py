@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import overlap, power, widen
+from ._words import overlap, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit
@@ -41,11 +41,15 @@ def tile(
     at = x_ptr + row * x_row * VEC + column.to(tl.int64) * x_column
     x = tl.load(at, mask=inside, other=-float("inf"), eviction_policy=POLICY)
     maximum = tl.max(widen(x), axis=1, keep_dims=True)
-    powers = power(widen(x) - maximum, EXP2)
-    scale = 1.0 / tl.sum(powers, axis=1, keep_dims=True)
+    out: tl.constexpr = y_ptr.dtype.element_ty
+    base = result_base(maximum, out, EXP2)
     if REREAD:
+        scale = result_scale(tl.sum(power(widen(x) - maximum, EXP2), axis=1, keep_dims=True), maximum, base, EXP2)
         x = tl.load(at, mask=inside, other=-float("inf"), eviction_policy="evict_first")
-        powers = power(widen(x) - maximum, EXP2)
-    y = (powers * scale).to(y_ptr.dtype.element_ty)
+        powers = result_power(widen(x) - base, out, EXP2)
+    else:
+        powers = result_power(widen(x) - base, out, EXP2)
+        scale = 1.0 / tl.sum(powers, axis=1, keep_dims=True)
+    y = (powers * scale).to(out)
     stores: tl.constexpr = ".cs" if REREAD else ""
     tl.store(y_ptr + row * columns + column, y, mask=inside, cache_modifier=stores)

@@ -25,6 +25,30 @@ def power(difference, EXP2: tl.constexpr):
 
 
 @triton.jit
+def result_base(maximum, out: tl.constexpr, EXP2: tl.constexpr):
+    """What to subtract where a power times a scale is rounded to `out`: for bfloat16 less, so that its powers are larger.
+
+    exp2 makes 0 of results below 2**-126, which bfloat16 reaches; the scale, of `result_scale`, takes the rest.
+    """
+    if EXP2 and out == tl.bfloat16 and maximum.dtype != tl.float64:
+        return maximum - 16.0
+    else:
+        return maximum
+
+
+@triton.jit
+def result_power(difference, out: tl.constexpr, EXP2: tl.constexpr):
+    """exp(x - base), with the smallest results that `out` holds: float32 takes exp, three instructions more."""
+    return power(difference, EXP2 and (out == tl.float16 or out == tl.bfloat16))
+
+
+@triton.jit
+def result_scale(total, maximum, base, EXP2: tl.constexpr):
+    """What makes probabilities of `result_power`, from a total over the maximum."""
+    return power(base - maximum, EXP2) / total
+
+
+@triton.jit
 def anew(x, zero, PACKED: tl.constexpr):
     """The same 16-bit values, but not to the compiler, which does not know `zero`: it keeps no float32 copy of them.
 
