@@ -53,11 +53,11 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("compare", "20261121-073635*", "20261121-160359*"),
+        ("compare", "20261122-075313*", "20261122-081615*"),
         ("history", "."),
         ("list",),
-        ("show", "softmax-float16-16x131072", "--run", "20261121-160359*"),
-        ("show", "softmax-float16-16x131072::quack", "--run", "20261121-160359*"),
+        ("show", "softmax-float16-16x131072", "--run", "20261122-081615*"),
+        ("show", "softmax-float16-16x131072::quack", "--run", "20261122-081615*"),
     ],
 )
 def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(

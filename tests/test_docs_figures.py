@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import fnmatch
 import io
 import math
 import re
+import shlex
 import statistics
-from dataclasses import replace
 
 import pytest
 from documents import ATTENTION, MEASURING, NOTES, README, ROOT, rows
@@ -16,15 +15,13 @@ from documents import ATTENTION, MEASURING, NOTES, README, ROOT, rows
 from softbench import cli, export, leaderboard, stats, store, tables
 
 
-def test_the_readmes_leaderboard_is_what_the_committed_records_say():
+def test_the_readmes_leaderboard_is_what_the_committed_records_say(capsys):
     section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    some, whole = (
-        store.read(ROOT / path) for path in re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
-    )
-    (pattern,) = re.findall(r"--cases '(\S+)'", section)
-    records = tuple(record for record in some.records if fnmatch.fnmatchcase(record.case.id, pattern))
-    assert export.markdown(leaderboard.build(replace(some, records=records))).strip() in section
-    for standing in leaderboard.build(whole).ranking:
+    some, whole = re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
+    (options,) = re.findall(r"softbench table RUN ([^`]+)`", section)
+    assert cli.main(["table", str(ROOT / some), *shlex.split(options)]) == 0
+    assert capsys.readouterr().out.strip() in section
+    for standing in leaderboard.build(store.read(ROOT / whole)).ranking:
         assert f"| {' | '.join(tables.standing_row(standing))} |" in section
     linked = re.findall(r"\]\(((?:reports|docs)/[^\s)]+)\)", section)
     assert len(linked) >= 5
@@ -64,8 +61,8 @@ def noted():
 
 
 @pytest.fixture(scope="module")
-def later():
-    return cells_of("a later run")
+def third():
+    return cells_of("a third")
 
 
 def latency(cell, implementation):
@@ -83,8 +80,9 @@ def test_the_notes_figures_are_those_of_the_run(noted, shown):
 
 
 @pytest.mark.parametrize("shown", rows(NOTES, "few rows"), ids=lambda row: row[0])
-def test_the_notes_times_of_few_rows_are_those_of_the_run(later, shown):
-    cells = [later[f"softmax-{dtype}-{shown[0]}"] for dtype in ("float32", "float16")]
+def test_the_notes_times_of_few_rows_are_those_of_the_runs(noted, shown):
+    of = {"float32": cells_of("a run with more placements"), "float16": noted}
+    cells = [run[f"softmax-{dtype}-{shown[0]}"] for dtype, run in of.items()]
     copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
     times = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
     assert [math.nan if text == "no launch" else float(text) for text in shown[1:]] == pytest.approx(
@@ -94,7 +92,7 @@ def test_the_notes_times_of_few_rows_are_those_of_the_run(later, shown):
 
 @pytest.mark.parametrize("shown", rows(NOTES, "bfloat16"), ids=lambda row: row[0])
 def test_the_notes_times_in_bfloat16_are_those_of_the_run(shown):
-    cell = cells_of("A run since then")[f"softmax-bfloat16-{shown[0]}"]
+    cell = cells_of("A run of profile gpu")[f"softmax-bfloat16-{shown[0]}"]
     copy = next(name for name, row in cell.items() if row["role"] == "roof")
     times = [latency(cell, name) / 1000 for name in ("cute_softmax", "quack", copy)]
     assert [float(text) for text in shown[1:]] == pytest.approx(times, rel=0.005, nan_ok=True)
@@ -142,10 +140,10 @@ DROPPED = ("layernorm-float32-4096x131072", "add_layernorm-bfloat16-32768x1024")
 
 
 @pytest.mark.parametrize("shown", rows(NOTES, "norms"), ids=lambda row: row[0].split(",")[0])
-def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(later, shown):
+def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(third, shown):
     operator = re.split("[ ,]", shown[0])[0]
     is_gradient = operator == "softmax_backward"
-    cells = cells_of("Another run") if is_gradient else later
+    cells = cells_of("Another run") if is_gradient else third
     name, narrow = ("cute_softmax", "float16") if is_gradient else ("cute_norm", "bfloat16")
     figures, counts = [], []
     for dtype in (narrow, "float32"):

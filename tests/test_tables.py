@@ -44,6 +44,20 @@ def test_summary_has_the_published_form():
     assert line(text, "[4096, 131072]") == "[4096, 131072]  0.7169 / 2995.51 *  UNSUPPORTED"
 
 
+def test_who_serves_no_case_of_a_section_has_no_column():
+    shown = board(
+        make.timed(CASE, "ours", 48_500),
+        make.ended(CASE, "long_rows"),
+        make.ended(CASE, "not_installed", Status.UNAVAILABLE),
+        make.timed(WIDE, "ours", 716_900),
+        make.ended(WIDE, "long_rows"),
+    )
+    assert line(tables.summary_table(shown), "[M, N]").split() == ["[M,", "N]", "ours", "not_installed"]
+    assert "| [M, N] | ours | not_installed |" in export.markdown(shown)
+    assert "long_rows" in tables.statuses(shown)
+    assert "UNSUPPORTED" in tables.summary_table(board(make.timed(HARD, "ours", 1), make.ended(CASE, "long_rows")))
+
+
 def test_tied_winners_are_all_marked():
     shown = board(make.timed(CASE, "a", 48_500), make.timed(CASE, "b", 48_500.1), make.timed(CASE, "c", 60_000))
     assert [word for word in line(tables.summary_table(shown), "[32768").split() if word in "*=?"] == ["=", "="]

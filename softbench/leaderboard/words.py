@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from softbench.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
-from softbench.model import Case, Passport, Record
+from softbench.model import Case, Passport, Record, Status
 
 NAME_LIMIT = 24
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case, so not ranked   w warm L2 cache"
@@ -132,10 +132,14 @@ def _dtypes(dtype: str, out_dtype: str) -> str:
 
 
 def names(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str]:
-    """Implementations that take part in these cases, best first."""
-    return [
-        s.implementation for s in board.standings(operator) if any(s.implementation in case.cells for case in cases)
-    ]
+    """Implementations that take part in these cases, best first; those that refuse all of them only if nobody serves one."""
+    taking: dict[str, list[Cell]] = {}
+    for case in cases:
+        for name, cell in case.cells.items():
+            taking.setdefault(name, []).append(cell)
+    found = [s.implementation for s in board.standings(operator) if s.implementation in taking]
+    serving = [name for name in found if not all(cell.status is Status.UNSUPPORTED for cell in taking[name])]
+    return serving or found
 
 
 def shape_text(case: Case) -> str:
