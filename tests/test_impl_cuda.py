@@ -252,7 +252,7 @@ def test_naive_declares_what_overflows_and_nothing_else():
     hard = matrix.load(ROOT / "shapes.yaml").profile("hard")
     hit = {c.distribution for c in hard if any(fnmatch.fnmatchcase(c.id, pattern) for pattern in patterns)}
     shifts = {"shifted_1e2", "shifted_-1e2", "shifted_1e4", "shifted_-1e4", "shifted_1e5"}
-    assert hit == shifts | {"dtype_max", "plus_inf", "all_min"}
+    assert hit == shifts | {"dtype_max", "plus_inf", "all_min", "uniform_500_1000"}
 
 
 def test_rows_are_taken_as_they_lie_and_copied_only_where_columns_are_apart():

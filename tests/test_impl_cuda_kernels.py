@@ -94,12 +94,13 @@ VALUES = [
     ((8, 1000), "contiguous", word)
     for word in ("all_inf", "nan_last", "nan_with_inf", "prefix_inf_1", "causal_inf", "causal_min", "growing", "peaked")
 ]
+VALUES += [((8, 1000), "contiguous", "uniform_500_1000")]  # results below 2^-126
 # A split row: one block sees the NaN, most see -inf alone.
 SPLIT_VALUES = [
     ((2, 40000), "contiguous", word)
     for word in ("all_inf", "plus_inf", "nan_middle", "prefix_inf_1", "all_min", "shifted_1e4", "growing")
 ]
-FAILS_NAIVE = ("plus_inf", "all_min", "shifted_1e4")
+FAILS_NAIVE = ("plus_inf", "all_min", "shifted_1e4", "uniform_500_1000")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -123,6 +124,7 @@ def test_float32(prepare, name, shape, layout, distribution):
         ((9, 2041), "contiguous", "segments_inf"),
         ((2, 60001), "padded-3", "normal"),
         ((2, 60001), "contiguous", "padding_min"),
+        ((2, 60001), "contiguous", "uniform_500_1000"),
     ],
 )
 def test_other_dtypes(prepare, dtypes, name, shape, layout, distribution):
