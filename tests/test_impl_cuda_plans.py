@@ -211,9 +211,9 @@ def test_rows_on_chip(asked, expected):
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ((16, 4096, 4), "rows of 16384 bytes: the teams take rows from 32768 on"),
-        ((1, 10_137_601, 4), "1 rows of 40550416 bytes: 132 multiprocessors a row hold 40550400"),
-        ((133, 65536, 4), "133 rows of 262144 bytes: 0 multiprocessors a row hold 0"),
+        ((16, 4096, 4), "rows below 32768 bytes"),
+        ((1, 10_137_601, 4), "rows beyond 40550400 bytes: what 132 of 132 multiprocessors hold"),
+        ((133, 65536, 4), "more rows than the GPU's 132 multiprocessors"),
     ],
 )
 def test_what_does_not_stay_on_the_chip_is_refused(asked, reason):

@@ -172,11 +172,17 @@ def on_chip(shape: Shape, gpu: Gpu) -> Program:
     """One kernel: a team of blocks a row, one to a multiprocessor. Unsupported for what they do not hold, or hardly fill."""
     rows, vectors = shape.rows, shape.vectors
     if vectors * VECTOR_BYTES < SPLIT_BYTES:
-        raise Unsupported(f"rows of {vectors * VECTOR_BYTES} bytes: the teams take rows from {SPLIT_BYTES} on")
+        raise Unsupported(
+            f"rows below {SPLIT_BYTES} bytes: a block alone reads them sooner than a team exchanges pairs"
+        )
     most = gpu.processors // rows
+    if not most:
+        raise Unsupported(f"more rows than the GPU's {gpu.processors} multiprocessors, of which each row takes some")
     if vectors > most * ON_CHIP_VECTORS:
         held = most * ON_CHIP_VECTORS * VECTOR_BYTES
-        raise Unsupported(f"{rows} rows of {vectors * VECTOR_BYTES} bytes: {most} multiprocessors a row hold {held}")
+        raise Unsupported(
+            f"rows beyond {held} bytes: what {most} of {gpu.processors} multiprocessors hold, a row's share"
+        )
     size = min(most, -(-vectors // WORKERS))
     pieces = max(0, -(-(vectors - size * HELD * WORKERS) // (size * PIECE * WORKERS)))
     step = Step("rows_on_chip", rows * size, SPLIT_THREADS, shared_bytes=pieces * PIECE_BYTES, cooperative=True)
