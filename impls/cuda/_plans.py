@@ -164,8 +164,7 @@ def _split(shape: Shape, teams: int, most: int) -> Program:
     size = -(-shape.vectors // share)
     kept = min(share, KEPT_VECTORS)
     step = Step("split_rows", teams * size, SPLIT_THREADS, shared_bytes=kept * VECTOR_BYTES, cooperative=True)
-    words = teams * (TAG_WORDS + 2 * SLOTS * (size + 1))
-    return Program((step,), shape.rows, share, size, SPLIT_THREADS, kept=kept, words=words)
+    return Program((step,), shape.rows, share, size, SPLIT_THREADS, kept=kept, words=_exchange_words(teams, size))
 
 
 def on_chip(shape: Shape, gpu: Gpu) -> Program:
@@ -186,8 +185,12 @@ def on_chip(shape: Shape, gpu: Gpu) -> Program:
     size = min(most, -(-vectors // WORKERS))
     pieces = max(0, -(-(vectors - size * HELD * WORKERS) // (size * PIECE * WORKERS)))
     step = Step("rows_on_chip", rows * size, SPLIT_THREADS, shared_bytes=pieces * PIECE_BYTES, cooperative=True)
-    words = rows * (TAG_WORDS + 2 * SLOTS * (size + 1))
-    return Program((step,), rows, -(-vectors // size), size, SPLIT_THREADS, words=words)
+    return Program((step,), rows, -(-vectors // size), size, SPLIT_THREADS, words=_exchange_words(rows, size))
+
+
+def _exchange_words(teams: int, size: int) -> int:
+    """Words through which teams of so many blocks speak."""
+    return teams * (TAG_WORDS + 2 * SLOTS * (size + 1))
 
 
 def retains(shape: Shape) -> bool:

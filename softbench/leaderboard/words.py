@@ -133,13 +133,12 @@ def _dtypes(dtype: str, out_dtype: str) -> str:
 
 def names(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str]:
     """Implementations that take part in these cases, best first; those that refuse all of them only if nobody serves one."""
-    taking: dict[str, list[Cell]] = {}
-    for case in cases:
-        for name, cell in case.cells.items():
-            taking.setdefault(name, []).append(cell)
-    found = [s.implementation for s in board.standings(operator) if s.implementation in taking]
-    serving = [name for name in found if not all(cell.status is Status.UNSUPPORTED for cell in taking[name])]
-    return serving or found
+    statuses = {
+        s.implementation: {case.cells[s.implementation].status for case in cases if s.implementation in case.cells}
+        for s in board.standings(operator)
+    }
+    serving = [name for name, found in statuses.items() if found - {Status.UNSUPPORTED}]
+    return serving or [name for name, found in statuses.items() if found]
 
 
 def shape_text(case: Case) -> str:

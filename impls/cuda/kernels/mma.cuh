@@ -29,7 +29,7 @@ __device__ __forceinline__ void multiply_add<Bfloat>(float (&c)[4], const unsign
 // Four matrices of 8 x 8 numbers of 16 bits from shared memory: a lane gives the place of row lane % 8 of matrix lane / 8, and gets
 // of each matrix the word (group, pair).
 __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const uint4* row) {
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    const unsigned place = shared_address(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(place)
@@ -38,7 +38,7 @@ __device__ __forceinline__ void load_matrices(unsigned (&words)[4], const uint4*
 
 // The same of the transposed matrices: the numbers (pair, group) and (pair + 1, group).
 __device__ __forceinline__ void load_transposed(unsigned (&words)[4], const uint4* row) {
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    const unsigned place = shared_address(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(place)
@@ -47,7 +47,7 @@ __device__ __forceinline__ void load_transposed(unsigned (&words)[4], const uint
 
 // 16 bytes to shared memory, zeros where the source is not `inside` (it is not read then).
 __device__ __forceinline__ void copy_or_zero(uint4* target, const uint4* source, bool inside) {
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(target));
+    const unsigned place = shared_address(target);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(source), "r"(inside ? 16u : 0u)
                  : "memory");
 }

@@ -41,6 +41,10 @@ struct Share {
         piece.end = min(row.end, piece.first + PIECE * WORKERS);
         return piece;
     }
+    // Where its first vector is kept.
+    __device__ __forceinline__ uint4* place(unsigned number) const {
+        return dynamic_shared() + number * PIECE * WORKERS;
+    }
 };
 
 // Reads vectors where they are kept: `first` of the row is at `kept`.
@@ -59,7 +63,7 @@ __device__ __forceinline__ void carry(const Share& share) {
         const Chunk<INPUT> piece = share.piece(number);
         const long long from = max(piece.first, static_cast<long long>(piece.whole_first));
         const long long count = max(min(piece.end, piece.whole_end) - from, 0ll);
-        uint4* target = dynamic_shared() + number * PIECE * WORKERS + (from - piece.first);
+        uint4* target = share.place(number) + (from - piece.first);
         copy_bulk(target, piece.place(from), 16 * static_cast<unsigned>(count), share.arrived[number], l2_first());
     }
 }
@@ -68,8 +72,7 @@ __device__ __forceinline__ void carry(const Share& share) {
 __device__ __forceinline__ void load_piece(const Share& share, const Chunk<INPUT>& piece, unsigned number,
                                            unsigned (&words)[PIECE][4]) {
     const long long vector = piece.first + threadIdx.x;
-    const uint4* kept = dynamic_shared() + number * PIECE * WORKERS + threadIdx.x;
-    piece.load(vector, WORKERS, words, KeptLoad{kept, piece.place(vector)});
+    piece.load(vector, WORKERS, words, KeptLoad{share.place(number) + threadIdx.x, piece.place(vector)});
 }
 
 // The worker's pair of what the block has of its row.

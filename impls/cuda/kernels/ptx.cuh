@@ -57,10 +57,15 @@ __device__ __forceinline__ uint4 load_with(const uint4* place, Policy policy) {
     return raw;
 }
 
+// What the instructions below call a place in shared memory by.
+__device__ __forceinline__ unsigned shared_address(const void* place) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(place));
+}
+
 // 16 bytes to shared memory, there for the thread that asked once it has called `wait_copies`.
 __device__ __forceinline__ void copy_async(uint4* target, const uint4* source, Policy policy) {
-    const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(target));
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared), "l"(source), "l"(policy)
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(target)), "l"(source),
+                 "l"(policy)
                  : "memory");
 }
 
@@ -84,8 +89,7 @@ using Barrier = unsigned long long;
 // All threads of the block call; ends behind a barrier of the block.
 __device__ __forceinline__ void open_barriers(Barrier* barriers, unsigned count) {
     if (threadIdx.x < count) {
-        const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(barriers + threadIdx.x));
-        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared) : "memory");
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(barriers + threadIdx.x)) : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
@@ -94,22 +98,20 @@ __device__ __forceinline__ void open_barriers(Barrier* barriers, unsigned count)
 // `bytes`, a multiple of 16 and maybe 0, to shared memory in one piece; one thread asks, `await_bulk` says when it is there.
 __device__ __forceinline__ void copy_bulk(uint4* target, const uint4* source, unsigned bytes, Barrier& barrier,
                                           Policy policy) {
-    const unsigned shared = static_cast<unsigned>(__cvta_generic_to_shared(target));
-    const unsigned arrived = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+    const unsigned arrived = shared_address(&barrier);
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(arrived), "r"(bytes) : "memory");
     if (bytes > 0) {
         asm volatile(
             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;"
-            ::"r"(shared), "l"(source), "r"(bytes), "r"(arrived), "l"(policy)
+            ::"r"(shared_address(target)), "l"(source), "r"(bytes), "r"(arrived), "l"(policy)
             : "memory");
     }
 }
 
 __device__ __forceinline__ void await_bulk(Barrier& barrier) {
-    const unsigned arrived = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
     asm volatile(
         "{\n .reg .pred done;\nwaiting:\n mbarrier.try_wait.parity.shared.b64 done, [%0], 0;\n @!done bra waiting;\n}"
-        ::"r"(arrived)
+        ::"r"(shared_address(&barrier))
         : "memory");
 }
 
