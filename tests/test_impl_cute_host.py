@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-from impls.cute import _host, _launch, _plans  # noqa: E402
+from impls.cute import _capture, _host, _launch, _plans  # noqa: E402
 from impls.cute.htile.config import SplitTileConfig  # noqa: E402
 from impls.cute.htile.layouts import choose  # noqa: E402
 
@@ -161,7 +161,7 @@ def refusing(monkeypatch):
 
     monkeypatch.setattr(_host, "load", load)
     monkeypatch.setattr(_launch, "_ready", {})
-    monkeypatch.setattr(_launch, "outside_capture", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(_capture, "outside", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(_launch, "reserve", lambda device: None)
     monkeypatch.setattr(_launch, "workspace", lambda device, words: torch.zeros(words, dtype=torch.int64))
     return refused, tried

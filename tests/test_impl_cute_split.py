@@ -15,7 +15,6 @@ def test_a_split_row_goes_to_every_multiprocessor(few, stages):
     assert split.stages == stages
     assert split.ctas == 132
     assert split.teams * split.team >= split.ctas
-    assert split.slots == 2 * stages, "who sends a row has read all pairs of the row before the last in its stage"
 
 
 @pytest.mark.parametrize("aligned", [True, False])
@@ -55,3 +54,58 @@ def test_a_workspace_has_room_for_the_tag_and_all_pairs(ctas, team, stages):
     config = SplitTileConfig(1048576, 4, ctas, 512, stages, team)
     slots = config.slots * (ctas + -(-ctas // team))
     assert 0 <= config.workspace_words - (16 + 2 * slots) < 16, "a line of 128 bytes for the tag, two words a pair"
+
+
+Event = tuple[str, int, int]  # who did what of which row in which CTA
+
+
+def before(event: Event, config: SplitTileConfig, ctas: int) -> list[Event]:
+    """What has happened for sure when something happens in a ring: `htile/ring.py`, with a CTA of one writer.
+
+    Within a CTA everybody takes rows in their order; the pairs of a row are known where all CTAs have sent theirs.
+    """
+    what, row, cta = event
+    here = {
+        "bring": [("free", row - config.stages), ("sent", row - config.stages), ("bring", row - 1)],
+        "reduce": [("bring", row), ("reduce", row - 1)],
+        "sent": [("reduce", row), ("sent", row - 1)],
+        "known": [("bring", row), ("known", row - 1)],
+        "free": [("bring", row), ("written", row - 1)],
+        "written": [("free", row), ("known", row)],
+    }[what]
+    far = [("sent", row, other) for other in range(ctas)] if what == "known" else []
+    return [e for e in [(who, of, cta) for who, of in here] + far if e[1] >= 0]
+
+
+def happened(event: Event, config: SplitTileConfig, ctas: int) -> set[Event]:
+    seen, ahead = set(), [event]
+    while ahead:
+        for earlier in before(ahead.pop(), config, ctas):
+            if earlier not in seen:
+                seen.add(earlier)
+                ahead.append(earlier)
+    return seen
+
+
+@pytest.mark.parametrize("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
+def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
+    config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
+    for row in range(4 * stages):
+        stage, slot = row - stages, row - config.slots
+        brought = happened(("bring", row, 0), config, ctas)
+        assert stage < 0 or brought >= {("reduce", stage, 0), ("free", stage, 0)}, "the row of a stage"
+        reduced = happened(("reduce", row, 0), config, ctas)
+        assert stage < 0 or ("sent", stage, 0) in reduced, "the pairs of its warps"
+        known = happened(("known", row, 0), config, ctas)
+        assert slot < 0 or ("written", slot, 0) in known, "a row's totals, and the mbarrier that tells of them"
+        sent = happened(("sent", row, 0), config, ctas)
+        assert slot < 0 or {("known", slot, cta) for cta in range(ctas)} <= sent, (
+            "a row's pairs, wherever they are read"
+        )
+
+
+@pytest.mark.parametrize("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
+def test_a_ring_has_no_more_slots_than_it_needs(stages):
+    config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
+    row = 3 * config.slots
+    assert ("known", row - config.slots + 1, 1) not in happened(("sent", row, 0), config, ctas)

@@ -7,7 +7,7 @@ import types
 import pytest
 
 torch = pytest.importorskip("torch")
-from impls.cute import _workspace  # noqa: E402
+from impls.cute import _capture, _workspace  # noqa: E402
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def streams(monkeypatch):
     """A GPU without a GPU: `now.stream` is the current stream, `now.capture` the capture that it is in, or 0."""
     now = types.SimpleNamespace(stream=1, capture=0)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: now.stream, raising=False)
-    monkeypatch.setattr(_workspace, "_capturing", lambda device: now.capture > 0)
-    monkeypatch.setattr(_workspace, "_capture", lambda stream: now.capture)
+    monkeypatch.setattr(_capture, "capturing", lambda device: now.capture > 0)
+    monkeypatch.setattr(_capture, "number", lambda stream: now.capture)
     for table in ("_of_streams", "_of_captures"):
         monkeypatch.setattr(_workspace, table, {})
     memory = torch.zeros(4 * _workspace.ALIGN_WORDS, dtype=torch.int64)
@@ -46,11 +46,24 @@ def test_who_shares_a_workspace(streams):
     assert abs(branch - captured) % 256 == 0
 
 
-def test_a_capture_finds_memory_when_the_reserve_is_used_up(streams):
+def test_a_reserve_that_is_used_up_is_followed_by_another(streams, monkeypatch):
     device, inside = torch.device("cpu"), range(streams.memory.data_ptr(), streams.memory.data_ptr() + 1024)
+    later = torch.zeros(4 * _workspace.ALIGN_WORDS, dtype=torch.int64)
+    asked = []
+    monkeypatch.setattr(_workspace, "_zeroed", lambda device, words: asked.append(words) or later)
     places = []
     for capture in range(1, 7):
         streams.capture = capture
         places.append(_workspace.workspace(device, 20))
     assert [p.data_ptr() in inside for p in places] == [True] * 4 + [False] * 2
+    assert places[4].data_ptr() == later.data_ptr() != places[5].data_ptr()
+    assert _workspace.workspace(device, 20).data_ptr() == places[5].data_ptr(), "launches of one capture share one"
+    assert asked == [_workspace.RESERVE_WORDS]
     assert not any(p.any() for p in places)
+
+
+def test_a_workspace_of_any_size_has_a_reserve(streams, monkeypatch):
+    monkeypatch.setattr(_workspace, "_zeroed", lambda device, words: torch.zeros(words, dtype=torch.int64))
+    streams.capture = 1
+    most = _workspace.RESERVE_WORDS + 1
+    assert len(_workspace.workspace(torch.device("cpu"), most)) == most

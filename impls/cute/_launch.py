@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import _host, _plans
+from . import _capture, _host, _plans
 from ._host import Build
 from ._plans import Gpu
 from ._workspace import reserve, workspace
@@ -39,7 +38,7 @@ def ready(builds: Sequence[Build], device: Any) -> Kernel:
         if key not in _ready:
             if not builds:
                 raise ValueError("no kernel serves rows of this length on this GPU")
-            with outside_capture(device):
+            with _capture.outside(device):
                 _ready[key] = _first(builds, device)
         return _ready[key]
 
@@ -81,26 +80,6 @@ def _with_workspace(build: Build, kernel: Kernel, device: Any) -> Kernel:
         kernel(*tensors, workspace(device, words))
 
     return launch
-
-
-@contextlib.contextmanager
-def outside_capture(device: Any) -> Iterator[None]:
-    """Work on the device that a capture which this thread may be in neither records nor refuses."""
-    import torch
-
-    with torch.cuda.device(device):
-        if not torch.cuda.is_current_stream_capturing():
-            yield
-            return
-        from cuda.bindings import driver
-
-        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        _, before = driver.cuThreadExchangeStreamCaptureMode(relaxed)
-        try:
-            with torch.cuda.stream(torch.cuda.Stream(device)):
-                yield
-        finally:
-            driver.cuThreadExchangeStreamCaptureMode(before)
 
 
 def as_matrix(x: Any, columns: int) -> Any:

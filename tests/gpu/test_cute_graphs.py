@@ -121,3 +121,23 @@ def test_workspaces_of_a_capture_come_from_the_reserve():
     with torch.cuda.graph(second):
         x.add_(1)
         assert _workspace.workspace(here, 100).data_ptr() not in (places[0], eager.data_ptr())
+
+
+def test_a_capture_that_finds_the_reserve_used_up_gets_another():
+    """Not memory of the graph, which every launch would zero on every replay."""
+    here = torch.device("cuda", torch.cuda.current_device())
+    x = randn(3, 1048576)
+    close(softmax(x), x)
+    before = _workspace._reserves[here.index][0]
+    _workspace._reserves[here.index] = (before, len(before))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        ys = [softmax(x) for _ in range(3)]
+        words = _workspace._of_captures[next(reversed(_workspace._of_captures))]
+    after = _workspace._reserves[here.index][0]
+    assert after.data_ptr() == words.data_ptr() != before.data_ptr()
+    for _ in range(3):
+        x.copy_(randn(3, 1048576))
+        graph.replay()
+        for y in ys:
+            close(y, x)

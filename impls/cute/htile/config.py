@@ -216,8 +216,12 @@ class SplitTileConfig(_Vectors):
 
     @property
     def slots(self) -> int:
-        """Rows whose pairs have places of their own: a place is overwritten only when all have read it."""
-        return 2 * self.held
+        """Rows whose pairs have places of their own: a place is overwritten only when all have read it.
+
+        Those of a ring are twice its stages and the row that the writers have. Who sends a row's pair has written the one
+        before the last in its stage, for which all had sent theirs, who had by then written the row whose place it takes.
+        """
+        return 2 * (self.stages + 1) if self.is_ring else 2
 
     @property
     def shared_bytes(self) -> int:

@@ -8,9 +8,12 @@ them, the fourth fetches those of all; a part of the other warps reduces rows an
     send    waits for paired: the CTA's pair, to its team's first CTA                   free
     relay   waits for its team's pairs: the team's, to all
     fetch   waits for the teams' pairs: (reference, sum) of the row                     known
-    write   waits for known: registers <- stage; then normalised, to global memory      free
+    write   waits for arrived: registers <- stage                                       free
+            waits for known: normalised, to global memory
 
-Each word on the right is an mbarrier a stage, at which who did it arrives.
+Each word on the right is an mbarrier for each of so many rows, at which every thread that did it arrives. The last row is
+written by those who have reduced it, and its pairs go from every CTA to every other: nothing is left to be read by then,
+and who polls takes the memory's time from nobody.
 """
 
 from __future__ import annotations
@@ -27,21 +30,26 @@ from .types.register import VectorRegTile
 PAIR_BARRIER = 1  # of the hardware's, for the couriers of pairs alone
 
 
+class Phases:
+    """An mbarrier for each of `count` rows that follow one another."""
+
+    def __init__(self, context: SplitContext, count: int) -> None:
+        self.count, self.first = count, context.memory.allocate_array(Int64, count)
+
+    def of(self, row: Int32) -> cute.Pointer:
+        return self.first + row % self.count
+
+
 class Ring:
-    """`config.stages` shares of rows, each with its mbarriers, and places for what the context says about them."""
+    """`config.stages` shares of rows, and who has come how far with them."""
 
     def __init__(self, context: SplitContext) -> None:
         config, memory = context.config, context.memory
         self.stages = config.stages
         layout = cute.make_layout((config.cta_vectors * config.vector, config.stages))
         self.shares = memory.allocate_tensor(context.x.element_type, layout, byte_alignment=128)
-        self.arrived, self.paired, self.known, self.free = (
-            memory.allocate_array(Int64, config.stages) for _ in range(4)
-        )
-
-    def at(self, barriers: cute.Pointer, row: Int32) -> cute.Pointer:
-        """The mbarrier of a row's stage."""
-        return barriers + row % self.stages
+        self.arrived, self.paired, self.free = (Phases(context, config.stages) for _ in range(3))
+        self.known = Phases(context, config.slots)
 
     def vector(self, row: Int32, index: Int32, width: int) -> cute.Pointer:
         """Vector number `index` of the CTA's share of a row."""
@@ -51,29 +59,24 @@ class Ring:
 @cute.jit
 def open_ring(context: SplitContext, ring: Ring) -> None:
     """Make the mbarriers ready; all threads call."""
-    warps = const_expr(context.config.workers // WARP)
+    workers = const_expr(context.config.workers)
+    arriving = ((ring.arrived, 1), (ring.paired, workers), (ring.known, WARP), (ring.free, workers + WARP))
     if context.thread == 0:
-        for stage in cutlass.range_constexpr(ring.stages):
-            cute.arch.mbarrier_init(ring.arrived + stage, 1)
-            cute.arch.mbarrier_init(ring.paired + stage, warps)
-            cute.arch.mbarrier_init(ring.known + stage, 1)
-            cute.arch.mbarrier_init(ring.free + stage, warps + 1)
+        for phases, threads in arriving:
+            for number in cutlass.range_constexpr(phases.count):
+                cute.arch.mbarrier_init(phases.first + number, threads)
         cute.arch.mbarrier_init_fence()
     cute.arch.sync_threads()
 
 
-def wait(ring: Ring, barriers: cute.Pointer, row: Int32) -> None:
-    """Wait until a row has come so far; its stage goes on to no other row before this thread's part is done."""
-    cute.arch.mbarrier_wait(ring.at(barriers, row), row // ring.stages % 2)
+def wait(phases: Phases, row: Int32) -> None:
+    """Wait until all have told that a row has come so far."""
+    cute.arch.mbarrier_wait(phases.of(row), row // phases.count % 2)
 
 
-@cute.jit
-def tell(context: SplitContext, ring: Ring, barriers: cute.Pointer, row: Int32) -> None:
-    """All of this warp have done their part of a row."""
-    barrier, lane = ring.at(barriers, row), context.thread % WARP
-    cute.arch.sync_warp()
-    if lane == 0:
-        cute.arch.mbarrier_arrive(barrier)
+def tell(phases: Phases, row: Int32) -> None:
+    """This thread has done its part of a row."""
+    cute.arch.mbarrier_arrive(phases.of(row))
 
 
 @cute.jit
@@ -119,9 +122,9 @@ def bring_rows(context: SplitContext, ring: Ring) -> None:
     """Ask for every row, and for no more than UNDER_WAY at a time; one thread does."""
     for row in cutlass.range(context.rows, unroll=1):
         if row >= UNDER_WAY:
-            wait(ring, ring.arrived, row - UNDER_WAY)
+            wait(ring.arrived, row - UNDER_WAY)
         if row >= ring.stages:
-            wait(ring, ring.free, row - ring.stages)
+            wait(ring.free, row - ring.stages)
             # What was read there comes before the copy, which is not a thread's own access, only with this.
             cute.arch.fence_proxy("async.shared", space="cta")
         bring(context, ring, row)
@@ -134,7 +137,7 @@ def bring(context: SplitContext, ring: Ring, row: Int32) -> None:
     first = Int32(0) if const_expr(config.aligned) else Int32(context.column(Int32(0), shift) < 0)
     end = cutlass.min(config.cta_vectors, (config.columns + shift) // config.vector - context.share)
     size = cutlass.max(end - first, 0) * VECTOR_BYTES
-    barrier = ring.at(ring.arrived, row)
+    barrier = ring.arrived.of(row)
     target = ring.vector(row, first, config.vector)
     source = context.place(context.x, row, context.column(first, shift)).iterator
     cute.arch.mbarrier_arrive_and_expect_tx(barrier, size)
@@ -148,22 +151,29 @@ def bring(context: SplitContext, ring: Ring, row: Int32) -> None:
 @cute.jit
 def send_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
     for row in cutlass.range(context.rows, unroll=1):
-        wait(ring, ring.paired, row)
+        wait(ring.paired, row)
         publish(context, row, tag + row)
-        tell(context, ring, ring.free, row)
+        tell(ring.free, row)
 
 
 @cute.jit
 def relay_rows(context: SplitContext, tag: Int32) -> None:
     if const_expr(context.config.team > 1):
-        for row in cutlass.range(context.rows, unroll=1):
+        for row in cutlass.range(context.rows - 1, unroll=1):
             relay(context, row, tag + row)
 
 
 @cute.jit
 def fetch_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
-    for row in cutlass.range(context.rows, unroll=1):
-        wait(ring, ring.arrived, row)  # so that all have read what was known of the stage's row before
-        fetch(context, row, tag + row)
-        tell(context, ring, ring.known, row)
-    advance(context, tag + context.rows - 1)
+    last = context.rows - 1
+    for row in cutlass.range(last, unroll=1):
+        fetch_row(context, ring, row, tag, False)
+    fetch_row(context, ring, last, tag, True)
+    advance(context, tag + last)
+
+
+@cute.jit
+def fetch_row(context: SplitContext, ring: Ring, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool]) -> None:
+    wait(ring.arrived, row)  # so that all have read what was known of the row whose place this one's takes
+    fetch(context, row, tag + row, direct)
+    tell(ring.known, row)

@@ -41,7 +41,7 @@ class SplitContext:
         self.memory = cutlass.memory.SmemAllocator()
         pairs = cute.make_layout((2, config.workers // WARP, config.held))
         self.pairs = self.memory.allocate_tensor(Float32, pairs, byte_alignment=16)
-        self.totals = self.memory.allocate_tensor(Float32, cute.make_layout((2, config.held)), byte_alignment=16)
+        self.totals = self.memory.allocate_tensor(Float32, cute.make_layout((2, config.slots)), byte_alignment=16)
 
     def shift(self, row: Int32) -> Int32:
         """Elements between the last 16-byte boundary and the first element of a row."""
@@ -118,7 +118,7 @@ def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float
 
 def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     """The reference and the sum of a row that `fetch` has left."""
-    place = row % context.config.held
+    place = row % context.config.slots
     return context.totals[0, place], context.totals[1, place]
 
 
@@ -150,11 +150,13 @@ def relay(context: SplitContext, row: Int32, tag: Int32) -> None:
 
 
 @cute.jit
-def fetch(context: SplitContext, row: Int32, tag: Int32) -> None:
-    """Wait for the pairs of all CTAs or teams of a row and leave its `totals`."""
+def fetch(context: SplitContext, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool] = False) -> None:
+    """Wait for the pairs of a row and leave its `totals`: those of the teams, or with `direct` those of all CTAs."""
     config, lane, found = context.config, context.thread % WARP, context.totals
-    place, first = row % config.held, context.word(row, 0, config.ctas)
-    maximum, total = collect(context, first, Int32(config.teams), tag, config.teams)
+    own = const_expr(direct and config.team > 1)
+    place, senders = row % config.slots, const_expr(config.ctas if own else config.teams)
+    first = context.word(row, 0, 0 if own else config.ctas)
+    maximum, total = collect(context, first, Int32(senders), tag, senders)
     if lane == 0:
         found[0, place] = reference(maximum)
         found[1, place] = total

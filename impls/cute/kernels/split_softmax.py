@@ -105,26 +105,29 @@ def exchange(context: SplitContext, row: Int32, tag: Int32) -> None:
 
 @cute.jit
 def reduce_rows(context: SplitContext, ring: Ring) -> None:
-    tile = registers(context, context.config.vectors_per_thread)
+    """Reduce every row, and write the last one."""
+    tile, last = registers(context, context.config.vectors_per_thread), context.rows - 1
     for row in cutlass.range(context.rows, unroll=1):
-        wait(ring, ring.arrived, row)
+        wait(ring.arrived, row)
         take(context, ring, row, context.thread, tile)
         maximum, total = own_pair(context, tile)
         leave_pair(context, row, maximum, total)
-        tell(context, ring, ring.paired, row)
+        tell(ring.paired, row)
+    wait(ring.known, last)
+    write(context, last, context.thread, tile, totals(context, last))
 
 
 @cute.jit
 def write_rows(context: SplitContext, ring: Ring) -> None:
+    """Write every row but the last one."""
     tile = registers(context, context.config.vectors_per_thread)
     first = context.thread - context.config.workers
-    for row in cutlass.range(context.rows, unroll=1):
-        wait(ring, ring.known, row)
-        wait(ring, ring.arrived, row)
+    for row in cutlass.range(context.rows - 1, unroll=1):
+        wait(ring.arrived, row)
         take(context, ring, row, first, tile)
-        found = totals(context, row)
-        tell(context, ring, ring.free, row)
-        write(context, row, first, tile, found)
+        tell(ring.free, row)
+        wait(ring.known, row)
+        write(context, row, first, tile, totals(context, row))
 
 
 @cute.jit
