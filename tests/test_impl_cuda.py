@@ -122,7 +122,7 @@ def expected_loads(name):
     special = {
         "online_rows": 2 * program.UNROLL,
         "rows_in_shared": 1,
-        "split_rows": 3 * program.UNROLL + 1,
+        "split_rows": 2 * program.UNROLL + 1,
         "rows_on_chip": plans.HELD,
     }
     reducing = ("reduce_maxima", "reduce_sums", "global_reduce", "merge_statistics")

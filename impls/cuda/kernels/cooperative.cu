@@ -5,10 +5,7 @@
 #include "exchange.cuh"
 #include "rows.cuh"
 
-// What a block keeps of its share arrives in so many parts, of which one is taken while the next are on their way.
-constexpr int PARTS = 4;
-
-// Ask for the whole vectors of this thread: `step` apart, from number `vector` on, to `kept` and on.
+// Ask for the vectors of this thread: `step` apart, from number `vector` on, to `kept` and on.
 __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept,
                                         Policy policy) {
     for (long long at = vector; at < chunk.end; at += step) {
@@ -16,13 +13,7 @@ __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vec
             copy_async(kept + (at - vector), chunk.place(at), policy);
         }
     }
-}
-
-// Bring the others, behind all requests, as in Chunk::load: at most the row's first and its last vector.
-__device__ __forceinline__ void bring_ragged(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept) {
-    if (chunk.is_whole(chunk.first) && chunk.is_whole(chunk.end - 1)) {
-        return;
-    }
+    // Behind all requests, as in Chunk::load.
     for (long long at = vector; at < chunk.end; at += step) {
         if (!chunk.is_whole(at)) {
             constexpr unsigned fill = Format<INPUT>::minus_infinity;
@@ -64,7 +55,6 @@ extern "C" __global__ void __launch_bounds__(512, 2) rows_in_shared(const __grid
     uint4* kept = dynamic_shared() + number * a.chunk_vectors + lane;
     wait_for_previous();
     request(row, first, a.group, kept, a.retain ? l2_last() : l2_normal());
-    bring_ragged(row, first, a.group, kept);
     wait_copies();
     const Statistics own = take_kept(row, first, a.group, kept, nothing());
     const Scale scale = scale_of(over_group<MergePairs>(own, a.group));
@@ -87,54 +77,19 @@ struct Share {
     __device__ __forceinline__ long long of_tile(unsigned tile) const {
         return stream.first + static_cast<long long>(tile) * UNROLL * blockDim.x + threadIdx.x;
     }
-    // Part `number` of PARTS of what is kept: as many vectors of every thread in all of them but the last.
-    __device__ __forceinline__ Chunk<INPUT> part(const Arguments& a, int number) const {
-        const unsigned vectors = (a.kept + PARTS * blockDim.x - 1) / (PARTS * blockDim.x) * blockDim.x;
-        Chunk<INPUT> part = kept;
-        part.first = kept.first + number * vectors;
-        part.end = min(kept.end, part.first + vectors);
-        return part;
-    }
 };
 
-// Ask for what is kept, each part a group of copies.
-__device__ __forceinline__ void request_kept(const Arguments& a, const Share& share, uint4* memory, Policy policy) {
-#pragma unroll 1
-    for (int number = 0; number < PARTS; ++number) {
-        const Chunk<INPUT> part = share.part(a, number);
-        request(part, part.first + threadIdx.x, blockDim.x, memory + (part.first - share.kept.first), policy);
-        end_group();
-    }
-}
-
-// Take part `number` of what is kept and those behind it, each when it is there.
-template <int number = 0>
-__device__ __forceinline__ Statistics take_parts(const Arguments& a, const Share& share, const uint4* memory,
-                                                 Statistics own) {
-    if constexpr (number < PARTS) {
-        wait_groups<PARTS - 1 - number>();
-        const Chunk<INPUT> part = share.part(a, number);
-        own = take_kept(part, part.first + threadIdx.x, blockDim.x, memory + (part.first - share.kept.first), own);
-        return take_parts<number + 1>(a, share, memory, own);
-    }
-    return own;
-}
-
-// What is kept is asked for behind the last tile, so that no tile waits for it: L2 brings what is asked for in order.
 __device__ __forceinline__ Statistics read_share(const Arguments& a, const Share& share, uint4* memory) {
-    const int last = static_cast<int>(share.tiles()) - 1;
+    // What is streamed must stay in L2 for the second read; what is kept need not, and leaves room for what is written.
+    request(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory, l2_first());
     Statistics own = nothing();
-    unsigned words[UNROLL][4];
-    for (int tile = 0; tile < last; ++tile) {
+    for (unsigned tile = 0; tile < share.tiles(); ++tile) {
+        unsigned words[UNROLL][4];
         share.stream.load(share.of_tile(tile), blockDim.x, words, PolicyLoad{l2_last()});
         own = take<INPUT>(own, words);
     }
-    // Nothing, where there is no tile. What is streamed must stay in L2 for the second read; what is kept then need not.
-    share.stream.load(share.of_tile(max(last, 0)), blockDim.x, words, PolicyLoad{l2_last()});
-    request_kept(a, share, memory, l2_first());
-    own = take<INPUT>(own, words);
-    bring_ragged(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory);
-    return take_parts(a, share, memory, own);
+    wait_copies();
+    return take_kept(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory, own);
 }
 
 // What was streamed from its end, which L2 has still.
@@ -151,13 +106,13 @@ extern "C" __global__ void __launch_bounds__(512, 2) split_rows(const __grid_con
     wait_for_previous();
     const unsigned& last = Exchange(a.words, blockIdx.x, a.chunks, 0).last_tag();
     __syncthreads();
-    const unsigned teams = gridDim.x / a.chunks;
+    unsigned tag = last;
     uint4* memory = dynamic_shared() + threadIdx.x;
-    for (unsigned row = blockIdx.x / a.chunks; row < a.rows; row += teams) {
+    for (unsigned row = blockIdx.x / a.chunks; row < a.rows; row += gridDim.x / a.chunks) {
         const Statistics own = read_share(a, Share(a, anew(row)), memory);
-        const Exchange exchange(a.words, anew(blockIdx.x), a.chunks, last + 1 + row / teams);
+        const Exchange exchange(a.words, anew(blockIdx.x), a.chunks, ++tag);
         const Scale scale = scale_of(exchange.over_team(over_group<MergePairs>(own, blockDim.x)));
         write_share(a, Share(a, anew(row)), memory, scale);
     }
-    Exchange(a.words, blockIdx.x, a.chunks, last + 1 + (a.rows - 1) / teams).finish();
+    Exchange(a.words, blockIdx.x, a.chunks, tag).finish();
 }
