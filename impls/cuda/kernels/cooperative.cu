@@ -5,7 +5,7 @@
 #include "exchange.cuh"
 #include "rows.cuh"
 
-// Ask for the vectors of this thread: `step` apart, from number `vector` on, to `kept` and on.
+// Ask for the whole vectors of this thread: `step` apart, from number `vector` on, to `kept` and on.
 __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept,
                                         Policy policy) {
     for (long long at = vector; at < chunk.end; at += step) {
@@ -13,7 +13,13 @@ __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vec
             copy_async(kept + (at - vector), chunk.place(at), policy);
         }
     }
-    // Behind all requests, as in Chunk::load.
+}
+
+// Bring the others, behind all requests, as in Chunk::load: at most the row's first and its last vector.
+__device__ __forceinline__ void bring_ragged(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept) {
+    if (chunk.is_whole(chunk.first) && chunk.is_whole(chunk.end - 1)) {
+        return;
+    }
     for (long long at = vector; at < chunk.end; at += step) {
         if (!chunk.is_whole(at)) {
             constexpr unsigned fill = Format<INPUT>::minus_infinity;
@@ -55,6 +61,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) rows_in_shared(const __grid
     uint4* kept = dynamic_shared() + number * a.chunk_vectors + lane;
     wait_for_previous();
     request(row, first, a.group, kept, a.retain ? l2_last() : l2_normal());
+    bring_ragged(row, first, a.group, kept);
     wait_copies();
     const Statistics own = take_kept(row, first, a.group, kept, nothing());
     const Scale scale = scale_of(over_group<MergePairs>(own, a.group));
@@ -82,6 +89,7 @@ struct Share {
 __device__ __forceinline__ Statistics read_share(const Arguments& a, const Share& share, uint4* memory) {
     // What is streamed must stay in L2 for the second read; what is kept need not, and leaves room for what is written.
     request(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory, l2_first());
+    bring_ragged(share.kept, share.kept.first + threadIdx.x, blockDim.x, memory);
     Statistics own = nothing();
     for (unsigned tile = 0; tile < share.tiles(); ++tile) {
         unsigned words[UNROLL][4];
