@@ -53,11 +53,11 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("compare", "20261122-075313*", "20261122-081615*"),
+        ("compare", "20261122-081615*", "20261122-110039*"),
         ("history", "."),
         ("list",),
-        ("show", "softmax-float16-16x131072", "--run", "20261122-081615*"),
-        ("show", "softmax-float16-16x131072::quack", "--run", "20261122-081615*"),
+        ("show", "softmax-float16-16x131072", "--run", "20261122-110039*"),
+        ("show", "softmax-float16-16x131072::quack", "--run", "20261122-110039*"),
     ],
 )
 def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(

@@ -117,16 +117,16 @@ def test_two_runs_of_one_source_on_an_h200_are_told_apart_nowhere() -> None:
 
 
 def test_two_runs_of_one_source_on_cards_of_two_machines_differ_little() -> None:
-    """Of one model, 23 minutes apart: what docs/measuring.md says of them."""
-    names = (f"20261122-{time}-h200-published-published-dtypes-short-odd-few" for time in ("075313", "081615"))
+    """Of one model, three hours apart: what docs/measuring.md says of them."""
+    names = (f"20261122-{time}-h200-published-published-dtypes-short-odd-few" for time in ("081615", "110039"))
     found = compare.compare(*(store.read(store.find(ROOT / "reports" / "h200", name)) for name in names))
     timed_twice = [cell for cell in found.cells if cell.verdict]
-    assert {cell.implementation for cell in timed_twice} == {"cute_softmax", "liger", "quack"}
+    assert {cell.implementation for cell in timed_twice} == {"liger", "quack"}
     assert all(cell.before.record.variant.source_hash == cell.after.record.variant.source_hash for cell in timed_twice)
     verdicts = [cell.verdict for cell in timed_twice]
     apart = [cell.change for cell in timed_twice if cell.verdict in ("slower", "faster")]
-    assert (verdicts.count("same"), verdicts.count("cannot tell"), len(apart)) == (86, 92, 20)
-    assert all(0.002 < abs(change.ratio - 1) < 0.015 for change in apart)
+    assert (verdicts.count("same"), verdicts.count("cannot tell"), len(apart)) == (66, 45, 11)
+    assert all(0.0005 < abs(change.ratio - 1) < 0.015 for change in apart)
     assert not [cell for cell in found.cells if cell.moved]
 
 

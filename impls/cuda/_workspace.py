@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-SHARES = 32  # streams and captures that have theirs before a capture must zero its own, 1-2 us a replay
+SHARES = 32  # streams and captures that have theirs before a capture must zero its own, some 2.5 us a launch
 ALIGN_WORDS = 32
 
 

@@ -237,7 +237,7 @@ def test_the_png_of_a_figure_has_its_letters(browser, tmp_path, monkeypatch):
 
 
 def test_eight_kernels_fit_a_desktop_and_their_legends_need_no_scrolling(open_run):
-    path = next(path for path in RUNS if "081615" in path.name)
+    path = next(path for path in RUNS if "110039" in path.name)
     found = open_run(store.read(path), viewport={"width": 1440, "height": 900})
     wide = "(frame) => frame.scrollWidth - frame.clientWidth"
     assert [frame.evaluate(wide) for frame in found.page.locator("#heatmap .frame").all()] == [0, 0, 0]
@@ -248,7 +248,7 @@ def test_eight_kernels_fit_a_desktop_and_their_legends_need_no_scrolling(open_ru
 
 def test_nothing_moves_when_a_figure_is_drawn(open_run):
     """It has its height before, however long its legend is."""
-    path = next(path for path in RUNS if "081615" in path.name)
+    path = next(path for path in RUNS if "110039" in path.name)
     found = open_run(store.read(path), wait="page", viewport={"width": 1440, "height": 900})
     heights = "[...document.querySelectorAll('.chart')].map((chart) => chart.getBoundingClientRect().height)"
     before = found.page.evaluate(heights)

@@ -16,7 +16,7 @@ from softbench.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).resolve().parents[2]
-RUNS = ("20261122-081615-h200-published-published-dtypes-short-odd-few", "20261121-142304-h200-experiment-triton")
+RUNS = ("20261122-110039-h200-published-published-dtypes-short-odd-few", "20261121-142304-h200-experiment-triton")
 CASE = make.softmax_case(4096, 1024)
 
 
