@@ -94,6 +94,15 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
             assert all(said[text] >= count for text, count in plain.items() if text)
 
 
+def test_a_case_of_which_only_the_roof_has_a_time_is_drawn() -> None:
+    one, other = make.softmax_case(), make.softmax_case(8192)
+    roofs = [make.timed(case, "copy", 5e3, role="roof") for case in (one, other)]
+    board = leaderboard.build(make.run([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs]))
+    grid = of(board, "heatmap")
+    assert len(grid.views) > 1
+    assert all(any("unsupported" in text for text in texts(drawn(grid, at, board))) for at in range(len(grid.views)))
+
+
 def test_columns_that_do_not_fit_stand_below_beside_the_same_rows() -> None:
     whole = block("softmax", 3, 25)
     root = drawn(Grid("key", "Title", "alt", (GridView("softmax", (whole,)),)), 0)
