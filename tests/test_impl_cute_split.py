@@ -15,6 +15,7 @@ def test_a_split_row_goes_to_every_multiprocessor(few, stages):
     assert split.stages == stages
     assert split.ctas == 132
     assert split.teams * split.team >= split.ctas
+    assert split.slots == {1: 2, 7: 16}[stages], "of a ring, twice its stages and the row that its writers hold"
 
 
 @pytest.mark.parametrize("aligned", [True, False])

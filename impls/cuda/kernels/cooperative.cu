@@ -15,8 +15,8 @@ __device__ __forceinline__ void request(const Chunk<INPUT>& chunk, long long vec
     }
 }
 
-// Bring the others, behind all requests, as in Chunk::load: at most the row's first and its last vector. To look for them
-// where there are none takes 1 to 4 % of a short row's time, and to ask whether there are registers that split rows lack.
+// Bring the others, behind all requests, as in Chunk::load: at most the row's first and its last vector. Looking for them
+// where there are none takes 1 to 4 % of a short row's time; to `ask` first takes registers that split rows do not have.
 template <bool ask>
 __device__ __forceinline__ void bring_ragged(const Chunk<INPUT>& chunk, long long vector, unsigned step, uint4* kept) {
     if (ask && chunk.is_whole(chunk.first) && chunk.is_whole(chunk.end - 1)) {
