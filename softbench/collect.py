@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from softbench import replay
 from softbench.contest.crew import DeviceLost
@@ -60,6 +62,25 @@ class CellItem(pytest.Function):
 
     bench: Bench
 
+    @property
+    def will_run(self) -> bool:
+        """Whether no marker keeps it from running: a cell that is skipped takes no part in its contest."""
+        try:
+            xfail = evaluate_xfail_marks(self)
+            return evaluate_skip_marks(self) is None and (xfail is None or xfail.run or self.config.option.runxfail)
+        except (pytest.fail.Exception, TypeError):  # a marker that cannot be evaluated, which its own setup reports
+            return False
+
+    @contextlib.contextmanager
+    def as_benchmark(self) -> Iterator[None]:
+        """Have the fixture of pytest-benchmark among its own for so long, as every test that is a benchmark has."""
+        names = self.fixturenames
+        self.fixturenames = [*names, "benchmark"] if self.case.timed else names
+        try:
+            yield
+        finally:
+            self.fixturenames = names  # it is asked for with the samples, not before
+
     def measure(self, request: pytest.FixtureRequest) -> None:
         """Take the record and speak pytest: pass, skip, xfail or fail."""
         try:
@@ -89,4 +110,4 @@ class CellItem(pytest.Function):
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        return self.path, None, f"{self.case.id}::{self.name}"
+        return self.path, 0, f"{self.case.id}::{self.name}"

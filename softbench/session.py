@@ -96,10 +96,22 @@ class BenchSession:
         file.bench = self._bench
         return file
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Any:
+        """--benchmark-only and --benchmark-skip tell benchmarks by their fixture: a cell that is timed is one."""
+        with contextlib.ExitStack() as stack:
+            for item in items:
+                if isinstance(item, CellItem):
+                    stack.enter_context(item.as_benchmark())
+            found = yield
+        if self._bench.part is not None:  # the controller takes every cell that a worker names for one that takes part
+            items[:] = [item for item in items if not isinstance(item, CellItem) or item.will_run]
+        return found
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Who takes part in a contest is known once everything is deselected that will be."""
         for item in session.items:
-            if isinstance(item, CellItem):
+            if isinstance(item, CellItem) and item.will_run:
                 self._bench.takes_part.setdefault(item.case, []).append(item.variant)
         if self._bench.takes_part and not self._config.option.collectonly:
             try:
