@@ -19,13 +19,15 @@ from typing import Any
 
 from softbench.model import Telemetry
 
-_ATTRIBUTES = {"sms": 16, "l2_bytes": 38, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76}
+_ATTRIBUTES = {
+    "sms": 16, "l2_bytes": 38, "clock_khz": 13, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76,
+}  # fmt: skip
 _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9_.-]+)\s*(?:>=\s*([A-Za-z0-9_.]+))?\s*$")
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One CUDA device as the driver describes it. memory and L2 in bytes, bus in bits, clock in kHz."""
+    """One CUDA device as the driver describes it. memory and L2 in bytes, bus in bits, highest clocks in kHz; 0 where not known."""
 
     name: str
     sm: int
@@ -37,6 +39,7 @@ class Gpu:
     pci: str = ""
     driver: str = ""
     uuid: str = ""
+    clock_khz: int = 0
 
     @property
     def id(self) -> str:

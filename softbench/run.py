@@ -13,6 +13,7 @@ from softbench.contest import traffic
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.contest.scene import Scene
+from softbench.limits import Limits
 from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.neighbours import Neighbours
 from softbench.settings import Settings, SettingsError
@@ -269,6 +270,7 @@ class Bench:
             baselines=self._baselines(names),
             read_telemetry=monitor.read,
             progress=self.progress,
+            limits=Limits.of(self.begin().device),
             calibrations=None,
         )
 

@@ -16,7 +16,9 @@ import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C ha
 from softbench import device
 from softbench.model import Telemetry
 
-H200 = device.Gpu("NVIDIA H200", 90, 132, 62_914_560, 150_000_000_000, 3_201_000, 6016, "0000:01:00.0", "580.1")
+H200 = device.Gpu(
+    "NVIDIA H200", 90, 132, 62_914_560, 150_000_000_000, 3_201_000, 6016, "0000:01:00.0", "580.1", clock_khz=1_980_000
+)
 A100 = replace(H200, name="NVIDIA A100-SXM4-80GB", sm=80)
 
 pytest_plugins = ["pytester"]
@@ -146,7 +148,7 @@ class Driver:
         return 0
 
     def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
-        value._obj.value = {16: 132, 38: 62_914_560, 36: 3_201_000, 37: 6016, 75: 9, 76: 0}[attribute]
+        value._obj.value = {16: 132, 38: 62_914_560, 13: 1_980_000, 36: 3_201_000, 37: 6016, 75: 9, 76: 0}[attribute]
         return 0
 
     def cuDeviceGetUuid_v2(self, uuid: Any, device: Any) -> int:

@@ -185,7 +185,7 @@ def test_what_was_set_aside_is_stored_and_ranks_nobody(world: World, tmp_path: o
         entrant.settle(Status.PASSED, "")
     case = make.softmax_case()
     path = store.Writer.create(tmp_path, make.passport()).path  # type: ignore[arg-type]
-    store.Writer(path).append([e.record(case, 100, "again") for e in (a, b)])
+    store.Writer(path).append([e.record(case, 100, 0, "again") for e in (a, b)])
     run = store.read(path)
     assert [s.clock for s in run.records[0].samples] == ["graph", "unsteady"]
     assert "placement 2 does not count" in run.records[0].notes[-1]

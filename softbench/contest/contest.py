@@ -10,16 +10,18 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from softbench import calibration, device, operators, texts
 from softbench.contest import admission, calibrating, compiled, profiled, traffic, trials
+from softbench.contest.asker import Asker
 from softbench.contest.crew import Crew, DeviceLost
 from softbench.contest.entrant import Entrant, modes
 from softbench.contest.laps import Laps
 from softbench.contest.preparing import Preparation
 from softbench.contest.rounds import Heat
 from softbench.contest.scene import Scene, View
-from softbench.contest.workers import Answer, gather
+from softbench.limits import Limits
 from softbench.model import BALANCE, DTYPE_BYTES, Calibration, Case, Record, Samples, Status, Telemetry, Variant
 from softbench.plans import REPLAY_NS, Plan, plan_graph, plan_wall
 
@@ -44,6 +46,7 @@ class Contest:
     """Runs cases one after the other with the same crew. `roofs`: the roof's variants by operator; `baselines`: the eager ones.
 
     progress      is told what goes on, never while a turn is under way
+    limits        what this machine can do: a time beyond it is INCORRECT
     calibrations  those of the clocks, where they are known; None: the first case that is timed on a GPU begins with them
     """
 
@@ -54,6 +57,7 @@ class Contest:
     baselines: dict[str, Variant] = field(default_factory=dict)
     read_telemetry: Callable[[], Telemetry] = Telemetry
     progress: Callable[[Scene], None] = lambda scene: None
+    limits: Limits = field(default_factory=Limits)
     calibrations: tuple[Calibration, ...] | None = ()
     _view: View = field(default_factory=View, init=False)
 
@@ -72,6 +76,7 @@ class Contest:
             with laps.lap("prepare"):
                 preparation.run(entrants)
             self._measure(case, entrants, preparation, rng, laps)
+            self._refuse_impossible(case, entrants)
         except BaseException:
             self.crew.close()  # answers are under way that nobody will take; asking a hung worker would take a minute
             raise
@@ -84,11 +89,21 @@ class Contest:
                 entrant.notes.append(str(laps))
         self.crew.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
-        ideal, flops = operators.get(case.operator).ideal_bytes(case), operators.counted_flops(case)
-        records = [e.record(case, ideal, self._reproduce(case, e.variant), flops) for e in _told(entrants)]
+        ideal = _ideal(case)
+        records = [e.record(case, *ideal, self._reproduce(case, e.variant)) for e in _told(entrants)]
         if case.timed and records and self.calibrations:
             records[0] = replace(records[0], calibrations=self.calibrations)
         return records
+
+    def _fault(self, case: Case, samples: Sequence[Samples]) -> str:
+        """Why samples of this case cannot be, or ""."""
+        return self.limits.fault(case.dtype, *_ideal(case), samples)
+
+    def _refuse_impossible(self, case: Case, entrants: Sequence[Entrant]) -> None:
+        """Whatever clock it was, and of variants that were not chosen too."""
+        for entrant in entrants:
+            if why := self._fault(case, entrant.samples):
+                entrant.settle(Status.INCORRECT, why)
 
     def _calibrate(self, case: Case) -> None:
         """Once, and again before each case while the clock that ranks is off: what disturbed it may have gone."""
@@ -139,7 +154,9 @@ class Contest:
         if self._may_use("graph", players):
             with laps.lap("choose"):
                 self.crew.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches
-                finalists = trials.choose(players, plan, asker, rng, preparation.run, self._view.tell)
+                finalists = trials.choose(
+                    players, plan, asker, rng, preparation.run, self._view.tell, partial(self._fault, case)
+                )
             with laps.lap("heats"):
                 self._heats(case, finalists, plan, asker, rng, laps)
         if self.card is not None:
@@ -199,8 +216,9 @@ class Contest:
             group = [e for e in groups.pop(0) if e.is_ready]
             deadline = time.monotonic() + self.rules.budget_s
             heat = self._view.heat = Heat(
-                group, plan, clock, number, asker, rng, deadline, self.read_telemetry, self._view.tell, laps=laps
-            )
+                group, plan, clock, number, asker, rng, deadline, self.read_telemetry, self._view.tell, laps=laps,
+                fault=partial(self._fault, case),
+            )  # fmt: skip
             heat.run()
             self._view.heat = None
             number += 1
@@ -242,33 +260,16 @@ class Contest:
         return texts.repeat_command(self.rules.selection, case.id, variant.implementation)
 
 
-class Asker:
-    """Asks several entrants at once; those that share a worker one after the other."""
-
-    def __init__(self, crew: Crew, timeout_s: float) -> None:
-        self._crew, self._timeout_s = crew, timeout_s
-
-    def __call__(self, requests: dict[Entrant, dict[str, object]]) -> dict[Entrant, Answer]:
-        answers: dict[Entrant, Answer] = {}
-        waiting = dict(requests)
-        while waiting:
-            wave = {e.worker: e for e in reversed(waiting) if e.worker is not None and e.worker.is_alive}
-            if not wave:
-                gone = Answer(False, status=Status.CRASHED, reason="its worker died with another variant", fatal=True)
-                return answers | dict.fromkeys(waiting, gone)
-            for worker, answer in gather({w: waiting[e] for w, e in wave.items()}, self._timeout_s).items():
-                entrant = wave[worker]
-                self._crew.note(entrant, answer)
-                answers[entrant] = answer
-                del waiting[entrant]
-        return answers
-
-
 def _told(entrants: Sequence[Entrant]) -> list[Entrant]:
     """Who gets a record: all but the roof's kernels that were not chosen; where none of them could be, the first says why."""
     roofs = [e for e in entrants if e.role == "roof"]
     shown = [e for e in roofs if e.is_best] or roofs[:1]
     return [e for e in entrants if e.role != "roof" or e in shown]
+
+
+def _ideal(case: Case) -> tuple[int, int]:
+    """Ideal bytes and, where arithmetic binds the operator, flops."""
+    return operators.get(case.operator).ideal_bytes(case), operators.counted_flops(case)
 
 
 def _bytes(case: Case) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -91,7 +91,7 @@ class Entrant:
             }
         return base | more
 
-    def record(self, case: Case, ideal_bytes: int, reproduce: str, ideal_flops: int = 0) -> Record:
+    def record(self, case: Case, ideal_bytes: int, ideal_flops: int, reproduce: str) -> Record:
         if self.status is None:
             raise ValueError(f"{case.id} / {self.variant.id} is not settled")
         return Record(
@@ -113,8 +113,15 @@ class Entrant:
         )
 
 
+Fault = Callable[[Sequence[Samples]], str]
+"""Why samples cannot be, whoever took them; "" where they can."""
 Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
 """Requests to several entrants' workers and what they said."""
+
+
+def possible(samples: Sequence[Samples]) -> str:
+    """A `Fault` that knows of no limit."""
+    return ""
 
 
 def known_failure(case: Case, variant: Variant) -> str:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from softbench import stats
 from softbench.contest import steady
-from softbench.contest.entrant import Ask, Entrant
+from softbench.contest.entrant import Ask, Entrant, Fault, possible
 from softbench.contest.laps import Laps
 from softbench.contest.scene import Tell, nobody
 from softbench.model import Samples, Status, Telemetry
@@ -56,6 +56,7 @@ class Heat:
     readings: list[Telemetry] = field(default_factory=list)
     aside: dict[int, str] = field(default_factory=dict)
     stopped: str = ""
+    fault: Fault = possible
 
     def run(self) -> None:
         """Measure until decided, and put the samples into the entrants that are still open."""
@@ -174,6 +175,9 @@ class Heat:
                 self._verify([e for e in active if e.is_open])
                 if number + 1 < ROUNDS:
                     self._round(takes_part, counts=False)
+        for entrant in active:
+            if entrant.is_open and (why := self.fault([self._samples(entrant, self.clock, self.ns[entrant][-1:])])):
+                entrant.settle(Status.INCORRECT, why)
         active = [e for e in active if e.is_open]
         self._telemetry(active, watch.placement())
         return active
@@ -183,15 +187,8 @@ class Heat:
         order = [e for e in entrants if e.is_open]
         self.rng.shuffle(order)
         for entrant in order:
-            before = time.perf_counter_ns()
-            answer = self.ask({entrant: entrant.request("turn")})[entrant]
-            elapsed = time.perf_counter_ns() - before
-            if not entrant.take(answer):
-                continue
-            ns = int(answer.data["ns"])
-            if not 0 < ns <= elapsed:
-                entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
-            if counts:
+            ns = turn(entrant, self.ask)
+            if entrant.is_open and counts:
                 self.ns[entrant][-1].append(ns)
 
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
@@ -253,6 +250,17 @@ class Heat:
                 entrant.samples.append(self.samples_of(entrant))
                 if any(self.unsteady[entrant]):
                     entrant.samples.append(self._samples(entrant, "unsteady", self.unsteady[entrant]))
+
+
+def turn(entrant: Entrant, ask: Ask) -> int:
+    """Nanoseconds of a turn, timed by the parent as well; where they cannot be, or there are none, the cell is closed."""
+    before = time.perf_counter_ns()
+    answer = ask({entrant: entrant.request("turn")})[entrant]
+    elapsed = time.perf_counter_ns() - before
+    ns = int(answer.data["ns"]) if entrant.take(answer) else 0
+    if entrant.is_open and not 0 < ns <= elapsed:
+        entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
+    return ns
 
 
 def _is_settled(totals: list[float]) -> bool:

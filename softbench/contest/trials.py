@@ -12,7 +12,8 @@ from dataclasses import asdict
 from itertools import groupby
 
 from softbench import stats
-from softbench.contest.entrant import Ask, Entrant
+from softbench.contest.entrant import Ask, Entrant, Fault, possible
+from softbench.contest.rounds import turn
 from softbench.contest.scene import Tell, nobody
 from softbench.model import Samples, Status
 from softbench.plans import Plan
@@ -30,6 +31,7 @@ def choose(
     rng: random.Random,
     prepare: Callable[[Sequence[Entrant]], None],
     tell: Tell = nobody,
+    fault: Fault = possible,
 ) -> list[Entrant]:
     """The field of the contest: one entrant an implementation, the fastest of its variants in a trial.
 
@@ -42,7 +44,7 @@ def choose(
         while len(left) > 1:
             tell("choosing", f"the best of {len(left)} {group[0].variant.implementation}")
             parts = [left[i : i + GROUP] for i in range(0, len(left), GROUP)]
-            left = [best for part in parts if (best := _best(part, plan, ask, rng, prepare)) is not None]
+            left = [best for part in parts if (best := _best(part, plan, ask, rng, prepare, fault))]
         if len(group) > 1:
             _settle(group, left)
         prepare(left)
@@ -51,9 +53,14 @@ def choose(
 
 
 def _best(
-    part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random, prepare: Callable[[Sequence[Entrant]], None]
+    part: Sequence[Entrant],
+    plan: Plan,
+    ask: Ask,
+    rng: random.Random,
+    prepare: Callable[[Sequence[Entrant]], None],
+    fault: Fault,
 ) -> Entrant | None:
-    """The fastest of a few variants; a trial that one of them broke off is held again without it."""
+    """The fastest of a few variants; a trial that one of them broke off, or had impossible times in, is held again without it."""
     while part := [e for e in part if e.is_open]:
         prepare(part)
         part = [e for e in part if e.is_ready]
@@ -64,7 +71,10 @@ def _best(
             for entrant, taken in turns.items():
                 own = entrant.plan(plan)
                 entrant.samples = [Samples("trial", own.launches, (tuple(taken),), own.cache)]
-            return min(turns, key=lambda e: stats.per_launch_ns(e.samples[0]))
+                if why := fault(entrant.samples):
+                    entrant.settle(Status.INCORRECT, why)
+            if all(e.is_open for e in turns):
+                return min(turns, key=lambda e: stats.per_launch_ns(e.samples[0]))
     return None
 
 
@@ -97,11 +107,11 @@ def _trial(part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) ->
     warm_until = time.monotonic() + _WARM_UP_S
     while any(len(taken) < ROUNDS for taken in turns.values()):
         for entrant in rng.sample(list(part), len(part)):
-            answer = ask({entrant: entrant.request("turn")})[entrant]
-            if not entrant.take(answer):
+            ns = turn(entrant, ask)
+            if not entrant.is_open:
                 return {}
             if time.monotonic() > warm_until:
-                turns[entrant].append(int(answer.data["ns"]))
+                turns[entrant].append(ns)
     ask({part[0]: part[0].request("release")})
     return turns
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
+from softbench import limits
 from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.resources import listed
 from softbench.store import lines
@@ -91,7 +92,7 @@ class Writer:
 
 
 def read(path: Path) -> Run:
-    """A whole run; where a cell was measured again the newest record counts."""
+    """A whole run; where a cell was measured again the newest record counts. What `limits` calls impossible is INCORRECT."""
     rows = lines.rows(path)
     passport = lines.passport(path, rows[0])
     cells: dict[tuple[str, str], Record] = {}
@@ -104,7 +105,7 @@ def read(path: Path) -> Run:
             key = (record.case.id, f"{record.role == 'roof'}/{record.variant.id}")
             cells.pop(key, None)
             cells[key] = record
-    return Run(passport, _without_stale_roofs(tuple(cells.values())))
+    return limits.held(Run(passport, _without_stale_roofs(tuple(cells.values()))))
 
 
 def header(path: Path) -> Passport:
