@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
-from .compute.online import exponential, lowered, normalised, reaches_subnormals, reference, rescale
+from .compute.online import exponential, fraction, lowered, normalised, reaches_subnormals, reference
 from .compute.reduce import ADD
 from .dataflow import ElementwiseKernelContext, ElementwiseLoader
 
@@ -46,8 +46,8 @@ class Powers:
 
     def scale(self, base: Float32, total: Float32) -> Float32:
         """What `normalised` multiplies by, of the whole row's base and sum."""
-        scale = cute.arch.rcp_approx(total)
-        return scale * rescale(self.base, base) if self.kept and self.config.peers > 1 else scale
+        apart = self.kept and self.config.peers > 1
+        return fraction(self.base, base, total) if apart else cute.arch.rcp_approx(total)
 
     def normalised(self, turn: int, base: Float32, scale: Float32) -> cute.TensorSSA:
         """Vector number `turn` of the output, for the last time."""

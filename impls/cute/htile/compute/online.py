@@ -17,7 +17,7 @@ from .reduce import ADD, MAX, Reduction, warp_reduce
 
 LOG2_E = math.log2(math.e)
 LOWEST = -3.4028234663852886e38
-LIFT = 44.0
+LIFT = 8.0
 
 
 def reference(maximum: Float32) -> Float32:
@@ -55,7 +55,8 @@ def lowered(base: Float32, dtype: type[cutlass.Numeric]) -> Float32:
 
     bfloat16 reaches as far down as float32 does, with twice the elements a byte: the three instructions cost 4 % of
     the bandwidth. Its base is lower by LIFT instead, so that the product is rounded to a subnormal like any other.
-    x - base loses 2e-6 of the result that way, which bfloat16 has not.
+    bfloat16 ends at exp(-93) and the hardware's exp2 at exp(-87), so at least 6 are needed. No more than about 8 are
+    possible: a scale that is a subnormal itself is off by up to 2^-150, and the product by exp(LIFT) times as much.
     """
     return base - LIFT if dtype is cutlass.BFloat16 else base
 
@@ -73,6 +74,16 @@ def rescale(base: Float32, other: Float32) -> Float32:
     values = cute.make_rmem_tensor(1, Float32)
     values[0] = base
     return exponential(values.load(), other)[0]
+
+
+def fraction(base: Float32, other: Float32, total: Float32) -> Float32:
+    """exp(base - other) / total of two finite numbers, down to float32's smallest subnormal, rounded only there.
+
+    It is the scale of a part that lies far below the rest of its row. `rescale` ends at 2^-126 where the part's results do
+    not, so it is taken of half the way, twice: total and the exponentials of one part are far from either end.
+    """
+    half = rescale(base * 0.5, other * 0.5)
+    return half * cute.arch.rcp_approx(total) * half
 
 
 @cute.jit
