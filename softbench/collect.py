@@ -39,9 +39,8 @@ class CaseCollector(pytest.Collector):
     bench: Bench
 
     def collect(self) -> Iterator[CellItem]:
-        for variant in self.bench.variants:
-            if variant.operator == self.case.operator:
-                yield CellItem.of(self, variant)
+        for variant in self.bench.selection.candidates(self.case):
+            yield CellItem.of(self, variant)
 
 
 class CellItem(pytest.Function):

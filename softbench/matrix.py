@@ -31,11 +31,12 @@ class ShapesError(InputError):
 
 @dataclass(frozen=True)
 class Matrix:
-    """A shapes file: `profiles` maps names to descriptions, in the order of the file."""
+    """A shapes file: `profiles` maps names to descriptions, in the order of the file; in those of `ladders` rungs take part."""
 
     path: Path
     profiles: Mapping[str, str]
     cases: Mapping[str, tuple[Case, ...]]
+    ladders: frozenset[str] = frozenset()
 
     def profile(self, name: str) -> tuple[Case, ...]:
         """The cases of one profile, their ids unique, in the order of the file; ShapesError for an unknown name."""
@@ -49,14 +50,17 @@ def load(path: Path) -> Matrix:
     root = _compose(path).mapping(known=("profiles",), required=("profiles",))
     profiles: dict[str, str] = {}
     cases: dict[str, tuple[Case, ...]] = {}
+    ladders: set[str] = set()
     for name, place in root["profiles"].mapping().items():
         if not re.fullmatch(r"[A-Za-z][\w-]*", name):
             raise place.error(f"{name!r} is not a name; use a letter, then letters, digits, _ and -")
-        fields = place.mapping(known=("description", "timed", "groups"), required=("description", "groups"))
+        fields = place.mapping(known=("description", "timed", "ladders", "groups"), required=("description", "groups"))
         profiles[name] = fields["description"].text()
         timed = fields["timed"].flag() if "timed" in fields else True
+        if "ladders" in fields and fields["ladders"].flag():
+            ladders.add(name)
         cases[name] = _profile(fields["groups"].items(), timed)
-    return Matrix(path, profiles, cases)
+    return Matrix(path, profiles, cases, frozenset(ladders))
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,8 @@ class Variant:
     known_failures: tuple[KnownFailure, ...] = ()
     has_cubins: bool = False
     summary: str = ""
+    ladder: bool = False
+    """A step on the way to a better kernel: takes part only where it is named."""
 
     @property
     def id(self) -> str:

@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from softbench.decorators import cubins_of, full_name, imported_names
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.operators.words import OPERATORS
 from softbench.resources import choose_from, read_utf8, shown
 from softbench.texts import InputError
 
 MAX_VARIANTS = 256
-KEYWORDS = ("operator", "requires", "params", "known_failures")
+KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
 SOURCE_SUFFIXES = (".py", ".cu", ".cuh")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
 
@@ -123,15 +124,15 @@ def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, .
         return ()
     tree = _parse(path, text)
     nodes = list(ast.walk(tree))
-    names = _imported_names(nodes)
+    names = imported_names(nodes)
     if not any(full.split(".")[0] == "softbench" for full in names.values()):
         return ()
     functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    factories = [(f, d) for f in functions for d in f.decorator_list if _full_name(d, names) in DECORATORS]
+    factories = [(f, d) for f in functions for d in f.decorator_list if full_name(d, names) in DECORATORS]
     if not factories:
         remedy = "decorate a factory with @implementation(...), or rename the file to start with _"
         raise RegistryError(f"{shown(path)}:1: the file imports softbench but declares no implementation; {remedy}")
-    with_cubins = {_cubins_of(d) for f in functions for d in f.decorator_list}
+    with_cubins = {cubins_of(d) for f in functions for d in f.decorator_list}
     found = []
     for function, decorator in sorted(factories, key=lambda pair: pair[0].lineno):
         reader = _Reader(path, function, tuple(operators))
@@ -150,39 +151,6 @@ def _parse(path: Path, text: str) -> ast.Module:
         raise RegistryError(f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg}") from None
     except (ValueError, RecursionError, MemoryError) as mistake:
         raise RegistryError(f"{shown(path)}:1: not valid Python: {mistake or type(mistake).__name__}") from None
-
-
-def _imported_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
-    """Name in the file -> full dotted name of what it was imported from."""
-    names: dict[str, str] = {}
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                head = alias.name.split(".")[0]
-                names[alias.asname or head] = alias.name if alias.asname else head
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            for alias in node.names:
-                name = "implementation" if alias.name == "*" else alias.name
-                names.setdefault(alias.asname or name, f"{node.module}.{name}")
-    return names
-
-
-def _full_name(node: ast.expr, names: dict[str, str]) -> str:
-    """The dotted name of a decorator, called or not, through the file's imports; "" where it is no plain name."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.insert(0, node.attr)
-        node = node.value
-    return ".".join([names.get(node.id, node.id), *parts]) if isinstance(node, ast.Name) else ""
-
-
-def _cubins_of(decorator: ast.expr) -> str:
-    """NAME of the decorator ``@NAME.cubins``, else ""."""
-    if isinstance(decorator, ast.Attribute) and decorator.attr == "cubins" and isinstance(decorator.value, ast.Name):
-        return decorator.value.id
-    return ""
 
 
 @dataclass(frozen=True)
@@ -215,6 +183,8 @@ class _Reader:
         texts = [*failures, *failures.values()] if isinstance(failures, dict) else [None]
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise self.error(at["known_failures"], "known_failures must map patterns of case ids to reasons, all texts")
+        if not isinstance(ladder := values.get("ladder", False), bool):
+            raise self.error(at["ladder"], "ladder must be True or False")
         params = self.params(at["params"], values.get("params"))
         variant = Variant(
             implementation=self.function.name,
@@ -226,6 +196,7 @@ class _Reader:
             known_failures=tuple(KnownFailure(pattern, reason) for pattern, reason in failures.items()),
             has_cubins=has_cubins,
             summary=summary,
+            ladder=ladder,
         )
         operators = self.served(at["operator"], values.get("operator", ()))
         points = [tuple(zip(params, point, strict=True)) for point in itertools.product(*params.values())]

@@ -8,29 +8,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softbench import device, matrix, operators, parts, passport, registry, retries, roof, store
-from softbench.contest import traffic
+from softbench import device, operators, parts, passport, retries, roof, store
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.contest.scene import Scene
 from softbench.limits import Limits
 from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.neighbours import Neighbours
+from softbench.selection import Ladders, Selection, select
 from softbench.settings import Settings, SettingsError
 from softbench.turns import Turns
 
 
 @dataclass
 class Bench:
-    """Everything between the options and the records. Collection reads `cases` and `variants`; items call `record`.
+    """Everything between the options and the records. Collection reads `selection`; items call `record`.
 
     Where several workers share a run, each has a part of it to write, and the controller, whose bench measures nothing,
     merges them; gpus are the ids of those of all workers. accept raises InputError where a run of that passport is of no use.
     """
 
     settings: Settings
-    cases: tuple[Case, ...]
-    variants: tuple[Variant, ...]
+    selection: Selection = field(default_factory=Selection)
     takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
     progress: Callable[[Scene], None] = lambda scene: None
     note: Callable[[str], None] = lambda text: None
@@ -48,19 +47,18 @@ class Bench:
     _failed: dict[Case, str] = field(default_factory=dict)
 
     @classmethod
-    def plan(cls, settings: Settings) -> Bench:
+    def plan(cls, settings: Settings, ladders: Ladders | None = None) -> Bench:
         """Read shapes and implementations; no process is started and nothing heavy is imported."""
-        shapes = matrix.load(settings.shapes)
-        cases: dict[str, Case] = {}
-        for name in settings.profiles:
-            for case in shapes.profile(name):
-                if cases.setdefault(case.id, case) != case:
-                    raise SettingsError(
-                        f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
-                    )
-        _require_gpu(settings)
-        selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
-        return cls(settings, selected, registry.find(settings.impls))
+        return cls(settings, select(settings, ladders or Ladders()))
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        return self.selection.cases
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """All that were found; those that take part in a case are the selection's candidates."""
+        return self.selection.variants
 
     def begin(self) -> Passport:
         """The run's passport: a new one, or that of the run that is gone on with, whose file is put in order for it."""
@@ -282,14 +280,3 @@ class Bench:
             if candidates:
                 found[name] = candidates[-1]
         return found
-
-
-def _require_gpu(chosen: Settings) -> None:
-    traffics = "--softbench-traffic: counts bytes" if chosen.traffic else ""
-    wants = traffics or ("--softbench-device-clock: times kernels" if chosen.device_clock else "")
-    if wants and device.gpu() is None:
-        raise SettingsError(f"{wants} on a GPU, and no CUDA GPU is visible here")
-    if chosen.traffic and not traffic.profiler():
-        raise SettingsError(
-            "--softbench-traffic: ncu is neither on the PATH nor in $CUDA_HOME/bin; install Nsight Compute, or leave it out"
-        )

@@ -19,6 +19,7 @@ from softbench.model import Case, Run
 from softbench.neighbours import Neighbours
 from softbench.retries import ALSO_THERE
 from softbench.run import Bench
+from softbench.selection import Ladders, Selection
 from softbench.texts import InputError
 
 
@@ -31,7 +32,7 @@ def start(config: pytest.Config) -> None:
         chosen = settings.read(config, "gpu" if device.gpu() else "cpu")
         _refuse_other_gpu(chosen)
         baseline = None if orders else Baseline.of(chosen)
-        bench = Bench.plan(chosen)
+        bench = Bench.plan(chosen, _ladders(config))
         if baseline is not None:
             bench.accept = baseline.refuse
     except (InputError, FileNotFoundError) as error:
@@ -76,7 +77,7 @@ class BenchSession:
         where = f"{len(bench.gpus)} x {machine['name']}, a worker each" if bench.gpus else machine["name"]
         lines = [
             f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
-            f"softbench: {plural(len(bench.cases), 'case')} x {plural(len(bench.variants), 'variant')}",
+            f"softbench: {_counts(bench.selection)}",
         ]
         if self._controller is not None and not bench.gpus:
             lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
@@ -248,6 +249,20 @@ def _what_to_collect(config: pytest.Config, shapes: Path) -> list[str]:
     named = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
     includes_it = any(path == shapes or path in shapes.parents for path in named)
     return config.args if includes_it else [str(shapes), *config.args]
+
+
+def _ladders(config: pytest.Config) -> Ladders:
+    return Ladders.asked(config.getoption("--softbench-ladders"), config.option.keyword, config.args)
+
+
+def _counts(selected: Selection) -> str:
+    """How many cells there are before -k, and which rungs are none of them."""
+    candidates = [selected.candidates(case) for case in selected.cases]
+    names = {variant.implementation for variants in candidates for variant in variants}
+    cells = plural(sum(map(len, candidates)), "cell")
+    said = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
+    rungs = plural(len(selected.left_out), "rung")
+    return said + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if selected.left_out else "")
 
 
 def _refuse_other_gpu(chosen: settings.Settings) -> None:

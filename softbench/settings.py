@@ -66,6 +66,7 @@ _OPTIONS = (
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
     ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
+    ("--softbench-ladders", "with the rungs of all ladders, which else take part only where they are named"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
     ("--softbench-device-clock", "read each kernel's own span too, with torch's profiler in processes of its own"),
     ("--softbench-registers", "build each timed kernel once more and keep its registers, stack and shared memory"),
@@ -116,7 +117,8 @@ def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With values behind "=": in a checkout that is not installed pytest takes a folder behind a blank for one of tests."""
     given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES)]
     given += [("impls", folder) for folder in option("--softbench-impls")]
-    return " ".join(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)
+    flags = ["--softbench-ladders"] if option("--softbench-ladders") else []
+    return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])
 
 
 def _shapes(root: Path, given: str) -> Path:

@@ -123,8 +123,9 @@ def test_list_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert f"{len(names)} implementations; of " in text
     for name in names:
         assert re.search(rf"^{name} .*(yes|no)$", text, re.M), name
-    assert re.search(r"^torch_eager +library +softmax.* and \d more +\d+$", text, re.M)
+    assert re.search(r"^torch_eager +library +softmax.* and \d more +\d+ +always$", text, re.M)
     assert re.search(r"^torch_eager .*torch.* yes$", text, re.M)
+    assert re.search(r"^cuda_naive .* when named$", text, re.M)
     assert re.search(r"^cuda_naive .* ✗ cuda>=sm_80, .* no$", text, re.M)
     assert re.search(r"^cuda>=sm_80 +needs a CUDA GPU, and this machine has none$", text, re.M)
     assert "Triton kernels are checked in its interpreter" in text.replace("\n", " ")

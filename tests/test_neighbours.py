@@ -22,6 +22,7 @@ from softbench.contest.workers import Nursery, Worker
 from softbench.model import Record, Status, Telemetry
 from softbench.neighbours import Neighbours
 from softbench.run import Bench
+from softbench.selection import Selection
 from softbench.settings import Settings
 
 pytest_plugins = ["pytester"]
@@ -184,7 +185,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contest: Contest) 
     monkeypatch.setattr(device, "gpus", lambda: (CARD,) if contest.card else ())
     case, variant = builders.softmax_case(), builders.variant("fast")
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
-    bench = Bench(settings, (case,), (variant,), {case: [variant]})
+    bench = Bench(settings, Selection((case,), (variant,)), {case: [variant]})
     bench._make_contest(1)  # reads who is there
     monkeypatch.setattr(bench, "_make_contest", lambda seed: contest)
     bench.record(case, variant)
@@ -243,7 +244,7 @@ def test_who_was_crowded_out_says_so_and_is_measured_again(
     assert record.reason.startswith("launch: no")
     assert ("other processes held memory on this GPU" in record.reason) == crowded
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "latest", 1, "", False, ())
-    again = Bench(settings, (case,), (record.variant,), {case: [record.variant]})
+    again = Bench(settings, Selection((case,), (record.variant,)), {case: [record.variant]})
     again.open()
     assert again.knows(case) != crowded
 

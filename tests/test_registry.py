@@ -187,10 +187,10 @@ ARGUMENT_MISTAKES = {
     "operator='softmix'": (
         f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(OPERATORS)}"
     ),
-    "'softmax'": "@implementation takes keywords only: operator, requires, params, known_failures",
-    "**KEYWORDS": "@implementation takes keywords only: operator, requires, params, known_failures",
+    "'softmax'": "@implementation takes keywords only: operator, requires, params, known_failures, ladder",
+    "**KEYWORDS": "@implementation takes keywords only: operator, requires, params, known_failures, ladder",
     OK + "param={'w': [1]}": (
-        "unknown keyword 'param'; did you mean 'params'? choose from operator, requires, params, known_failures"
+        "unknown keyword 'param'; did you mean 'params'? choose from operator, requires, params, known_failures, ladder"
     ),
     OK + "operator='softmax'": "keyword 'operator' stands twice",
     OK + "params={'w': list(range(4))}": (

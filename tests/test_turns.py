@@ -182,7 +182,7 @@ def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path: Path, monkeypatc
 def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(passport, "issue", lambda *arguments: builders.passport(run_id="r1"))
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
-    benches = [Bench(settings, (), ()) for _ in range(3)]
+    benches = [Bench(settings) for _ in range(3)]
     for bench in benches:
         bench.open()
     assert [bench.record_file for bench in benches] == [tmp_path / f"{name}.jsonl" for name in ("r1", "r1-2", "r1-3")]

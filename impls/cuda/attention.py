@@ -18,6 +18,7 @@ from . import _attention
         "attention*-shifted_*": "scores are stored as half, which behind an offset have lost their digits",
         "attention*-float16-*-growing": "scores are stored as half, which errs by 1/128 at 30, more than P in float16 may",
     },
+    ladder=True,
 )
 def attention_scalar(case):
     """Tensor cores for Q K^T alone; P V is summed up key by key."""
@@ -31,6 +32,7 @@ def attention_scalar(case):
         "attention*-shifted_*": "scores are stored as half, which behind an offset have lost their digits",
         "attention*-float16-*-growing": "scores are stored as half, which errs by 1/128 at 30, more than P in float16 may",
     },
+    ladder=True,
 )
 def attention_staged(case):
     """Both products on tensor cores; scores and P pass through shared memory, the softmax is a row after the other."""

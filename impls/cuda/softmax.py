@@ -21,43 +21,44 @@ from . import _host, _plans
         "softmax-*-plus_inf": "exp(x) / inf is 0 in the whole row where NaN is right",
         "softmax-*-all_min": "every exp(x) is 0, and so is their sum",
     },
+    ladder=True,
 )
 def cuda_naive(case):
     """exp(x) over the sum of exp(x), in two kernels, without the maximum: wrong above 88 in float32."""
     return _host.prepare(case, _plans.NAIVE)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"])
+@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_multi_pass(case):
     """The maximum first: two reductions, each going on over levels of kernels until a number a row is left."""
     return _host.prepare(case, _plans.MULTI_PASS)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"])
+@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_fused(case):
     """Maximum and sum of a chunk in one pass; one block merges a row's: three kernels, one read less."""
     return _host.prepare(case, _plans.FUSED)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"])
+@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_fused_wide(case):
     """The merge by many blocks, level by level, where a row has more chunks than one block merges soon."""
     return _host.prepare(case, _plans.FUSED_WIDE)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"])
+@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_fused_two(case):
     """No kernel for the merge: fewer, longer chunks, which every block of the last kernel merges for itself."""
     return _host.prepare(case, _plans.FUSED_TWO)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"])
+@implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_online(case):
     """A running maximum and sum a thread: no chunk is too long, so one kernel serves where rows are many."""
     return _host.prepare(case, _plans.ONLINE)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_90", "cuda-core", "cuda-bindings"])
+@implementation(operator="softmax", requires=["cuda>=sm_90", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_warp(case):
     """Rows of up to 4 KiB in the registers of a warp: read once, reduced by shuffles, no barrier."""
     return _host.prepare(case, _plans.WARP)
@@ -69,7 +70,7 @@ def cuda_cooperative(case):
     return _host.prepare(case, _plans.COOPERATIVE)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_90", "cuda-core", "cuda-bindings"])
+@implementation(operator="softmax", requires=["cuda>=sm_90", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_on_chip(case):
     """Long rows in registers and shared memory of the whole GPU: read once, in bulk copies of which few are under way."""
     return _host.prepare(case, _plans.ON_CHIP)

@@ -14,19 +14,19 @@ L1 = _entries.rung(keep="l1")
 SHARED = _entries.rung(keep="shared")
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"])
+@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"], ladder=True)
 def cute_two_stage(case):
     """The maximum is exchanged, then the sum."""
     return _entries.launch(case, TWO_STAGE)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"])
+@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"], ladder=True)
 def cute_l1(case):
     """The row is read twice, the second time out of the first-level cache."""
     return _entries.launch(case, L1)
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"])
+@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"], ladder=True)
 def cute_shared(case):
     """The row waits in shared memory, where asynchronous copies bring it."""
     return _entries.launch(case, SHARED)

@@ -29,9 +29,9 @@ def _run(options: argparse.Namespace) -> Said:
         said += (
             " Without a GPU Triton kernels are checked in its interpreter, and those that yield cubins are compiled."
         )
-    header = ("implementation", "family", "operators", "variants", "requires", "here")
+    header = ("implementation", "family", "operators", "variants", "takes part", "requires", "here")
     parts: list[Part] = [Heading(str(device.describe().get("name", "this machine"))), *lines(said)]
-    parts += table("", header, rows, left=(0, 1, 2, 4, 5))
+    parts += table("", header, rows, left=(0, 1, 2, 4, 5, 6))
     parts += table("✗ missing here", ("requirement", "why"), [(need, missing[need]) for need in lacking], left=(0, 1))
     return SHEETS[options.format](parts), 0
 
@@ -48,6 +48,7 @@ def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]
         short(group[0].family),
         shown,
         str(points),
+        "when named" if group[0].ladder else "always",
         marked,
         "no" if set(needs) & set(lacking) else "yes",
     )
