@@ -1,6 +1,6 @@
-"""How time is taken: `graph` and `call` on CUDA, `cold` beside a warm graph, `wall` on the CPU. Integer nanoseconds.
+"""How time is taken on CUDA: `graph` and `call`, and `cold` beside a warm graph. Integer nanoseconds.
 
-`device` is in `softbench.spans`.
+`wall` is in `softbench.wall`, `device` in `softbench.spans`.
 
 A clock is made before any implementation is imported and keeps its own references to the timers, methods included, so
 that an implementation that patches torch or time does not reach them. Before every turn one element of one input changes: what
@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from softbench import cores
 from softbench.operators.changes import nudge
+from softbench.operators.inputs import same_bits
+from softbench.operators.outputs import as_tuple, lazy
 from softbench.plans import Plan
 
 if TYPE_CHECKING:
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from softbench.operators import Operator
 
 Launch = Callable[..., Any]
+COMPARED_CALLS = 8
+COMPARED_ELEMENTS = 2**22
+"""As many timed calls are compared at a time as have so many elements together, and one at least: milliseconds on a GPU."""
 
 _CALLS = 20
 _CALL_GROUPS = 5
@@ -45,15 +50,25 @@ def spacer(rng: random.Random, device: str) -> torch.Tensor:
     return torch.empty(rng.randrange(1, 32) << 21, dtype=torch.uint8, device=device)
 
 
+class Wrong(Exception):
+    """What is wrong with timed calls, or with their time, in one line."""
+
+
 class Placement:
-    """The buffers of one placement: distinct inputs, one output a launch."""
+    """The buffers of one placement: distinct inputs, one output a launch.
+
+    What changes in the inputs and which calls are compared is drawn by the system, so that there is no state from which an
+    implementation could learn it.
+    """
 
     def __init__(self, operator: Operator, case: Case, device: str, plan: Plan, seed: int) -> None:
         self.inputs = [operator.make_inputs(case, device, seed + i) for i in range(plan.inputs)]
         self.outputs: list[Any] = []
         self._in_use = min(plan.inputs, plan.launches) if case.elements else 0
-        self._rng = random.Random()
+        self._compared = max(1, min(COMPARED_CALLS, COMPARED_ELEMENTS // max(1, case.elements)))
+        self._rng = random.SystemRandom()
         self._nudged = 0
+        self._kept: list[tuple[int, list[torch.Tensor]]] = []
 
     def nudge(self) -> None:
         """Change one element of the first tensor of one input."""
@@ -64,11 +79,33 @@ class Placement:
         if self._in_use:
             nudge(self.inputs[self._nudged][0], self._rng)
 
-    def pick(self, rng: random.Random, count: int = 1) -> list[tuple[tuple[torch.Tensor, ...], Any]]:
-        """Randomly chosen timed calls, the first one on the input that changed last: inputs and what they wrote."""
-        chosen = [rng.randrange(self._nudged, len(self.outputs), len(self.inputs))]
-        chosen += rng.sample(range(len(self.outputs)), min(count, len(self.outputs)) - 1)
+    def keep(self) -> None:
+        """Copy what some timed calls have written, the last one's first; `pick` then gives these.
+
+        Raises Wrong where an output is lazy: its values would be computed as they are copied.
+        """
+        self._kept = []
+        for index in dict.fromkeys([len(self.outputs) - 1, *self._draw()]):
+            written = _tensors(self.outputs[index])
+            if why := next(filter(None, map(lazy, written)), ""):
+                raise Wrong(f"left lazy: {why}")
+            self._kept.append((index, [_end(y).clone() for y in written]))
+
+    def _draw(self) -> list[int]:
+        chosen = [self._rng.randrange(self._nudged, len(self.outputs), len(self.inputs))]
+        return chosen + self._rng.sample(range(len(self.outputs)), min(self._compared, len(self.outputs)) - 1)
+
+    def pick(self) -> list[tuple[tuple[torch.Tensor, ...], Any]]:
+        """Randomly chosen timed calls, one on the input that changed last among them: inputs and what they wrote."""
+        chosen = [index for index, _ in self._kept] or self._draw()
         return [(self.inputs[index % len(self.inputs)], self.outputs[index]) for index in chosen]
+
+    def changed(self) -> str:
+        """What is wrong where an output is not any more what it was when it was copied; "" where nothing is."""
+        for index, copies in self._kept:
+            if not all(map(same_bits, copies, map(_end, _tensors(self.outputs[index])))):
+                return "left unfinished: the output changed after the timed calls had returned"
+        return ""
 
     def repeat(self, launch: Launch) -> tuple[tuple[torch.Tensor, ...], Any]:
         """Launch twice on one input, which changes in between: the inputs and what the second launch wrote."""
@@ -79,55 +116,16 @@ class Placement:
         return inputs, launch(*inputs)
 
 
-class WallClock:
-    """Host time of a few calls on CPU tensors."""
+def _tensors(returned: Any) -> list[torch.Tensor]:
+    """What is a tensor among the outputs of a launch; that nothing else is there is for the comparison to say."""
+    import torch
 
-    name = "wall"
-
-    def __init__(self) -> None:
-        self._now = time.perf_counter_ns
-
-    def place(self, operator: Operator, case: Case, launch: Launch, plan: Plan, seed: int, old: Any) -> WallPlacement:
-        placement = Placement(operator, case, "cpu", plan, seed)
-        del old
-        return WallPlacement(placement, launch, plan, self._now)
-
-    def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
-        """As `Placement.repeat`."""
-        return buffers.repeat(launch)
-
-    def estimate(self, launch: Launch, inputs: tuple[Any, ...]) -> int:
-        """Nanoseconds of the fastest of five calls."""
-        best = 1 << 62
-        for _ in range(5):
-            start = self._now()
-            launch(*inputs)
-            best = min(best, self._now() - start)
-        return best
-
-    def close(self) -> None:
-        return None
+    return [y for y in as_tuple(returned) if issubclass(type(y), torch.Tensor)]
 
 
-@dataclass
-class WallPlacement:
-    buffers: Placement
-    launch: Launch
-    plan: Plan
-    now: Callable[[], int]
-
-    def turn(self) -> int:
-        """Nanoseconds of `plan.launches` calls, after one that is not timed, and on another input where there is one."""
-        inputs, launch = self.buffers.inputs, self.launch
-        self.buffers.nudge()
-        launch(*inputs[-1])
-        outputs = []
-        start: int = self.now()
-        for i in range(self.plan.launches):
-            outputs.append(launch(*inputs[i % len(inputs)]))
-        stop = self.now()
-        self.buffers.outputs = outputs
-        return stop - start
+def _end(y: torch.Tensor) -> torch.Tensor:
+    """What is written last of an output that is too long to be copied whole, else all of it."""
+    return y.detach().view(-1)[-COMPARED_ELEMENTS:] if y.is_contiguous() else y.detach()
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def test_what_needs_a_gpu_is_not_tried(records: dict[str, Record]) -> None:
 def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
     honest = {name: r for name, r in records.items() if name.startswith("twin_")}
     assert {r.case.dtype for r in honest.values()} == {"float32", "bfloat16"}
-    assert len(honest) == 2 * -(-len(EXAMPLES) // examples.GROUP) + 2
+    assert len(honest) == 2 * len([*examples._groups(EXAMPLES)])
     assert {r.status for r in honest.values()} == {Status.PASSED}
     assert all(r.clock("wall") for r in honest.values())
 
@@ -75,6 +75,13 @@ def test_the_documented_words_are_those_of_the_reasons(records: dict[str, Record
     assert len(lines) > 10
     assert not [word for word in words if not any(word in reason for reason in said.values())]
     assert not [name for name, reason in said.items() if not any(word in reason for word in words)]
+
+
+def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run() -> None:
+    groups = examples._groups([e for e in EXAMPLES if not e.is_of_cpu])
+    assert {e.name for _, _, group in groups for e in group}.isdisjoint(
+        {"back_to_back_to_a_thread", "patched_clock_object"}
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,14 @@
-"""How a sample is planned, and the clock of machines without a GPU."""
+"""How a sample is planned, and the buffers that it is taken on."""
 
 from __future__ import annotations
 
 import math
-import random
-import time
 from pathlib import Path
 
 import pytest
 
 from softbench import check, matrix, operators
-from softbench.clocks import Placement, WallClock
+from softbench.clocks import Placement
 from softbench.model import BALANCE, DTYPE_BYTES, Case
 from softbench.plans import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Plan, plan_graph, plan_wall
 
@@ -92,86 +90,6 @@ def test_a_wall_sample_lasts_a_millisecond(call_ns: float, launches: int) -> Non
     assert plan_wall(call_ns) == Plan(launches, 2, "")
 
 
-class Recorder:
-    """A launch that remembers what it was given; every call returns a tensor of its own."""
-
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-
-    def __call__(self, x):
-        self.seen.append(x.data_ptr())
-        return x + 1
-
-
-def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output() -> None:
-    case, launch, clock = Case("softmax", (4, 64), "float32", "float32"), Recorder(), WallClock()
-    placed = clock.place(operators.get("softmax"), case, launch, Plan(5, 2, ""), 1, None)
-    one, two = (inputs[0] for inputs in placed.buffers.inputs)
-    assert not one.equal(two)
-    assert placed.turn() > 0
-    a, b = one.data_ptr(), two.data_ptr()
-    assert launch.seen == [b, a, b, a, b, a]  # the first is not timed
-    outputs = placed.buffers.outputs
-    assert len({t.data_ptr() for t in outputs}) == len(outputs) == 5
-    for _ in range(20):
-        ((x,), y), *others = placed.buffers.pick(random.Random(), 4)
-        assert len(others) == 3
-        assert y.equal(x + 1)
-        assert all(other.equal(inputs[0] + 1) for inputs, other in others)
-
-
-@pytest.mark.parametrize("plan", [Plan(5, 2, ""), Plan(1, 2, ""), Plan(3, 3, ""), Plan(2, 1, "")])
-def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(plan: Plan) -> None:
-    case = Case("softmax", (4, 64), "float32", "float32")
-    placed = WallClock().place(operators.get("softmax"), case, lambda x: x + 1, plan, 1, None)
-    inputs = [x for (x,) in placed.buffers.inputs]
-    for _ in range(10):
-        before, versions = [x.clone() for x in inputs], [x._version for x in inputs]
-        placed.turn()
-        changed = [int((x != old).sum()) for x, old in zip(inputs, before, strict=True)]
-        assert sorted(changed) == [0] * (plan.inputs - 1) + [1]
-        assert [x._version for x in inputs] == versions  # no cache learns of it without reading
-        moved = changed.index(1)
-        (((x,), y),) = placed.buffers.pick(random.Random())
-        assert x is inputs[moved]
-        assert y.equal(x + 1)
-
-
-def test_a_timer_that_is_patched_later_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = WallClock()
-    case = Case("softmax", (4, 64), "float32", "float32")
-    placed = clock.place(operators.get("softmax"), case, lambda x: time.sleep(0.002), Plan(2, 2, ""), 1, None)
-    for name in ("perf_counter_ns", "perf_counter", "time_ns", "monotonic_ns"):
-        monkeypatch.setattr(time, name, lambda: 0)
-    assert placed.turn() >= 4_000_000
-
-
-def test_a_wall_turn_times_what_it_calls() -> None:
-    """One tick a call: five launches between the two readings, the untimed one before them."""
-    ticks = iter(range(100))
-    clock = WallClock()
-    clock._now = lambda: next(ticks)
-
-    def launch(x):
-        next(ticks)
-        return x
-
-    case = Case("softmax", (4, 64), "float32", "float32")
-    placed = clock.place(operators.get("softmax"), case, launch, Plan(5, 2, ""), 1, None)
-    assert placed.turn() == 6
-    assert clock.estimate(launch, placed.buffers.inputs[0]) == 2
-
-
-def test_placements_of_other_seeds_hold_other_values() -> None:
-    case, clock, operator = Case("softmax", (4, 64), "float32", "float32"), WallClock(), operators.get("softmax")
-    first = clock.place(operator, case, abs, Plan(1, 2, ""), 10, None)
-    second = clock.place(operator, case, abs, Plan(1, 2, ""), 20, first)
-    again = clock.place(operator, case, abs, Plan(1, 2, ""), 10, second)
-    values = [p.buffers.inputs[0][0] for p in (first, second, again)]
-    assert values[0].equal(values[2])
-    assert not values[0].equal(values[1])
-
-
 def test_who_computes_an_input_once_is_found_by_its_repetition():
     torch = pytest.importorskip("torch")
     softmax, case = operators.get("softmax"), Case("softmax", (8, 64), "float32", "float32")
@@ -187,7 +105,7 @@ def test_who_computes_an_input_once_is_found_by_its_repetition():
         return torch.softmax(x, dim=-1)
 
     def reason(launch):
-        return check.compare(case, *WallClock().repeat(launch, buffers)).reason
+        return check.compare(case, *buffers.repeat(launch)).reason
 
     assert reason(honest) == ""
     assert "row" in reason(kept)

@@ -65,6 +65,8 @@ def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
         "cached_when_timed": "right in the check, wrong in a timed call: row 7, column",
         "inspects_its_callers": "right in the check, wrong in a timed call: row 7, column",
         "escapes_the_graph": "right in the check, wrong in a timed call: row 7, column",
+        "back_to_back_to_a_thread": "right in the check, wrong in a timed call: left unfinished: it changed",
+        "copied_random_state": "right in the check, wrong in a timed call: row 7, column",
     }
     case = builders.softmax_case()
     found = {name: builders.ended(case, name, Status.INCORRECT, word) for name, word in (words | exact).items()}
@@ -108,6 +110,14 @@ def test_what_is_not_caught_by_its_word_fails(monkeypatch: pytest.MonkeyPatch, n
     assert part.failures == (words,)
     assert [line for line in part.lines if line.startswith("MISSED: ")] == ["MISSED: zeros: "]
     assert part.trust[0].startswith(f"results: {len(examples.EXAMPLES) - 1} of {len(examples.EXAMPLES)} ")
+
+
+def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = builders.ended(CASE, "patched_clock_object", Status.UNAVAILABLE, examples.OF_CPU)
+    part = looked(monkeypatch, patched_clock_object=record)
+    assert part.failures == ()
+    assert f"{examples.OF_CPU}: patched_clock_object: " in part.lines
+    assert part.trust[0].endswith("; 1 were not tried, since they are not for a GPU")
 
 
 def test_an_honest_one_that_is_accused_fails(monkeypatch: pytest.MonkeyPatch) -> None:

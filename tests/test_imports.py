@@ -44,9 +44,10 @@ MAY_IMPORT: dict[str, str] = {
     "cores": "",
     "plans": "",
     "clocks": "cores model operators plans",
+    "wall": "check clocks model operators plans",
     "spin": "",
     "spans": "clocks model operators plans spin",
-    "worker": "calibration check clocks contract cubin model operators plans roof spans spin",
+    "worker": "calibration check clocks contract cubin model operators plans roof spans spin wall",
     "contest": "calibration device limits model operators plans stats texts worker",
     "passport": "device model settings",
     "turns": "texts",
@@ -78,7 +79,7 @@ MAY_IMPORT: dict[str, str] = {
 }
 """Module or package of softbench -> those that it may import. Nothing flows back: see docs/design.md."""
 
-MAY_IMPORT_TORCH = {"operators", "roof", "check", "clocks", "spin", "spans", "device", "worker"}
+MAY_IMPORT_TORCH = {"operators", "roof", "check", "clocks", "wall", "spin", "spans", "device", "worker"}
 ONLY_IN = {
     "torch": MAY_IMPORT_TORCH,
     "triton": {"roof", "spin", "worker"},

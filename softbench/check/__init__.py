@@ -19,6 +19,7 @@ from softbench.model import Case
 from softbench.operators import get
 from softbench.operators.changes import nudge, unseen
 from softbench.operators.inputs import BLOCK_ELEMENTS, as_rows, damage, same_bits, share
+from softbench.operators.outputs import as_tuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,21 +40,19 @@ class Verdict:
 RIGHT = Verdict(True)
 
 
-def compare(
-    case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = EXACT_ROWS, seed: int = 0
-) -> Verdict:
+def compare(case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = EXACT_ROWS) -> Verdict:
     """Hold outputs (what a launch returned: a tensor or a tuple of them) against the operator's definition.
 
     inputs      as from `Operator.make_inputs`, and not modified since
-    exact_rows  at most so many rows are computed once more on the CPU, where the rest is computed on the inputs' device
-    seed        which rows these are
+    exact_rows  at most so many rows, drawn by the system, are computed once more on the CPU, where the rest is computed on
+                the inputs' device
 
     takes up to about 500 MB on the device beside the tensors.
     """
-    returned = outputs if isinstance(outputs, tuple) else (outputs,)
+    returned = as_tuple(outputs)
     if reason := judging.structure(case, inputs, returned):
         return Verdict(False, reason)
-    fault = _fault(case, inputs, returned, exact_rows, seed)
+    fault = _fault(case, inputs, returned, exact_rows)
     return Verdict(False, fault.reason) if fault else RIGHT
 
 
@@ -69,7 +68,7 @@ def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) ->
     first = watch(case, launch, inputs)
     if reason := _misdeed(case, first, inputs, seed):
         return Verdict(False, reason)
-    if fault := _fault(case, inputs, first.outputs, seed=seed):
+    if fault := _fault(case, inputs, first.outputs):
         return Verdict(False, _late(first) or _witness(case, launch, inputs, seed).name_wrong(first.outputs, fault))
     if case.elements == 0:
         return RIGHT
@@ -81,7 +80,7 @@ def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) ->
     reason = second.reason or _overwritten(first.outputs, values, second.outputs)
     if reason := reason or _misdeed(case, second, inputs, seed + 1):
         return Verdict(False, reason)
-    if fault := _fault(case, inputs, second.outputs, seed=seed + 1):
+    if fault := _fault(case, inputs, second.outputs):
         witness = _witness(case, launch, inputs, seed)
         stale = all(map(same_bits, values, second.outputs))
         named = witness.name_stale(values, fault) if stale else witness.name_wrong(second.outputs, fault)
@@ -97,8 +96,7 @@ def shared(calls: Sequence[Any]) -> str:
 
     owner: dict[int, int] = {}
     for i, outputs in enumerate(calls):
-        returned = outputs if isinstance(outputs, tuple) else (outputs,)
-        plain = [y for y in returned if type(y) is torch.Tensor and y.layout is torch.strided and y.numel()]
+        plain = [y for y in as_tuple(outputs) if type(y) is torch.Tensor and y.layout is torch.strided and y.numel()]
         if any(owner.setdefault(y.untyped_storage().data_ptr(), i) != i for y in plain):
             return "one static buffer: two calls returned the same memory"
     return ""
@@ -110,7 +108,7 @@ def _unmoved(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...],
     What was computed before the launch is wrong then, and so is what is kept under anything but the whole input.
     """
     moved: list[tuple[int, ...]] = []
-    third = watch(case, launch, inputs, before=lambda: moved.append(nudge(inputs[0], random.Random(seed))))
+    third = watch(case, launch, inputs, before=lambda: moved.append(nudge(inputs[0], random.SystemRandom())))
     if third.reason:
         return third.reason
     row = 0
@@ -123,7 +121,7 @@ def _unmoved(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...],
         named = witness.name_unmoved(fault) if same else witness.name_wrong(third.outputs, fault)
         return _late(third) or named
     elsewhere = all(_alike_but(row, case.rows, x, y) for x, y in zip(second.outputs, third.outputs, strict=True))
-    if not elsewhere and (fault := _fault(case, inputs, third.outputs, seed=seed)):
+    if not elsewhere and (fault := _fault(case, inputs, third.outputs)):
         return _late(third) or witness.name_wrong(third.outputs, fault)
     return third.late()
 
@@ -172,7 +170,7 @@ def _everything(case: Case) -> list[Rows]:
 
 
 def _fault(
-    case: Case, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], exact_rows: int = EXACT_ROWS, seed: int = 0
+    case: Case, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], exact_rows: int = EXACT_ROWS
 ) -> Fault | None:
     """What is wrong with the values of outputs whose structure is right."""
     import torch
@@ -185,7 +183,8 @@ def _fault(
         fault = judging.judge(case, inputs, outputs, _everything(case), device)
         if fault is None and device != "cpu":
             count = min(exact_rows, case.rows, max(1, EXACT_ELEMENTS // case.columns))
-            chosen = torch.randint(case.rows, (count,), generator=torch.Generator().manual_seed(seed))
+            rng = random.SystemRandom()
+            chosen = torch.tensor([rng.randrange(case.rows) for _ in range(count)])
             step = max(1, BLOCK_ELEMENTS // case.columns)
             if count:
                 fault = judging.judge(case, inputs, outputs, list(chosen.split(step)), "cpu")

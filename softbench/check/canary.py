@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from softbench.model import DTYPE_BYTES
+from softbench.operators.outputs import as_tuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,7 +44,7 @@ class Canaries:
         """
         import torch
 
-        returned = outputs if isinstance(outputs, tuple) else (outputs,)
+        returned = as_tuple(outputs)
         tensors = {i: y for i, y in enumerate(returned) if _has_storage(y)}
         ends = {y.untyped_storage().data_ptr(): _end(y) for y in tensors.values()}
         limits = [self._limit(start, end, sorted(ends)) for start, end in ends.items()]

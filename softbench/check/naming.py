@@ -15,6 +15,7 @@ from softbench.model import Case
 from softbench.operators import get
 from softbench.operators.changes import unseen
 from softbench.operators.inputs import same_bits
+from softbench.operators.outputs import as_tuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,7 +98,7 @@ class Witness:
         self._synchronize()
         returned = self.launch(*inputs)
         self._synchronize()
-        return returned if isinstance(returned, tuple) else (returned,)
+        return as_tuple(returned)
 
     def _synchronize(self) -> None:
         import torch

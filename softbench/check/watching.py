@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softbench.check import canary
+from softbench.check import canary, modes
 from softbench.check.judging import structure
 from softbench.model import Case
 from softbench.operators import get
 from softbench.operators.inputs import bits, same_bits
+from softbench.operators.outputs import as_tuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,8 +81,8 @@ def watch(
     if before is not None:
         before()
     returned = launch(*inputs)
-    outputs = returned if isinstance(returned, tuple) else (returned,)
-    reason = structure(case, inputs, outputs)
+    outputs = as_tuple(returned)
+    reason = modes.left_on() or structure(case, inputs, outputs)
     if reason:
         return Launched(outputs, reason, (), device)
     for place, y in zip(seen, outputs, strict=True):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from softbench.model import Case
+from softbench.operators.outputs import lazy
 from softbench.operators.words import (
     ATTENTION_OPERATORS,
     DISTRIBUTIONS,
@@ -52,10 +53,12 @@ class OutputSpec:
 
         from softbench.operators.inputs import share
 
-        if not isinstance(y, torch.Tensor):
+        if issubclass(type(y), tuple):
+            return f"wrong type: {type(y).__name__}, a subclass of tuple; return a plain tuple"
+        if not issubclass(type(y), torch.Tensor):
             return f"wrong type: {type(y).__name__} where a tensor is expected"
-        if lazy := _lazy(y):
-            return f"left lazy: {lazy}"
+        if why := lazy(y):
+            return f"left lazy: {why}"
         if y.dtype is not getattr(torch, self.dtype):
             return f"wrong dtype: {str(y.dtype).removeprefix('torch.')} where {self.dtype} is expected"
         if tuple(y.shape) != self.shape:
@@ -69,20 +72,6 @@ class OutputSpec:
         if any(share(x, y) for x in inputs):
             return "the output is a view of the input's memory"
         return ""
-
-
-def _lazy(y: Tensor) -> str:
-    """Why the values of a tensor may not be in its memory; "" for a plain one.
-
-    Nothing else is asked of it: a subclass computes in the methods that it overrides, and would do so while it is judged.
-    """
-    import torch
-
-    if type(y) not in (torch.Tensor, torch.nn.Parameter):
-        return f"a {type(y).__name__}, which may compute when it is read; return a plain torch.Tensor"
-    if y.is_neg() or y.is_conj() or y._is_zerotensor():
-        return "a negation, a conjugation or a zero that is not carried out; call resolve_neg() and its kin"
-    return ""
 
 
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

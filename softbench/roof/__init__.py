@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from softbench import registry
 from softbench.model import Variant
+from softbench.operators.outputs import as_tuple
 from softbench.roof import roofline
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def verify(name: str, inputs: tuple[Tensor, ...], outputs: Any) -> str:
 
     if name not in SETS:
         raise ValueError(f"no check for the roof set {name!r}; choose from {', '.join(SETS)}")
-    returned = outputs if isinstance(outputs, tuple) else (outputs,)
+    returned = as_tuple(outputs)
     if name == "roofline":
         return roofline.fault(inputs, returned)
     wanted = _expected(name, inputs)

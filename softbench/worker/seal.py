@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from softbench.check import modes
+
 WATCHED: dict[str, tuple[str, ...]] = {
     "time": (
         "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
@@ -17,9 +19,19 @@ WATCHED: dict[str, tuple[str, ...]] = {
     "torch.cuda.CUDAGraph": ("replay", "capture_begin", "capture_end"),
     "torch._C": ("_cuda_synchronize",),
     "torch.autograd.profiler": ("profile",),
+    "torch": ("Tensor", "equal"),
+    "torch.nn": ("Parameter",),
+    "os": ("urandom",),
+    "random": ("_urandom", "SystemRandom"),
+    "random.SystemRandom": ("getrandbits", "random"),
+    "random.Random": ("randrange", "sample", "_randbelow"),
     "softbench.check": ("check", "compare", "shared"),
-    "softbench.clocks": ("WallPlacement", "GraphPlacement"),
-    "softbench.clocks.WallPlacement": ("turn",),
+    "softbench.check.modes": ("left_on",),
+    "softbench.wall": ("WallPlacement", "disagreement"),
+    "softbench.wall.WallClock": ("time",),
+    "softbench.wall.WallPlacement": ("turn",),
+    "softbench.clocks": ("GraphPlacement", "Placement"),
+    "softbench.clocks.Placement": ("nudge", "keep", "pick", "changed", "repeat"),
     "softbench.clocks.GraphPlacement": ("turn",),
     "softbench.spans.DeviceClock": ("samples",),
 }  # fmt: skip
@@ -32,9 +44,13 @@ class Seal:
     def __init__(self) -> None:
         self._owners = {owner: _find(owner) for owner in WATCHED}
         self._originals = dict(self._now())
+        self._left_on = modes.left_on
+        self._left_on()  # takes what it needs from torch
 
     def broken(self, when: str) -> str:
-        """Which name stands for something else by now, in words; "" where none does."""
+        """Which name stands for something else by now, or which mode of torch is on, in words; "" where nothing is."""
+        if left := self._left_on():
+            return left
         name = next((name for name, thing in self._now() if thing is not self._originals[name]), "")
         return f"patched: {name} was replaced by the end of {when}" if name else ""
 

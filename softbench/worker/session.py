@@ -7,23 +7,20 @@ The only place that imports implementation files.
 from __future__ import annotations
 
 import os
-import random
 import resource
 import socket
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from softbench import check, clocks, operators, roof, spans
-from softbench.model import Case
+from softbench import check, clocks, operators, roof, spans, wall
+from softbench.check import modes
+from softbench.model import WRONG_WHEN_TIMED, Case
 from softbench.plans import Plan
 from softbench.worker import calibrating, faults, interpreter, loading, wire
 from softbench.worker.seal import Seal
 from softbench.worker.wire import Message
 
-VERIFIED_CALLS = 8
-VERIFIED_ELEMENTS = 2**22
-"""As many timed calls are compared at a time as have so many elements together, and one at least: milliseconds on a GPU."""
 EXACT_ELEMENTS = 2**20
 """Of a timed call, rows of so many elements together are computed on the CPU besides: 16 rows of a million columns once
 took half a second, in every verification of every entrant, and with it most of a case's budget."""
@@ -45,12 +42,11 @@ class Session:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self.clock: Any = clocks.GraphClock() if device == "cuda" else clocks.WallClock()
+        self.clock: Any = clocks.GraphClock() if device == "cuda" else wall.WallClock()
         self.spans = spans.DeviceClock(device)
         self.case = Case("", (), "float32", "float32")
         self.operator: Any = None
         self.slots: dict[int, Slot] = {}
-        self.rng = random.Random()
         self.seal = Seal()
         self.phase = "start"
         if os.environ.get("TRITON_INTERPRET") == "1":
@@ -148,18 +144,22 @@ class Session:
         self.phase = "launch"
         slot = self.slots[request["slot"]]
         buffers = slot.placement.buffers
-        count = max(1, min(VERIFIED_CALLS, VERIFIED_ELEMENTS // max(1, self.case.elements)))
         exact = min(check.EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
         wrong = self.seal.broken("the timed calls") or check.shared(buffers.outputs)
-        for inputs, outputs in buffers.pick(self.rng, count):
+        for inputs, outputs in buffers.pick():
             if request["role"] == "roof":
                 wrong = wrong or roof.verify(self.operator.roof, inputs, outputs)
             else:
                 wrong = wrong or check.compare(self.case, inputs, outputs, exact_rows=exact).reason
         if not wrong and request["role"] != "roof":
-            wrong = check.compare(self.case, *self.clock.repeat(slot.launch, buffers), exact_rows=exact).reason
+            wrong = buffers.changed() or self._repeated(slot.launch, buffers, exact)
         self.clock.close()  # what the comparison took is another entrant's room
-        return _incorrect(f"right in the check, wrong in a timed call: {wrong}") if wrong else {}
+        return _wrong_when_timed(wrong) if wrong else {}
+
+    def _repeated(self, launch: clocks.Launch, buffers: clocks.Placement, exact_rows: int) -> str:
+        """What is wrong with the second of two launches on an input that changes in between."""
+        inputs, outputs = self.clock.repeat(launch, buffers)
+        return modes.left_on() or check.compare(self.case, inputs, outputs, exact_rows=exact_rows).reason
 
     def do_call(self, request: Message) -> Message:
         """Host time of single calls; behind a flush as well, where that is asked for."""
@@ -230,7 +230,13 @@ def _incorrect(reason: str) -> Message:
     return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": _context_is_dead()}
 
 
+def _wrong_when_timed(reason: str) -> Message:
+    return _incorrect(f"{WRONG_WHEN_TIMED}: {reason}")
+
+
 def _failure(error: BaseException, phase: str) -> Message:
+    if type(error) is clocks.Wrong:
+        return _wrong_when_timed(str(error))
     status, reason = faults.classify(error, phase)
     return {
         "ok": False,

@@ -1,0 +1,179 @@
+"""The clock of machines without a GPU: what is timed, what is kept of it, and whom it does not believe."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import pytest
+
+from softbench import operators
+from softbench.clocks import COMPARED_CALLS, Wrong
+from softbench.model import Case
+from softbench.plans import Plan
+from softbench.wall import WallClock, WallPlacement, disagreement
+
+CASE = Case("softmax", (4, 64), "float32", "float32")
+
+
+class Recorder:
+    """A launch that remembers what it was given; every call returns a tensor of its own."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __call__(self, x):
+        self.seen.append(x.data_ptr())
+        return x + 1
+
+
+def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output() -> None:
+    launch, clock = Recorder(), WallClock()
+    placed = clock.place(operators.get("softmax"), CASE, launch, Plan(5, 2, ""), 1, None)
+    one, two = (inputs[0] for inputs in placed.buffers.inputs)
+    assert not one.equal(two)
+    assert placed.turn() > 0
+    a, b = one.data_ptr(), two.data_ptr()
+    assert launch.seen == [b, a, b, a, b, a]  # the first is not timed
+    outputs = placed.buffers.outputs
+    assert len({t.data_ptr() for t in outputs}) == len(outputs) == 5
+    for _ in range(20):
+        picked = placed.buffers.pick()
+        assert 4 <= len(picked) <= 5  # a call may be drawn twice
+        assert all(y.equal(x + 1) for (x,), y in picked)
+
+
+@pytest.mark.parametrize("plan", [Plan(5, 2, ""), Plan(1, 2, ""), Plan(3, 3, ""), Plan(2, 1, "")])
+def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(plan: Plan) -> None:
+    placed = WallClock().place(operators.get("softmax"), CASE, lambda x: x + 1, plan, 1, None)
+    inputs = [x for (x,) in placed.buffers.inputs]
+    for _ in range(10):
+        before, versions = [x.clone() for x in inputs], [x._version for x in inputs]
+        placed.turn()
+        changed = [int((x != old).sum()) for x, old in zip(inputs, before, strict=True)]
+        assert sorted(changed) == [0] * (plan.inputs - 1) + [1]
+        assert [x._version for x in inputs] == versions  # no cache learns of it without reading
+        moved = changed.index(1)
+        picked = placed.buffers.pick()
+        assert any(x is inputs[moved] for (x,), _ in picked)
+        assert all(y.equal(x + 1) for (x,), y in picked)
+
+
+def test_a_timer_that_is_patched_later_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = WallClock()
+    placed = clock.place(operators.get("softmax"), CASE, lambda x: time.sleep(0.002), Plan(2, 2, ""), 1, None)
+    for name in ("perf_counter_ns", "perf_counter", "time_ns", "monotonic_ns"):
+        monkeypatch.setattr(time, name, lambda: 0)
+    assert placed.turn() >= 4_000_000
+
+
+def test_placements_of_other_seeds_hold_other_values() -> None:
+    clock, operator = WallClock(), operators.get("softmax")
+    first = clock.place(operator, CASE, abs, Plan(1, 2, ""), 10, None)
+    second = clock.place(operator, CASE, abs, Plan(1, 2, ""), 20, first)
+    again = clock.place(operator, CASE, abs, Plan(1, 2, ""), 10, second)
+    values = [p.buffers.inputs[0][0] for p in (first, second, again)]
+    assert values[0].equal(values[2])
+    assert not values[0].equal(values[1])
+
+
+def placed(launch, launches: int = 5) -> WallPlacement:
+    return WallClock().place(operators.get("softmax"), CASE, launch, Plan(launches, 2, ""), 1, None)
+
+
+def test_a_wall_turn_times_its_calls_and_no_other() -> None:
+    slept = iter([0.02, *[0.002] * 5])
+    ns = placed(lambda x: time.sleep(next(slept))).turn()
+    assert 10_000_000 <= ns < 20_000_000
+
+
+def test_the_last_call_is_always_kept_and_no_more_than_are_compared() -> None:
+    place = placed(lambda x: x + 1, 100)
+    for _ in range(20):
+        place.turn()
+        picked = place.buffers.pick()
+        assert picked[0][1] is place.buffers.outputs[-1]
+        assert len(picked) <= COMPARED_CALLS + 1
+
+
+@pytest.mark.parametrize("name", ["now", "other"])
+def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name: str) -> None:
+    """As an implementation finds it: through the garbage collector."""
+    place = placed(lambda x: x + 1)
+    right = getattr(place.clock, name)
+    for clock in (o for o in gc.get_objects() if type(o) is WallClock):
+        setattr(clock, name, lambda *a: right(*a) // 10)
+    with pytest.raises(Wrong, match=r"^patched: a clock of the harness was replaced"):
+        place.turn()
+
+
+def test_a_function_of_python_by_another_name_is_no_clock_either() -> None:
+    place = placed(lambda x: x + 1)
+    place.clock.now = time.process_time_ns
+    with pytest.raises(Wrong, match="patched"):
+        place.turn()
+
+
+@pytest.mark.parametrize(
+    ("ns", "least", "most", "is_believed"),
+    [
+        (1_000_000, 999_900, 1_000_100, True),
+        (1_000_000, 999_900, 9_000_000, True),  # the process rested between two readings
+        (1_000_000, 1_005_000, 1_005_200, True),  # the system slews one of them
+        (100_000, 999_900, 1_000_100, False),
+        (1_000_000, 99_900, 100_100, False),
+        (-5_000, 10, 100, False),
+    ],
+)
+def test_a_time_lies_between_those_of_the_other_clock(ns: int, least: int, most: int, is_believed: bool) -> None:
+    assert (disagreement(ns, least, most) == "") is is_believed
+
+
+def test_nothing_of_a_placement_hides_the_turn_of_its_class() -> None:
+    with pytest.raises(AttributeError):
+        placed(abs).turn = lambda: 1  # type: ignore[method-assign]
+
+
+def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then() -> None:
+    torch = pytest.importorskip("torch")
+    threads: list[threading.Thread] = []
+
+    def work(x, y):
+        time.sleep(0.02)
+        y.copy_(torch.softmax(x, dim=-1))
+
+    def launch(x):
+        y = torch.empty_like(x)
+        threads.append(threading.Thread(target=work, args=(x, y)))
+        threads[-1].start()
+        return y
+
+    place = placed(launch)
+    place.turn()
+    for thread in threads:
+        thread.join()
+    assert all(y.equal(torch.softmax(x, dim=-1)) for (x,), y in place.buffers.pick())
+    assert place.buffers.changed().startswith("left unfinished: ")
+
+
+def test_what_stays_as_it_was_has_not_changed_though_it_is_not_a_number() -> None:
+    torch = pytest.importorskip("torch")
+    place = placed(lambda x: (torch.full_like(x, float("nan")).T, x.sum(-1)))
+    place.turn()
+    assert place.buffers.changed() == ""
+
+
+def test_no_state_of_the_process_says_what_will_be_compared() -> None:
+    """What is drawn comes from the system: an object that holds a state would be copied and asked first."""
+    place = placed(lambda x: x + 1, 50)
+    state = place.buffers._rng
+    with pytest.raises(NotImplementedError):
+        state.getstate()
+
+
+def test_an_empty_output_is_kept_too() -> None:
+    case = Case("softmax", (0, 64), "float32", "float32")
+    place = WallClock().place(operators.get("softmax"), case, lambda x: x + 1, Plan(3, 2, ""), 1, None)
+    place.turn()
+    assert place.buffers.changed() == ""
