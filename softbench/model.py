@@ -16,6 +16,8 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 BALANCE = 200.0
 """Flops a byte from which arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
+WRONG_WHEN_TIMED = "right in the check, wrong in a timed call"
+"""How the reason of an INCORRECT cell begins whose implementation was right while it was checked, and not while it was timed."""
 MAX_DIMENSIONS = 16
 MAX_ELEMENTS = 2**48
 """More than any memory holds, and little enough that bytes and times fit 64 bits."""
@@ -232,6 +234,11 @@ class Record:
             )
         if self.status is not Status.PASSED and not self.reason:
             raise ValueError(f"{self.case.id} / {self.variant.id}: {self.status.value} needs a reason")
+
+    @property
+    def is_wrong_when_timed(self) -> bool:
+        """Whether it was right where it was checked and wrong where it was timed: nothing else of it is believed then."""
+        return self.status is Status.INCORRECT and self.reason.startswith(WRONG_WHEN_TIMED)
 
     def clock(self, name: str) -> tuple[Samples, ...]:
         """All samples of one clock, one entry a heat."""

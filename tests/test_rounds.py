@@ -144,6 +144,25 @@ def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(
     assert 1 <= len(verifications(world, a)) <= 2
 
 
+def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world: World) -> None:
+    leader, near, other = world.enter("leader"), world.enter("near", 1.015e6), world.enter("other", 1.2e6)
+    roof = world.enter("copy", 0.9e6, role="roof")
+    world.heat(leader, near, other, roof)
+    assert [placement for placement, _ in verifications(world, leader)] == list(range(1, 9))
+    assert [placement for placement, _ in verifications(world, near)] == list(range(1, 9))
+    assert len(verifications(world, other)) < 8
+    assert len(verifications(world, roof)) < 8
+
+
+@pytest.mark.parametrize("first", range(3, 9))
+def test_a_leader_that_is_wrong_from_a_later_placement_on_does_not_pass(world: World, first: int) -> None:
+    wrong = Answer(False, status=Status.INCORRECT, reason="wrong in a timed call")
+    bad = world.enter("bad", 0.5e6, fault=lambda op, number, _: wrong if op == "verify" and number >= first else None)
+    a = world.enter("a")
+    world.heat(a, bad)
+    assert (bad.status, placements(a)) == (Status.INCORRECT, 8)
+
+
 def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
     for seed in range(40):

@@ -25,7 +25,8 @@ FAR_FROM_LEADER = 1.25
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
-"""Chance that timed calls of a placement are verified; of one of the first two they always are."""
+"""Chance that timed calls of a placement are verified; of one of the first two they always are, and of the leader, and of whoever
+is near it, in every one."""
 _WARM_UP_S = (0.3, 2.0)
 _SETTLED = 0.003
 _BLOCK = 5
@@ -72,7 +73,7 @@ class Heat:
                 with self.laps.lap("warm-up"):
                     self._warm_up(active)
             with self.laps.lap("rounds"):
-                active = self._rounds(active, number, self.rng.randrange(ROUNDS) if number in verified else None)
+                active = self._rounds(active, number, is_all_verified=number in verified)
             self._set_aside(active, looked_at)
             counted = number - len(self.aside)
             is_look = counted == looks[0]
@@ -150,11 +151,11 @@ class Heat:
                 return
 
     def _verified(self) -> set[int]:
-        """Placements in which timed calls are verified, drawn ahead: no count of calls says when the next one is."""
+        """Placements in which everybody's timed calls are verified, drawn ahead: no count of calls says when the next one is."""
         always, most = self.rng.randint(1, 2), stats.LOOKS[-1] + steady.MAX_AGAIN
         return {n for n in range(1, most + 1) if n == always or self.rng.random() < VERIFIED_SHARE}
 
-    def _rounds(self, active: list[Entrant], placement: int, verify_after: int | None) -> list[Entrant]:
+    def _rounds(self, active: list[Entrant], placement: int, *, is_all_verified: bool) -> list[Entrant]:
         """Shuffled rounds; an entrant that fails leaves, the others are untouched.
 
         The first round is thrown away, and so is one behind a verification: behind the pause of a new placement a replay
@@ -163,7 +164,7 @@ class Heat:
         active = [e for e in active if e.is_open]
         for entrant in active:
             self.ns[entrant].append([])
-        far = self._far(active)
+        far, verify_after = self._far(active), self.rng.randrange(ROUNDS)
         self._round(active, counts=False)
         watch = steady.Watch(self.read_telemetry)
         for number in range(ROUNDS):
@@ -172,7 +173,8 @@ class Heat:
             watch.glance()
             self.tell("rounds", f"placement {placement}, round {number + 1}", amid_rounds=number + 1 < ROUNDS)
             if number == verify_after:
-                self._verify([e for e in active if e.is_open])
+                ours = [e for e in active if e.is_open]
+                self._verify(ours if is_all_verified else self._leading(ours))
                 if number + 1 < ROUNDS:
                     self._round(takes_part, counts=False)
         for entrant in active:
@@ -196,6 +198,11 @@ class Heat:
         speeds = self.speeds(active)
         leading = min((ns for e, ns in speeds.items() if e.role != "roof"), default=math.inf)
         return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * leading}
+
+    def _leading(self, active: Sequence[Entrant]) -> list[Entrant]:
+        """The leader and who is near it, by their times so far: a mistake of theirs would decide who wins."""
+        speeds = {e: ns for e, ns in self.speeds(active).items() if e.role != "roof"}
+        return [e for e, ns in speeds.items() if ns <= NEAR_LEADER * min(speeds.values())]
 
     def speeds(self, entrants: Sequence[Entrant] | None = None) -> dict[Entrant, float]:
         """Nanoseconds a launch so far, of those that have a sample; of all entrants where none are named."""
