@@ -13,7 +13,7 @@ from textwrap import indent
 from softbench import registry
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
-from softbench.contest.workers import Nursery
+from softbench.contest.processes import Nursery
 from softbench.model import Case, Record
 
 MARK = "SOFTBENCH_TEST_MARK"

@@ -156,8 +156,7 @@ class Crew:
 
 def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
-    plain = {"clock": "graph", "known_ns": list(KNOWN), "read_ns": list(RIGHT.read_ns), "fault": ""}
-    answer = Answer(True, {"calibrations": [plain]})
+    answer = Answer(True, {"calibrations": (RIGHT,)})
     monkeypatch.setattr(parent, "ask", lambda worker, request, timeout_s: asked.append(request) or answer)
     crew = Crew()
     assert parent.calibrate(crew, 5, device=True) == (RIGHT,)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import pytest
 from softbench import registry
 from softbench.contest.contest import Contest
 from softbench.contest.crew import Crew
-from softbench.contest.workers import Nursery
+from softbench.contest.processes import Nursery
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, TIMED, Example
 from softbench.model import Case, Record, Status

@@ -110,7 +110,11 @@ LATE = {  # by then they have been checked, and are in the middle of being timed
     "asked_first": ("if calls == 4: os._exit(6)", "CRASHED", "exit code 6"),  # the estimate, behind the three checks
     "raises": ("if calls > 12: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
     "exits": ("if calls > 12: os._exit(5)", "CRASHED", "exit code 5"),
-    "hangs": ("if calls > 12: time.sleep(600)", "TIMEOUT", "no answer to '(turn|place)' within 4 s"),
+    "hangs": (
+        "if calls > 12: time.sleep(600)",
+        "TIMEOUT",
+        "no end of .* within 4 s; --softbench-timeout",
+    ),
     "lies": ("if calls > 12: return x * 0", "INCORRECT", "timed call: every element is 0"),
 }
 
@@ -169,7 +173,7 @@ def hangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
 def test_hang_is_ended(hangs: Outcome, name: str, place: str) -> None:
     first, second, pids = hangs
     offender = f"{name}_{place}"
-    _says(first[offender], "TIMEOUT", f"^no answer to 'prepare' within {HANG_TIMEOUT_S} s")
+    _says(first[offender], "TIMEOUT", f"^no end of compiling and checking within {HANG_TIMEOUT_S} s")
     assert passed(first)
     assert passed(second)
     assert len(set(pids[offender])) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -252,11 +253,14 @@ def test_who_waits_without_being_timed_looks_up_every_second(monkeypatch: pytest
     monkeypatch.setattr(workers.wire, "send", lambda *_: None)
     monkeypatch.setattr(workers, "_advance", lambda *_: workers.Answer(True))
     heard: list[int] = []
-    worker: Any = type("", (), {"sock": 1, "output": 2, "is_alive": True})()
-    workers.gather({worker: {}}, 10, heard.append)
+    ours, theirs = socket.socketpair()
+    worker: Any = type("", (), {"sock": ours, "output": 2, "is_alive": True})()
+    workers.gather({worker: {"op": "hello"}}, 10, heard.append)
     assert waits
     assert set(waits) == {1.0}
     assert heard == [0] * len(waits)
     waits.clear()
-    workers.gather({worker: {}}, 10)
+    workers.gather({worker: {"op": "hello"}}, 10)
     assert waits[0] > 5
+    ours.close()
+    theirs.close()

@@ -14,7 +14,7 @@ from projects import bench, project, record_lines
 from softbench import registry
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew, DeviceLost
-from softbench.contest.workers import Nursery
+from softbench.contest.processes import Nursery
 from softbench.device import Gpu
 from softbench.model import Case, Status
 

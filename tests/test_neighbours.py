@@ -18,7 +18,7 @@ import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C ha
 from test_device import H200
 
 from softbench import device
-from softbench.contest.workers import Nursery, Worker
+from softbench.contest.processes import Nursery, Worker
 from softbench.model import Record, Status, Telemetry
 from softbench.neighbours import Neighbours
 from softbench.run import Bench

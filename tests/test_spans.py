@@ -217,7 +217,7 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> 
         ("prepare", "unbuilt"): Answer(False, status=Status.COMPILE_ERROR, reason="ptxas"),
         ("device", "unseen"): Answer(True, {"unseen": "the profiler saw nothing"}),
         ("device", "dies"): Answer(False, status=Status.CRASHED, reason="SIGSEGV", fatal=True),
-        ("device", "fine"): Answer(True, {"device": [[5, 6], [7, 8]]}),
+        ("device", "fine"): Answer(True, {"device": ((5, 6), (7, 8))}),
     }
 
     def ask(requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:

@@ -20,11 +20,7 @@ def calibrate(crew: Crew, l2_bytes: int, *, device: bool) -> tuple[Calibration, 
         answer = ask(entrant.worker, entrant.request("calibrate", device=device, l2_bytes=l2_bytes), TIMEOUT_S)
         entrant.worker.end()
         if answer.ok:
-            return tuple(_calibration(**found) for found in answer.data["calibrations"])
+            calibrations: tuple[Calibration, ...] = answer.data["calibrations"]
+            return calibrations
         fault = answer.reason
     return tuple(Calibration(clock, fault=fault) for clock in ("graph", "call", *(["device"] if device else [])))
-
-
-def _calibration(clock: str, known_ns: list[int], read_ns: list[int], fault: str) -> Calibration:
-    """JSON has no tuples."""
-    return Calibration(clock, tuple(known_ns), tuple(read_ns), fault)

@@ -80,6 +80,7 @@ class Contest:
         except BaseException:
             self.crew.close()  # answers are under way that nobody will take; asking a hung worker would take a minute
             raise
+        self.crew.everyone("drop", CALL_TIMEOUT_S)  # before anything is settled: what was forged ahead comes to light
         for entrant in entrants:
             if entrant.is_ready:
                 entrant.settle(Status.PASSED, "")
@@ -87,7 +88,6 @@ class Contest:
                 entrant.settle(Status.CRASHED, "its process ended between two requests")
             if entrant.role == "roof":
                 entrant.notes.append(str(laps))
-        self.crew.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
         ideal = _ideal(case)
         records = [e.record(case, *ideal, self._reproduce(case, e.variant)) for e in _told(entrants)]
@@ -239,9 +239,8 @@ class Contest:
             answer = asker({entrant: request})[entrant]
             if entrant.take(answer):
                 for clock in clocks:
-                    if clock in answer.data:
-                        groups = tuple(tuple(group) for group in answer.data[clock])
-                        entrant.samples.append(Samples(clock, 1, groups, "cold" if clock == "cold" else ""))
+                    if clock in answer.data and (flush or clock != "cold"):
+                        entrant.samples.append(Samples(clock, 1, answer.data[clock], "cold" if clock == "cold" else ""))
 
     def _traffic(
         self, case: Case, players: Sequence[Entrant], plan: Plan, card: device.Gpu, rng: random.Random

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from softbench.contest.entrant import Entrant
-from softbench.contest.workers import Answer, Nursery, NurseryError, Worker, ask, environment_for, gather
+from softbench.contest.processes import Nursery, NurseryError, Worker, environment_for
+from softbench.contest.workers import Answer, ask, gather
 from softbench.model import Status
 from softbench.texts import InputError
 

@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from softbench import device
-from softbench.contest.workers import Answer, Worker
+from softbench.contest.processes import Worker
+from softbench.contest.workers import Answer
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
 from softbench.plans import Plan
 
@@ -76,7 +77,7 @@ class Entrant:
     def take_kernels(self, answer: Answer) -> bool:
         """As `take`, of an answer to "compile", whose kernels are kept."""
         if self.take(answer):
-            self.kernels = [KernelResources(**kernel) for kernel in answer.data["kernels"]]
+            self.kernels = list(answer.data["kernels"])
         return self.is_open
 
     def request(self, operation: str, case: Case | None = None, **more: Any) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from softbench.contest.crew import Crew
 from softbench.contest.entrant import Entrant
+from softbench.contest.processes import Worker
 from softbench.contest.scene import Tell, nobody
-from softbench.contest.workers import Answer, Worker, gather
+from softbench.contest.workers import Answer, gather
 from softbench.model import Case, Status
 
 

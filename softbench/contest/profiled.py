@@ -34,6 +34,6 @@ def measure(
             answer = ask({twin: request})[twin]
             why = answer.reason or answer.data.get("unseen", "")
             if groups := answer.data.get(CLOCK):
-                entrant.samples.append(Samples(CLOCK, 1, tuple(map(tuple, groups)), "cold"))
+                entrant.samples.append(Samples(CLOCK, 1, groups, "cold"))
         if why:
             entrant.notes.append(f"no device clock: {why}")

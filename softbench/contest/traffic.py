@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from softbench.contest.workers import environment_for
+from softbench.contest.processes import environment_for
 from softbench.model import Case, Traffic, Variant
 from softbench.plans import Plan
 

@@ -1,35 +1,41 @@
-"""Worker processes as the parent sees them: start, ask many at once with a deadline, and what a death means."""
+"""Questions to workers: ask many at once with a deadline, read what they say, and tell what a death means."""
 
 from __future__ import annotations
 
-import json
 import os
+import secrets
+import select
 import selectors
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from softbench.contest import answers
+from softbench.contest.processes import Worker
 from softbench.model import Status
-from softbench.texts import printable
 from softbench.worker import wire
 from softbench.worker.wire import Message
 
 Idle = Callable[[int], None] | None
-START_TIMEOUT_S = 90.0
-_TAIL_BYTES = 4000
-_BOOT = """
-import json, sys
-argument = json.loads(sys.argv[1])
-sys.path[:0] = argument["path"]
-from softbench.worker.nursery import main
-main(argument["fd"], argument["preload"])
-"""
+MORE = "; --softbench-timeout gives more"
+STEPS = {
+    "hello": ("the start of its process", ""),
+    "prepare": ("compiling and checking", MORE),
+    "compile": ("building cubins", MORE),
+    "estimate": ("the first timed calls", MORE),
+    "place": ("making the buffers of a placement", MORE),
+    "turn": ("a timed turn", MORE),
+    "verify": ("comparing what timed calls wrote", MORE),
+    "call": ("timing single calls", MORE),
+    "device": ("timing by the device clock", MORE),
+    "calibrate": ("checking the clocks", ""),
+    "release": ("giving its memory back", ""),
+    "drop": ("leaving the case", ""),
+}
+"""Operation -> what it is called where it took too long, and which option sets the limit."""
 
 
 @dataclass(frozen=True)
@@ -44,115 +50,15 @@ class Answer:
     seconds: float = 0.0
 
 
-class NurseryError(RuntimeError):
-    """Workers cannot be started at all."""
+@dataclass
+class _Question:
+    """One that is under way. Its id is drawn for it, and the answer has to repeat it: nothing can be answered ahead."""
 
-
-class Nursery:
-    """The process that forks workers and ends them when this process goes away; see `softbench.worker.nursery`."""
-
-    def __init__(self, preload: list[str], environment: Mapping[str, str]) -> None:
-        ours, theirs = socket.socketpair()
-        root = str(Path(__file__).resolve().parents[2])
-        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload})
-        self._control = ours
-        self._has_answered = False
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, argument],
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **environment},
-        )
-        theirs.close()
-
-    def spawn(self, environment: Mapping[str, str]) -> tuple[int, socket.socket, int]:
-        """A new worker: its pid, its socket, the reading end of its output."""
-        ours, theirs = socket.socketpair()
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        try:
-            request = json.dumps({"op": "spawn", "env": dict(environment)}).encode()
-            self._control.settimeout(START_TIMEOUT_S)
-            socket.send_fds(self._control, [request], [theirs.fileno(), writer])
-            pid = int(json.loads(self._control.recv(1 << 16))["pid"])
-        except (OSError, ValueError) as error:
-            ours.close()
-            os.close(reader)
-            raise NurseryError(f"workers cannot be started: {error or 'no answer'}") from None
-        finally:
-            theirs.close()
-            os.close(writer)
-        self._has_answered = True
-        return pid, ours, reader
-
-    def reap(self, pid: int) -> int | None:
-        """Exit code of an ended worker (negative: the signal), None if the nursery itself is gone."""
-        try:
-            self._control.settimeout(START_TIMEOUT_S)
-            self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
-            answer = self._control.recv(1 << 16)
-        except OSError:
-            return None
-        return int(json.loads(answer)["code"]) if answer else None
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def close(self) -> None:
-        """End every worker; returns when they are gone."""
-        self._control.close()
-        if not self._has_answered:
-            self._process.kill()  # still importing, which may take many seconds, and without workers
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-class Worker:
-    """One worker process. Use `gather` to talk to it."""
-
-    def __init__(self, nursery: Nursery, environment: Mapping[str, str]) -> None:
-        self._nursery = nursery
-        self.pid, self.sock, self.output = nursery.spawn(environment)
-        self.is_alive = True
-        self._tail = bytearray()
-
-    def drain(self) -> None:
-        """Take what the worker printed; only the end is kept, however much it is."""
-        for _ in range(64):
-            try:
-                chunk = os.read(self.output, 1 << 16)
-            except (BlockingIOError, OSError):
-                return
-            if not chunk:
-                return
-            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
-
-    @property
-    def last_words(self) -> str:
-        """The last printed line that says something."""
-        lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
-        return printable(lines[-1])[:200] if lines else ""
-
-    def end(self, *, kill: bool = True) -> int | None:
-        """End the process and its group; its exit code."""
-        if not self.is_alive:
-            return None
-        self.is_alive = False
-        if kill:
-            try:
-                os.killpg(self.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
-        self.sock.close()
-        code = self._nursery.reap(self.pid)
-        self.drain()
-        os.close(self.output)
-        return code
+    worker: Worker
+    operation: str
+    start: float
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    buffer: wire.Buffer = field(default_factory=wire.Buffer)
 
 
 def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = None) -> dict[Worker, Answer]:
@@ -160,40 +66,41 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = No
 
     idle hears every second how many have answered; leave it out where anything is timed, and nothing wakes the parent.
     """
-    answers: dict[Worker, Answer] = {}
+    given: dict[Worker, Answer] = {}
     start = time.monotonic()
     with selectors.DefaultSelector() as selector:
-        buffers: dict[Worker, wire.Buffer] = {}
+        open_ones: dict[Worker, _Question] = {}
         for worker, request in requests.items():
+            question = _Question(worker, request["op"], start)
             try:
-                wire.send(worker.sock, request)
+                wire.send(worker.sock, request | {"id": question.id})
             except wire.Closed:
-                answers[worker] = _death(worker, start)
+                given[worker] = _death(worker, start)
                 continue
-            buffers[worker] = wire.Buffer()
+            open_ones[worker] = question
             selector.register(worker.sock, selectors.EVENT_READ, worker)
             selector.register(worker.output, selectors.EVENT_READ, worker)
         deadline = time.monotonic() + timeout_s  # not from the start: a send to a dead worker has waited for its end
-        while buffers and (left := deadline - time.monotonic()) > 0:
+        while open_ones and (left := deadline - time.monotonic()) > 0:
             if idle is not None:
-                idle(len(answers))
+                idle(len(given))
             for key, _ in selector.select(left if idle is None else min(left, 1.0)):
                 worker = key.data
-                if worker not in buffers:
+                if worker not in open_ones:
                     continue  # ended or answered earlier in this batch of events
                 if key.fileobj is worker.output:
                     worker.drain()
                     if _at_end(worker.output):
                         selector.unregister(worker.output)
-                elif (answer := _advance(worker, buffers[worker], start)) is not None:
-                    answers[worker] = answer
-                    del buffers[worker]
+                elif (answer := _advance(open_ones[worker])) is not None:
+                    given[worker] = answer
+                    del open_ones[worker]
                     _forget(selector, worker, answer)
-        for worker, buffer in buffers.items():  # reaping others takes time: an answer that came meanwhile is not late
-            answer = _advance(worker, buffer, start)
+        for worker, question in open_ones.items():  # reaping others takes time: what came meanwhile is not late
+            answer = _advance(question)
             _forget(selector, worker, answer)
-            answers[worker] = answer or _too_late(worker, requests[worker], timeout_s)
-    return answers
+            given[worker] = answer or _too_late(question, timeout_s)
+    return given
 
 
 def ask(worker: Worker, request: Message, timeout_s: float) -> Answer:
@@ -201,30 +108,46 @@ def ask(worker: Worker, request: Message, timeout_s: float) -> Answer:
     return gather({worker: request}, timeout_s)[worker]
 
 
-def _advance(worker: Worker, buffer: wire.Buffer, start: float) -> Answer | None:
+def _advance(question: _Question) -> Answer | None:
     """Read what has arrived; the answer once it is whole, or the news that the worker is gone."""
+    worker, buffer = question.worker, question.buffer
     try:
         while (message := buffer.take()) is None:
             chunk = worker.sock.recv(buffer.wanted, socket.MSG_DONTWAIT)
             if not chunk:
-                return _death(worker, start)
+                return _death(worker, question.start)
             buffer.feed(chunk)
     except BlockingIOError:
         return None
     except OSError:
-        return _death(worker, start)  # it died with the question unread: a connection reset, not the end of a stream
+        return _death(worker, question.start)  # with the question unread: a connection reset, not the end of a stream
     except wire.Malformed as error:
-        worker.end()
-        return Answer(False, status=Status.CRASHED, reason=f"wrote into the harness's own channel: {error}", fatal=True)
-    seconds = time.monotonic() - start
-    if message.get("ok"):
-        return Answer(True, message, seconds=seconds)
+        return _nonsense(worker, f"wrote into the harness's own channel: {error}")
+    if message.pop("id", None) != question.id:
+        return _nonsense(worker, "wrote into the harness's own channel: an answer to what it was not asked")
+    return _read(question, message)
+
+
+def _read(question: _Question, message: Message) -> Answer:
+    """What a worker says to the question, held to what such an answer may be."""
+    seconds = time.monotonic() - question.start
     try:
-        status, reason = Status(message["status"]), printable(str(message["reason"]))
-    except (KeyError, ValueError):
-        worker.end()
-        return Answer(False, status=Status.CRASHED, reason="answered nonsense", fatal=True)
-    return Answer(False, message, status, reason, bool(message.get("fatal")), seconds)
+        ok = message.pop("ok", None)
+        if ok is True:
+            return Answer(True, answers.read(question.operation, message), seconds=seconds)
+        if ok is not False:
+            raise ValueError("neither good nor bad")
+        failure = answers.read_failure(message)
+    except ValueError as error:
+        return _nonsense(
+            question.worker, f"answered nonsense to {question.operation!r}: {answers.cut(str(error), 100)}"
+        )
+    return Answer(False, {}, failure.status, failure.reason, failure.fatal, seconds)
+
+
+def _nonsense(worker: Worker, reason: str) -> Answer:
+    worker.end()
+    return Answer(False, status=Status.CRASHED, reason=reason, fatal=True)
 
 
 def _death(worker: Worker, start: float) -> Answer:
@@ -250,10 +173,10 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _too_late(worker: Worker, request: Message, timeout_s: float) -> Answer:
-    worker.end()
-    reason = f"no answer to {request['op']!r} within {timeout_s:g} s"
-    return Answer(False, status=Status.TIMEOUT, fatal=True, reason=reason)
+def _too_late(question: _Question, timeout_s: float) -> Answer:
+    question.worker.end()
+    step, hint = STEPS[question.operation]
+    return Answer(False, status=Status.TIMEOUT, fatal=True, reason=f"no end of {step} within {timeout_s:g} s{hint}")
 
 
 def _forget(selector: selectors.BaseSelector, worker: Worker, answer: Answer | None) -> None:
@@ -275,22 +198,6 @@ def _at_end(descriptor: Any) -> bool:
 
 
 def _hung_up(descriptor: int) -> bool:
-    import select
-
     poller = select.poll()
     poller.register(descriptor, select.POLLIN | select.POLLHUP)
     return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poller.poll(0))
-
-
-def environment_for(mode: str) -> dict[str, str]:
-    """What a worker sets before any import.
-
-    Modes: "measure", "device" (the same, to be profiled), "interpret" (Triton's interpreter), "compile" (sm_90a).
-    """
-    common: dict[str, Any] = {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONUNBUFFERED": "1"}
-    if mode == "interpret":
-        return {**common, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    if mode == "compile":
-        return {**common, "CUTE_DSL_ARCH": "sm_90a", "CUDA_VISIBLE_DEVICES": ""}
-    # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
-    return {**common, "TORCHINDUCTOR_COMPILE_THREADS": "1"}

@@ -11,7 +11,7 @@ from pathlib import Path
 from softbench import device, registry
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
-from softbench.contest.workers import Nursery
+from softbench.contest.processes import Nursery
 from softbench.doctor.findings import NOT_TRIED, Part, Setting
 from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
 

@@ -9,7 +9,8 @@ from typing import Any
 
 Message = dict[str, Any]
 _LENGTH = struct.Struct("<I")
-MAX_BYTES = 64 << 20
+MAX_BYTES = 1 << 20
+"""Far above any answer: the kernels of a variant take kilobytes."""
 LOST_CONNECTION = 113
 """Exit code of a worker that closed its own channel, whether it then went or had to be killed."""
 

@@ -1,0 +1,150 @@
+"""Processes as the parent holds them: the nursery that forks workers, and each worker with its socket and its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from softbench.texts import printable
+
+START_TIMEOUT_S = 90.0
+_TAIL_BYTES = 4000
+_BOOT = """
+import json, sys
+argument = json.loads(sys.argv[1])
+sys.path[:0] = argument["path"]
+from softbench.worker.nursery import main
+main(argument["fd"], argument["preload"])
+"""
+
+
+class NurseryError(RuntimeError):
+    """Workers cannot be started at all."""
+
+
+class Nursery:
+    """The process that forks workers and ends them when this process goes away; see `softbench.worker.nursery`."""
+
+    def __init__(self, preload: list[str], environment: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair()
+        root = str(Path(__file__).resolve().parents[2])
+        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload})
+        self._control = ours
+        self._has_answered = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _BOOT, argument],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+        )
+        theirs.close()
+
+    def spawn(self, environment: Mapping[str, str]) -> tuple[int, socket.socket, int]:
+        """A new worker: its pid, its socket, the reading end of its output."""
+        ours, theirs = socket.socketpair()
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        try:
+            request = json.dumps({"op": "spawn", "env": dict(environment)}).encode()
+            self._control.settimeout(START_TIMEOUT_S)
+            socket.send_fds(self._control, [request], [theirs.fileno(), writer])
+            pid = int(json.loads(self._control.recv(1 << 16))["pid"])
+        except (OSError, ValueError) as error:
+            ours.close()
+            os.close(reader)
+            raise NurseryError(f"workers cannot be started: {error or 'no answer'}") from None
+        finally:
+            theirs.close()
+            os.close(writer)
+        self._has_answered = True
+        return pid, ours, reader
+
+    def reap(self, pid: int) -> int | None:
+        """Exit code of an ended worker (negative: the signal), None if the nursery itself is gone."""
+        try:
+            self._control.settimeout(START_TIMEOUT_S)
+            self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
+            answer = self._control.recv(1 << 16)
+        except OSError:
+            return None
+        return int(json.loads(answer)["code"]) if answer else None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End every worker; returns when they are gone."""
+        self._control.close()
+        if not self._has_answered:
+            self._process.kill()  # still importing, which may take many seconds, and without workers
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Worker:
+    """One worker process. Use `gather` to talk to it."""
+
+    def __init__(self, nursery: Nursery, environment: Mapping[str, str]) -> None:
+        self._nursery = nursery
+        self.pid, self.sock, self.output = nursery.spawn(environment)
+        self.is_alive = True
+        self._tail = bytearray()
+
+    def drain(self) -> None:
+        """Take what the worker printed; only the end is kept, however much it is."""
+        for _ in range(64):
+            try:
+                chunk = os.read(self.output, 1 << 16)
+            except (BlockingIOError, OSError):
+                return
+            if not chunk:
+                return
+            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+
+    @property
+    def last_words(self) -> str:
+        """The last printed line that says something."""
+        lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        return printable(lines[-1])[:200] if lines else ""
+
+    def end(self, *, kill: bool = True) -> int | None:
+        """End the process and its group; its exit code."""
+        if not self.is_alive:
+            return None
+        self.is_alive = False
+        if kill:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        self.sock.close()
+        code = self._nursery.reap(self.pid)
+        self.drain()
+        os.close(self.output)
+        return code
+
+
+def environment_for(mode: str) -> dict[str, str]:
+    """What a worker sets before any import.
+
+    Modes: "measure", "device" (the same, to be profiled), "interpret" (Triton's interpreter), "compile" (sm_90a).
+    """
+    common: dict[str, Any] = {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONUNBUFFERED": "1"}
+    if mode == "interpret":
+        return {**common, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    if mode == "compile":
+        return {**common, "CUTE_DSL_ARCH": "sm_90a", "CUDA_VISIBLE_DEVICES": ""}
+    # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
+    return {**common, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
