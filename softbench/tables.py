@@ -16,7 +16,6 @@ from softbench.leaderboard.words import (
     legend,
     names,
     outcome_counts,
-    plural,
     rate_title,
     section_title,
     sections,
@@ -28,6 +27,7 @@ from softbench.leaderboard.words import (
     unfinished,
     variant_text,
     who,
+    why_marked,
 )
 from softbench.model import Case
 from softbench.sheet import Heading, Lines, Sheet, Table
@@ -63,7 +63,7 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
         standings = board.standings(operator)
         rows = [standing_row(standing) for standing in standings]
         parts.append(f"{operator}\n" + _folded([ranking_header(board), *rows], (1, 2), 2, width))
-        notes = [_filled(_dagger_note(standing), width) for standing in standings if standing.failed_hard]
+        notes = [_filled(_dagger_note(board, standing), width) for standing in standings if standing.failed_hard]
         parts += ["\n".join(notes)] if notes else []
     return "\n\n".join(parts)
 
@@ -168,10 +168,10 @@ def _summary_text(case: CaseBoard, name: str) -> str:
     return cell_text(case.cells[name]) if name in case.cells else "not run"
 
 
-def _dagger_note(standing: Standing) -> str:
+def _dagger_note(board: Board, standing: Standing) -> str:
     ids = standing.failed_hard
     more = f" and {len(ids) - 2} more" if len(ids) > 2 else ""
-    return f"† {short(standing.implementation)} fails {plural(len(ids), 'hard case')}: {', '.join(ids[:2])}{more}"
+    return f"† {short(standing.implementation)} {why_marked(board, standing)}: {', '.join(ids[:2])}{more}"
 
 
 def _blocks(labels: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> list[list[Sequence[str]]]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import builders as make
 import pytest
 
+from softbench import report, tables
 from softbench.leaderboard import NOT_PASSED, Board, Standing, build
 from softbench.model import Record, Status
 
@@ -79,6 +80,23 @@ def test_a_failed_hard_case_marks_the_entrant_everywhere_and_bars_it_from_leadin
     assert [row.implementation for row in board.ranking] == ["slow", "fast"]
     assert standing(board, "fast").failed_hard == (HARD.id,)
     assert (standing(board, "fast").rank, standing(board, "fast").wins, standing(board, "slow").wins) == (None, 0, 2)
+
+
+def test_who_is_wrong_only_while_it_is_timed_is_marked_everywhere_and_leads_nowhere():
+    wrong = "right in the check, wrong in a timed call: row 0, column 0: got 0"
+    fast = [make.timed(CASE, "fast", 50_000), make.ended(OTHER, "fast", Status.INCORRECT, wrong)]
+    run = make.run([*fast, *(make.timed(c, "slow", 100_000) for c in (CASE, OTHER))])
+    board = build(run)
+    assert all(case.cells["fast"].dagger and case.cells["fast"].rank is None for case in board.cases)
+    assert [(row.implementation, row.rank) for row in board.ranking] == [("slow", 1), ("fast", None)]
+    assert standing(board, "fast").failed_hard == (OTHER.id,)
+    assert "† fast is wrong in timed calls of 1 case: " in tables.ranking_table(board)
+    assert " is wrong in timed calls of 1 case" in report.render(run)
+
+
+def test_who_is_wrong_in_the_check_of_a_timed_case_has_no_dagger():
+    records = [make.timed(CASE, "a", 50_000), make.ended(OTHER, "a", Status.INCORRECT, "row 0, column 0: got 0")]
+    assert standing(build(make.run(records)), "a").failed_hard == ()
 
 
 @pytest.mark.parametrize("status", [Status.UNSUPPORTED, Status.UNAVAILABLE])

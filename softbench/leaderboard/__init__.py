@@ -13,8 +13,9 @@ holds 1 shares its rank: "=" where tied, "?" where it cannot be told. The rest a
 - A case without a roof takes its fastest pass for the roof.
 
 An entrant without one timed pass has no score and no rank. One that fails an untimed (hard) case with any of its
-variants is marked with a dagger everywhere and has no rank. A declared failure is still a failure: not passed, and a
-dagger where the case is hard.
+variants is marked with a dagger everywhere and has no rank, and so is one that was right in the check of a timed case and
+wrong in its timed calls: it tells the two apart. A declared failure is still a failure: not passed, and a dagger where the case
+is hard.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def build(run: Run, baseline: str = BASELINE) -> Board:
 def _failed_hard(records: Sequence[Record]) -> FailedHard:
     failed: dict[tuple[str, str], dict[str, None]] = {}
     for record in records:
-        if record.role == "entrant" and not record.case.timed and record.status.is_failure:
+        counts = record.is_wrong_when_timed if record.case.timed else record.status.is_failure
+        if record.role == "entrant" and counts:
             failed.setdefault((record.case.operator, record.variant.implementation), {})[record.case.id] = None
     return {key: tuple(ids) for key, ids in failed.items()}
 

@@ -88,8 +88,8 @@ class Standing:
     """One implementation of one operator over the whole run.
 
     score is in % of roof; passed of timed cases carry a time; speedup is the geometric mean over the speedup_cases
-    where baseline and implementation both passed; failed_hard holds the ids of the untimed cases that it failed (the
-    dagger).
+    where baseline and implementation both passed; failed_hard holds the ids of the untimed cases that it failed,
+    and of the timed ones in which it was right in the check and wrong in a timed call (the dagger).
     """
 
     operator: str

@@ -14,7 +14,7 @@ NOT_PASSED = 0.5
 """Share that a case counts where the entrant did not pass: of the slowest pass there, or of its own slowest anywhere."""
 
 FailedHard = Mapping[tuple[str, str], tuple[str, ...]]
-"""(operator, implementation) -> ids of the untimed cases that it failed."""
+"""(operator, implementation) -> ids of untimed cases that it failed, and of timed ones where only its timed calls were wrong."""
 
 
 def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standing, ...]:

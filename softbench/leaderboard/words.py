@@ -9,7 +9,7 @@ from softbench.leaderboard.board import Board, CaseBoard, Cell, Standing, is_dec
 from softbench.model import Case, Passport, Record, Status
 
 NAME_LIMIT = 24
-LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case, so not ranked   w warm L2 cache"
+LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case or timed calls, so not ranked   w warm L2 cache"
 RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}
 Section = tuple[str, str, str, str]
 
@@ -30,13 +30,22 @@ def _verdict(board: Board, operator: str, where: str) -> str:
         return f"Nothing of {operator} was timed: {plural(right, 'cell')} right, {failed}, {total[5]} refused."
     leader = scored[0]
     if leader.rank is None:
-        return f"Nobody leads {operator}: every timed implementation fails a hard case (†)."
+        return f"Nobody leads {operator}: every timed implementation fails a hard case or timed calls (†)."
     speedup = f", {leader.speedup:.2f}x {short(board.baseline)}" if leader.speedup is not None else ""
     if leader.implementation == board.baseline:
         speedup = ""
     ties = f" and tied for it in {leader.ties}" if leader.ties else ""
     won = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
     return f"{short(leader.implementation)} leads {operator}{where}: score {leader.score:.1f}{speedup}, {won}."
+
+
+def why_marked(board: Board, standing: Standing) -> str:
+    """Why an implementation bears a dagger: "fails 2 hard cases and is wrong in timed calls of 1 case"."""
+    timed = {case.case.id for case in board.timed}.intersection(standing.failed_hard)
+    hard = len(standing.failed_hard) - len(timed)
+    said = [f"fails {plural(hard, 'hard case')}"] if hard else []
+    said += [f"is wrong in timed calls of {plural(len(timed), 'case')}"] if timed else []
+    return " and ".join(said)
 
 
 def ended_early(passport: Passport, cases: int) -> str:

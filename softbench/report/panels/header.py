@@ -71,7 +71,7 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
         return [_is_right(board, leader, standings, "" if is_one else operator)]
     cards = [] if is_one else [tag("h2", tag("bdi", operator))]
     if leader is None:
-        cards.append(_answer("Who wins", "nobody", "every timed implementation fails a hard case (†)"))
+        cards.append(_answer("Who wins", "nobody", "every timed implementation fails a hard case or timed calls (†)"))
     else:
         cards += [_who(leader, scored), _how_much(contents, leader, scored)]
     return [*cards, _is_right(board, leader, standings)]

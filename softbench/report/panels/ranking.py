@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softbench.leaderboard import Board, Standing
 from softbench.leaderboard.regimes import REGIMES, regime
-from softbench.leaderboard.words import clock_note, plural, short
+from softbench.leaderboard.words import clock_note, plural, short, why_marked
 from softbench.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.report.index import Contents
 from softbench.report.slices import Slice
@@ -93,10 +93,8 @@ def _daggers(board: Board, operator: str) -> Markup:
     for standing in board.standings(operator):
         if standing.failed_hard:
             ids = join((tag("code", case) for case in standing.failed_hard), ", ")
-            failed = f" fails {plural(len(standing.failed_hard), 'hard case')}"
-            notes.append(
-                tag("details", tag("summary", "† ", name(standing.implementation), failed), ids, class_="small")
-            )
+            why = f" {why_marked(board, standing)}"
+            notes.append(tag("details", tag("summary", "† ", name(standing.implementation), why), ids, class_="small"))
     return join(notes)
 
 
