@@ -3,9 +3,9 @@
 `wall` is in `softbench.wall`, `device` in `softbench.spans`.
 
 A clock is made before any implementation is imported and keeps its own references to the timers, methods included, so
-that an implementation that patches torch or time does not reach them. Before every turn one element of one input changes: what
-was computed before the turn, or while a graph was captured, is wrong then. `repeat` finds who computes an input that comes
-again within a turn only once.
+that an implementation that patches torch or time does not reach them. Before every timed replay all outputs are poisoned and
+all inputs change (`softbench.renew`), before every turn on the CPU one element of one input: what was computed before is wrong
+then. `repeat` finds a kernel that computes an input that comes again within a turn only once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from softbench.operators.changes import nudge
 from softbench.operators.inputs import same_bits
 from softbench.operators.outputs import as_tuple, lazy
 from softbench.plans import Plan
+from softbench.renew import Renewal
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +35,9 @@ COMPARED_CALLS = 8
 COMPARED_ELEMENTS = 2**22
 """As many timed calls are compared at a time as have so many elements together, and one at least: milliseconds on a GPU."""
 
-_CALLS = 20
+CALLS = 20
+WARM_CALLS = 3
+"""Of each group of calls, before those that count."""
 _CALL_GROUPS = 5
 _CALL_CORES = 8
 """Groups of calls, each on another core. Of a virtual machine's cores some were 1.5 times slower for a whole case, by what their
@@ -154,8 +157,12 @@ class GraphClock:
         self._torch = torch
         self._event, self._stream = torch.cuda.Event, torch.cuda.Stream
         self._graph, self._use, self._empty_cache = torch.cuda.CUDAGraph, torch.cuda.stream, torch.cuda.empty_cache
-        synchronize = torch.cuda.synchronize
-        self._timers = Timers(self._event.record, self._event.elapsed_time, self._graph.replay, synchronize)
+        self._timers = Timers(
+            self._event.record,
+            self._event.elapsed_time,
+            self._graph.replay,
+            torch.cuda.synchronize,
+        )
         self._now = time.perf_counter_ns
         self._rng = random.Random()
         self._flush: torch.Tensor | None = None
@@ -175,7 +182,8 @@ class GraphClock:
             old.release()
         self._empty_cache()
         start, stop = self._event(enable_timing=True), self._event(enable_timing=True)
-        return GraphPlacement(buffers, kept, graph, start, stop, self._timers)
+        renew = Renewal(buffers.inputs, buffers.outputs, is_warm=plan.cache == "warm")
+        return GraphPlacement(buffers, kept, graph, start, stop, self._timers, renew)
 
     def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
         """As `Placement.repeat`, in a graph: what kept its output for an input while it was captured is wrong there."""
@@ -209,11 +217,11 @@ class GraphClock:
         for _ in cores.in_turn(_CALL_CORES):
             if groups and self._now() - began > _CALL_NS:
                 break
-            for _ in range(3):
+            for _ in range(WARM_CALLS):
                 launch(*inputs)
             self._timers.synchronize()
             group = []
-            for _ in range(_CALLS):
+            for _ in range(CALLS):
                 start = self._now()
                 launch(*inputs)
                 group.append(self._now() - start)
@@ -229,7 +237,7 @@ class GraphClock:
         groups: list[list[int]] = []
         for _ in range(_CALL_GROUPS):
             groups.append([])
-            for _ in range(_CALLS // 2):
+            for _ in range(CALLS // 2):
                 self._flush.fill_(1)
                 self._timers.record(start)
                 launch(*inputs)
@@ -252,11 +260,16 @@ class GraphPlacement:
     start: Any
     stop: Any
     timers: Timers
+    renew: Callable[[], None]
 
     def turn(self) -> int:
-        """Nanoseconds of one replay, behind one that is not timed: it halves the spread."""
-        self.buffers.nudge()
+        """Nanoseconds of one replay after one that is not timed, which halves the spread.
+
+        Between the two nothing of the first is left to be used: the lines that a kernel made persist in the L2 are ordinary
+        again, all outputs are poisoned, all inputs have changed.
+        """
         self.timers.replay(self.graph)
+        self.renew()
         self.timers.record(self.start)
         self.timers.replay(self.graph)
         self.timers.record(self.stop)

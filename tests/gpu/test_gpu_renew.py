@@ -1,0 +1,83 @@
+"""On a real GPU: a timed replay earns its result again, and what is done for that costs honest kernels nothing."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from pathlib import Path
+
+import pytest
+
+from softbench import calibration, clocks, device, operators, registry, renew, stats
+from softbench.contest import calibrating
+from softbench.contest.contest import Contest, Rules
+from softbench.contest.crew import Crew
+from softbench.model import Case, Status
+from softbench.plans import plan_graph
+from softbench.worker import loading
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parents[2]
+MEMO = registry.find([Path(__file__).parent / "offenders"])
+
+
+def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(crew: Crew) -> None:
+    """With the same values in every replay it took 0.79 of the time of the kernel that writes all."""
+    case = Case("softmax", (8192, 8192), "float16", "float16")
+    pair = [v for v in MEMO if v.implementation in ("writes_what_changed", "writes_all")]
+    found = {r.variant.implementation: r for r in Contest(Rules(budget_s=5.0), crew, device.gpu()).run(case, pair)}
+    cheat, honest = found["writes_what_changed"], found["writes_all"]
+    assert honest.status is Status.PASSED
+    if cheat.status is Status.PASSED:
+        ratio = stats.compare(cheat.clock("graph")[0], honest.clock("graph")[0]).ratio
+        print(f"\nwrites_what_changed / writes_all: {ratio:.4f}")
+        assert ratio > 0.995
+    else:
+        assert cheat.status is Status.INCORRECT
+
+
+@pytest.mark.parametrize(
+    ("shape", "name", "path"),
+    [
+        ((32768, 1024), "cute_softmax", "cute/softmax.py"),
+        ((4096, 131072), "cute_softmax", "cute/softmax.py"),
+        ((16, 131072), "cute_softmax", "cute/softmax.py"),
+        ((16, 256), "cute_softmax", "cute/softmax.py"),
+        ((16, 256), "torch_eager", "library/torch_eager.py"),
+        ((8192, 8192), "torch_eager", "library/torch_eager.py"),
+    ],
+)
+def test_an_honest_time_is_that_of_replays_in_a_row(gpu: None, shape: tuple[int, int], name: str, path: str) -> None:
+    card = device.gpu()
+    assert card is not None
+    case = Case("softmax", shape, "float16", "float16")
+    one = 2 * case.elements
+    plan = plan_graph(one, one, card.l2_bytes, card.peak_gb_s)
+    launch = loading.load(ROOT / "impls" / path, name)(case)
+    ratios = []
+    for seed in range(3):
+        placed = clocks.GraphClock().place(operators.get("softmax"), case, launch, plan, seed, None)
+        assert isinstance(placed.renew, renew.Renewal)
+        in_a_row = clocks.GraphPlacement(
+            placed.buffers, None, placed.graph, placed.start, placed.stop, placed.timers, lambda: None
+        )
+        pairs = []
+        for number in range(45):
+            turns = {}
+            for placement in random.sample([placed, in_a_row], 2):
+                turns[placement is placed] = placement.turn()
+            pairs += [turns[True] / turns[False]] if number >= 15 else []
+        ratios.append(statistics.median(pairs))
+        placed.release()
+    print(f"\n{case.id} {name}: {statistics.median(ratios):.4f} of {[round(r, 4) for r in ratios]}, {plan.cache}")
+    assert abs(statistics.median(ratios) - 1) < 0.003
+
+
+def test_the_call_clock_is_right_ten_times_in_ten(crew: Crew) -> None:
+    card = device.gpu()
+    assert card is not None
+    for _ in range(10):
+        found = {c.clock: c for c in calibrating.calibrate(crew, card.l2_bytes, device=False)}
+        print(f"\n{calibration.told(found['call'])}; {calibration.told(found['graph'])}")
+        assert calibration.off(found["call"]) == ""
