@@ -103,6 +103,16 @@ def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monke
     assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
 
 
+def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
+    crew = idle(monkeypatch)
+    made = Contest(Rules(), crew, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    for rows in range(1, 9):
+        made.run(make.softmax_case(rows), [make.variant("a")])
+    assert len(tried) == contest_module.CALL_CALIBRATIONS
+
+
 @pytest.mark.parametrize(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
 def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks: tuple[Calibration, ...], due: bool) -> None:
     records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]

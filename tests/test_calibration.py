@@ -9,6 +9,7 @@ import pytest
 from calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
 
 from softbench import calibration, spans
+from softbench.clocks import CALLS, WARM_CALLS
 from softbench.contest import calibrating as parent
 from softbench.contest.workers import Answer
 from softbench.model import Calibration, Status
@@ -85,7 +86,17 @@ class Gpu:
         self.now += 8000
 
     def call_samples(self, launch: Any, inputs: tuple[Any, ...]) -> list[list[int]]:
-        return [[self.taken("call", launch, 1, 15_000)]] * 5
+        """A host whose next call is the slower the longer it has waited in the one before."""
+        groups = []
+        for _ in range(8):
+            taken, waited = [], 0
+            for _ in range(WARM_CALLS + CALLS):
+                before = self.now
+                launch()
+                taken.append(round((self.now - before) * self.rates["call"]) + 15_000 + waited // 100)
+                waited = round(self.now - before)
+            groups.append(taken[WARM_CALLS:])
+        return groups
 
 
 class Profiled(Gpu):
@@ -103,7 +114,8 @@ def test_each_clock_is_read_as_implementations_are() -> None:
     graph, call, device = calibrated(gpu)
     known = (20_032, 100_032, 500_032)
     assert graph == Calibration("graph", known, (21_382, 101_382, 501_382))  # 1.2 us a launch, 1.5 a replay of ten
-    assert call == Calibration("call", known, (43_032, 123_032, 523_032))
+    assert call.known_ns == known
+    assert [read - spun for spun, read in zip(known, call.read_ns, strict=True)] == [23_280, 23_280, 23_280]
     assert device == Calibration("device", known, (20_932, 100_932, 500_932))
     assert not any(map(calibration.off, (graph, call, device)))
     assert gpu.tried == list(calibrating.DURATIONS_NS) * 3
