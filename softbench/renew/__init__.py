@@ -86,10 +86,14 @@ def _device_calls() -> tuple[Callable[[], object], Callable[[], object], Callabl
 
 
 def _poisoned(outputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, int, Any]]:
-    """Tables of dense outputs that are alike: addresses, words in each, the type of a word."""
+    """Tables of dense outputs that are alike: addresses, words in each, the type of a word.
+
+    A view that is larger than its memory is no output of ours: comparing it says so.
+    """
     groups: dict[tuple[int, int], list[Tensor]] = {}
     for y in outputs:
-        if y.numel():
+        end = (y.storage_offset() + y.numel()) * y.element_size()
+        if y.numel() and end <= y.untyped_storage().nbytes():
             groups.setdefault((y.numel(), y.element_size()), []).append(y)
     for (elements, size), alike in groups.items():
         yield _table(alike), elements, _word(size)
