@@ -10,6 +10,7 @@ from dataclasses import astuple, fields
 
 from softbench.leaderboard import Board, CaseBoard, Cell, is_declared
 from softbench.leaderboard.across import ACROSS, Machine, shares
+from softbench.leaderboard.headline import verdict
 from softbench.leaderboard.words import (
     cell_text,
     clock_note,
@@ -23,7 +24,6 @@ from softbench.leaderboard.words import (
     shape_head,
     shape_text,
     unfinished,
-    verdict,
 )
 from softbench.model import Traffic
 from softbench.sheet import Heading, Lines, Sheet

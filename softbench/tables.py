@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from softbench.leaderboard import Board, CaseBoard, Cell, Standing
 from softbench.leaderboard.across import ACROSS, Machine, shares
+from softbench.leaderboard.headline import undecided_note
 from softbench.leaderboard.inversions import lead_note
 from softbench.leaderboard.words import (
     cell_figures,
@@ -138,8 +139,9 @@ def statuses(board: Board, width: int = WIDTH) -> str:
 
 
 def board_tables(board: Board, width: int = WIDTH) -> str:
-    """What a benchmark session ends with: figures, ranking, who leads by another clock, what did not pass, what is missing."""
-    notes = (_filled(lead_note(board), width), statuses(board, width), _filled(unfinished(board), width))
+    """What a benchmark session ends with: figures, ranking and what it does not say, what did not pass, what is missing."""
+    said = (_filled(undecided_note(board), width), _filled(lead_note(board), width))
+    notes = (*said, statuses(board, width), _filled(unfinished(board), width))
     parts = (summary_table(board, width), ranking_table(board, width), *notes)
     return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
 

@@ -12,9 +12,10 @@ import pytest
 
 from softbench import export, tables
 from softbench.leaderboard import Board, build
+from softbench.leaderboard.headline import verdict
 from softbench.leaderboard.inversions import lead_note
 from softbench.leaderboard.ranks import latency_ns
-from softbench.leaderboard.words import LEGEND, clock_note, failures, short, verdict
+from softbench.leaderboard.words import LEGEND, clock_note, failures, short
 from softbench.model import KernelResources, Record, Status, Telemetry
 from softbench.sheet import Heading, table
 
@@ -270,16 +271,6 @@ def test_who_is_behind_and_overtakes_nobody_ahead_is_not_mentioned():
     apart = [two_clocks(SMALL, "a", 8e3, 13e3, spread=0.1), two_clocks(SMALL, "b", 9e3, 11e3, spread=0.1)]
     assert latency_ns(apart[0].clock("call")) > latency_ns(apart[1].clock("call"))  # by medians, not by their intervals
     assert lead_note(board(*apart)) == ""
-
-
-def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none():
-    norm = replace(CASE, operator="rmsnorm")
-    records = [make.timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
-    said = verdict(board(*records, make.timed(WIDE, "ours", 7e5), make.timed(WIDE, "theirs", 7e5)))
-    assert said == (
-        "ours leads softmax on NVIDIA H200: score 100.0, alone the fastest in 1 and tied for it in 1 of 2 cases. "
-        "ours leads rmsnorm: score 100.0, alone the fastest in 1 of 1 case."
-    )
 
 
 @pytest.mark.parametrize(

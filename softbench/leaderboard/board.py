@@ -42,6 +42,13 @@ class Cell:
         return self.record.status
 
     @property
+    def half_width(self) -> float | None:
+        """Of its interval, in per cent of its time: infinite where too few placements say nothing; None without a time."""
+        if not self.latency_ns or self.low_ns is None or self.high_ns is None:
+            return None
+        return 50 * (self.high_ns - self.low_ns) / self.latency_ns
+
+    @property
     def is_warm(self) -> bool:
         """Whether the figures were taken with the data partly in the L2 cache."""
         return any(samples.cache == "warm" for samples in self.samples)

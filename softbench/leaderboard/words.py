@@ -14,31 +14,6 @@ RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launch
 Section = tuple[str, str, str, str]
 
 
-def verdict(board: Board) -> str:
-    """What the run says, in one sentence an operator; the first names the machine."""
-    where = f" on {short(str(board.passport.device.get('name', 'this machine')), 60)}"
-    said = [_verdict(board, operator, "" if number else where) for number, operator in enumerate(board.operators)]
-    return " ".join(said) or "The run holds no cells."
-
-
-def _verdict(board: Board, operator: str, where: str) -> str:
-    standings = board.standings(operator)
-    scored = [standing for standing in standings if standing.score is not None]
-    if not scored:
-        total = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
-        right, failed = sum(total[:3]), failures(total[3], total[4])
-        return f"Nothing of {operator} was timed: {plural(right, 'cell')} right, {failed}, {total[5]} refused."
-    leader = scored[0]
-    if leader.rank is None:
-        return f"Nobody leads {operator}: every timed implementation fails a hard case or timed calls (†)."
-    speedup = f", {leader.speedup:.2f}x {short(board.baseline)}" if leader.speedup is not None else ""
-    if leader.implementation == board.baseline:
-        speedup = ""
-    ties = f" and tied for it in {leader.ties}" if leader.ties else ""
-    won = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
-    return f"{short(leader.implementation)} leads {operator}{where}: score {leader.score:.1f}{speedup}, {won}."
-
-
 def why_marked(board: Board, standing: Standing) -> str:
     """Why an implementation bears a dagger: "fails 2 hard cases and is wrong in timed calls of 1 case"."""
     timed = {case.case.id for case in board.timed}.intersection(standing.failed_hard)
@@ -264,7 +239,10 @@ def cell_figures(cell: Cell) -> list[str]:
 
 def interval_text(cell: Cell) -> str:
     """Half-width of the interval in per cent, "±>100 %" where two placements say next to nothing; "" where none is known."""
-    if not cell.latency_ns or cell.low_ns is None or cell.high_ns is None or math.isinf(cell.high_ns):
-        return ""
-    half = 50 * (cell.high_ns - cell.low_ns) / cell.latency_ns
-    return f"±{half:.2f} %" if half <= 100 else "±>100 %"
+    half = cell.half_width
+    return "" if half is None or math.isinf(half) else half_width(half)
+
+
+def half_width(percent: float) -> str:
+    """Of an interval. One of 250 % is no figure that anybody should read."""
+    return f"±{percent:.2f} %" if percent <= 100 else "±>100 %"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from softbench.leaderboard import Board, Standing
+from softbench.leaderboard.headline import leader
 from softbench.leaderboard.words import short
 from softbench.report.html import join, tag
 from softbench.texts import InputError
@@ -14,11 +15,16 @@ _LEFT, _RIGHT = "#3b434c", "#00588f"
 
 
 def badge(board: Board, implementation: str = "") -> str:
-    """SVG of one standing: that of an implementation, or of the first leader. Raises InputError where nobody has a score."""
+    """SVG of one standing: that of an implementation, or of the first leader; "undecided" where there is none.
+
+    Raises InputError where nobody has a score.
+    """
     found = _standing(board, implementation)
     where = short(str(board.passport.device.get("name", "")).removeprefix("NVIDIA "), 24)
     left = f"{found.operator} on {where}"
     right = f"{short(found.implementation)} {found.score:.1f} % of roof"
+    if not implementation and leader(board, found.operator) is None:
+        right = "undecided"
     widths = [round(len(text) * _LETTER) + 14 for text in (left, right)]
     total, said = sum(widths), f"{left}: {right}"
     parts = [
@@ -39,6 +45,7 @@ def _standing(board: Board, implementation: str) -> Standing:
         scored = [row for row in scored if row.implementation == implementation]
     else:
         scored = [row for row in scored if row.rank is not None]
+        scored = [row for row in scored if row == leader(board, row.operator)] or scored
     if not scored:
         who = f"{implementation!r:.60} has no score" if implementation else "nobody leads"
         raise InputError(f"{board.passport.run_id}: {who} in it, so that there is nothing for a badge")

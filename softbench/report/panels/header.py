@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from softbench import stats
-from softbench.leaderboard import Board, Standing
-from softbench.leaderboard.words import failures, outcome_counts, plural, short, status_groups, unfinished, verdict
+from softbench.leaderboard import Board, Standing, headline
+from softbench.leaderboard.words import failures, outcome_counts, plural, short, status_groups, unfinished
 from softbench.report.html import EMPTY, Markup, join, name, tag
 from softbench.report.index import Contents
 from softbench.report.panels.blocks import outcome
@@ -31,7 +31,7 @@ def header(contents: Contents, notes: Sequence[str] = ()) -> Markup:
     return tag(
         "header",
         tag("h1", tag("bdi", title(board))),
-        tag("p", tag("bdi", verdict(board)), class_="verdict"),
+        tag("p", tag("bdi", headline.verdict(board)), class_="verdict"),
         _facts(board),
         tag("ul", *(tag("li", note) for note in notes), class_="plain small") if notes else None,
         *several,
@@ -65,13 +65,22 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
     board = contents.board
     standings = board.standings(operator)
     scored = [standing for standing in standings if standing.score is not None]
-    leader = scored[0] if scored and scored[0].rank is not None else None
+    leader, best = headline.leader(board, operator), headline.best(board, operator)
     is_one = len(board.operators) == 1
     if not scored:
         return [_is_right(board, leader, standings, "" if is_one else operator)]
     cards = [] if is_one else [tag("h2", tag("bdi", operator))]
-    if leader is None:
+    if best is None:
         cards.append(_answer("Who wins", "nobody", "every timed implementation fails a hard case or timed calls (†)"))
+    elif leader is None:
+        scores = join(
+            [
+                name(best.implementation),
+                f" scores best, {best.score:.1f} % of roof, but ",
+                headline.undecided(board, operator),
+            ]
+        )
+        cards.append(_answer("Who wins", "undecided", scores))
     else:
         cards += [_who(leader, scored), _how_much(contents, leader, scored)]
     return [*cards, _is_right(board, leader, standings)]
