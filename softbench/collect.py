@@ -20,6 +20,12 @@ class CellFailed(Exception):
     """A cell that did not pass; its text is the whole report."""
 
 
+def _told(record: Record) -> str:
+    """Why a cell failed, where in its author's file, and how to repeat it."""
+    where = ["", *record.traceback, ""] if record.traceback else []
+    return "\n".join([f"{record.status.value}: {record.reason}", *where, f"repeat it with: {record.reproduce}"])
+
+
 class ShapesFile(pytest.File):
     """shapes.yaml as a collector of cases."""
 
@@ -91,7 +97,7 @@ class CellItem(pytest.Function):
         if record.status.is_failure:
             if record.known_failure:
                 pytest.xfail(f"{record.status.value}, as declared: {record.known_failure}")
-            raise CellFailed(f"{record.status.value}: {record.reason}\nrepeat it with: {record.reproduce}")
+            raise CellFailed(_told(record))
         if record.samples and self.bench.part is None and self.config.pluginmanager.hasplugin("benchmark"):
             self._hand_over(request)
 

@@ -206,7 +206,8 @@ class Record:
 
     gpu is the id of the card that it was made on, "" for a CPU; all records of a case are made on the same one. The first
     record of a timed case carries the calibrations of the clocks that were to be used. ideal_flops is 0 for an operator that is
-    bound by memory.
+    bound by memory. A failure has the lines of its traceback, from the implementation's own file down, and the end of what the
+    implementation printed; each at most some 8 KB.
     """
 
     case: Case
@@ -226,6 +227,8 @@ class Record:
     best_of: int = 1
     gpu: str = ""
     calibrations: tuple[Calibration, ...] = ()
+    traceback: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.samples and self.status is not Status.PASSED:

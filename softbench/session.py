@@ -133,6 +133,8 @@ class BenchSession:
         report = yield
         if isinstance(item, CellItem) and report.when == "call" and item.outcome is not None:
             report.softbench_status = item.outcome.status.value
+            if item.outcome.output:
+                report.sections.append(("Captured kernel output", "\n".join(item.outcome.output)))
         return report
 
     @pytest.hookimpl(tryfirst=True)

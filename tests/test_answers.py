@@ -44,7 +44,7 @@ FAILED = {"ok": False, "status": "RUNTIME_ERROR", "reason": "on purpose", "fatal
 class Fake:
     """A worker whose process is a thread: it answers one question with the bytes it was given."""
 
-    is_alive, last_words, pid = True, "", 0
+    is_alive, last_words, printed, pid = True, "", "", 0
 
     def __init__(self) -> None:
         self.sock, self.theirs = socket.socketpair()
@@ -55,6 +55,8 @@ class Fake:
         return -9
 
     def drain(self) -> None: ...
+
+    def forget_output(self) -> None: ...
 
     def close(self) -> None:
         for end in (self.sock, self.theirs, self.output, self.writer):

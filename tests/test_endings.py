@@ -22,8 +22,12 @@ ctypes.CDLL(None).__cxa_atexit(kept, None, None)
 """
 
 DEEDS = {  # what is done at a launch -> status, and what the reason says
-    "throws": (THROWS, "CRASHED", "died of SIGABRT; its last words: .*(what\\(\\):.*on purpose|length_error)"),
-    "terminates": (f"{CXX}._ZSt9terminatev()", "CRASHED", "died of SIGABRT; its last words: terminate called without"),
+    "throws": (THROWS, "CRASHED", "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
+    "terminates": (
+        f"{CXX}._ZSt9terminatev()",
+        "CRASHED",
+        "died of SIGABRT in .*; its last words: terminate called without",
+    ),
     "calls_a_pure_virtual": (f"{CXX}.__cxa_pure_virtual()", "CRASHED", "died of SIGABRT"),
     "throws_in_a_thread": (
         f"import threading\ndef run():\n    {THROWS}\nthread = threading.Thread(target=run); thread.start(); thread.join()",

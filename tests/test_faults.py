@@ -25,7 +25,11 @@ DEEDS = {
     "exits_python": ("sys.exit('bye')", "RUNTIME_ERROR", "{place} raised SystemExit: bye"),
     "interrupts": ("signal.raise_signal(signal.SIGINT)", "CRASHED", "died of SIGINT"),
     "segfaults": ("ctypes.string_at(0)", "CRASHED", "died of SIGSEGV"),
-    "aborts": ("os.write(2, b'last\\x1b words\\n'); os.abort()", "CRASHED", r"SIGABRT; its last words: last\? words"),
+    "aborts": (
+        "os.write(2, b'last\\x1b words\\n'); os.abort()",
+        "CRASHED",
+        r"SIGABRT in \S+ \(aborts_.*\); its last words: last\? words",
+    ),
     "prints_and_exits": (
         "for _ in range(4096): os.write(1, b'x' * 65536)\nos.write(1, b'\\nthe end\\n'); os._exit(8)",
         "CRASHED",

@@ -48,7 +48,7 @@ MAY_IMPORT: dict[str, str] = {
     "wall": "check clocks model operators plans",
     "spin": "",
     "spans": "clocks model operators plans spin",
-    "worker": "calibration check clocks contract cubin model operators plans roof spans spin wall",
+    "worker": "calibration check clocks contract cubin model operators plans roof spans spin texts wall",
     "contest": "calibration device limits model operators plans stats texts typed worker",
     "passport": "device model settings",
     "turns": "texts",

@@ -70,6 +70,8 @@ def full_line() -> dict[str, Any]:
         ideal_flops=1,
         gpu="GPU-1",
         calibrations=(Calibration("graph", (1,), (1,), "none"),),
+        traceback=("Traceback",),
+        output=("said",),
     )
     found: dict[str, Any] = json.loads(lines.cell_line(record))
     return found

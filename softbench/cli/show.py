@@ -71,6 +71,8 @@ def _sheet(board: Board, cell: Cell) -> Iterator[Part]:
     declared = f"Declared beforehand: {record.known_failure}" if record.known_failure else ""
     source = f"{variant.path}, family {variant.family}, source {variant.source_hash}"
     yield from lines(f"{status_text(record)}{role}", record.reason, declared, variant.summary, source, *record.notes)
+    for title, told in (("Traceback", record.traceback), ("Kernel output", record.output)):
+        yield from (Heading(title), Lines(told, commands=True)) if told else ()
     figures = zip(FIGURES, cell_figures(cell), strict=True)
     yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
     for samples in record.samples:

@@ -88,6 +88,7 @@ class Failure:
     status: Status
     reason: str
     fatal: bool = False
+    traceback: tuple[str, ...] = ()
 
 
 ANSWERS: dict[str, type] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from softbench import device
@@ -12,6 +13,7 @@ from softbench.contest.processes import Worker
 from softbench.contest.workers import Answer
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
 from softbench.plans import Plan
+from softbench.worker import traces
 
 
 @dataclass(eq=False)
@@ -27,6 +29,8 @@ class Entrant:
     worker: Worker | None = None
     prepared_in: Worker | None = None
     is_baseline: bool = False
+    traceback: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
     samples: list[Samples] = field(default_factory=list)
     telemetry: list[Telemetry] = field(default_factory=list)
     kernels: list[KernelResources] = field(default_factory=list)
@@ -72,7 +76,18 @@ class Entrant:
         """Whether the answer is good; if it is not, the cell is closed with what it says."""
         if not answer.ok:
             self.settle(answer.status, answer.reason)
+            if answer.status.is_failure:
+                self._tell(answer)
         return answer.ok
+
+    def _tell(self, answer: Answer) -> None:
+        """Keep where it failed and what it printed; a crash says where in its reason as well."""
+        folder = Path(self.variant.path).resolve().parent
+        self.output, crash = traces.split(answer.output, [folder])
+        self.traceback = traces.bounded(answer.traceback, [folder]) or crash
+        if crash and (place := traces.crash_place(crash, folder.name)):
+            how, separator, words = self.reason.partition("; its last words: ")
+            self.reason = f"{how} in {place}{separator}{words}"
 
     def take_kernels(self, answer: Answer) -> bool:
         """As `take`, of an answer to "compile", whose kernels are kept."""
@@ -111,6 +126,8 @@ class Entrant:
             role=self.role,
             known_failure=known_failure(case, self.variant),
             best_of=self.best_of,
+            traceback=self.traceback,
+            output=self.output,
         )
 
 

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from softbench.texts import printable
+from softbench.contest.tail import Tail
 
 START_TIMEOUT_S = 90.0
-_TAIL_BYTES = 4000
 _BOOT = """
 import json, sys
 argument = json.loads(sys.argv[1])
@@ -100,7 +99,7 @@ class Worker:
         self._nursery = nursery
         self.pid, self.sock, self.output = nursery.spawn(environment)
         self.is_alive = True
-        self._tail = bytearray()
+        self._tail = Tail()
 
     def drain(self) -> None:
         """Take what the worker printed; only the end is kept, however much it is."""
@@ -111,13 +110,22 @@ class Worker:
                 return
             if not chunk:
                 return
-            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+            self._tail.feed(chunk)
+
+    def forget_output(self) -> None:
+        """What was printed before a case is given is not about it."""
+        self.drain()
+        self._tail.forget()
+
+    @property
+    def printed(self) -> str:
+        """The end of what it printed."""
+        return self._tail.text
 
     @property
     def last_words(self) -> str:
         """The last printed line that says something."""
-        lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
-        return printable(lines[-1])[:200] if lines else ""
+        return self._tail.last_words
 
     def end(self, *, kill: bool = True) -> int | None:
         """End the process and its group; its exit code."""

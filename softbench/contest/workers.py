@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from softbench.contest import answers
@@ -40,7 +40,10 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker said, or what became of it. fatal: the process is gone or must go."""
+    """What a worker said, or what became of it. fatal: the process is gone or must go.
+
+    With a failure come the traceback that the worker sent and the end of what it printed since it was given the case.
+    """
 
     ok: bool
     data: Message = field(default_factory=dict)
@@ -48,6 +51,8 @@ class Answer:
     reason: str = ""
     fatal: bool = False
     seconds: float = 0.0
+    traceback: tuple[str, ...] = ()
+    output: str = ""
 
 
 @dataclass
@@ -72,6 +77,8 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = No
         open_ones: dict[Worker, _Question] = {}
         for worker, request in requests.items():
             question = _Question(worker, request["op"], start)
+            if "case" in request:
+                worker.forget_output()
             try:
                 wire.send(worker.sock, request | {"id": question.id})
             except wire.Closed:
@@ -100,7 +107,13 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = No
             answer = _advance(question)
             _forget(selector, worker, answer)
             given[worker] = answer or _too_late(question, timeout_s)
-    return given
+    return {worker: answer if answer.ok else _with_output(worker, answer) for worker, answer in given.items()}
+
+
+def _with_output(worker: Worker, answer: Answer) -> Answer:
+    if worker.is_alive:
+        worker.drain()
+    return replace(answer, output=worker.printed)
 
 
 def ask(worker: Worker, request: Message, timeout_s: float) -> Answer:
@@ -142,7 +155,7 @@ def _read(question: _Question, message: Message) -> Answer:
         return _nonsense(
             question.worker, f"answered nonsense to {question.operation!r}: {answers.cut(str(error), 100)}"
         )
-    return Answer(False, {}, failure.status, failure.reason, failure.fatal, seconds)
+    return Answer(False, {}, failure.status, failure.reason, failure.fatal, seconds, failure.traceback)
 
 
 def _nonsense(worker: Worker, reason: str) -> Answer:

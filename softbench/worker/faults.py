@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
+import io
 import re
-import traceback
+import sys
 
 from softbench.contract import Unsupported
 from softbench.model import Status
+from softbench.worker import loading, traces
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _COMPILER_WORDS = ("Compil", "OutOfResources", "PTXAS", "DSL", "NVRTC", "BackendCompilerFailed", "InductorError")
@@ -30,12 +33,23 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
     if phase == "capture" and _UNJOINED_TEXT.search(text):
         return Status.INCORRECT, UNJOINED
     named = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    where = _where(error)
+    where = traces.place(error, loading.folders())
     reason = f"{phase} raised {named}" + (f" ({where})" if where else "")
     names = {cls.__name__ for cls in type(error).__mro__}
     if phase == "cubins" or any(word in name for name in names for word in _COMPILER_WORDS):
         return Status.COMPILE_ERROR, reason
     return Status.RUNTIME_ERROR, reason
+
+
+def told(error: BaseException) -> list[str]:
+    """The traceback of a failure, from the implementation's own file down; nothing for a refusal, which is none."""
+    return [] if isinstance(error, Unsupported) else list(traces.of(error, loading.folders()))
+
+
+def speak_up() -> None:
+    """Let this process say where it is when a signal ends it, and keep back nothing of what an implementation prints."""
+    faulthandler.enable(2, all_threads=False)
+    sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "replace", write_through=True)
 
 
 def is_sticky(reason: str) -> bool:
@@ -47,11 +61,3 @@ def _one_line(error: BaseException, limit: int = 300) -> str:
     said = _COLOURS.sub("", str(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
     text = " ".join(said.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _where(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return ""
-    last = next((f for f in reversed(frames) if "softbench/" not in f.filename), frames[-1])
-    return f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}"

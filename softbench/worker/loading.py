@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 import sys
 import types
 from pathlib import Path
@@ -15,6 +16,12 @@ _ROOT = "_softbench_implementations"
 def load(path: Path, name: str) -> Any:
     """The declared factory `name` of a file; siblings are importable relatively (`from ._kernels import ...`)."""
     return getattr(_module(path), name)
+
+
+def folders() -> list[Path]:
+    """Where the implementations that this process has loaded lie; a worker has those of one."""
+    found = (module for name, module in sys.modules.items() if re.fullmatch(rf"{_ROOT}\.f\w+", name))
+    return [Path(folder) for module in found for folder in module.__path__]
 
 
 def _module(path: Path) -> types.ModuleType:

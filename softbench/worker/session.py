@@ -207,6 +207,7 @@ class Session:
 def serve(sock: socket.socket) -> None:
     """Answer requests until the parent goes away. The first request, "hello", names the device."""
     _limits()
+    faults.speak_up()
     session: Session | None = None
     pid = os.getpid()
     while True:
@@ -244,6 +245,7 @@ def _failure(error: BaseException, phase: str) -> Message:
         "ok": False,
         "status": status.value,
         "reason": reason,
+        "traceback": faults.told(error),
         "fatal": faults.is_sticky(reason) or _context_is_dead(),
     }
 
