@@ -163,8 +163,10 @@ def test_paths_are_short(text: str, expected: str) -> None:
 def test_the_end_of_a_long_output_is_kept() -> None:
     lines = traces.bounded(f"line {number}" for number in range(100_000))
     assert (lines[0], lines[-1]) == (traces.CUT, "line 99999")
-    assert 7000 < sum(len(line) + 1 for line in lines) <= traces.MOST_BYTES + 4
-    assert len(traces.bounded(["x" * 10**6])[0]) <= traces.MOST_BYTES
+    assert len(lines) == traces.MOST_LINES + 1
+    wide = traces.bounded("x" * 100 for _ in range(1000))
+    assert 7000 < sum(len(line) + 1 for line in wide) <= traces.MOST_BYTES + 4
+    assert len(traces.bounded(["x" * 10**6, "end"])[-2]) <= traces.MOST_BYTES
 
 
 def test_frames_of_the_harness_are_hidden_in_causes_too() -> None:

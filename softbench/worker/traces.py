@@ -93,15 +93,15 @@ def crash_place(frames: Sequence[str], family: str) -> str:
 
 def bounded(lines: Iterable[str], folders: Sequence[Path] = ()) -> tuple[str, ...]:
     """The last lines, of `MOST_BYTES` together, each printable and with short paths."""
+    given, left = list(lines), MOST_BYTES
     kept: list[str] = []
-    left = MOST_BYTES
-    for line in reversed(list(lines)[-MOST_LINES:]):
+    for line in reversed(given[-MOST_LINES:]):
         text = portable(printable(line[:MOST_BYTES].rstrip()), folders)
         left -= len(text.encode(errors="replace")) + 1
         if left < 0:
-            kept.append(CUT)
             break
         kept.append(text)
+    kept += [CUT] if len(kept) < len(given) else []
     return tuple(_without_blank_ends(kept[::-1]))
 
 
