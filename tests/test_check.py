@@ -270,6 +270,19 @@ def test_some_rows_alone():
     assert compare(case, inputs, y).reason.startswith("row 17, column 3: got 0,")
 
 
+def test_a_short_comparison_takes_random_blocks(monkeypatch):
+    monkeypatch.setattr("softbench.check.BLOCK_ELEMENTS", 640)
+    case = make((100, 64))  # ten blocks of ten rows
+    inputs = get("softmax").make_inputs(case, "cpu", 0)
+    y = right(case)(*inputs)
+    y[30:40] = 0
+    found = [compare(case, inputs, y, blocks=2).ok for _ in range(100)]
+    assert {True, False} == set(found)  # right in 80 of 100, as long as both blocks are other ones
+    assert not compare(case, inputs, y, blocks=10).ok
+    y[:] = 0
+    assert not compare(case, inputs, y, blocks=1).ok
+
+
 @pytest.mark.parametrize(
     "count", [1, watching.LAST_ELEMENTS - 1, watching.LAST_ELEMENTS, 2 * watching.LAST_ELEMENTS + 3]
 )

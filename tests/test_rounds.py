@@ -154,6 +154,22 @@ def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world: Wo
     assert len(verifications(world, roof)) < 8
 
 
+def test_where_only_leaders_are_verified_the_comparison_is_short(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, kinds = world._answer, {}
+
+    def answer(entrant: Entrant, request: dict[str, Any]) -> Answer:
+        if request["op"] == "verify":
+            kinds.setdefault(entrant, []).append(request["is_short"])
+        return plain(entrant, request)
+
+    monkeypatch.setattr(world, "_answer", answer)
+    leader, other = world.enter("leader"), world.enter("other", 1.2e6)
+    world.heat(leader, other)
+    assert kinds[leader].count(False) == len(kinds[other])
+    assert not any(kinds[other])
+    assert len(kinds[leader]) == 8
+
+
 @pytest.mark.parametrize("first", range(3, 9))
 def test_a_leader_that_is_wrong_from_a_later_placement_on_does_not_pass(world: World, first: int) -> None:
     wrong = Answer(False, status=Status.INCORRECT, reason="wrong in a timed call")

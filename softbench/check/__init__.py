@@ -40,19 +40,22 @@ class Verdict:
 RIGHT = Verdict(True)
 
 
-def compare(case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = EXACT_ROWS) -> Verdict:
+def compare(
+    case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = EXACT_ROWS, blocks: int = 0
+) -> Verdict:
     """Hold outputs (what a launch returned: a tensor or a tuple of them) against the operator's definition.
 
     inputs      as from `Operator.make_inputs`, and not modified since
     exact_rows  at most so many rows, drawn by the system, are computed once more on the CPU, where the rest is computed on
                 the inputs' device
+    blocks      compare so many blocks of rows, drawn by the system, of `BLOCK_ELEMENTS` each; 0: all rows
 
     takes up to about 500 MB on the device beside the tensors.
     """
     returned = as_tuple(outputs)
     if reason := judging.structure(case, inputs, returned):
         return Verdict(False, reason)
-    fault = _fault(case, inputs, returned, exact_rows)
+    fault = _fault(case, inputs, returned, exact_rows, blocks)
     return Verdict(False, fault.reason) if fault else RIGHT
 
 
@@ -170,7 +173,7 @@ def _everything(case: Case) -> list[Rows]:
 
 
 def _fault(
-    case: Case, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], exact_rows: int = EXACT_ROWS
+    case: Case, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], exact_rows: int = EXACT_ROWS, blocks: int = 0
 ) -> Fault | None:
     """What is wrong with the values of outputs whose structure is right."""
     import torch
@@ -179,11 +182,14 @@ def _fault(
         return None
     on_cpu = not case.timed and case.elements <= CPU_ELEMENTS
     device = "cpu" if on_cpu else str(outputs[0].device)
+    rng = random.SystemRandom()
+    chunks = _everything(case)
+    if 0 < blocks < len(chunks):
+        chunks = rng.sample(chunks, blocks)
     with torch.no_grad():
-        fault = judging.judge(case, inputs, outputs, _everything(case), device)
+        fault = judging.judge(case, inputs, outputs, chunks, device)
         if fault is None and device != "cpu":
             count = min(exact_rows, case.rows, max(1, EXACT_ELEMENTS // case.columns))
-            rng = random.SystemRandom()
             chosen = torch.tensor([rng.randrange(case.rows) for _ in range(count)])
             step = max(1, BLOCK_ELEMENTS // case.columns)
             if count:

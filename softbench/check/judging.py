@@ -70,8 +70,13 @@ def judge(case: Case, inputs: Tensors, outputs: Tensors, chunks: Sequence[Rows],
         bad_chunk = next((i for i, n in enumerate(numbers) if n), None)
         if bad_chunk is not None:
             return describe(case, inputs, outputs, chunks[bad_chunk], device, sum(numbers))
-    bias = next(filter(None, (total.bias(case.rows) for total in totals.values())), "")
+    rows_seen = sum(map(_count, chunks))
+    bias = next(filter(None, (total.bias(rows_seen) for total in totals.values())), "")
     return Fault(bias) if bias else None
+
+
+def _count(rows: Rows) -> int:
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
 def differ(case: Case, inputs: Tensors, some: Tensors, others: Tensors, chunks: Sequence[Rows], device: str) -> bool:

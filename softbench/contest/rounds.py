@@ -174,7 +174,7 @@ class Heat:
             self.tell("rounds", f"placement {placement}, round {number + 1}", amid_rounds=number + 1 < ROUNDS)
             if number == verify_after:
                 ours = [e for e in active if e.is_open]
-                self._verify(ours if is_all_verified else self._leading(ours))
+                self._verify(ours if is_all_verified else self._leading(ours), is_short=not is_all_verified)
                 if number + 1 < ROUNDS:
                     self._round(takes_part, counts=False)
         for entrant in active:
@@ -209,10 +209,10 @@ class Heat:
         named = self.entrants if entrants is None else entrants
         return {e: stats.per_launch_ns(self.samples_of(e)) for e in named if any(self.ns.get(e, ()))}
 
-    def _verify(self, entrants: Sequence[Entrant]) -> None:
-        """Have timed calls of everybody's last turn compared, and close the cell of whoever was wrong."""
+    def _verify(self, entrants: Sequence[Entrant], *, is_short: bool) -> None:
+        """Have timed calls of each last turn compared, and close the cell of an entrant that was wrong."""
         for entrant in entrants:  # one after the other: the reference takes memory
-            entrant.take(self.ask({entrant: entrant.request("verify")})[entrant])
+            entrant.take(self.ask({entrant: entrant.request("verify", is_short=is_short)})[entrant])
 
     def _telemetry(self, active: Sequence[Entrant], reading: Telemetry) -> None:
         self.readings.append(reading)
