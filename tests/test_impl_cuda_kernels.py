@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import depths
 import emulated_cuda
 import pytest
 from test_impl_cuda import FILE, NAMES, RUNGS, host, plans, program
@@ -14,7 +15,7 @@ from softbench.model import Case
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="g++ compiles the kernels for the CPU")
 
-from softbench.check import check  # noqa: E402
+from softbench.check import check, compare  # noqa: E402
 
 # Few enough that rows have many chunks, and teams are larger than EXCHANGE's DIRECT = 16 in the last.
 SMALL = program.Gpu(processors=4, l2_bytes=2**20)
@@ -132,6 +133,19 @@ def test_other_dtypes(prepare, dtypes, name, shape, layout, distribution):
     skip_refused(name, asked)
     verdict = check(asked, prepare(name, asked), "cpu")
     assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("columns", "count"), [(1000, 24), (40000, 6)], ids=["row", "parts"])
+def test_what_lies_far_below_the_peak_is_not_lost(prepare, name, columns, count):
+    """In the rows of another thread, group or block than the peak's too."""
+    pairs = [("float32", "float32"), *(pair for pair, names in PAIRS.items() if name in names)]
+    for dtype, out_dtype in pairs:
+        asked = case((count, columns), dtype, out_dtype)
+        skip_refused(name, asked)
+        x = depths.rows(columns, dtype, count)
+        verdict = compare(asked, (x,), prepare(name, asked)(x))
+        assert verdict.ok, (dtype, verdict.reason)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def check(x, out_dtype=None, **params):
 def interpret(body: str, path: Path, name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERPRETED + body, str(path), name],
-        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
         capture_output=True,
         text=True,
         timeout=120,
@@ -159,6 +159,31 @@ check(x)
 def test_masked_rows_and_extreme_values(rung, columns):
     """Each row exercises another of: partial maxima of -inf, +inf, NaN at every place, finfo limits, large offsets."""
     interpret(SPECIAL.format(columns=columns, copies=1, sixteen=False), file(rung), f"triton_{rung}")
+
+
+@pytest.mark.parametrize("rung", ["three_pass", "chunked", "exp2", "two_reads", "best"])
+def test_what_lies_far_below_the_peak_is_not_lost(rung):
+    """With an exp2 that flushes as ex2.approx.ftz does, which numpy's would not; the last row `best` splits."""
+    body = """
+import numpy as np
+import depths
+from softbench.check import compare
+from softbench.worker import interpreter
+
+interpreter.round_to_nearest_even()
+exp2 = np.exp2
+def flushing(x):
+    y = exp2(x)
+    return np.where(y < 2.0**-126, np.float32(0), y) if y.dtype == np.float32 else y
+np.exp2 = flushing
+for dtype in ("bfloat16", "float32", "float16"):
+    for columns, count in ((300, 15), (20000, 3), (40001, 2)):
+        x = depths.rows(columns, dtype, count)
+        case = Case("softmax", (count, columns), dtype, dtype)
+        reason = compare(case, (x,), factory(case)(x)).reason
+        assert not reason, (dtype, columns, reason)
+"""
+    interpret(body, file(rung), f"triton_{rung}")
 
 
 def test_masked_rows_in_pieces():
