@@ -13,7 +13,8 @@ from softbench.model import Status
 
 
 class Process:
-    is_alive = True
+    def __init__(self, is_alive: bool = True, free_bytes: int = 0) -> None:
+        self.is_alive, self.free_bytes = is_alive, free_bytes
 
 
 def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +36,22 @@ def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monk
         assert set(hire()) == {"died"}
     assert "not started again" in hire()[0]
     assert len(started) == MAX_DEATHS
+
+
+def entrants(*workers: Process | None) -> list[Entrant]:
+    found = [Entrant(variant(f"v{slot}"), "entrant", slot=slot) for slot in range(len(workers))]
+    for entrant, worker in zip(found, workers, strict=True):
+        entrant.worker = worker  # type: ignore[assignment]
+    return found
+
+
+def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(worker: Process, message: object, timeout_s: float) -> Answer:
+        return Answer(worker.free_bytes >= 0, {"free_bytes": worker.free_bytes})
+
+    monkeypatch.setattr(crew_module, "ask", ask)
+    dead, dying, alive = Process(False, 1), Process(True, -1), Process(True, 2)
+    crew = Crew("cuda", nursery=Process)
+    assert crew.free_bytes(entrants(None, dead, dying, alive)) == 2
+    assert crew.free_bytes(entrants(None, dead, dying)) is None
+    assert crew.free_bytes([]) is None

@@ -30,6 +30,16 @@ def contest(world: World, *entrants: Entrant) -> None:
     made._heats(make.softmax_case(), list(entrants), PLAN, world.ask, random.Random(1), Laps())  # type: ignore[arg-type]
 
 
+def test_nobody_is_admitted_where_no_worker_lives(world: World) -> None:
+    """No free memory that anybody knows is no memory without a limit."""
+    a = world.enter("a")
+    crew = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: None)
+    made = Contest(Rules(budget_s=1e9), crew, object())  # type: ignore[arg-type]
+    made._heats(make.softmax_case(), [a], PLAN, world.ask, random.Random(1), Laps())  # type: ignore[arg-type]
+    assert not world.log
+    assert not a.samples
+
+
 def heats(entrant: Entrant) -> list[int]:
     return [samples.heat for samples in entrant.samples]
 

@@ -22,7 +22,7 @@ def heats(always: Sequence[T], others: Sequence[T], bytes_each: int, free_bytes:
     """Split entrants into heats that fit the memory; `always` (roof, baseline) takes part in every heat.
 
     bytes_each covers two placements of one entrant: a new one is allocated while the old one is still held. A heat has
-    at least one of `others`, even where it may not fit: only a trial shows that.
+    at least one of `others`, even where it may not fit: only a trial shows that. Where free_bytes is 0, as on a CPU, all fit.
     """
     if not others:
         return [list(always)] if always else []

@@ -218,7 +218,8 @@ class Contest:
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
         self.crew.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
-        groups = admission.heats(always, others, each, self.crew.free_bytes(players[0]) if players else 0)
+        free = self.crew.free_bytes(players)
+        groups = [] if free is None else admission.heats(always, others, each, free)
         clock = "graph" if self.card is not None else "wall"
         number = 0
         while groups:

@@ -83,12 +83,14 @@ class Crew:
             if not answer.ok and worker.is_alive:
                 worker.end()
 
-    def free_bytes(self, entrant: Entrant) -> int:
-        """Free memory of the device as this entrant's worker sees it; 0 where it cannot be told."""
-        if entrant.worker is None or not entrant.worker.is_alive:
-            return 0
-        answer = ask(entrant.worker, {"op": "hello"}, _HELLO_TIMEOUT_S)
-        return int(answer.data.get("free_bytes", 0)) if answer.ok else 0
+    def free_bytes(self, entrants: Sequence[Entrant]) -> int | None:
+        """Free memory of the device as the first worker that lives and answers sees it; 0 on a CPU, None where none does."""
+        for entrant in entrants:
+            if entrant.worker is not None and entrant.worker.is_alive:
+                answer = ask(entrant.worker, {"op": "hello"}, _HELLO_TIMEOUT_S)
+                if answer.ok:
+                    return int(answer.data.get("free_bytes", 0))
+        return None
 
     def refused(self) -> str:
         """What a fresh process that has imported nothing of anybody's is told when it wants to use the device; "" if it can."""
