@@ -86,7 +86,7 @@ def put_in_order(run: Path, cases: Sequence[Case]) -> None:
     rest = store.Writer(run.with_name(f"{run.name}.ordered"))
     try:
         rest.path.unlink(missing_ok=True)
-        rest.restore(whole.passport, ordered)
+        rest.rewrite(whole.passport, ordered)
         os.replace(rest.path, run)
     except (OSError, store.StoreError):
         with contextlib.suppress(OSError):

@@ -23,7 +23,9 @@ from softbench.model import KnownFailure, Scalar, Variant
 from softbench.operators.words import OPERATORS
 from softbench.resources import choose_from, read_utf8, shown
 from softbench.texts import InputError
+from softbench.typed import fits
 
+MAX_ID = 500
 MAX_VARIANTS = 256
 KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
 SOURCE_SUFFIXES = (".py", ".cu", ".cuh")
@@ -200,8 +202,10 @@ class _Reader:
         )
         operators = self.served(at["operator"], values.get("operator", ()))
         points = [tuple(zip(params, point, strict=True)) for point in itertools.product(*params.values())]
-        variants = (replace(variant, operator=o, params=p) for o in operators for p in points)
-        return _Declaration(self.function.lineno, tuple(variants))
+        variants = tuple(replace(variant, operator=o, params=p) for o in operators for p in points)
+        if max(len(v.id) for v in variants) > MAX_ID:
+            raise self.error(decorator, f"name and params make an id of more than {MAX_ID} characters; shorten them")
+        return _Declaration(self.function.lineno, variants)
 
     def served(self, node: ast.expr, value: Any) -> tuple[str, ...]:
         """The operators that a declaration names: one, or a list of them."""
@@ -242,6 +246,8 @@ class _Reader:
         for name, values in params.items():
             if not isinstance(values, (list, tuple)) or not values:
                 raise self.error(node, f"params: {name!r} needs a list of values that is not empty")
+            if not all(map(fits, values)):
+                raise self.error(node, f"params: {name!r} lists a number that is not finite, or does not fit 64 bits")
             # Values become part of test ids and of file names, so no spaces, brackets, slashes or colons.
             wrong = [v for v in values if not isinstance(v, (int, float, str)) or not re.fullmatch(r"[\w.+-]+", str(v))]
             if wrong:

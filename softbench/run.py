@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softbench import device, operators, parts, passport, retries, roof, store
+from softbench import device, operators, parts, passport, resuming, retries, roof, store
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.contest.scene import Scene
@@ -16,7 +16,7 @@ from softbench.limits import Limits
 from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.neighbours import Neighbours
 from softbench.selection import Ladders, Selection, select
-from softbench.settings import Settings, SettingsError
+from softbench.settings import Settings
 from softbench.turns import Turns
 
 
@@ -45,6 +45,7 @@ class Bench:
     _writer: store.Writer | None = None
     _passport: Passport | None = None
     _failed: dict[Case, str] = field(default_factory=dict)
+    _held: store.Writer | None = None
 
     @classmethod
     def plan(cls, settings: Settings, ladders: Ladders | None = None) -> Bench:
@@ -66,7 +67,8 @@ class Bench:
             if self.part is not None:
                 self._passport = self.part.passport
             elif self.settings.resume:
-                self._passport = self._reopen()
+                self._writer, self._passport = resuming.reopen(self.settings, self.note)
+                self._held = self._writer
             else:
                 seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
                 self._passport = passport.issue(self.settings, self.variants, seed, self.gpus, len(self.takes_part))
@@ -85,17 +87,6 @@ class Bench:
         self.begin()
         if self.part is None:
             self._write_to()
-
-    def _reopen(self) -> Passport:
-        path = store.find(self.settings.reports, self.settings.resume)
-        found = store.header(path)
-        if why := passport.difference(found):
-            raise SettingsError(f"--softbench-resume: {path.name} cannot be gone on with: {why}; start a new run")
-        for damage in store.mend(path):
-            self.note(f"{damage}: set aside in {path.name}.damaged")
-        parts.absorb(path, self.note)
-        self._writer = store.Writer(path)
-        return found
 
     def _take_over(self) -> None:
         """Keep the finished cases of the run that is gone on with."""
@@ -148,17 +139,28 @@ class Bench:
         return self.record_file or self.settings.reports / f"{self.begin().run_id}.jsonl"
 
     def close(self) -> None:
-        """End all processes of the run."""
+        """End all processes of the run, and let others add to its file."""
         if self._contest is not None:
             self._contest.crew.close()
             self._contest = None
+        self.release()
+
+    def release(self) -> None:
+        """Let others add to the run's file, which holds what this run wrote."""
+        writer, self._held = self._held, None
+        if writer is not None:
+            try:
+                self._hold(writer)
+            except store.StoreError as error:
+                self.note(str(error))
+            writer.unlock()
 
     def _run(self, case: Case) -> None:
         if case in self._failed:
             raise RuntimeError(self._failed[case])
         contest, writer = self._start()
         try:
-            records = self._measured(contest, case)
+            records = list(map(store.storable, self._measured(contest, case)))
             self._save(writer, records)
         except Exception as error:
             self._failed[case] = f"the contest of {case.id} failed already: {error}"
@@ -214,10 +216,15 @@ class Bench:
         self.progress(Scene(f"waiting for {holder}", step=f"{seconds:.0f} s"))
 
     def _save(self, writer: store.Writer, records: Sequence[Record]) -> None:
-        if not writer.path.exists() and self._passport is not None:
-            self.note(f"{writer.path} was removed during the run; all that was in it is written again")
-            writer.restore(self._passport, self._records.values())
+        self._held = None  # a file that cannot be written is told of once
+        self._hold(writer)
         writer.append(records)
+        self._held = writer
+
+    def _hold(self, writer: store.Writer) -> None:
+        """See to it that the run's file holds what this run wrote: an implementation may write to it as well."""
+        if what := writer.hold():
+            self.note(f"{writer.path} {what} during the run; all that was in it is written again")
 
     @property
     def waiting_cases(self) -> list[Case]:
@@ -239,14 +246,16 @@ class Bench:
 
     def _write_to(self) -> store.Writer:
         if self._writer is None:
-            self._writer = self.part.create() if self.part else self._create(self.begin())
+            self._held = self._writer = self.part.create() if self.part else self._create(self.begin())
         return self._writer
 
     def _create(self, issued: Passport) -> store.Writer:
         """The run's file; where another run began in the same second, under a name with a number."""
         for number in itertools.count(2):
             try:
-                return store.Writer.create(self.settings.reports, self.begin())
+                writer = store.Writer.create(self.settings.reports, self.begin())
+                writer.lock()
+                return writer
             except store.RunExists:
                 self._passport = replace(issued, run_id=f"{issued.run_id}-{number}")
         raise AssertionError("itertools.count ends nowhere")

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+MOST_TEXT = 4000
+"""Characters of a text that is kept: the words of a compiler, and no 60 MiB of an implementation that was asked for a reason."""
+
+
+def cut(text: str) -> str:
+    """The text, without what is beyond `MOST_TEXT` characters."""
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+
 
 def printable(text: str) -> str:
     """The text on one line, character by character: "?" for terminal controls, direction marks and lone surrogates."""

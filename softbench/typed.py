@@ -1,7 +1,7 @@
 """JSON data -> frozen dataclasses, held to their annotations: what a file says is checked before anything uses it.
 
-Numbers fit 64 bits and are finite, so that no figure made of them overflows; texts are printable, so that whoever shows them need
-not think of terminal controls.
+Numbers fit 64 bits and are finite, so that no figure made of them overflows; texts are printable and cut, so that a renderer
+need not think of terminal controls and lengths.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from softbench.texts import printable
+from softbench.texts import cut, printable
 
 T = TypeVar("T")
 MAX_DEPTH = 20
@@ -52,7 +52,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if origin is tuple:
         return _tuple(arguments, value, name)
     if origin is dict and isinstance(value, dict):
-        return {printable(key): _value(arguments[1], item, name) for key, item in value.items()}
+        return {printable(cut(key)): _value(arguments[1], item, name) for key, item in value.items()}
     if isinstance(hint, type) and is_dataclass(hint):
         return build(hint, value)
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -84,7 +84,7 @@ def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]
 def _scalar(value: Any, name: str) -> Any:
     """A number that can be computed with, a text that can be shown; anything else as it is."""
     if isinstance(value, str):
-        return printable(value)
+        return printable(cut(value))
     if isinstance(value, int) and value not in _INT64:
         raise ValueError(f"{name} does not fit 64 bits")
     if isinstance(value, float) and not math.isfinite(value):
@@ -92,12 +92,21 @@ def _scalar(value: Any, name: str) -> Any:
     return value
 
 
+def fits(value: Any) -> bool:
+    """Whether a number can be stored: of 64 bits, and finite. Anything else can."""
+    try:
+        _scalar(value, "")
+    except ValueError:
+        return False
+    return True
+
+
 def _free(value: Any, name: str, depth: int = 0) -> Any:
     """Data of any form, such as a machine's description, as scalars, lists and objects."""
     if depth > MAX_DEPTH:
         raise ValueError(f"{name} is nested more than {MAX_DEPTH} deep")
     if isinstance(value, dict):
-        return {printable(key): _free(item, name, depth + 1) for key, item in value.items()}
+        return {printable(cut(key)): _free(item, name, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
         return [_free(item, name, depth + 1) for item in value]
     return _scalar(value, name)

@@ -154,6 +154,27 @@ def test_a_folder_that_is_removed_during_the_run(whole: Path, tmp_path: Path, de
     assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
 
 
+def test_what_an_implementation_writes_into_the_run_is_taken_out(whole: Path, tmp_path: Path) -> None:
+    """A rival's cell, shown as INCORRECT: the last line of the file once more, with another status."""
+    forged = "p = next(Path('reports').glob('*.jsonl')); line = p.read_text().splitlines()[-1]"
+    folder = with_deed(tmp_path, f"{forged}; p.open('a').write(line.replace('PASSED', 'INCORRECT') + chr(10))")
+    done = bench(folder, *RUN)
+    said(done, r"softbench: .*\.jsonl was changed during the run; all that was in it is written again")
+    rows = the_run(folder / "reports").read_bytes().splitlines()
+    assert len(rows) == len(set(rows))
+    assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
+
+
+def test_a_run_that_another_command_adds_to_is_not_resumed(whole: Path, tmp_path: Path) -> None:
+    folder, path = copied(whole, tmp_path)
+    other = store.Writer(path)
+    other.lock()
+    done = bench(folder, *RUN, "--softbench-resume=latest")
+    other.unlock()
+    assert done.returncode == 4, done.stdout
+    said(done, r"ERROR: softbench: .*\.jsonl: another command is adding to this run; wait until it ends")
+
+
 def test_a_folder_that_is_replaced_during_the_run(whole: Path, tmp_path: Path) -> None:
     folder = with_deed(tmp_path, "os.rename('reports', 'moved'); Path('reports').touch()")
     done = bench(folder, *RUN)

@@ -106,16 +106,16 @@ def test_comparisons_and_histories_are_those_of_runs_that_do_not_know() -> None:
 
 
 def test_a_header_is_put_in_place_of_another(tmp_path: Path) -> None:
-    """The cells stay byte by byte, with a last line that was cut off."""
+    """The cells stay byte by byte, but for a last line that was cut off."""
     path = written(tmp_path, run(0))
-    cells = path.read_bytes().partition(b"\n")[2] + b'{"kind":"cell",'
+    cells = path.read_bytes().partition(b"\n")[2]
     path.write_bytes(b" \n" + path.read_bytes() + b'{"kind":"cell",')
     store.Writer(path).relabel(run(7).passport)
     assert store.header(path).cases == 7
     assert path.read_bytes().partition(b"\n")[2] == cells
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
     path.unlink()
-    with pytest.raises(store.StoreError, match=r"r1\.jsonl: its header cannot be written \(No such file"):
+    with pytest.raises(store.StoreError, match=r"r1\.jsonl: cannot be written \(No such file"):
         store.Writer(path).relabel(run(7).passport)
 
 

@@ -189,6 +189,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contest: Contest) 
     bench._make_contest(1)  # reads who is there
     monkeypatch.setattr(bench, "_make_contest", lambda seed: contest)
     bench.record(case, variant)
+    bench.release()
     run = bench.result()
     assert run is not None
     return list(run.records)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from softbench import device
+from softbench import device, texts
 from softbench.contest.processes import Worker
 from softbench.contest.workers import Answer
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
@@ -61,7 +61,7 @@ class Entrant:
 
     def settle(self, status: Status, reason: str) -> None:
         """Close the cell; samples of a cell that did not pass are not kept."""
-        self.status, self.reason = status, reason
+        self.status, self.reason = status, texts.cut(reason)
         if status is not Status.PASSED:
             self.samples.clear()
 

@@ -7,88 +7,32 @@ aside.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 from softbench import limits
 from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.resources import listed
 from softbench.store import lines
-from softbench.store.lines import RunExists, StoreError
+from softbench.store.lines import RunExists, StoreError, storable
+from softbench.store.writer import Writer
 
-__all__ = ["RunExists", "StoreError", "Writer", "find", "finished", "header", "mend", "read", "run_name", "runs"]
+__all__ = [
+    "RunExists",
+    "StoreError",
+    "Writer",
+    "find",
+    "finished",
+    "header",
+    "mend",
+    "read",
+    "run_name",
+    "runs",
+    "storable",
+]
 
 _REMEDY = "remove the line to read the rest, or --softbench-resume the run, which does so and measures its case again"
-
-
-class Writer:
-    """Appends to one run's file; every case reaches the disk as a whole before the next one starts."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @classmethod
-    def create(cls, folder: Path, passport: Passport) -> Writer:
-        """A new run: its header is on disk when this returns, and nothing is where it cannot be written.
-
-        Raises StoreError, and of that RunExists where the id is taken.
-        """
-        writer = cls(folder / f"{lines.checked_id(passport.run_id)}.jsonl")
-        writer._begin(passport)
-        return writer
-
-    def restore(self, passport: Passport, records: Iterable[Record]) -> None:
-        """Write the whole run once more where its file, or the folder, was removed."""
-        self._begin(passport)
-        self.append(records)
-
-    def _begin(self, passport: Passport) -> None:
-        header = lines.passport_line(passport)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("xb", buffering=0) as file:
-                try:
-                    _write(file, header)
-                except OSError:
-                    self.path.unlink()  # a file without its header would be the latest run, and none
-                    raise
-        except OSError as error:
-            kind = RunExists if isinstance(error, FileExistsError) and self.path.exists() else StoreError
-            raise kind(
-                f"{self.path}: cannot be written ({error.strerror}); choose another --softbench-reports"
-            ) from None
-
-    def relabel(self, passport: Passport) -> None:
-        """Put another header in place of the run's own; its records stay as they are. Raises StoreError."""
-        rest = self.path.with_name(f"{self.path.name}.relabelled")
-        try:
-            _, _, cells = self.path.read_bytes().lstrip().partition(b"\n")
-            with rest.open("wb", buffering=0) as file:
-                _write(file, lines.passport_line(passport) + cells)
-            rest.replace(self.path)
-        except OSError as error:
-            rest.unlink(missing_ok=True)
-            raise StoreError(f"{self.path}: its header cannot be written ({error.strerror})") from None
-
-    def append(self, records: Iterable[Record]) -> None:
-        """Add the records of one case: all of them, or with StoreError none."""
-        data = b"".join(map(lines.cell_line, records))
-        try:
-            _end_torn_line(self.path)
-            with self.path.open("rb+", buffering=0) as file:
-                size = file.seek(0, os.SEEK_END)
-                try:
-                    _write(file, data)
-                except OSError:
-                    file.truncate(size)
-                    raise
-        except OSError as error:
-            raise StoreError(
-                f"{self.path}: cannot be written ({error.strerror}); records so far are kept, and --softbench-resume goes on"
-            ) from None
 
 
 def read(path: Path) -> Run:
@@ -134,8 +78,10 @@ def mend(path: Path) -> tuple[str, ...]:
     aside, rest = path.with_name(f"{path.name}.damaged"), path.with_name(f"{path.name}.mended")
     try:
         for target, kept, mode in ((aside, damaged, "ab"), (rest, whole, "wb")):
-            with target.open(mode, buffering=0) as file:
-                _write(file, b"".join(row + b"\n" for row in kept))
+            with target.open(mode) as file:
+                file.writelines(row + b"\n" for row in kept)
+                file.flush()
+                os.fsync(file.fileno())
         rest.replace(path)
     except OSError as error:
         raise StoreError(f"{path}: its damaged lines cannot be set aside ({error.strerror})") from None
@@ -186,29 +132,3 @@ def _without_stale_roofs(records: tuple[Record, ...]) -> tuple[Record, ...]:
     """A case that ran twice may have chosen another roof kernel the second time; the last one counts."""
     last = {r.case.id: r.variant.id for r in records if r.role == "roof"}
     return tuple(r for r in records if r.role != "roof" or last[r.case.id] == r.variant.id)
-
-
-def _end_torn_line(path: Path) -> None:
-    """Drop an unfinished last line before appending, or the next record would be glued to it.
-
-    A line that lacks nothing but its end is whole, as a prefix of a JSON object never is one.
-    """
-    with path.open("rb+") as file:
-        data = file.read()
-        if not data or data.endswith(b"\n"):
-            return
-        start = data.rfind(b"\n") + 1
-        try:
-            json.loads(data[start:].decode("utf-8"))
-        except (ValueError, RecursionError):
-            file.truncate(start)
-        else:
-            file.write(b"\n")
-
-
-def _write(file: IO[bytes], data: bytes) -> None:
-    """All of it, onto the disk."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
-    os.fsync(file.fileno())

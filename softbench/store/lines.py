@@ -1,4 +1,8 @@
-"""The lines of a run's file: bytes to passports and records, checked, and back."""
+"""The lines of a run's file: bytes to passports and records, checked, and back.
+
+All that is read is bounded: bytes of a file and of a line, samples and entries of a record, and by `typed` numbers and texts.
+What is written passes the same reader first (`storable`).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,24 @@ import math
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from softbench import typed
-from softbench.model import DTYPES, MAX_DIMENSIONS, MAX_ELEMENTS, SCHEMA_VERSION, Passport, Record, Variant
-from softbench.texts import InputError
+from softbench.model import DTYPES, MAX_DIMENSIONS, MAX_ELEMENTS, SCHEMA_VERSION, Passport, Record, Status, Variant
+from softbench.texts import InputError, cut
 
 T = TypeVar("T")
 ROLES = ("entrant", "reference", "roof")
-MOST_BYTES = 2**30
-"""Of a run. A compressed file of a few KiB may be said to hold any number."""
+MOST_BYTES = 2**27
+"""Of a run: seventy times the largest that is kept. A compressed file of a few KiB may hold any number."""
+MOST_LINE = 2**20
+"""Bytes of a line: two hundred times the longest of a kept run."""
+MOST_SAMPLES = 20_000
+"""Of a record, all clocks together; 32 placements in 8 heats have 2048 of the clock that ranks."""
+MOST_ENTRIES = 1000
+"""Of each list of a record: notes, kernels, readings, heats."""
 _RUN_ID = re.compile(r"\w[\w.-]*")
 
 
@@ -43,6 +53,8 @@ def rows(path: Path) -> list[Row]:
     """The lines of a file, compressed or not, that are not blank. Raises StoreError where there are none."""
     split = _data(path).split(b"\n")
     found = [Row(number, row, number == len(split)) for number, row in enumerate(split, start=1) if row.strip()]
+    if long := next((row for row in found if len(row.data) > MOST_LINE), None):
+        raise StoreError(f"{path}:{long.number}: is longer than {MOST_LINE >> 10} KiB; a line of softbench is shorter")
     if not found:
         raise StoreError(f"{path}: is empty, and no run; was it truncated?")
     return found
@@ -55,10 +67,8 @@ def is_compressed(path: Path) -> bool:
 
 def _data(path: Path) -> bytes:
     try:
-        if not is_compressed(path):
-            return path.read_bytes()
-        with gzip.open(path) as file:
-            data = file.read(MOST_BYTES + 1)
+        with gzip.open(path) if is_compressed(path) else path.open("rb") as file:
+            data: bytes = file.read(MOST_BYTES + 1)
     except (EOFError, zlib.error):
         raise StoreError(f"{path}: is no whole gzip file") from None
     except OSError as error:
@@ -128,6 +138,30 @@ def cell_line(record: Record) -> bytes:
     return _line({"kind": "cell", "schema": SCHEMA_VERSION, **_record_data(record)})
 
 
+def storable(record: Record) -> Record:
+    """The record as it will be read. Of one that the reader would refuse a RUNTIME_ERROR that says why. Raises StoreError."""
+    record = replace(record, reason=cut(record.reason), notes=tuple(map(cut, record.notes)))
+    try:
+        return _read_back(record)
+    except StoreError as error:
+        said = str(error).partition(" (")[2].removesuffix(")") or str(error)
+        reason = f"what came of it cannot be kept: {said}"
+    empty = replace(record, samples=(), kernels=(), telemetry=(), traffic=None, notes=(), calibrations=())
+    return _read_back(replace(empty, status=Status.RUNTIME_ERROR, reason=reason))
+
+
+def _read_back(record: Record) -> Record:
+    where = Path(record.variant.id)
+    try:
+        line = cell_line(record)
+    except (ValueError, OverflowError) as error:  # an integer of more digits than Python writes
+        raise StoreError(f"{where}: is no record ({error})") from None
+    found = cell(where, Row(0, line, False)) if len(line) <= MOST_LINE else None
+    if found is None:
+        raise StoreError(f"{where}: is no record (its line is longer than {MOST_LINE >> 10} KiB)")
+    return found
+
+
 def _line(data: dict[str, Any]) -> bytes:
     # A command line, or a parameter, may hold what is no text; it is not worth the case.
     return (json.dumps(data, separators=(",", ":"), ensure_ascii=False) + "\n").encode("utf-8", "replace")
@@ -152,6 +186,13 @@ def _variant_data(variant: Variant) -> dict[str, Any]:
 
 def _record(data: dict[str, Any]) -> Record:
     record = typed.build(Record, _content(data))
+    if (
+        max(map(len, (record.samples, record.kernels, record.telemetry, record.notes, record.calibrations)))
+        > MOST_ENTRIES
+    ):
+        raise ValueError(f"more than {MOST_ENTRIES} entries of a list")
+    if sum(len(rounds) + 1 for samples in record.samples for rounds in samples.ns) > MOST_SAMPLES:
+        raise ValueError(f"more than {MOST_SAMPLES} samples")
     for samples in record.samples:
         if not any(samples.ns) or not all(value > 0 for rounds in samples.ns for value in rounds):
             raise ValueError("samples must be positive")
