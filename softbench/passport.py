@@ -14,7 +14,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
-from softbench import __version__, device
+from softbench import __version__, cores, device
 from softbench.model import Passport, Variant
 from softbench.settings import Settings
 
@@ -50,6 +50,7 @@ def issue(
             "budget_s": settings.budget_s,
             "timeout_s": settings.timeout_s,
             "selection": settings.selection,
+            "threads": 0 if card is not None else cores.threads(settings.threads),
         },
         cases=cases,
     )

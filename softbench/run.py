@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from softbench import device, operators, parts, passport, resuming, retries, roof, store
+from softbench import busy, device, operators, parts, passport, resuming, retries, roof, store
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.contest.scene import Scene
@@ -197,10 +197,11 @@ class Bench:
         card = contest.card
         turns = Turns(card.id if card else "cpu", self.begin().run_id)
         with turns.turn(shared=card is None and not case.timed, waiting=self._waiting) as waited:
-            others = self._neighbours.found()
+            others, meter = self._neighbours.found(), None if card or not case.timed else busy.Meter()
             records = contest.run(case, self.takes_part[case])
             others |= self._neighbours.found()
-        also = (retries.ALSO_THERE + ", ".join(others.values()),) if others else ()
+            also: tuple[str, ...] = (retries.ALSO_THERE + ", ".join(others.values()),) if others else ()
+            also += (busy.NOTE + used,) if meter is not None and (used := meter.text()) else ()
         found = [r if r.status.is_refusal else replace(r, notes=(*r.notes, *also)) for r in records]
         found = [
             replace(r, reason=f"{r.reason}; {retries.CROWDED_OUT}") if retries.was_crowded_out(r) else r for r in found
@@ -271,7 +272,7 @@ class Bench:
         rules = Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, *further)
         return Contest(
             rules,
-            Crew(kind),
+            Crew(kind, threads=chosen.threads),
             card,
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
             baselines=self._baselines(names),

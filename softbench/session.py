@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from softbench import calibration, device, replay, settings, spread, tables
+from softbench import busy, calibration, device, replay, settings, spread, tables
 from softbench.baseline import Baseline, Verdict
 from softbench.collect import CellItem, ShapesFile
 from softbench.leaderboard.words import plural
@@ -82,6 +82,10 @@ class BenchSession:
         if self._controller is not None and not bench.gpus:
             lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
         cards = device.gpus()[: max(1, len(bench.gpus))]
+        if not cards and not self._config.option.collectonly and (used := busy.now()):
+            lines.append(
+                f"softbench: WARNING: this CPU is busy: others use {used}; times will spread, and few ranks be decided"
+            )
         return lines + [
             f"softbench: WARNING: also on GPU {card.id}: {name}; figures may be worse than they are without it"
             for card in cards
@@ -223,7 +227,7 @@ class BenchSession:
             self._live.done(case)
             width = self._live.width(tables.WIDTH)
             self._line("\n" + tables.case_table(leaderboard.build(run), case, width).rstrip())
-            also = (note for record in run.records for note in record.notes if note.startswith(ALSO_THERE))
+            also = (note for record in run.records for note in record.notes if note.startswith((ALSO_THERE, busy.NOTE)))
             for note in [*self._clocks_off(run), *dict.fromkeys(also)]:
                 self._line(f"softbench: WARNING: {note}")
 

@@ -39,6 +39,7 @@ class Settings:
     registers: bool = False
     baseline: str = ""
     fail_on: float | None = None
+    threads: int = 0
     selection: str = ""
     """The options that say which cells there are, as they were given."""
 
@@ -61,6 +62,7 @@ _OPTIONS = (
         "with a baseline: fail where a cell fell from a pass, or got slower by at least this, e.g. 2%%",
     ),
     ("seed", "N", "seed of inputs and order (default: drawn, and recorded)"),
+    ("threads", "N", "threads of what is timed on a CPU (default: OMP_NUM_THREADS, else 1)"),
     ("expect-gpu", "NAME", "refuse to run on another GPU than this, e.g. H200"),
 )
 _FLAGS = (
@@ -109,6 +111,7 @@ def read(config: Any, default_profile: str) -> Settings:
         registers=option("--softbench-registers"),
         baseline=option("--softbench-baseline"),
         fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
+        threads=_threads(option("--softbench-threads")),
         selection=_selection(",".join(profiles), option),
     )
 
@@ -168,6 +171,13 @@ def _limit(text: str, baseline: str) -> float | None:
     if not baseline:
         raise SettingsError("--softbench-fail-on needs a run to compare with; name it with --softbench-baseline")
     return limit
+
+
+def _threads(text: str) -> int:
+    count = _integer("--softbench-threads", text)
+    if count is not None and not 0 < count <= 4096:
+        raise SettingsError(f"--softbench-threads: {count} is no number of threads; give one or more, e.g. 1")
+    return count or 0
 
 
 def _integer(name: str, text: str) -> int | None:

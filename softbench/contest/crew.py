@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from softbench import cores
 from softbench.contest.entrant import Entrant
 from softbench.contest.processes import Nursery, NurseryError, Worker, environment_for
 from softbench.contest.workers import Answer, ask, gather
@@ -25,10 +26,15 @@ class DeviceLost(InputError):
 class Crew:
     """Owns the nursery and every worker. Close it, and every process is gone."""
 
-    def __init__(self, device_kind: str, nursery: Callable[[], Nursery] | None = None) -> None:
+    def __init__(self, device_kind: str, nursery: Callable[[], Nursery] | None = None, threads: int = 0) -> None:
+        """threads are those of timed cases on a CPU; 0: as `softbench.cores.threads` chooses."""
         self.device = device_kind
         self._make_nursery = nursery or (
-            lambda: Nursery(["torch", "triton"] if device_kind == "cuda" else ["torch"], {})
+            lambda: (
+                Nursery(["torch", "triton"], {})
+                if device_kind == "cuda"
+                else Nursery(["torch"], cores.pinning(threads))
+            )
         )
         self._nursery: Nursery | None = None
         self._workers: dict[Key, Worker] = {}

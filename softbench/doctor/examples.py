@@ -11,7 +11,6 @@ from pathlib import Path
 from softbench import device, registry
 from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
-from softbench.contest.processes import Nursery
 from softbench.doctor.findings import NOT_TRIED, Part, Setting
 from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
 
@@ -110,7 +109,7 @@ def _crew(card: device.Gpu | None) -> Crew:
     """On a CPU with a thread each: no time counts here, and many workers with a thread a core took five times as long."""
     if card is not None:
         return Crew("cuda")
-    return Crew("cpu", lambda: Nursery(["torch"], {"OMP_NUM_THREADS": "1"}))
+    return Crew("cpu")
 
 
 def look(setting: Setting) -> Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from softbench import calibration, stats
+from softbench import busy, calibration, stats
 from softbench.leaderboard import Board, CaseBoard, Cell
 from softbench.leaderboard.words import plural
 from softbench.model import Passport, Record
@@ -39,6 +39,7 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
             _throttled(board),
             _warm(cells),
             _overlapping(cells),
+            _busy(board),
         ]
     return tuple(
         check for check in [*found, *dict.fromkeys(map(_commit, passports or (board.passport,)))] if check is not None
@@ -66,6 +67,19 @@ def _calibrated(board: Board) -> Check | None:
             return Check(False, f"the {found.clock} clock was not checked: {found.fault}")
     worst = max(map(calibration.share_off, tried))
     return Check(True, f"clocks checked against kernels of known duration: {names}, right within {worst:.2%}")
+
+
+def _busy(board: Board) -> Check | None:
+    """Of a CPU: in how many cases others had much of it, and how much at the most."""
+    timed = board.timed
+    used = [{note for cell in case.every for note in cell.record.notes if note.startswith(busy.NOTE)} for case in timed]
+    texts = [note.removeprefix(busy.NOTE) for notes in used for note in notes]
+    if not texts:
+        return None
+    most = max(texts, key=lambda text: float(text.split()[0]))
+    return Check(
+        False, f"this CPU was busy in {sum(map(bool, used))} of {plural(len(timed), 'case')}: others used up to {most}"
+    )
 
 
 def _decided(board: Board) -> Check | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from softbench import check, clocks, operators, roof, spans, wall
 from softbench.check import modes
+from softbench.cores import PINNED
 from softbench.model import WRONG_WHEN_TIMED, Case
 from softbench.plans import Plan
 from softbench.worker import calibrating, faults, interpreter, loading, wire
@@ -106,13 +107,17 @@ class Session:
         """Workers check timed cases side by side; 16 threads in each of them once tripled the time of all.
 
         Cases that are only checked have the machine to themselves, but for runs on its other GPUs: 64 threads each made
-        checks that take milliseconds take seconds.
+        checks that take milliseconds take seconds. On a CPU what is timed has the threads that the parent says, one by itself.
         """
-        if self.device == "cuda":
+        cores = len(os.sched_getaffinity(0))
+        timed = max(1, cores // 8) if self.device == "cuda" else int(os.environ.get(PINNED, "0"))
+        if timed:
             import torch
 
-            cores = len(os.sched_getaffinity(0))
-            torch.set_num_threads(max(1, cores // 8) if self.case.timed else min(cores, MOST_THREADS))
+            threads = timed if self.case.timed else min(cores, MOST_THREADS)
+            torch.set_num_threads(threads)
+            if self.device != "cuda":  # of libraries that an implementation brings, which read it as they are loaded
+                os.environ["OMP_NUM_THREADS"] = str(threads)
 
     def do_compile(self, request: Message) -> Message:
         """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
