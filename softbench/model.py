@@ -18,6 +18,8 @@ BALANCE = 200.0
 """Flops a byte from which arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
 WRONG_WHEN_TIMED = "right in the check, wrong in a timed call"
 """How the reason of an INCORRECT cell begins whose implementation was right while it was checked, and not while it was timed."""
+SOURCES_CHANGED = "not run, since its files are not those that the run began with"
+"""How the reason of a cell begins whose implementation somebody has changed on disk: it says nothing of the kernel."""
 MAX_DIMENSIONS = 16
 MAX_ELEMENTS = 2**48
 """More than any memory holds, and little enough that bytes and times fit 64 bits."""
@@ -242,6 +244,11 @@ class Record:
     def is_wrong_when_timed(self) -> bool:
         """Whether it was right where it was checked and wrong where it was timed: nothing else of it is believed then."""
         return self.status is Status.INCORRECT and self.reason.startswith(WRONG_WHEN_TIMED)
+
+    @property
+    def is_of_other_sources(self) -> bool:
+        """Whether it was not run, as its files had changed since the run began: no failure of the kernel."""
+        return self.status is Status.RUNTIME_ERROR and self.reason.startswith(SOURCES_CHANGED)
 
     def clock(self, name: str) -> tuple[Samples, ...]:
         """All samples of one clock, one entry a heat."""

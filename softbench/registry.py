@@ -7,10 +7,8 @@ sub-folders are private to the family, but they count towards `Variant.source_ha
 from __future__ import annotations
 
 import ast
-import hashlib
 import itertools
 import math
-import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -18,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from softbench import sources
 from softbench.decorators import cubins_of, full_name, imported_names
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.operators.words import OPERATORS
@@ -28,7 +27,6 @@ from softbench.typed import fits
 MAX_ID = 500
 MAX_VARIANTS = 256
 KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
-SOURCE_SUFFIXES = (".py", ".cu", ".cuh")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
 
 
@@ -45,11 +43,11 @@ def find(directories: Sequence[Path], operators: Sequence[str] = OPERATORS) -> t
     read: dict[Path, tuple[_Declaration, ...]] = {}
     for directory in directories:
         read.update(_read_directory(directory.resolve(), operators))
-    hashes = {family: _family_hash(family) for family in {path.parent for path in read}}
+    families = {folder: sources.read(folder, RegistryError) for folder in {path.parent for path in read}}
     places: dict[str, str] = {}
     variants: list[Variant] = []
     for path in sorted(read, key=lambda path: (path.parent.name, path.name, path)):
-        source_hash = hashlib.sha256(f"{path.name}\0{hashes[path.parent]}".encode()).hexdigest()[:16]
+        source_hash = families[path.parent].hash_of(path)
         for declaration in read[path]:
             name, place = declaration.variants[0].implementation, f"{shown(path)}:{declaration.line}"
             if name in places:
@@ -105,18 +103,6 @@ def _entries(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except OSError as failure:
         raise RegistryError(f"{shown(folder)}: cannot be read: {failure.strerror}") from None
-
-
-def _family_hash(family: Path) -> str:
-    """Digest of names and contents of all sources below a family folder."""
-    digest = hashlib.sha256()
-    for folder, folders, names in os.walk(family):
-        folders[:] = sorted(name for name in folders if name != "__pycache__" and name[0] != ".")
-        for path in (Path(folder, name) for name in sorted(names) if name.endswith(SOURCE_SUFFIXES)):
-            content = path.read_bytes() if path.is_file() else b""
-            digest.update(f"{path.relative_to(family).as_posix()}\0{len(content)}\0".encode())
-            digest.update(content)
-    return digest.hexdigest()
 
 
 def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, ...]:

@@ -49,12 +49,30 @@ def listed(folder: Path, pattern: str) -> list[Path]:
         return []
 
 
-def read_utf8(path: Path, error: type[Exception]) -> str:
-    """The text of a UTF-8 file, without a byte order mark; what prevents it is raised as `error`, in one line."""
+MAX_BYTES = 2**24
+"""Of a file that people write. A sparse one of 6 GB was once read whole, and /dev/zero has no end."""
+
+
+def read_bounded(path: Path, error: type[Exception]) -> bytes:
+    """The content of a plain file of at most `MAX_BYTES`; what prevents it is raised as `error`, in one line."""
     try:
-        data = path.read_bytes()
+        if path.exists() and not path.is_file():
+            raise error(f"{shown(path)}: is no plain file")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as failure:
         raise error(f"{shown(path)}: cannot be read: {failure.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise error(f"{shown(path)}: is longer than {MAX_BYTES >> 20} MiB, the most that such a file may have")
+    return data
+
+
+def read_utf8(path: Path, error: type[Exception]) -> str:
+    """The text of a UTF-8 file, without a byte order mark; what prevents it is raised as `error`, in one line.
+
+    The file is plain, and not longer than `MAX_BYTES`.
+    """
+    data = read_bounded(path, error)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as failure:

@@ -13,8 +13,8 @@ CROWDED_OUT = "other processes held memory on this GPU (see the notes); --softbe
 
 
 def is_due(case: Sequence[Record], clock: str) -> bool:
-    """Whether a case is worth a second run: for want of memory, or of the clock that ranks, which was refused."""
-    return any(was_crowded_out(r) or calibration.refusal(r.calibrations, clock) for r in case)
+    """Whether a case is worth a second run: for want of memory, of the clock that ranks, which was refused, or of the sources."""
+    return any(was_crowded_out(r) or r.is_of_other_sources or calibration.refusal(r.calibrations, clock) for r in case)
 
 
 def was_crowded_out(record: Record) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import replace
 import builders as make
 import pytest
 
-from softbench import report, tables
+from softbench import report, retries, tables
 from softbench.leaderboard import NOT_PASSED, Board, Standing, build
-from softbench.model import Record, Status
+from softbench.model import SOURCES_CHANGED, Record, Status
 
 CASE = make.softmax_case()
 OTHER = make.softmax_case(columns=2048)
@@ -103,6 +103,12 @@ def test_who_is_wrong_in_the_check_of_a_timed_case_has_no_dagger():
 def test_refusing_a_hard_case_brings_no_dagger(status):
     records = [make.timed(CASE, "a", 50_000), make.ended(HARD, "a", status)]
     assert not build(make.run(records)).cases[0].cells["a"].dagger
+
+
+def test_who_was_not_run_as_somebody_changed_its_files_has_no_dagger_and_is_run_again_by_a_resume():
+    changed = make.ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the sources in mine changed")
+    assert not build(make.run([make.timed(CASE, "a", 50_000), changed])).cases[0].cells["a"].dagger
+    assert retries.is_due([changed], "graph")
 
 
 def test_a_declared_failure_still_counts_as_not_passed():

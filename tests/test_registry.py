@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -266,6 +267,24 @@ def test_null_bytes_are_not_valid_python(tree):
 
 def test_an_invalid_escape_in_an_entrants_file_is_no_error_of_ours(tree):
     assert names(tree({"impls/fam/a.py": SIMPLE.format(name="a") + 'X = "\\d"\n'})) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["a.py", "_rows.cu"])
+def test_a_source_of_gigabytes_is_refused_and_not_read(tree, name):
+    directory = tree({"impls/fam/a.py": SIMPLE.format(name="a"), "impls/fam/_rows.cu": "// rows"})
+    with (directory / "fam" / name).open("r+b") as file:
+        file.truncate(6 << 30)  # sparse: it takes no room on the disk
+    start = time.process_time()
+    assert failure(directory) == f"impls/fam/{name}: is longer than 16 MiB, the most that such a file may have"
+    assert time.process_time() - start < 1.0
+
+
+def test_what_is_no_plain_file_is_not_read(tree):
+    directory = tree({"impls/fam/a.py": SIMPLE.format(name="a")})
+    os.mkfifo(directory / "fam" / "b.py")
+    os.mkfifo(directory / "fam" / "rows.cu")
+    (directory / "fam" / "zero.cu").symlink_to("/dev/zero")
+    assert [v.implementation for v in find([directory])] == ["a"]
 
 
 def test_equal_names_in_two_files_name_both_places(tree):

@@ -103,6 +103,7 @@ class Entrant:
                 "case": asdict(case),
                 "path": self.variant.path,
                 "name": self.variant.implementation,
+                "source_hash": self.variant.source_hash,
                 "params": dict(self.variant.params),
             }
         return base | more

@@ -58,7 +58,7 @@ def _failed_hard(records: Sequence[Record]) -> FailedHard:
     failed: dict[tuple[str, str], dict[str, None]] = {}
     for record in records:
         counts = record.is_wrong_when_timed if record.case.timed else record.status.is_failure
-        if record.role == "entrant" and counts:
+        if record.role == "entrant" and counts and not record.is_of_other_sources:
             failed.setdefault((record.case.operator, record.variant.implementation), {})[record.case.id] = None
     return {key: tuple(ids) for key, ids in failed.items()}
 

@@ -79,11 +79,13 @@ class Session:
         self.operator = operators.get(self.case.operator)
         self._share_cores()
         self.phase = "import"
-        factory = loading.load(Path(request["path"]), request["name"])
+        path = Path(request["path"])
+        factory = loading.load(path, request["name"], request["source_hash"])
         if wrong := self.seal.broken("the import"):
             return _incorrect(wrong)
         self.phase = "factory"
         launch = factory(self.case, **request["params"])
+        loading.require_unchanged(path)
         if wrong := self.seal.broken("the factory"):
             return _incorrect(wrong)
         if not callable(launch):
@@ -124,11 +126,15 @@ class Session:
         from softbench import cubin
 
         self.phase = "import"
-        factory = loading.load(Path(request["path"]), request["name"])
+        path = Path(request["path"])
+        factory = loading.load(path, request["name"], request["source_hash"])
         self.phase = "cubins"
         kernels = []
         for name, code in factory.softbench_cubins(case_of(request["case"]), **request["params"]):
             kernels += [asdict(found) | {"name": name} for found in cubin.resources(code)]
+        loading.require_unchanged(path)
+        if not kernels:
+            return {"ok": False, "status": "COMPILE_ERROR", "reason": "cubins yielded no kernel", "fatal": False}
         return {"kernels": kernels}
 
     def do_estimate(self, request: Message) -> Message:
@@ -253,6 +259,8 @@ def _wrong_when_timed(reason: str) -> Message:
 def _failure(error: BaseException, phase: str) -> Message:
     if type(error) is clocks.Wrong:
         return _wrong_when_timed(str(error))
+    if type(error) is loading.SourcesChanged:
+        return {"ok": False, "status": "RUNTIME_ERROR", "reason": str(error), "fatal": False}
     status, reason = faults.classify(error, phase)
     return {
         "ok": False,

@@ -1,6 +1,7 @@
 """A process of its own, for a profiler: calls of one variant in a row, of which the last ones are to be profiled.
 
-    python -m softbench.worker.streamed '{"case": {...}, "path": ..., "name": ..., "params": {...}, "calls": N, "seed": N}'
+    python -m softbench.worker.streamed '{"case": {...}, "path": ..., "name": ..., "source_hash": ..., "params": {...},
+                                          "plan": {...}, "calls": N, "seed": N}'
 
 One call is made for what is compiled or chosen once, then the profiler is switched on for 2 N calls. Calls that together
 move less than the L2 would find their own data there, so each has inputs and outputs that none of the others had for at
@@ -28,7 +29,7 @@ def main(argument: str) -> None:
     case = case_of(request["case"])
     operator = operators.get(case.operator)
     plan = Plan(**request["plan"])
-    launch = loading.load(Path(request["path"]), request["name"])(case, **request["params"])
+    launch = loading.load(Path(request["path"]), request["name"], request["source_hash"])(case, **request["params"])
     inputs = clocks.Placement(operator, case, "cuda", plan, request["seed"]).inputs
     stream(launch, inputs, request["calls"], plan.launches)
 

@@ -1,0 +1,41 @@
+"""The sources of a family folder: what of it is read, within which bounds, and the hash by which an implementation is known.
+
+The registry takes the hash when a run begins, and a worker again of the very bytes that it executes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from softbench.resources import read_bounded
+
+SUFFIXES = (".py", ".cu", ".cuh")
+
+
+@dataclass(frozen=True)
+class Family:
+    """A folder and its sources: path relative to it, with slashes -> content. What is no plain file has none."""
+
+    folder: Path
+    files: dict[str, bytes]
+
+    def hash_of(self, path: Path) -> str:
+        """The source hash of what a file directly in the folder declares: 16 hexadecimal digits."""
+        digest = hashlib.sha256()
+        for name, content in self.files.items():
+            digest.update(f"{name}\0{len(content)}\0".encode())
+            digest.update(content)
+        return hashlib.sha256(f"{path.name}\0{digest.hexdigest()}".encode()).hexdigest()[:16]
+
+
+def read(folder: Path, error: type[Exception] = OSError) -> Family:
+    """All sources below a family folder, in a fixed order; what keeps one from being read is raised as `error`, in one line."""
+    files: dict[str, bytes] = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__" and name[0] != ".")
+        for path in (Path(place, name) for name in sorted(names) if name.endswith(SUFFIXES)):
+            files[path.relative_to(folder).as_posix()] = read_bounded(path, error) if path.is_file() else b""
+    return Family(folder, files)
