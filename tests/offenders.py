@@ -15,11 +15,14 @@ from softbench.contest.contest import Contest, Rules
 from softbench.contest.crew import Crew
 from softbench.contest.processes import Nursery
 from softbench.model import Case, Record
+from softbench.worker import isolation
 
 MARK = "SOFTBENCH_TEST_MARK"
 BAD = Case("softmax", (8, 64), "float32", "float32")
 """The case in which factories and launches misbehave; it is timed."""
 NEXT = Case("softmax", (8, 48), "float32", "float32", timed=False)
+PROCESSES_EACH = 3 if isolation.is_possible() else 2
+"""Of a worker: itself, its guard, and the first process of its namespace, where it has one."""
 PLACES = ("import", "factory", "launch")
 
 _FILE = """

@@ -13,8 +13,12 @@ from softbench.model import Status
 
 
 class Process:
+    is_isolated = False
+
     def __init__(self, is_alive: bool = True, free_bytes: int = 0) -> None:
         self.is_alive, self.free_bytes = is_alive, free_bytes
+
+    def close(self) -> None: ...
 
 
 def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:

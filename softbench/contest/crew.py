@@ -31,11 +31,13 @@ class Crew:
         self.device = device_kind
         self._make_nursery = nursery or (
             lambda: (
-                Nursery(["torch", "triton"], {})
+                Nursery(["torch", "triton"], self._environment)
                 if device_kind == "cuda"
-                else Nursery(["torch"], cores.pinning(threads))
+                else Nursery(["torch"], cores.pinning(threads) | self._environment)
             )
         )
+        self._environment: dict[str, str] = {}
+        self._has_started = False
         self._nursery: Nursery | None = None
         self._workers: dict[Key, Worker] = {}
         self._deaths: Counter[Key] = Counter()
@@ -59,6 +61,11 @@ class Crew:
             {w: {"op": "hello", "device": self.device_of(key[2])} for w, key in fresh.items()}, _HELLO_TIMEOUT_S
         )
         failed = {worker: answer for worker, answer in answers.items() if not answer.ok}
+        if not self._has_started and any(worker.is_isolated for worker in failed) and not self._environment:
+            self.close()  # a driver that does not start in a namespace may start outside: nobody's file was imported yet
+            self._environment["SOFTBENCH_NAMESPACES"] = "off"
+            return self.hire(entrants)
+        self._has_started |= any(answer.ok for answer in answers.values())
         for entrant in entrants:
             if entrant.worker in failed and entrant.is_open:
                 entrant.take(failed[entrant.worker])

@@ -46,8 +46,8 @@ class Nursery:
         )
         theirs.close()
 
-    def spawn(self, environment: Mapping[str, str]) -> tuple[int, socket.socket, int]:
-        """A new worker: its pid, its socket, the reading end of its output."""
+    def spawn(self, environment: Mapping[str, str]) -> tuple[int, bool, socket.socket, int]:
+        """A new worker: its pid, whether it can reach no other worker, its socket, the reading end of its output."""
         ours, theirs = socket.socketpair()
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
@@ -55,7 +55,8 @@ class Nursery:
             request = json.dumps({"op": "spawn", "env": dict(environment)}).encode()
             self._control.settimeout(START_TIMEOUT_S)
             socket.send_fds(self._control, [request], [theirs.fileno(), writer])
-            pid = int(json.loads(self._control.recv(1 << 16))["pid"])
+            answer = json.loads(self._control.recv(1 << 16))
+            pid, is_isolated = int(answer["pid"]), bool(answer["is_isolated"])
         except (OSError, ValueError) as error:
             ours.close()
             os.close(reader)
@@ -64,7 +65,7 @@ class Nursery:
             theirs.close()
             os.close(writer)
         self._has_answered = True
-        return pid, ours, reader
+        return pid, is_isolated, ours, reader
 
     def reap(self, pid: int) -> int | None:
         """Exit code of an ended worker (negative: the signal), None if the nursery itself is gone."""
@@ -97,7 +98,7 @@ class Worker:
 
     def __init__(self, nursery: Nursery, environment: Mapping[str, str]) -> None:
         self._nursery = nursery
-        self.pid, self.sock, self.output = nursery.spawn(environment)
+        self.pid, self.is_isolated, self.sock, self.output = nursery.spawn(environment)
         self.is_alive = True
         self._tail = Tail()
 

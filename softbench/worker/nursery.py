@@ -7,8 +7,12 @@ its descendants. When the nursery itself is killed, the kernel kills the workers
 Between the nursery and a worker stands its guard: whoever kills its parent kills nobody else's, and what a worker leaves
 behind falls to its guard, which ends it with the worker. Outside, a guard's pid stands for its worker.
 
+Where the kernel allows it a worker lives in a PID namespace (`softbench.worker.isolation`) with a first process of its own between
+it and its guard: it reaches no process but its own, and none of these outlives it.
+
 Requests, one at a time, each answered:
-    {"op": "spawn", "env": {...}} with two file descriptors (the worker's socket, its output pipe) -> {"pid": N}
+    {"op": "spawn", "env": {...}} with two file descriptors (the worker's socket, its output pipe)
+        -> {"pid": N, "is_isolated": whether it has a namespace}
     {"op": "reap", "pid": N}      the worker has ended or been killed -> {"code": exit code, or -signal}
 """
 
@@ -25,7 +29,7 @@ import sys
 import time
 from pathlib import Path
 
-from softbench.worker import wire
+from softbench.worker import isolation, wire
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,9 +49,10 @@ def main(control_fd: int, preload: list[str]) -> None:
     _prctl(_PR_SET_PDEATHSIG, 0)
     control = socket.socket(fileno=control_fd)
     workers: set[int] = set()
+    is_isolated = isolation.is_possible()
     try:
         while True:
-            _serve_one(control, workers)
+            _serve_one(control, workers, is_isolated)
     except (wire.Closed, wire.Malformed):
         pass
     finally:
@@ -55,7 +60,7 @@ def main(control_fd: int, preload: list[str]) -> None:
         os._exit(0)
 
 
-def _serve_one(control: socket.socket, workers: set[int]) -> None:
+def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool) -> None:
     data, fds, _, _ = socket.recv_fds(control, 1 << 20, 2)
     if not data:
         raise wire.Closed("parent is gone")
@@ -64,11 +69,11 @@ def _serve_one(control: socket.socket, workers: set[int]) -> None:
         pid = os.fork()
         if pid == 0:
             control.close()
-            _become_guard(fds[0], fds[1], request["env"])
+            _become_guard(fds[0], fds[1], request["env"], is_isolated)
         for fd in fds:
             os.close(fd)
         workers.add(pid)
-        answer = {"pid": pid}
+        answer = {"pid": pid, "is_isolated": is_isolated}
     else:
         answer = {"code": _reap(request["pid"])}
         workers.discard(request["pid"])
@@ -76,24 +81,32 @@ def _serve_one(control: socket.socket, workers: set[int]) -> None:
     control.sendall(json.dumps(answer).encode())
 
 
-def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
+def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], is_isolated: bool) -> None:
     """Start the worker, wait for its end, end what it left, and end as it did."""
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        number = os.getpid()
+        ending, writer = os.pipe()
+        if is_isolated:
+            isolation.leave()
         worker = os.fork()
-        if worker == 0:
+        if worker == 0 and is_isolated:
+            os.close(ending)
+            _become_first(number, writer, worker_fd, output_fd, environment)
+        elif worker == 0:
+            os.close(ending)
+            os.close(writer)
             _become_worker(worker_fd, output_fd, environment)
-        os.close(worker_fd)
-        os.close(output_fd)
-        pid, status = os.wait()
-        while pid != worker:  # an orphan of the worker
-            pid, status = os.wait()
+        for fd in (worker_fd, output_fd, writer):
+            os.close(fd)
+        status = _wait_for(worker)
         _kill_group(worker)
         _kill_all_children()
-        code = os.waitstatus_to_exitcode(status)
+        told = os.read(ending, 20)
+        code = os.waitstatus_to_exitcode(int(told) if told else status)
         if code < 0:
             if -code not in (signal.SIGKILL, signal.SIGSTOP):
                 signal.signal(-code, signal.SIG_DFL)
@@ -101,6 +114,30 @@ def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str]) -
         os._exit(code)
     finally:
         os._exit(1)
+
+
+def _become_first(number: int, ending: int, worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
+    """The first process of a namespace: start the worker, and tell how it ended, since a signal cannot end this one so."""
+    try:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        isolation.arrive(number)
+        worker = os.fork()
+        if worker == 0:
+            os.close(ending)
+            _become_worker(worker_fd, output_fd, environment)
+        os.close(worker_fd)
+        os.close(output_fd)
+        os.write(ending, str(_wait_for(worker)).encode())
+    finally:
+        os._exit(1)
+
+
+def _wait_for(worker: int) -> int:
+    """The status of a child's end; others that end before it are orphans of its."""
+    pid, status = os.wait()
+    while pid != worker:
+        pid, status = os.wait()
+    return status
 
 
 def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:

@@ -1,0 +1,98 @@
+"""A PID namespace for each worker, where the kernel lets us have one: what a worker cannot see it can neither kill nor stop.
+
+Its /proc shows its own processes only, and when its first process ends the kernel kills all others in it. Numbers of processes
+stay distinct between workers, since compilers name temporary files by them. Any step that fails means no namespaces at all:
+a container often forbids them, and workers then see each other as they do everywhere else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
+_MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
+_DRIVER = "/proc/driver"
+"""NVIDIA's container runtime shows a container its own GPUs there; a new /proc would show it all of the machine's."""
+
+
+def is_possible() -> bool:
+    """Whether a worker can have a namespace here: tried by a process of its own. Set SOFTBENCH_NAMESPACES=off for none."""
+    if os.environ.get("SOFTBENCH_NAMESPACES") == "off":
+        return False
+    outer = os.fork()
+    if outer == 0:
+        _exit_by(_try)
+    return os.waitpid(outer, 0)[1] == 0
+
+
+def leave() -> None:
+    """Have the children of this process live in a new namespace. Raises OSError where that is forbidden."""
+    try:
+        _unshare(_CLONE_NEWPID | _CLONE_NEWNS)
+    except PermissionError:
+        user, group = os.getuid(), os.getgid()
+        _unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWNS)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def arrive(number: int) -> None:
+    """In the first process of a new namespace: its own /proc, and the next process gets the number after `number`."""
+    driver = os.open(_DRIVER, os.O_PATH) if os.path.isdir(_DRIVER) else None
+    _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
+    _mount("proc", "/proc", "proc", _MS_NOSUID_NODEV_NOEXEC)
+    if driver is not None:
+        _mount(f"/proc/self/fd/{driver}", _DRIVER, "", _MS_BIND | _MS_REC)
+        os.close(driver)
+    Path("/proc/sys/kernel/ns_last_pid").write_text(str(number))
+
+
+def _try() -> bool:
+    leave()
+    number = os.getpid()
+    first = os.fork()
+    if first == 0:
+        _exit_by(lambda: _try_inside(number))
+    return os.waitpid(first, 0)[1] == 0
+
+
+def _try_inside(number: int) -> bool:
+    arrive(number)
+    worker = os.fork()
+    if worker == 0:
+        _exit_by(lambda: os.getpid() == int(os.readlink("/proc/self")) > number)
+    return os.waitpid(worker, 0)[1] == 0
+
+
+def _exit_by(check: Callable[[], bool]) -> NoReturn:
+    """End this process, with 0 where the check holds."""
+    code = 1
+    try:
+        code = 0 if check() else 1
+    except (OSError, ValueError):
+        pass
+    finally:
+        os._exit(code)
+
+
+def _unshare(flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(flags):
+        _fail("unshare")
+
+
+def _mount(source: str, target: str, kind: str, flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, None):
+        _fail(f"mount {target}")
+
+
+def _fail(what: str) -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number), what)
