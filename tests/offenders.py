@@ -84,11 +84,11 @@ def write(folder: Path, name: str, place: str = "launch", code: str = "", params
 
 
 @contextmanager
-def arena(folder: Path, timeout_s: float = 60.0) -> Iterator[Arena]:
+def arena(folder: Path, timeout_s: float = 60.0, **environment: str) -> Iterator[Arena]:
     """Runs contests on what is in the folder; no process may be left afterwards."""
     mark = f"{os.getpid()}-{folder}"
     write(folder, "honest")
-    crew = Crew("cpu", lambda: Nursery(["torch"], {MARK: mark}))
+    crew = Crew("cpu", lambda: Nursery(["torch"], {MARK: mark, **environment}))
     try:
         yield Arena(folder, mark, Contest(Rules(budget_s=0.05, timeout_s=timeout_s), crew, None))
     finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from softbench import calibration, device, operators, texts
-from softbench.contest import admission, calibrating, compiled, profiled, traffic, trials
+from softbench.contest import admission, apart, calibrating, compiled, profiled, traffic, trials
 from softbench.contest.asker import Asker
 from softbench.contest.crew import Crew, DeviceLost
 from softbench.contest.entrant import Entrant, modes
@@ -68,8 +68,14 @@ class Contest:
 
         Raises DeviceLost where the GPU is gone, which is no failure of anybody's kernel.
         """
+        records = apart.measured(variants, lambda chosen, roofs: self._once(case, chosen, roofs))
+        if case.timed and records and self.calibrations:
+            records[0] = replace(records[0], calibrations=self.calibrations)
+        return records
+
+    def _once(self, case: Case, variants: Sequence[Variant], roofs: Sequence[Variant] | None) -> apart.Outcome:
         rng = random.Random(f"{self.rules.seed}/{case.id}")
-        entrants = self._entrants(case, variants)
+        entrants = self._entrants(case, variants, self.roofs.get(case.operator, ()) if roofs is None else roofs)
         self._view = View(case, entrants, self.progress)
         preparation = Preparation(case, self.crew, self.rules.timeout_s, rng.getrandbits(40), self._view.tell)
         laps = Laps()
@@ -92,10 +98,11 @@ class Contest:
                 entrant.notes.append(str(laps))
         self._require_device(entrants)
         ideal = _ideal(case)
+        ended = apart.ended(entrants)
+        if ended:
+            self.crew.close()
         records = [e.record(case, *ideal, self._reproduce(case, e.variant)) for e in _told(entrants)]
-        if case.timed and records and self.calibrations:
-            records[0] = replace(records[0], calibrations=self.calibrations)
-        return records
+        return apart.Outcome(records, ended)
 
     def _fault(self, case: Case, samples: Sequence[Samples]) -> str:
         """Why samples of this case cannot be, or ""."""
@@ -130,7 +137,7 @@ class Contest:
             what = f"{self.card.name} ({self.card.id}) cannot be used any more: {why}"
             raise DeviceLost(f"{what}; finished cases are kept, and --softbench-resume goes on once it can")
 
-    def _entrants(self, case: Case, variants: Sequence[Variant]) -> list[Entrant]:
+    def _entrants(self, case: Case, variants: Sequence[Variant], roofs: Sequence[Variant]) -> list[Entrant]:
         found = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
         baseline = self.baselines.get(case.operator)
         if baseline is not None:
@@ -141,7 +148,7 @@ class Contest:
             if mine is not None:
                 mine.is_baseline = True
         if case.timed:
-            found += [Entrant(v, "roof") for v in self.roofs.get(case.operator, ())]
+            found += [Entrant(v, "roof") for v in roofs]
         for slot, entrant in enumerate(found):
             entrant.slot = slot
             ways, why = modes(entrant.variant, self.card)

@@ -138,6 +138,7 @@ class Crew:
             worker = Worker(self._nursery, environment_for(key[2]))
         except NurseryError as error:
             entrant.settle(Status.CRASHED, str(error))
+            entrant.is_lost = self._has_started
             return None
         self._workers[key] = worker
         return worker

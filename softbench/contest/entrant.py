@@ -18,7 +18,10 @@ from softbench.worker import traces
 
 @dataclass(eq=False)
 class Entrant:
-    """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `modes`)."""
+    """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `modes`).
+
+    is_lost: what starts processes has gone, or does not answer.
+    """
 
     variant: Variant
     role: str
@@ -40,6 +43,7 @@ class Entrant:
     best_of: int = 1
     is_best: bool = True
     is_captured: bool = True
+    is_lost: bool = False
 
     @property
     def is_open(self) -> bool:

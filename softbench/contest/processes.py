@@ -15,6 +15,9 @@ from typing import Any
 from softbench.contest.tail import Tail
 
 START_TIMEOUT_S = 90.0
+_REAP_TIMEOUT_S = 20.0
+FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
+"""Signals by which a process ends of its own doing."""
 _BOOT = """
 import json, sys
 argument = json.loads(sys.argv[1])
@@ -70,7 +73,7 @@ class Nursery:
     def reap(self, pid: int) -> int | None:
         """Exit code of an ended worker (negative: the signal), None if the nursery itself is gone."""
         try:
-            self._control.settimeout(START_TIMEOUT_S)
+            self._control.settimeout(_REAP_TIMEOUT_S)
             self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
             answer = self._control.recv(1 << 16)
         except OSError:
@@ -101,6 +104,10 @@ class Worker:
         self.pid, self.is_isolated, self.sock, self.output = nursery.spawn(environment)
         self.is_alive = True
         self._tail = Tail()
+        self.is_lost = False
+        """What starts processes went with it, or does not answer."""
+        self.was_killed = False
+        """It ended by a signal that is sent, not by a fault of its own; or it was stopped."""
 
     def drain(self) -> None:
         """Take what the worker printed; only the end is kept, however much it is."""
@@ -123,6 +130,10 @@ class Worker:
         """The end of what it printed."""
         return self._tail.text
 
+    def note_stop(self) -> None:
+        """See whether any of its processes is stopped."""
+        self.was_killed |= any(_state(pid) == "T" for pid in tree(self.pid))
+
     @property
     def last_words(self) -> str:
         """The last printed line that says something."""
@@ -140,9 +151,31 @@ class Worker:
                 pass
         self.sock.close()
         code = self._nursery.reap(self.pid)
+        self.is_lost = code is None
+        self.was_killed |= not kill and code is not None and code < 0 and -code not in FAULTS
         self.drain()
         os.close(self.output)
         return code
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that descend from it, as far as their parents live."""
+    found, at = [pid], 0
+    while at < len(found) < 10_000:
+        for children in Path(f"/proc/{found[at]}/task").glob("*/children"):
+            try:
+                found += map(int, children.read_text().split())
+            except OSError:
+                continue  # it ended meanwhile
+        at += 1
+    return found
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def environment_for(mode: str) -> dict[str, str]:

@@ -187,6 +187,7 @@ def _signal_name(number: int) -> str:
 
 
 def _too_late(question: _Question, timeout_s: float) -> Answer:
+    question.worker.note_stop()
     question.worker.end()
     step, hint = STEPS[question.operation]
     return Answer(False, status=Status.TIMEOUT, fatal=True, reason=f"no end of {step} within {timeout_s:g} s{hint}")
