@@ -88,7 +88,7 @@ class Contest:
         except BaseException:
             self.crew.close()  # answers are under way that nobody will take; asking a hung worker would take a minute
             raise
-        self.crew.everyone("drop", CALL_TIMEOUT_S)  # before anything is settled: what was forged ahead comes to light
+        self.crew.everyone("hello", CALL_TIMEOUT_S)  # before anything is settled: what was forged ahead comes to light
         for entrant in entrants:
             if entrant.is_ready:
                 entrant.settle(Status.PASSED, "")
@@ -96,6 +96,7 @@ class Contest:
                 entrant.settle(Status.CRASHED, "its process ended between two requests")
             if entrant.role == "roof":
                 entrant.notes.append(str(laps))
+        self.crew.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
         ideal = _ideal(case)
         ended = apart.ended(entrants)
