@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from softbench.model import DTYPE_BYTES, Record, Run, Samples, Status
+from softbench.model import DTYPE_BYTES, IMPOSSIBLE, Record, Run, Samples, Status
 
 MANY = 32
 """Times the L2 that a replay moves from which on nothing is taken off its bytes."""
@@ -87,7 +87,7 @@ class Limits:
             fastest = min(medians, default=math.inf)
             if fastest <= 0 or fastest < least:
                 needs = f", where {what}" if least else ""
-                return f"impossible: {_ns(fastest)} ns per launch by the {taken.clock} clock{needs}"
+                return f"{IMPOSSIBLE}: {_ns(fastest)} ns per launch by the {taken.clock} clock{needs}"
         return ""
 
     def _least(self, dtype: str, ideal_bytes: int, ideal_flops: int, taken: Samples) -> tuple[float, str]:

@@ -20,6 +20,8 @@ WRONG_WHEN_TIMED = "right in the check, wrong in a timed call"
 """How the reason of an INCORRECT cell begins whose implementation was right while it was checked, and not while it was timed."""
 SOURCES_CHANGED = "not run, since its files are not those that the run began with"
 """How the reason of a cell begins whose implementation somebody has changed on disk: it says nothing of the kernel."""
+IMPOSSIBLE = "impossible"
+"""How the reason of an INCORRECT cell begins whose time no machine can reach."""
 MAX_DIMENSIONS = 16
 MAX_ELEMENTS = 2**48
 """More than any memory holds, and little enough that bytes and times fit 64 bits."""
@@ -242,8 +244,9 @@ class Record:
 
     @property
     def is_wrong_when_timed(self) -> bool:
-        """Whether it was right where it was checked and wrong where it was timed: nothing else of it is believed then."""
-        return self.status is Status.INCORRECT and self.reason.startswith(WRONG_WHEN_TIMED)
+        """Whether it was right where it was checked and wrong, or impossibly fast, where it was timed: nothing else of it is
+        believed then."""
+        return self.status is Status.INCORRECT and self.reason.startswith((WRONG_WHEN_TIMED, IMPOSSIBLE))
 
     @property
     def is_of_other_sources(self) -> bool:

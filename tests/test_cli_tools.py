@@ -53,7 +53,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("compare", "20261122-081615*", "20261122-110039*"),
+        ("compare", "20261121-191821*", "20261121-200233*"),
         ("history", "."),
         ("list",),
         ("show", "softmax-float16-16x131072", "--run", "20261122-110039*"),

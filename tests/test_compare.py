@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from builders import GPU, ended, passport, run, samples, softmax_case, timed, variant
 
-from softbench import compare, stats, store, tables
+from softbench import compare, stats, tables
 from softbench.comparable.sections import Incomparable
 from softbench.compare import words
 from softbench.model import Record, Run, Status, Telemetry
@@ -98,36 +98,6 @@ def test_without_two_placements_nothing_can_be_told() -> None:
     assert stats.compare_apart([], [0.1]).verdict == "unknown"
     assert stats.compare_apart([0.1], [0.1, 0.2]).verdict == "unknown"
     assert stats.compare_apart([0.1, 0.1], [0.1, 0.1]).verdict == "tied"
-
-
-def test_two_runs_of_one_source_on_an_h200_are_told_apart_nowhere() -> None:
-    """Seven hours lie between them, and the trial chose another copy for the roof in three of the cases."""
-    names = ("20261121-073635-h200-published-published-dtypes-short-odd-few", "20261121-142304-h200-experiment-triton")
-    found = compare.compare(*(store.read(store.find(ROOT / "reports" / "h200", name)) for name in names))
-    timed_twice = [cell for cell in found.cells if cell.verdict]
-    assert {cell.implementation for cell in timed_twice} == {"torch_eager", "liger", "quack"}
-    assert len(timed_twice) == 37
-    assert all(cell.before.record.variant.source_hash == cell.after.record.variant.source_hash for cell in timed_twice)
-    assert {cell.case.id for cell in timed_twice if "another roof kernel" in cell.notes} == {
-        f"softmax-{name}" for name in ("float16-32768x1024", "float32-16384x8192", "float32-8192x16384")
-    }
-    assert [cell.verdict for cell in timed_twice].count("same") == 27
-    assert [cell.verdict for cell in timed_twice].count("cannot tell") == 10
-    assert not [cell for cell in found.cells if cell.moved]
-
-
-def test_two_runs_of_one_source_on_cards_of_two_machines_differ_little() -> None:
-    """Of one model, three hours apart: what docs/measuring.md says of them."""
-    names = (f"20261122-{time}-h200-published-published-dtypes-short-odd-few" for time in ("081615", "110039"))
-    found = compare.compare(*(store.read(store.find(ROOT / "reports" / "h200", name)) for name in names))
-    timed_twice = [cell for cell in found.cells if cell.verdict]
-    assert {cell.implementation for cell in timed_twice} == {"liger", "quack"}
-    assert all(cell.before.record.variant.source_hash == cell.after.record.variant.source_hash for cell in timed_twice)
-    verdicts = [cell.verdict for cell in timed_twice]
-    apart = [cell.change for cell in timed_twice if cell.verdict in ("slower", "faster")]
-    assert (verdicts.count("same"), verdicts.count("cannot tell"), len(apart)) == (66, 45, 11)
-    assert all(0.0005 < abs(change.ratio - 1) < 0.015 for change in apart)
-    assert not [cell for cell in found.cells if cell.moved]
 
 
 def test_another_roof_kernel_widens_the_interval() -> None:

@@ -133,6 +133,14 @@ def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path: Path
     assert set(replay.rounds(run)) == {"honest"}
 
 
+def test_who_was_impossibly_fast_in_one_case_leads_in_none(tmp_path: Path) -> None:
+    other = make.softmax_case(32768, 2048)
+    path = forged_run(tmp_path)
+    store.Writer(path).append([make.timed(other, name, ns) for name, ns in (("forged", 64_000), ("honest", 66_000))])
+    ranking = leaderboard.build(store.read(path)).ranking
+    assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]
+
+
 def test_a_run_without_device_figures_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = make.timed(make.softmax_case(32768, 1024), "fast", 1000)
     writer = store.Writer.create(tmp_path, make.passport(device={"name": "a GPU"}))

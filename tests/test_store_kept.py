@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from builders import passport, softmax_case, timed
 
 from softbench import store
+from softbench.model import Run
 from softbench.store import StoreError
 
 
@@ -73,3 +75,44 @@ def test_of_runs_written_in_the_same_moment_the_latest_is_the_last_by_name(tmp_p
     assert store.find(tmp_path, "latest") == runs[1]
     os.utime(runs[0], ns=(10**18 + 1, 10**18 + 1))
     assert store.find(tmp_path, "latest") == runs[0]
+
+
+KEPT = Path(__file__).parents[1] / "reports" / "h200"
+SINCE = "2026-11-22T16:00"
+"""From here on a run that is kept says how many cases it was asked for, and names a commit without local changes."""
+
+
+def fault(run: Run) -> str:
+    """What keeps a run from being kept, or ""."""
+    header, cases = run.passport, {record.case for record in run.records}
+    if header.cases not in ((len(cases),) if header.started >= SINCE else (0, len(cases))):
+        return f"{len(cases)} of {header.cases} cases"
+    if header.started < SINCE:
+        return ""
+    if not header.commit or header.commit.endswith("+"):
+        return f"commit {header.commit or 'unknown'}"
+    for operator in {case.operator for case in cases}:
+        own = [case for case in cases if case.operator == operator]
+        took_part = [{r.variant.id for r in run.records if (r.case, r.role) == (case, "entrant")} for case in own]
+        if any(some != took_part[0] for some in took_part):
+            return f"cells of {operator} are missing"
+    return ""
+
+
+def test_every_kept_run_is_whole_and_from_now_on_of_a_clean_commit() -> None:
+    found = {path.name: fault(store.read(path)) for path in store.runs(KEPT)}
+    assert len(found) > 10
+    assert not {name: why for name, why in found.items() if why}
+
+
+def test_a_run_that_was_edited_is_not_kept() -> None:
+    cases = [softmax_case(16, 256), softmax_case(32, 256)]
+    records = [timed(case, name, 1e5) for case in cases for name in "ab"]
+    whole = passport(started=f"{SINCE}:01+00:00", cases=2)
+    assert not fault(Run(whole, tuple(records)))
+    assert fault(Run(whole, tuple(records[:2]))) == "1 of 2 cases"
+    assert fault(Run(whole, tuple(records[:3]))) == "cells of softmax are missing"
+    assert fault(Run(replace(whole, cases=0), tuple(records))) == "2 of 0 cases"
+    for commit in ("", "0123abc+"):
+        assert fault(Run(replace(whole, commit=commit), tuple(records))).startswith("commit ")
+    assert not fault(Run(replace(whole, started="2026-11-21", cases=0, commit="0123abc+"), tuple(records[:3])))
