@@ -31,11 +31,30 @@ class ShapesFile(pytest.File):
 
     bench: Bench
 
-    def collect(self) -> Iterator[CaseCollector]:
+    def collect(self) -> Iterator[CaseCollector | UnreadItem]:
         for case in self.bench.cases:
             collector = CaseCollector.from_parent(self, name=case.id)
             collector.case, collector.bench = case, self.bench
             yield collector
+        for why in self.bench.selection.unread:
+            item = UnreadItem.from_parent(self, name=why.partition(":")[0])
+            item.why = why
+            yield item
+
+
+class UnreadItem(pytest.Item):
+    """A file of implementations that is not Python: it fails, and costs no other file's cells anything."""
+
+    why: str
+
+    def runtest(self) -> None:
+        raise CellFailed(self.why)
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        return str(excinfo.value) if isinstance(excinfo.value, CellFailed) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        return self.path, 0, self.name
 
 
 class CaseCollector(pytest.Collector):

@@ -16,13 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from softbench import sources
+from softbench import literals, sources
 from softbench.decorators import cubins_of, full_name, imported_names
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.operators.words import OPERATORS
 from softbench.resources import choose_from, read_utf8, shown
 from softbench.texts import InputError
-from softbench.typed import fits
 
 MAX_ID = 500
 MAX_VARIANTS = 256
@@ -34,15 +33,23 @@ class RegistryError(InputError):
     """A folder or a declaration that cannot be read; the message is one line."""
 
 
-def find(directories: Sequence[Path], operators: Sequence[str] = OPERATORS) -> tuple[Variant, ...]:
+class NotPython(RegistryError):
+    """One file is no text of Python; the others can be used."""
+
+
+def find(
+    directories: Sequence[Path], operators: Sequence[str] = OPERATORS, unread: list[NotPython] | None = None
+) -> tuple[Variant, ...]:
     """Every variant that the files of these folders declare, by family, then file, then line, then parameters.
 
     A folder is either a family, which holds implementation files, or holds family folders. A file that is reached
     twice is read once. `Variant.path` is absolute. Raises RegistryError at the first mistake.
+
+    unread  takes the mistakes of files that are not Python, which then cost nobody else anything
     """
     read: dict[Path, tuple[_Declaration, ...]] = {}
     for directory in directories:
-        read.update(_read_directory(directory.resolve(), operators))
+        read.update(_read_directory(directory.resolve(), operators, unread))
     families = {folder: sources.read(folder, RegistryError) for folder in {path.parent for path in read}}
     places: dict[str, str] = {}
     variants: list[Variant] = []
@@ -65,16 +72,27 @@ class _Declaration:
     variants: tuple[Variant, ...]
 
 
-def _read_directory(directory: Path, operators: Sequence[str]) -> dict[Path, tuple[_Declaration, ...]]:
+def _read_directory(
+    directory: Path, operators: Sequence[str], unread: list[NotPython] | None
+) -> dict[Path, tuple[_Declaration, ...]]:
+    def declared(path: Path) -> tuple[_Declaration, ...]:
+        try:
+            return _declarations(path, operators)
+        except NotPython as mistake:
+            if unread is None:
+                raise
+            unread.append(mistake)
+            return ()
+
     if not directory.is_dir():
         what = "is a file; give the folder that it lies in" if directory.exists() else "does not exist"
         raise RegistryError(f"{shown(directory)}: this folder of implementations {what}")
-    own = {path: found for path in _files(directory) if (found := _declarations(path, operators))}
+    own = {path: found for path in _files(directory) if (found := declared(path))}
     if own:
         _refuse_nested(directory, next(iter(own)))
         return own
     files = itertools.chain.from_iterable(map(_files, _folders(directory)))
-    return {path: found for path in files if (found := _declarations(path, operators))}
+    return {path: found for path in files if (found := declared(path))}
 
 
 def _refuse_nested(family: Path, own: Path) -> None:
@@ -107,7 +125,7 @@ def _entries(folder: Path) -> list[Path]:
 
 def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, ...]:
     """What one file declares, in its order; nothing where the file does not import softbench."""
-    text = read_utf8(path, RegistryError)
+    text = read_utf8(path, NotPython)
     if "softbench" not in text:
         return ()
     tree = _parse(path, text)
@@ -136,9 +154,12 @@ def _parse(path: Path, text: str) -> ast.Module:
             warnings.simplefilter("ignore")  # an invalid escape in an entrant's file is not ours to report
             return ast.parse(text)
     except SyntaxError as mistake:
-        raise RegistryError(f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg}") from None
+        raise NotPython(
+            f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no word why'}"
+        ) from None
     except (ValueError, RecursionError, MemoryError) as mistake:
-        raise RegistryError(f"{shown(path)}:1: not valid Python: {mistake or type(mistake).__name__}") from None
+        why = str(mistake) or "nested too deeply to be read"
+        raise NotPython(f"{shown(path)}:1: not valid Python: {why}") from None
 
 
 @dataclass(frozen=True)
@@ -167,6 +188,8 @@ class _Reader:
         requires = values.get("requires", ())
         if not isinstance(requires, (list, tuple)) or not all(isinstance(r, str) and r.strip() for r in requires):
             raise self.error(at["requires"], "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']")
+        if mistake := next(filter(None, map(literals.requirement_mistake, requires)), ""):
+            raise self.error(at["requires"], mistake)
         failures = values.get("known_failures") or {}
         texts = [*failures, *failures.values()] if isinstance(failures, dict) else [None]
         if not all(isinstance(text, str) and text.strip() for text in texts):
@@ -177,13 +200,15 @@ class _Reader:
         variant = Variant(
             implementation=self.function.name,
             operator="",
-            family=self.path.parent.name,
+            family=literals.word(self.path.parent.name),
             path=str(self.path),
             source_hash="",
             requires=tuple(requires),
-            known_failures=tuple(KnownFailure(pattern, reason) for pattern, reason in failures.items()),
+            known_failures=tuple(
+                KnownFailure(literals.word(p), literals.word(reason)) for p, reason in failures.items()
+            ),
             has_cubins=has_cubins,
-            summary=summary,
+            summary=literals.word(summary),
             ladder=ladder,
         )
         operators = self.served(at["operator"], values.get("operator", ()))
@@ -219,10 +244,9 @@ class _Reader:
 
     def literal(self, node: ast.expr) -> Any:
         try:
-            return ast.literal_eval(node)
-        except (ValueError, TypeError, RecursionError, MemoryError):
-            text = f"{' '.join(ast.unparse(node).split())} is not a literal"
-            raise self.error(node, f"{text}; the file is not imported, so write the value out") from None
+            return literals.value_of(node)
+        except ValueError as mistake:
+            raise self.error(node, str(mistake)) from None
 
     def params(self, node: ast.expr, value: Any) -> dict[str, tuple[Scalar, ...]]:
         params = {} if value is None else value
@@ -232,8 +256,6 @@ class _Reader:
         for name, values in params.items():
             if not isinstance(values, (list, tuple)) or not values:
                 raise self.error(node, f"params: {name!r} needs a list of values that is not empty")
-            if not all(map(fits, values)):
-                raise self.error(node, f"params: {name!r} lists a number that is not finite, or does not fit 64 bits")
             # Values become part of test ids and of file names, so no spaces, brackets, slashes or colons.
             wrong = [v for v in values if not isinstance(v, (int, float, str)) or not re.fullmatch(r"[\w.+-]+", str(v))]
             if wrong:

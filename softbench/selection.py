@@ -47,11 +47,15 @@ class Ladders:
 
 @dataclass(frozen=True)
 class Selection:
-    """All cases that a command asks, all variants that were found, and who of them takes part where."""
+    """All cases that a command asks, all variants that were found, and who of them takes part where.
+
+    unread: what is wrong with files that declare nothing, as they are not Python.
+    """
 
     cases: tuple[Case, ...] = ()
     variants: tuple[Variant, ...] = ()
     ladders: Ladders = Ladders()
+    unread: tuple[str, ...] = ()
 
     def candidates(self, case: Case) -> tuple[Variant, ...]:
         """The variants that take part in a case, before -k and its like."""
@@ -79,7 +83,9 @@ def select(settings: Settings, ladders: Ladders) -> Selection:
     _require_gpu(settings)
     selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
     own = frozenset(case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name))
-    return Selection(selected, registry.find(settings.impls), replace(ladders, cases=own))
+    unread: list[registry.NotPython] = []
+    found = registry.find(settings.impls, unread=unread)
+    return Selection(selected, found, replace(ladders, cases=own), tuple(map(str, unread)))
 
 
 def _require_gpu(chosen: Settings) -> None:

@@ -78,6 +78,7 @@ class BenchSession:
         lines = [
             f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
             f"softbench: {_counts(bench.selection)}",
+            *(f"softbench: WARNING: {why}; it fails, and the others run" for why in bench.selection.unread),
         ]
         if self._controller is not None and not bench.gpus:
             lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")

@@ -117,10 +117,17 @@ def test_what_cannot_be_used_is_one_line(here: Any, arguments: list[str], words:
 
 
 def test_a_mistake_in_a_kernel_file_names_it(here: Any, pytester: pytest.Pytester) -> None:
-    (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
+    text = "from softbench import implementation\n@implementation(operator='softmix')\ndef broken(case): ...\n"
+    (pytester.path / "kernels" / "mine" / "own.py").write_text(text)
     result = here("--softbench", "--collect-only")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert re.search(r"ERROR: softbench: .*own\.py:2: not valid Python", result.stderr.str())
+    assert re.search(r"ERROR: softbench: .*own\.py:2: broken: operator 'softmix' is not known", result.stderr.str())
+
+
+def test_a_file_that_is_not_python_is_named_before_anything_runs(here: Any, pytester: pytest.Pytester) -> None:
+    (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
+    result = here("--softbench", "--collect-only")
+    assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
 
 
 @pytest.fixture(scope="module")

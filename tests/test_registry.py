@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -198,6 +199,17 @@ ARGUMENT_MISTAKES = {
         "{'w': list(range(4))} is not a literal; the file is not imported, so write the value out"
     ),
     OK + "requires='triton'": "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']",
+    OK + "requires=['cuda>=sm90']": "the requirement 'cuda>=sm90' cannot be read; did you mean 'cuda>=sm_90'?",
+    OK + "requires=['cuda>=9.0']": "the requirement 'cuda>=9.0' cannot be read; did you mean 'cuda>=sm_90'?",
+    OK + "requires=['cuda=sm_90']": (
+        "the requirement 'cuda=sm_90' cannot be read; write 'cuda>=sm_90' or 'distribution>=1.2'"
+    ),
+    f"operator=0x{'f' * 5000}": "a number that is not finite, or does not fit 64 bits, cannot stand here",
+    OK + f"requires=[0x{'f' * 5000}]": "a number that is not finite, or does not fit 64 bits, cannot stand here",
+    OK + "params={'w': [1e999]}": "a number that is not finite, or does not fit 64 bits, cannot stand here",
+    OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": (
+        "this is not a literal; the file is not imported, so write the value out"
+    ),
     OK + "requires=[1]": "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']",
     OK + "params=[4]": "params must map names to lists of values, such as {'num_warps': [4, 8]}",
     OK + "params={'w': []}": "params: 'w' needs a list of values that is not empty",
@@ -257,6 +269,34 @@ FILE_MISTAKES = {
 @pytest.mark.parametrize(("text", "message"), FILE_MISTAKES.items(), ids=range(len(FILE_MISTAKES)))
 def test_a_mistake_in_a_file_names_its_line(tree, text, message):
     assert failure(tree({"impls/fam/a.py": text})) == f"impls/fam/a.py:{message}"
+
+
+def test_brackets_without_end_are_not_valid_python_and_the_message_says_why(tree):
+    message = failure(tree({"impls/fam/a.py": "import softbench\n" + "(" * 100_000}))
+    assert re.search(r"not valid Python: \w", message)
+
+
+def test_a_file_that_is_not_python_costs_the_others_nothing_where_it_is_asked_for(tree):
+    files = {
+        "impls/fam/a.py": SIMPLE.format(name="a"),
+        "impls/fam/b.py": IMPORT + "x = (\n",
+        "impls/other/c.py": b"\xff",
+    }
+    unread = []
+    assert [v.implementation for v in find([tree(files)], unread=unread)] == ["a"]
+    assert [str(mistake).partition(": ")[0] for mistake in unread] == ["impls/fam/b.py:2", "impls/other/c.py:1"]
+
+
+def test_what_a_declaration_says_is_one_line_that_can_be_shown(tree):
+    text = SIMPLE.format(name="a").replace('"softmax"', r'"softmax", known_failures={"*": "\x1b[2J\nred"}')
+    (variant,) = find([tree({"impls/f\x1b[31m/a.py": text})])
+    assert (variant.family, variant.known_failures) == ("f?[31m", (KnownFailure("*", "?[2J red"),))
+
+
+def test_a_reason_has_an_end(tree):
+    text = SIMPLE.format(name="a").replace('"softmax"', f'"softmax", known_failures={{"*": "{"x" * 100_000}"}}')
+    (variant,) = find([tree({"impls/fam/a.py": text})])
+    assert len(variant.known_failures[0].reason) == 4000
 
 
 def test_null_bytes_are_not_valid_python(tree):
