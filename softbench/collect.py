@@ -11,6 +11,7 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from softbench import replay
 from softbench.contest.crew import DeviceLost
+from softbench.contest.descriptors import TooFewFiles
 from softbench.model import Case, Record, Variant
 from softbench.run import Bench
 from softbench.store import StoreError
@@ -109,7 +110,11 @@ class CellItem(pytest.Function):
         """Take the record and speak pytest: pass, skip, xfail or fail."""
         try:
             record = self.outcome = self.bench.record(self.case, self.variant)
-        except (StoreError, DeviceLost) as error:  # what cannot be kept, or not be run, need not be measured
+        except (
+            StoreError,
+            DeviceLost,
+            TooFewFiles,
+        ) as error:  # what cannot be kept, or not be run, need not be measured
             pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
         if record.status.is_refusal:
             pytest.skip(f"{record.status.value}: {record.reason}")

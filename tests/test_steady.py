@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import builders as make
 import pytest
@@ -13,6 +12,7 @@ from softbench import leaderboard, stats, store
 from softbench.contest import steady
 from softbench.contest.entrant import Entrant
 from softbench.contest.rounds import ROUNDS, Heat
+from softbench.contest.workers import Answer
 from softbench.model import Status, Telemetry
 
 FINE = Telemetry(1980, 3201, 400, 45)
@@ -145,7 +145,7 @@ def test_the_readings_between_rounds_count(world: World) -> None:
 def test_a_failure_beside_it_stays_a_failure(world: World) -> None:
     a, bad = world.enter("a"), world.enter("bad")
     world.faults[bad] = lambda op, number, turns: (
-        SimpleNamespace(ok=False, status=Status.CRASHED, reason="died") if number == 3 and op == "turn" else None  # type: ignore[return-value]
+        Answer(False, status=Status.CRASHED, reason="died") if number == 3 and op == "turn" else None
     )
     measured(world, [FINE, HOT, FINE], a, bad)
     assert (bad.status, bad.samples) == (Status.CRASHED, [])

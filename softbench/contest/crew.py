@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from softbench import cores
+from softbench.contest import descriptors
 from softbench.contest.entrant import Entrant
 from softbench.contest.processes import Nursery, NurseryError, Worker, environment_for
 from softbench.contest.workers import Answer, ask, gather
@@ -17,6 +18,8 @@ MAX_DEATHS = 3
 _HELLO_TIMEOUT_S = 90.0
 
 Key = tuple[str, str, str]
+_PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Threads that wait for the next loop by spinning spin on for milliseconds of the next entrant's turn."""
 
 
 class DeviceLost(InputError):
@@ -33,7 +36,7 @@ class Crew:
             lambda: (
                 Nursery(["torch", "triton"], self._environment)
                 if device_kind == "cuda"
-                else Nursery(["torch"], cores.pinning(threads) | self._environment)
+                else Nursery(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
             )
         )
         self._environment: dict[str, str] = {}
@@ -47,6 +50,10 @@ class Crew:
         """Give every open entrant a living worker; starts the missing ones side by side."""
         if self._nursery is not None and not self._nursery.is_alive:
             self.close()  # its workers went with it, which is nobody's fault here
+        missing = {
+            key for e in entrants if (key := self._key(e)) not in self._workers or not self._workers[key].is_alive
+        }
+        descriptors.make_room(len(missing))
         fresh: dict[Worker, Key] = {}
         for entrant in entrants:
             key = self._key(entrant)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from softbench import stats
 from softbench.contest import steady
+from softbench.contest.auditing import Audit
 from softbench.contest.entrant import Ask, Entrant, Fault, possible
 from softbench.contest.laps import Laps
 from softbench.contest.scene import Tell, nobody
@@ -58,6 +59,10 @@ class Heat:
     aside: dict[int, str] = field(default_factory=dict)
     stopped: str = ""
     fault: Fault = possible
+    audit: Audit = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.audit = Audit(self.clock, self.plan)
 
     def run(self) -> None:
         """Measure until decided, and put the samples into the entrants that are still open."""
@@ -165,6 +170,7 @@ class Heat:
         for entrant in active:
             self.ns[entrant].append([])
         far, verify_after = self._far(active), self.rng.randrange(ROUNDS)
+        self.audit.begin(active)
         self._round(active, counts=False)
         watch = steady.Watch(self.read_telemetry)
         for number in range(ROUNDS):
@@ -177,6 +183,7 @@ class Heat:
                 self._verify(ours if is_all_verified else self._leading(ours), is_short=not is_all_verified)
                 if number + 1 < ROUNDS:
                     self._round(takes_part, counts=False)
+        self.audit.judge(active)
         for entrant in active:
             if entrant.is_open and (why := self.fault([self._samples(entrant, self.clock, self.ns[entrant][-1:])])):
                 entrant.settle(Status.INCORRECT, why)
@@ -189,7 +196,7 @@ class Heat:
         order = [e for e in entrants if e.is_open]
         self.rng.shuffle(order)
         for entrant in order:
-            ns = turn(entrant, self.ask)
+            ns = turn(entrant, self.ask, self.audit.add)
             if entrant.is_open and counts:
                 self.ns[entrant][-1].append(ns)
 
@@ -212,7 +219,9 @@ class Heat:
     def _verify(self, entrants: Sequence[Entrant], *, is_short: bool) -> None:
         """Have timed calls of each last turn compared, and close the cell of an entrant that was wrong."""
         for entrant in entrants:  # one after the other: the reference takes memory
+            before = time.perf_counter_ns()
             entrant.take(self.ask({entrant: entrant.request("verify", is_short=is_short)})[entrant])
+            self.audit.add(entrant, time.perf_counter_ns() - before)
 
     def _telemetry(self, active: Sequence[Entrant], reading: Telemetry) -> None:
         self.readings.append(reading)
@@ -259,12 +268,13 @@ class Heat:
                     entrant.samples.append(self._samples(entrant, "unsteady", self.unsteady[entrant]))
 
 
-def turn(entrant: Entrant, ask: Ask) -> int:
+def turn(entrant: Entrant, ask: Ask, seen: Callable[[Entrant, int, int], None] = lambda *_: None) -> int:
     """Nanoseconds of a turn, timed by the parent as well; where they cannot be, or there are none, the cell is closed."""
     before = time.perf_counter_ns()
     answer = ask({entrant: entrant.request("turn")})[entrant]
     elapsed = time.perf_counter_ns() - before
     ns = int(answer.data["ns"]) if entrant.take(answer) else 0
+    seen(entrant, elapsed, ns)
     if entrant.is_open and not 0 < ns <= elapsed:
         entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
     return ns

@@ -1,0 +1,33 @@
+"""Open files: the parent holds two for each worker, and many machines give a process a low limit that it may raise itself."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from softbench.texts import InputError
+
+EACH = 2
+"""A worker's socket, and the pipe of its output."""
+SPARE = 24
+"""For pytest, the run's files and what is open for a moment only."""
+
+
+class TooFewFiles(InputError):
+    """The limit of open files is too low for the processes of a case, and cannot be raised."""
+
+
+def make_room(workers: int) -> None:
+    """Raise the limit of open files as far as so many more workers need. Raises TooFewFiles."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = len(os.listdir("/proc/self/fd")) + EACH * workers + SPARE
+    if soft == resource.RLIM_INFINITY or needed <= soft:
+        return
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise TooFewFiles(
+            f"{workers} processes need about {needed} open files here, and the limit is {hard}: raise it (ulimit -n {needed}), "
+            "or choose fewer implementations with -k"
+        )
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (max(needed, 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)), hard)
+    )
