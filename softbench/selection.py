@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from softbench import device, matrix, registry
+from softbench import device, matrix, registry, shrinking
 from softbench.contest import traffic
 from softbench.model import Case, Variant
 from softbench.settings import Settings, SettingsError
@@ -50,12 +50,14 @@ class Selection:
     """All cases that a command asks, all variants that were found, and who of them takes part where.
 
     unread: what is wrong with files that declare nothing, as they are not Python.
+    shrunk counts the cases that were cut down for a CPU. Some of them may have become one.
     """
 
     cases: tuple[Case, ...] = ()
     variants: tuple[Variant, ...] = ()
     ladders: Ladders = Ladders()
     unread: tuple[str, ...] = ()
+    shrunk: int = 0
 
     def candidates(self, case: Case) -> tuple[Variant, ...]:
         """The variants that take part in a case, before -k and its like."""
@@ -82,10 +84,17 @@ def select(settings: Settings, ladders: Ladders) -> Selection:
                 )
     _require_gpu(settings)
     selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
-    own = frozenset(case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name))
+    own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}
+    fits = (lambda case: case) if settings.full_size or device.gpu() is not None else shrinking.fit
+    fitted = {case: fits(case) for case in selected}
     unread: list[registry.NotPython] = []
-    found = registry.find(settings.impls, unread=unread)
-    return Selection(selected, found, replace(ladders, cases=own), tuple(map(str, unread)))
+    return Selection(
+        tuple(dict.fromkeys(fitted.values())),
+        registry.find(settings.impls, unread=unread),
+        replace(ladders, cases=frozenset(fitted[case] for case in selected if case in own)),
+        tuple(map(str, unread)),
+        sum(case != found for case, found in fitted.items()),
+    )
 
 
 def _require_gpu(chosen: Settings) -> None:

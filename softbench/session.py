@@ -20,6 +20,7 @@ from softbench.neighbours import Neighbours
 from softbench.retries import ALSO_THERE
 from softbench.run import Bench
 from softbench.selection import Ladders, Selection
+from softbench.shrinking import MOST_ELEMENTS
 from softbench.texts import InputError
 
 
@@ -269,6 +270,8 @@ def _counts(selected: Selection) -> str:
     cells = plural(sum(map(len, candidates)), "cell")
     said = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
     rungs = plural(len(selected.left_out), "rung")
+    if selected.shrunk:
+        said += f"; for a CPU {plural(selected.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
     return said + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if selected.left_out else "")
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from softbench.texts import InputError, share
 
 DEFAULT_BUDGET_S = 10.0
+CPU_BUDGET_S = 5.0
+"""Without a GPU: most of what is open there after 5 s is so after 10 s too."""
 DEFAULT_TIMEOUT_S = 120.0
 AXES = ("dtype", "rows", "columns")
 
@@ -40,6 +42,7 @@ class Settings:
     baseline: str = ""
     fail_on: float | None = None
     threads: int = 0
+    full_size: bool = False
     selection: str = ""
     """The options that say which cells there are, as they were given."""
 
@@ -51,7 +54,11 @@ _OPTIONS = (
     ("dtype", "LIST", "only these dtypes, e.g. float16,float32"),
     ("rows", "LIST", "only these row counts, e.g. 1,4096-32768"),
     ("columns", "LIST", "only these column counts, e.g. 1024-8192,50257"),
-    ("budget", "S", f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g})"),
+    (
+        "budget",
+        "S",
+        f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g}, without a GPU {CPU_BUDGET_S:g})",
+    ),
     ("timeout", "S", f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)"),
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
     ("resume", "RUN", "go on with a run (its id, its file, or 'latest')"),
@@ -67,6 +74,7 @@ _OPTIONS = (
 )
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
+    ("--softbench-full-size", "without a GPU: time the cases as they stand in shapes.yaml, and cut no rows off"),
     ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
     ("--softbench-ladders", "with the rungs of all ladders, which else take part only where they are named"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
@@ -99,7 +107,11 @@ def read(config: Any, default_profile: str) -> Settings:
         shapes=_shapes(root, option("--softbench-shapes")),
         impls=_impls(root, option("--softbench-impls")),
         reports=_path("--softbench-reports", root, option("--softbench-reports") or "reports"),
-        budget_s=_seconds("--softbench-budget", option("--softbench-budget"), DEFAULT_BUDGET_S),
+        budget_s=_seconds(
+            "--softbench-budget",
+            option("--softbench-budget"),
+            CPU_BUDGET_S if default_profile == "cpu" else DEFAULT_BUDGET_S,
+        ),
         timeout_s=_seconds("--softbench-timeout", option("--softbench-timeout"), DEFAULT_TIMEOUT_S),
         resume=option("--softbench-resume"),
         seed=_integer("--softbench-seed", option("--softbench-seed")),
@@ -111,6 +123,7 @@ def read(config: Any, default_profile: str) -> Settings:
         registers=option("--softbench-registers"),
         baseline=option("--softbench-baseline"),
         fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
+        full_size=option("--softbench-full-size"),
         threads=_threads(option("--softbench-threads")),
         selection=_selection(",".join(profiles), option),
     )
@@ -120,7 +133,7 @@ def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With values behind "=": in a checkout that is not installed pytest takes a folder behind a blank for one of tests."""
     given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES)]
     given += [("impls", folder) for folder in option("--softbench-impls")]
-    flags = ["--softbench-ladders"] if option("--softbench-ladders") else []
+    flags = [flag for flag in ("--softbench-ladders", "--softbench-full-size") if option(flag)]
     return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])
 
 

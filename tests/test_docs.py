@@ -34,7 +34,7 @@ def test_every_option_is_documented_with_its_value():
 
 def test_documented_defaults_are_those_of_the_code():
     defaults = {row[0].strip("`").split("=")[0]: row[2] for row in rows(OPTIONS, "option")}
-    assert defaults["--softbench-budget"] == f"{settings.DEFAULT_BUDGET_S:g}"
+    assert defaults["--softbench-budget"] == f"{settings.DEFAULT_BUDGET_S:g}, without a GPU {settings.CPU_BUDGET_S:g}"
     assert defaults["--softbench-timeout"] == f"{settings.DEFAULT_TIMEOUT_S:g}"
 
 

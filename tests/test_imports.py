@@ -40,7 +40,8 @@ MAY_IMPORT: dict[str, str] = {
     "sources": "resources",
     "literals": "texts typed",
     "registry": "decorators literals model operators resources sources texts",
-    "selection": "contest device matrix model registry settings",
+    "shrinking": "model",
+    "selection": "contest device matrix model registry settings shrinking",
     "roof": "contract model operators registry",
     "check": "model operators",
     "cores": "",
@@ -76,7 +77,7 @@ MAY_IMPORT: dict[str, str] = {
     "spread": "device model parts run settings texts typed",
     "live": "contest leaderboard model run texts",
     "session": "baseline busy calibration collect device leaderboard live model neighbours published replay report retries run "
-    "selection settings spread tables texts",
+    "selection settings shrinking spread tables texts",
     "plugin": "device session settings",
     "__main__": "cli",
     "doctor": "calibration contest cubin device model neighbours passport registry stats texts turns",
@@ -284,7 +285,7 @@ COLLECT = ("--softbench", "--collect-only", "-q", "-p", "no:cacheprovider", "--s
 def test_collecting_imports_no_torch():
     done, _ = python(PYTEST, *COLLECT)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    assert "softmax-bfloat16-4096x128256::triton_best" in done.stdout
+    assert "softmax-bfloat16-2x128256::triton_best" in done.stdout
 
 
 def test_help_imports_no_torch():

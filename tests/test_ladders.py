@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from builders import softmax_case, variant
 
 from softbench import device, matrix, registry, resources
 from softbench.registry import RegistryError
-from softbench.selection import Ladders, Selection
+from softbench.selection import Ladders, Selection, select
 
 pytest_plugins = ["pytester"]
 
@@ -74,6 +75,25 @@ def test_what_takes_no_part_is_told() -> None:
     assert (found.candidates(CASE), found.left_out) == ((OURS,), ("triton_wide",))
     every = Selection((CASE,), (RUNG, OURS, other), Ladders(everywhere=True))
     assert (every.candidates(CASE), every.left_out) == ((RUNG, OURS), ())
+
+
+def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    (tmp_path / "shapes.yaml").write_text(
+        SHAPES.replace("rows: [4, 16], columns: 256", "shapes: [[4096, 1024], [8192, 1024]]")
+    )
+    config = {
+        "profiles": ("steps", "cpu"),
+        "shapes": tmp_path / "shapes.yaml",
+        "axes": (),
+        "impls": (),
+        "full_size": False,
+    }
+    chosen = SimpleNamespace(**config, traffic=False, device_clock=False)
+    found = select(chosen, Ladders())  # type: ignore[arg-type]
+    assert [case.shape for case in found.cases] == [(256, 1024), (16, 256)]
+    assert found.shrunk == 2
+    assert [found.ladders.admit(RUNG, case) for case in found.cases] == [True, False]
 
 
 def test_our_best_and_the_libraries_are_no_rungs() -> None:

@@ -42,7 +42,7 @@ def test_defaults(tmp_path: Path) -> None:
         shapes=resources.bundled_shapes().resolve(),
         impls=(resources.bundled_impls().resolve(),),
         reports=tmp_path / "reports",
-        budget_s=settings.DEFAULT_BUDGET_S,
+        budget_s=settings.CPU_BUDGET_S,
         timeout_s=settings.DEFAULT_TIMEOUT_S,
         resume="",
         seed=None,

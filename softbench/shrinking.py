@@ -1,0 +1,22 @@
+"""Cases of a size for a GPU, cut down for a CPU, which would take minutes for each. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from softbench.model import Case
+
+MOST_ELEMENTS = 2**18
+"""Of a case that is timed on a CPU, as many as the largest of the profile `cpu` has."""
+
+
+def fit(case: Case) -> Case:
+    """The case with as few rows as it takes, one at the least: the last dimension stays. Cases that are only checked stay whole."""
+    if not case.timed or case.elements <= MOST_ELEMENTS:
+        return case
+    shape, room = list(case.shape), MOST_ELEMENTS
+    for place in reversed(range(len(shape))):
+        if place < len(shape) - 1:
+            shape[place] = max(1, min(shape[place], room))
+        room //= shape[place]
+    return replace(case, shape=tuple(shape))
