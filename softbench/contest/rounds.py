@@ -58,6 +58,8 @@ class Heat:
     readings: list[Telemetry] = field(default_factory=list)
     aside: dict[int, str] = field(default_factory=dict)
     stopped: str = ""
+    _whole: int = 0
+    _short: set[int] = field(default_factory=set)
     fault: Fault = possible
     audit: Audit = field(init=False)
 
@@ -68,7 +70,8 @@ class Heat:
         """Measure until decided, and put the samples into the entrants that are still open."""
         self.ns = {e: [] for e in self.entrants}
         self.unsteady = {e: [] for e in self.entrants}
-        active, looks, verified = list(self.entrants), list(stats.LOOKS), self._verified()
+        active, looks = list(self.entrants), list(stats.LOOKS)
+        self._whole, self._short = self._verified()
         looked_at = 0
         for number in itertools.count(1):
             self.tell("rounds", f"placement {number}")  # the first round of a placement is thrown away
@@ -78,7 +81,7 @@ class Heat:
                 with self.laps.lap("warm-up"):
                     self._warm_up(active)
             with self.laps.lap("rounds"):
-                active = self._rounds(active, number, is_all_verified=number in verified)
+                active = self._rounds(active, number)
             self._set_aside(active, looked_at)
             counted = number - len(self.aside)
             is_look = counted == looks[0]
@@ -155,12 +158,15 @@ class Heat:
             if time.monotonic() - start > _WARM_UP_S[0] and _is_settled(totals):
                 return
 
-    def _verified(self) -> set[int]:
-        """Placements in which everybody's timed calls are verified, drawn ahead: no count of calls says when the next one is."""
-        always, most = self.rng.randint(1, 2), stats.LOOKS[-1] + steady.MAX_AGAIN
-        return {n for n in range(1, most + 1) if n == always or self.rng.random() < VERIFIED_SHARE}
+    def _verified(self) -> tuple[int, set[int]]:
+        """The placement in which every entrant's timed calls are compared whole, and those in which they are compared shortly.
 
-    def _rounds(self, active: list[Entrant], placement: int, *, is_all_verified: bool) -> list[Entrant]:
+        Both are drawn ahead: no count of calls says when the next comparison is.
+        """
+        always, most = self.rng.randint(1, 2), stats.LOOKS[-1] + steady.MAX_AGAIN
+        return always, {n for n in range(1, most + 1) if n != always and self.rng.random() < VERIFIED_SHARE}
+
+    def _rounds(self, active: list[Entrant], placement: int) -> list[Entrant]:
         """Shuffled rounds; an entrant that fails leaves, the others are untouched.
 
         The first round is thrown away, and so is one behind a verification: behind the pause of a new placement a replay
@@ -179,8 +185,9 @@ class Heat:
             watch.glance()
             self.tell("rounds", f"placement {placement}, round {number + 1}", amid_rounds=number + 1 < ROUNDS)
             if number == verify_after:
-                ours = [e for e in active if e.is_open]
-                self._verify(ours if is_all_verified else self._leading(ours), is_short=not is_all_verified)
+                is_short, ours = placement != self._whole, [e for e in active if e.is_open]
+                everybody = not is_short or placement in self._short
+                self._verify(ours if everybody else self._leading(ours), is_short=is_short)
                 if number + 1 < ROUNDS:
                     self._round(takes_part, counts=False)
         self.audit.judge(active)

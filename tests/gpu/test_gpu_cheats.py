@@ -31,7 +31,7 @@ def records() -> dict[str, Record]:
     return examples.outcomes(card)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.is_of_cpu], ids=lambda e: e.name)
 def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Example) -> None:
     assert examples.missed(example, records[example.name]) == ""
     assert not records[example.name].samples
