@@ -87,7 +87,21 @@ def test_a_time_far_below_what_the_parent_saw_is_incorrect(
 ) -> None:
     world = World(monkeypatch)
     world.placement(said=said, rest=rest)
+    assert world.reason == ""
+    world.placement(said=said, rest=rest)
     assert world.reason.startswith("clock: the worker reads 1") == is_wrong, world.reason
+
+
+def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine whose cores others use: all of the tried one's turns but one were ten times as long as it says."""
+    world = World(monkeypatch)
+    tried, _, roof = world.entrants
+    world.audit.begin(world.entrants)
+    for number in range(40):
+        world.audit.add(tried, (12 if number != 17 else 2) * MS, MS)
+        world.audit.add(roof, 2 * MS, MS)
+    world.audit.judge(world.entrants)
+    assert world.reason == ""
 
 
 def test_a_gpu_s_turns_are_not_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -131,6 +132,27 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) ->
         assert processes(field.mark) == []
         assert passed(field.run(NEXT), ["honest", "sleeps"])
     signal.signal(signal.SIGINT, before)
+
+
+def test_a_grandchild_that_kills_guard_and_nursery_does_not_outlive_the_crew(tmp_path: Path, mark: str) -> None:
+    """Without namespaces, in a session of its own, with a child; a process that somebody else started stays."""
+    nursery = Nursery([], {MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
+    worker = Worker(nursery, {})
+    bystander = subprocess.Popen(["sleep", "60"])
+    code = "import os, time\nif os.fork() == 0:\n    os.setsid(); os.fork()\n    time.sleep(0.3)\n"
+    code += f"    for pid in ({nursery._process.pid}, {worker.pid}):\n        try: os.kill(pid, 9)\n        except OSError: pass\n"
+    (tmp_path / "kills.py").write_text(f"{code}    time.sleep(600)\ntime.sleep(600)")
+    try:
+        assert ask(worker, HELLO, 30).ok
+        assert not ask(worker, _prepare(tmp_path, "kills"), 30).ok
+        assert len(processes(mark)) >= 1
+        worker.end(kill=False)
+        nursery.close()
+        assert processes(mark) == []
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
 
 
 def test_nursery_that_is_still_importing_closes_at_once(mark: str) -> None:

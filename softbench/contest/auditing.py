@@ -24,6 +24,8 @@ _BUSY_NS = 40_000_000
 _UNSEEN = 3
 """Times as long as a worker says may its calls have taken: the one before the timed ones is often slower than these."""
 _REST_NS = 200_000
+_TURNS = 16
+"""Fewer are not judged, and of these the shortest is: on a busy machine most turns wait for a core, in or outside of the time."""
 
 
 class Audit:
@@ -41,7 +43,6 @@ class Audit:
     def begin(self, entrants: Sequence[Entrant]) -> None:
         """Read the processor time of everybody."""
         self._own.clear()
-        self._turns.clear()
         self._began = time.monotonic_ns()
         self._cpu = {e: e.worker.cpu_ns() for e in entrants if e.worker is not None} if self._is_on else {}
 
@@ -56,10 +57,10 @@ class Audit:
         if not self._is_on:
             return
         wall = time.monotonic_ns() - self._began
-        rests = [self._rest(e) for e in entrants if e.always_in_heats and self._turns[e]]
+        rests = [statistics.median(self._rests(e)) for e in entrants if e.always_in_heats and self._turns[e]]
         for entrant in (e for e in entrants if e.is_open):
             why = self._busy(entrant, wall)
-            if rests and not entrant.always_in_heats and self._turns[entrant]:
+            if rests and not entrant.always_in_heats and len(self._turns[entrant]) >= _TURNS:
                 why = why or self._short(entrant, max(rests))
             if why:
                 entrant.settle(Status.INCORRECT, why)
@@ -76,16 +77,16 @@ class Audit:
         return f"worked outside its turns: {outside / window:.1f} cores while others were timed"
 
     def _short(self, entrant: Entrant, rest: float) -> str:
-        own = self._rest(entrant)
+        own = min(self._rests(entrant))
         said = statistics.median(ns for _, ns in self._turns[entrant])
         if own <= 2 * rest + _REST_NS + (_UNSEEN - 1) * said * self._calls(entrant):
             return ""
         elapsed = statistics.median(elapsed for elapsed, _ in self._turns[entrant])
         return f"clock: the worker reads {said:.0f} ns in a turn of which the parent saw {elapsed:.0f} ns"
 
-    def _rest(self, entrant: Entrant) -> float:
-        """What a turn takes beyond its calls, by what the worker says these took: the message, another input, copies."""
-        return statistics.median(elapsed - ns * self._calls(entrant) for elapsed, ns in self._turns[entrant])
+    def _rests(self, entrant: Entrant) -> list[float]:
+        """What turns took beyond their calls, by what the worker says of these: the message, another input, copies."""
+        return [elapsed - ns * self._calls(entrant) for elapsed, ns in self._turns[entrant]]
 
     def _calls(self, entrant: Entrant) -> float:
         """All calls of a turn over the timed ones."""

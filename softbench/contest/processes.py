@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from softbench.contest.orphans import Orphans
 from softbench.contest.tail import Tail
 
 START_TIMEOUT_S = 90.0
@@ -40,6 +41,7 @@ class Nursery:
         argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload})
         self._control = ours
         self._has_answered = False
+        self._orphans = Orphans()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _BOOT, argument],
             pass_fds=[theirs.fileno()],
@@ -47,6 +49,7 @@ class Nursery:
             stdin=subprocess.DEVNULL,
             env={**os.environ, **environment},
         )
+        self._orphans.begin(self._process.pid)
         theirs.close()
 
     def spawn(self, environment: Mapping[str, str]) -> tuple[int, bool, socket.socket, int]:
@@ -90,10 +93,11 @@ class Nursery:
         if not self._has_answered:
             self._process.kill()  # still importing, which may take many seconds, and without workers
         try:
-            self._process.wait(timeout=10)
+            code = self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            code = self._process.wait()
+        self._orphans.end(was_killed=self._has_answered and code != 0)
 
 
 class Worker:
