@@ -82,6 +82,8 @@ def select(settings: Settings, ladders: Ladders) -> Selection:
                 raise SettingsError(
                     f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
                 )
+    operators = dict.fromkeys(case.operator for case in cases.values())
+    cases |= {case.id: case for case in matrix.drawn(operators, settings.drawn, settings.drawn_from)}
     _require_gpu(settings)
     selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
     own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}

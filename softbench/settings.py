@@ -14,7 +14,11 @@ DEFAULT_BUDGET_S = 10.0
 CPU_BUDGET_S = 5.0
 """Without a GPU: most of what is open there after 5 s is so after 10 s too."""
 DEFAULT_TIMEOUT_S = 120.0
+DEFAULT_DRAWN_FROM = 1000
+MOST_DRAWN = 100_000
+GREATEST_SEED = 10**18 - 1 - MOST_DRAWN
 AXES = ("dtype", "rows", "columns")
+DRAWN = ("drawn", "drawn-from")
 
 
 class SettingsError(InputError):
@@ -43,6 +47,9 @@ class Settings:
     fail_on: float | None = None
     threads: int = 0
     full_size: bool = False
+    drawn: int = 0
+    drawn_from: int = DEFAULT_DRAWN_FROM
+    """How many drawn cases are added of every operator of the profiles, and the seed of the first."""
     selection: str = ""
     """The options that say which cells there are, as they were given."""
 
@@ -59,6 +66,8 @@ _OPTIONS = (
         "S",
         f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g}, without a GPU {CPU_BUDGET_S:g})",
     ),
+    ("drawn", "N", f"further cases of hard values, drawn from seeds, of every operator asked: up to {MOST_DRAWN}"),
+    ("drawn-from", "SEED", f"seed of the first of these (default {DEFAULT_DRAWN_FROM})"),
     ("timeout", "S", f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)"),
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
     ("resume", "RUN", "go on with a run (its id, its file, or 'latest')"),
@@ -125,13 +134,17 @@ def read(config: Any, default_profile: str) -> Settings:
         fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
         full_size=option("--softbench-full-size"),
         threads=_threads(option("--softbench-threads")),
+        drawn=_drawn("--softbench-drawn", option("--softbench-drawn"), 0, MOST_DRAWN),
+        drawn_from=_drawn(
+            "--softbench-drawn-from", option("--softbench-drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED
+        ),
         selection=_selection(",".join(profiles), option),
     )
 
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With values behind "=": in a checkout that is not installed pytest takes a folder behind a blank for one of tests."""
-    given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES)]
+    given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES, *DRAWN)]
     given += [("impls", folder) for folder in option("--softbench-impls")]
     flags = [flag for flag in ("--softbench-ladders", "--softbench-full-size") if option(flag)]
     return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])
@@ -191,6 +204,14 @@ def _threads(text: str) -> int:
     if count is not None and not 0 < count <= 4096:
         raise SettingsError(f"--softbench-threads: {count} is no number of threads; give one or more, e.g. 1")
     return count or 0
+
+
+def _drawn(name: str, text: str, default: int, most: int) -> int:
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= most):
+        raise SettingsError(f"{name}: {text!r:.60} is not a whole number from 0 to {most}")
+    return int(text)
 
 
 def _integer(name: str, text: str) -> int | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+_DRAWN = re.compile(r" --softbench-drawn(-from)?=\d+")
 MOST_TEXT = 4000
 """Characters of a text that is kept: the words of a compiler, and no 60 MiB of an implementation that was asked for a reason."""
 
@@ -35,4 +38,6 @@ def share(text: str) -> float | None:
 
 def repeat_command(selection: str, case_id: str, implementation: str) -> str:
     """What runs one cell again; selection: the options that say which cells there are, "" for none."""
+    if drawn := re.search(r"-drawn_(\d+)$", case_id):  # its seed is all that it takes, however many others there were
+        selection = f"{_DRAWN.sub('', selection)} --softbench-drawn=1 --softbench-drawn-from={drawn[1]}"
     return f"pytest --softbench {selection}".rstrip() + f" -k '{case_id} and {implementation}'"

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from softbench import resources, settings
+from softbench.operators.drawn_cases import LAST_SEED
 from softbench.settings import SettingsError
+from softbench.texts import repeat_command
 
 
 class Group:
@@ -57,6 +59,28 @@ def test_the_selection_is_what_was_given(tmp_path: Path) -> None:
     found = read(tmp_path, columns="512", impls=["a b", "c"], seed="1")
     assert (
         found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
+    )
+
+
+def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path: Path) -> None:
+    assert (read(tmp_path).drawn, read(tmp_path).drawn_from) == (0, settings.DEFAULT_DRAWN_FROM)
+    found = read(tmp_path, drawn="100000", drawn_from="7")
+    assert (found.drawn, found.drawn_from) == (100_000, 7)
+    assert found.selection.endswith(" --softbench-drawn=100000 --softbench-drawn-from=7")
+
+
+@pytest.mark.parametrize("given", ["100001", "-1", "many", "1.5", "9" * 5000])
+def test_a_number_of_drawn_cases_is_bounded(tmp_path: Path, given: str) -> None:
+    with pytest.raises(SettingsError, match=r"^--softbench-drawn: .* is not a whole number from 0 to 100000$"):
+        read(tmp_path, drawn=given)
+    assert settings.GREATEST_SEED + settings.MOST_DRAWN == LAST_SEED
+
+
+def test_the_command_that_repeats_a_drawn_case_needs_its_seed_alone(tmp_path: Path) -> None:
+    selection = read(tmp_path, columns="512", drawn="5", drawn_from="90").selection
+    kept = "pytest --softbench --softbench-profile=cpu --softbench-columns=512"
+    assert repeat_command(selection, "softmax-float32-4x4-drawn_93", "mine") == (
+        f"{kept} --softbench-drawn=1 --softbench-drawn-from=93 -k 'softmax-float32-4x4-drawn_93 and mine'"
     )
 
 

@@ -17,6 +17,7 @@ from . import _host, _plans
     known_failures={
         "softmax-*-shifted_*": "exp(x) overflows float32 from 88.8 on, and loses digits from -87.3 down",
         "softmax-*-uniform_500_1000": "exp(x) overflows float32 from 88.8 on",
+        "softmax-*-drawn_*": "exp(x) overflows float32 from 88.8 on, and is 0 below -104",
         "softmax-*-dtype_max": "exp(x) overflows float32 from 88.8 on",
         "softmax-*-plus_inf": "exp(x) / inf is 0 in the whole row where NaN is right",
         "softmax-*-all_min": "every exp(x) is 0, and so is their sum",

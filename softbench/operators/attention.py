@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from softbench.model import DTYPE_BYTES, Case
 from softbench.operators import Expected, Invariant, OutputSpec, bounds
-from softbench.operators.inputs import allocate, fill
-from softbench.operators.words import Layout, check_case, parse_layout
+from softbench.operators.inputs import allocate, fill, key_of
+from softbench.operators.recipes import Form
+from softbench.operators.words import Layout, beside, check_case, parse_layout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,11 +92,11 @@ class Attention:
         """See `Operator.refill`."""
         layout = parse_layout(case.layout)
         for name, x in zip("qkv", inputs, strict=True):
-            fill(x, "normal", layout, key=f"{case.id} {seed} {name}")
+            fill(x, beside(case.distribution), layout, key_of(case, seed, name))
         if case.distribution != "normal" and case.elements:
             q, k, _ = inputs
             along = k.new_empty(k.shape[:-1])
-            fill(along, case.distribution, Layout(), key=f"{case.id} {seed}")
+            fill(along, case.distribution, Layout(), key_of(case, seed), Form.KEYS)
             k[..., -1] = along
             q[..., -1] = 1 / scale_of(case)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from softbench.model import Case
 from softbench.operators import Expected, Invariant
-from softbench.operators.words import parse_layout
+from softbench.operators.words import is_drawn, parse_layout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,9 +24,32 @@ their rounding errors do not cancel.
 """
 
 
+LANES = 8
+"""Running sums of a row that any kernel keeps at the least: those of a vector unit of 256 bits."""
+
+
 def slack_unit(case: Case) -> float:
     """The relative error that arithmetic in float32 may make; that of float64 where all of the case is float64."""
     return FLOAT64_SLACK if case.dtype == case.out_dtype == "float64" else FLOAT32_SLACK
+
+
+def lost(case: Case, terms: Iterable[Tensor], total: Tensor) -> Tensor:
+    """What summing a drawn row may lose, (rows, 1) float64, relative to the sum of magnitudes.
+
+    terms   the magnitudes in blocks, (rows, width) float64 each
+    total   (rows, 1) their sum
+
+    Adding a term to a running sum errs by half an ulp of the sum, or by the term. Errors of random terms cancel, and the
+    slack holds them. Of a drawn row thousands of terms may be alike and far below a few, and be lost one by one, where every
+    lane began with one of the few. No order of summation is asked for.
+    """
+    found = total.new_zeros(total.shape)
+    if is_drawn(case.distribution):
+        half_ulp = total * (slack_unit(case) / 16 / LANES)
+        for block in terms:
+            found += block.minimum(half_ulp).sum(1, keepdim=True)
+        found /= total
+    return found.nan_to_num_(0.0)
 
 
 def allowed(values: Tensor, slack: Tensor, dtype: str) -> Tensor:

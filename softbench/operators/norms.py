@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from softbench.model import DTYPE_BYTES, Case
 from softbench.operators import Expected, Invariant, OutputSpec, bounds
-from softbench.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, take_rows
-from softbench.operators.words import Layout, parse_layout
+from softbench.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
+from softbench.operators.recipes import Form
+from softbench.operators.words import Layout, beside, parse_layout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,14 +76,15 @@ class Norm:
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
         """See `Operator.refill`. x is drawn by the case's distribution, a residual is normal, a weight is normal around 1."""
         layout = parse_layout(case.layout)
-        fill(inputs[0], case.distribution, layout, key=f"{case.id} {seed}")
+        others = beside(case.distribution)
+        fill(inputs[0], case.distribution, layout, key_of(case, seed), Form.VALUES)
         if self.adds:
-            fill(inputs[1], "normal", layout, key=f"{case.id} {seed} residual")
+            fill(inputs[1], others, layout, key_of(case, seed, "residual"))
         weight, bias = inputs[1 + self.adds], inputs[-1]
-        fill(weight, "normal", Layout(), key=f"{case.id} {seed} weight")
+        fill(weight, others, Layout(), key_of(case, seed, "weight"))
         weight.mul_(WEIGHT_SPREAD).add_(1)
         if self.centred:
-            fill(bias, "normal", Layout(), key=f"{case.id} {seed} bias")
+            fill(bias, others, Layout(), key_of(case, seed, "bias"))
             bias.mul_(BIAS_SPREAD)
 
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from softbench.model import DTYPE_BYTES, Case
 from softbench.operators import Expected, Invariant, OutputSpec, bounds
-from softbench.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, take_rows
+from softbench.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
 from softbench.operators.words import parse_layout
 
 if TYPE_CHECKING:
@@ -40,14 +40,15 @@ class Softmax:
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
         """See `Operator.refill`."""
-        fill(inputs[0], case.distribution, parse_layout(case.layout), key=f"{case.id} {seed}")
+        fill(inputs[0], case.distribution, parse_layout(case.layout), key=key_of(case, seed))
 
     def output_specs(self, case: Case) -> tuple[OutputSpec]:
         """One output of the input's shape."""
         return (OutputSpec(case.shape, case.out_dtype),)
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
-        """See `Operator.expected`. |y - r| may be (eps + 2^-20 (1 + |x - max|)) r + the smallest subnormal.
+        """See `Operator.expected`. |y - r| may be (eps + 2^-20 (1 + |x - max|)) r + the smallest subnormal; of a drawn row
+        also what `bounds.lost` says of its sum.
 
         exp(d) in float32 errs by half an ulp of d, relatively |d| 2^-24, and by a few ulps (2^-23) of its own, as do the
         sum and the division. From float64 to float64 it is 2^-46 instead of 2^-20. Where exp(x - max) is exactly 0
@@ -60,12 +61,13 @@ class Softmax:
         for block in blocks:
             total += (block.double() - top).exp_().sum(1, keepdim=True)
         unit = bounds.slack_unit(case)
+        lost = bounds.lost(case, ((block.double() - top).exp_() for block in blocks), total)
         first = 0
         for block in blocks:
             below = top - block.double()
             values = below.neg().exp_().div_(total)
             masked = below == float("inf")
-            slack = below.clamp_(max=EXP_UNDERFLOW).add_(1).mul_(values).mul_(unit)
+            slack = below.clamp_(max=EXP_UNDERFLOW).add_(1).mul_(unit).add_(lost).mul_(values)
             allowed = bounds.allowed(values, slack, case.out_dtype).masked_fill_(masked, 0.0)
             yield Expected(values, slack, allowed, first)
             first += block.shape[1]

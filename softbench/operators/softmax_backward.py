@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from softbench.model import DTYPE_BYTES, Case
 from softbench.operators import Expected, Invariant, OutputSpec, bounds
-from softbench.operators.inputs import BLOCK_ELEMENTS, allocate, as_rows, distinct, fill, take_rows
-from softbench.operators.words import parse_layout
+from softbench.operators.inputs import BLOCK_ELEMENTS, allocate, as_rows, distinct, fill, key_of, take_rows
+from softbench.operators.words import beside, parse_layout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,8 +49,8 @@ class SoftmaxBackward:
         """See `Operator.refill`."""
         layout = parse_layout(case.layout)
         dy, y = inputs
-        fill(dy, "normal", layout, key=f"{case.id} {seed} dy")
-        fill(y, case.distribution, layout, key=f"{case.id} {seed}")
+        fill(dy, beside(case.distribution), layout, key=key_of(case, seed, "dy"))
+        fill(y, case.distribution, layout, key=key_of(case, seed))
         _to_probabilities(y[(0,) * (y.dim() - 1)] if layout.broadcast and y.dim() > 1 and case.rows else y)
 
     def output_specs(self, case: Case) -> tuple[OutputSpec]:
@@ -73,7 +73,7 @@ class SoftmaxBackward:
         width = max(1, BLOCK_ELEMENTS // len(y))
         blocks = list(zip(dy.split(width, dim=1), y.split(width, dim=1), strict=True))
         total, size, rounded = _sums(blocks)
-        unit = bounds.slack_unit(case)
+        unit = bounds.slack_unit(case) + bounds.lost(case, (_magnitudes(*block) for block in blocks), size)
         first = 0
         for gradient, output in blocks:
             share = output.double()
@@ -107,11 +107,14 @@ def _sums(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
     total = blocks[0][0].new_zeros(len(blocks[0][0]), 1).double()
     size, rounded = total.clone(), total.clone()
     for gradient, output in blocks:
-        product = gradient.double() * output.double()
-        total += product.sum(1, keepdim=True)
-        size += product.abs_().sum(1, keepdim=True)
+        total += (gradient.double() * output.double()).sum(1, keepdim=True)
+        size += _magnitudes(gradient, output).sum(1, keepdim=True)
         rounded += (gradient * output).double().sum(1, keepdim=True)
     return total, size, rounded
+
+
+def _magnitudes(gradient: Tensor, output: Tensor) -> Tensor:
+    return (gradient.double() * output.double()).abs_()
 
 
 def _rounding_shows(case: Case) -> bool:

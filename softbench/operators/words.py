@@ -62,6 +62,9 @@ DISTRIBUTIONS: dict[str, str] = {
     "growing": "values that rise from -30 to 30 along the row, so that a running maximum moves all the time",
 }
 
+PLAIN = "plain"
+"""Not a word of a case: how inputs of a drawn case are drawn that are normal in any other."""
+_DRAWN = re.compile(r"drawn_(0|[1-9]\d{0,17})")
 _PART = re.compile(r"(offset|padded|strided|keys)-([1-9]\d{0,8})|(transposed|broadcast)")
 _CHOICES = 'contiguous, offset-K, padded-K, strided-K, transposed, broadcast, keys-K, or parts joined by "+"'
 _EXCLUSIVE = (("transposed", "padded"), ("transposed", "strided"), ("transposed", "broadcast"), ("broadcast", "padded"))
@@ -110,10 +113,20 @@ def check_layout(word: str) -> None:
     parse_layout(word)
 
 
+def is_drawn(distribution: str) -> bool:
+    """Whether the word is ``drawn_SEED``: rows that the seed alone decides (`softbench.operators.recipes`)."""
+    return _DRAWN.fullmatch(distribution) is not None
+
+
+def beside(distribution: str) -> str:
+    """The distribution of a case's other inputs, those that its own does not describe."""
+    return PLAIN if is_drawn(distribution) else "normal"
+
+
 def check_distribution(word: str) -> None:
     """Raises ValueError, naming the choices, where `word` is no distribution."""
-    if word not in DISTRIBUTIONS:
-        raise ValueError(f"unknown distribution {word!r}; choose one of {', '.join(DISTRIBUTIONS)}")
+    if word not in DISTRIBUTIONS and not is_drawn(word):
+        raise ValueError(f"{word!r} is not a distribution; choose from {', '.join(DISTRIBUTIONS)}, drawn_SEED")
 
 
 def check_case(case: Case) -> None:

@@ -1,0 +1,132 @@
+"""shapes.yaml as nodes that know where they stand: what each must be, and one line that says where it is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softbench.model import MAX_DIMENSIONS
+from softbench.resources import choose_from, read_utf8, shown
+from softbench.texts import InputError
+
+MAX_DEPTH = 20
+
+
+class ShapesError(InputError):
+    """A mistake in a shapes file, a profile that it does not have, or a text that selects nothing it knows."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of the file that knows how to be found: file, dotted key, line."""
+
+    file: str
+    key: str
+    node: Any
+
+    @property
+    def line(self) -> int:
+        return int(self.node.start_mark.line) + 1
+
+    def error(self, text: str) -> ShapesError:
+        key = f"{self.key}: " if self.key else ""
+        return ShapesError(f"{self.file}:{self.line}: {key}{' '.join(text.split())}")
+
+    def mapping(self, known: Sequence[str] = (), required: Sequence[str] = ()) -> dict[str, Place]:
+        """The values by key; where `known` is given no other key may stand there."""
+        if self.node.id != "mapping" or not self.node.value:
+            wanted = f"the keys {', '.join(known)}" if known else "names with a mapping each"
+            raise self.error(f"expected a mapping: {wanted}")
+        fields: dict[str, Place] = {}
+        for key, value in self.node.value:
+            at = Place(self.file, self.key, key)
+            if key.id != "scalar":
+                raise at.error("a key must be a word")
+            if known and key.value not in known:
+                raise at.error(f"unknown key {key.value!r}; {choose_from(key.value, known)}")
+            if key.value in fields:
+                raise at.error(f"key {key.value!r} stands twice, first in line {fields[key.value].line}")
+            fields[key.value] = Place(self.file, f"{self.key}.{key.value}".lstrip("."), value)
+        for name in required:
+            if name not in fields:
+                raise self.error(f"the key {name!r} is missing")
+        return fields
+
+    def items(self) -> tuple[Place, ...]:
+        """The elements of a list that must not be empty."""
+        if self.node.id != "sequence" or not self.node.value:
+            raise self.error("expected a list that is not empty")
+        return tuple(Place(self.file, f"{self.key}[{i}]", node) for i, node in enumerate(self.node.value))
+
+    def one_or_more(self) -> tuple[Place, ...]:
+        """The elements of a list that must not be empty, or the one scalar that stands in its place."""
+        return (self,) if self.node.id == "scalar" else self.items()
+
+    def text(self) -> str:
+        if self.node.id != "scalar" or not self.node.tag.endswith(":str") or not self.node.value.strip():
+            raise self.error("expected a text")
+        return " ".join(self.node.value.split())
+
+    def flag(self) -> bool:
+        if self.node.id != "scalar" or self.node.value not in ("true", "false"):
+            raise self.error("expected true or false")
+        return bool(self.node.value == "true")
+
+    def size(self) -> int:
+        # Our own rule for numbers: YAML 1.1 reads 010 as 8 and 1:30 as 90.
+        if self.node.id != "scalar" or not re.fullmatch(r"0|[1-9][0-9]{0,17}", self.node.value):
+            what = repr(self.node.value) if self.node.id == "scalar" else f"a {self.node.id}"
+            raise self.error(f"{what} is not a size; use a whole number in digits, 0 or more")
+        return int(self.node.value)
+
+    def shape(self) -> tuple[int, ...]:
+        if self.node.id != "sequence":
+            raise self.error("expected a shape, a list of sizes such as [4096, 1024]; [] is a scalar")
+        sizes = tuple(Place(self.file, self.key, node).size() for node in self.node.value)
+        if len(sizes) > MAX_DIMENSIONS:
+            raise self.error(f"has {len(sizes)} dimensions; {MAX_DIMENSIONS} are the most")
+        return sizes
+
+    def words(self, check: Callable[[str], None]) -> tuple[str, ...]:
+        for place in self.one_or_more():
+            if place.node.id != "scalar":
+                raise place.error("expected a word")
+            try:
+                check(place.node.value)
+            except ValueError as mistake:
+                raise Place(self.file, self.key, place.node).error(str(mistake)) from None
+        return tuple(place.node.value for place in self.one_or_more())
+
+
+def compose(path: Path) -> Place:
+    import yaml
+
+    text = read_utf8(path, ShapesError)
+    name = shown(path)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _refuse_bombs(name, yaml.parse(text, Loader=loader))
+        root = yaml.compose(text, Loader=loader)
+    except yaml.YAMLError as mistake:
+        mark, problem = getattr(mistake, "problem_mark", None), getattr(mistake, "problem", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise ShapesError(f"{name}{line}: not valid YAML: {' '.join(str(problem or mistake).split())}") from None
+    if root is None:
+        raise ShapesError(f"{name}:1: the file is empty; it needs the key 'profiles'")
+    return Place(name, "", root)
+
+
+def _refuse_bombs(name: str, events: Iterable[Any]) -> None:
+    """Refuse aliases, which multiply what they name, and deep nesting, on which the C loader overflows the stack."""
+    depth = 0
+    for event in events:
+        kind, line = type(event).__name__, event.start_mark.line + 1
+        if getattr(event, "anchor", None) is not None:
+            raise ShapesError(f"{name}:{line}: anchors and aliases are not accepted; write the value out")
+        depth += kind.endswith(("SequenceStartEvent", "MappingStartEvent"))
+        depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
+        if depth > MAX_DEPTH:
+            raise ShapesError(f"{name}:{line}: nested more than {MAX_DEPTH} deep")
