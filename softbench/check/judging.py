@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,16 +51,11 @@ def judge(case: Case, inputs: Tensors, outputs: Tensors, chunks: Sequence[Rows],
     """Compare all chunks of rows without waiting for the device in between; None where all is right."""
     import torch
 
-    operator = get(case.operator)
     wrong: list[Tensor] = []
     totals: dict[int, Invariant] = {}
     violated: list[Tensor] = []
     for rows in chunks:
-        sums: dict[int, Invariant] = {}
-        count = torch.zeros((), dtype=torch.int64, device=device)
-        for expected, got, bad in _compared(case, inputs, outputs, rows, device):
-            count += bad.sum()
-            _add(sums, expected.output, operator.invariants(case, expected, got))
+        count, sums = _counted(case, _compared(case, inputs, outputs, rows, device), device)
         wrong.append(count)
         violated.append(sum((s.violated.sum() for s in sums.values()), torch.zeros_like(count)))
         for output, invariant in sums.items():
@@ -77,6 +72,19 @@ def judge(case: Case, inputs: Tensors, outputs: Tensors, chunks: Sequence[Rows],
 
 def _count(rows: Rows) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+
+def count_wrong(case: Case, expected: Sequence[Expected], outputs: Tensors) -> Tensor:
+    """How many elements and rows of whole outputs are wrong, as a number on their device, which nobody waits for.
+
+    expected: of all rows at once. Outputs of several implementations may be held against it.
+    """
+    device = str(outputs[0].device)
+    taken = [take_rows(y, case.rows, slice(0, case.rows)) for y in outputs]
+    count, sums = _counted(case, (_held(block, taken) for block in expected), device)
+    for invariant in sums.values():
+        count += invariant.violated.sum()
+    return count
 
 
 def differ(case: Case, inputs: Tensors, some: Tensors, others: Tensors, chunks: Sequence[Rows], device: str) -> bool:
@@ -96,10 +104,29 @@ def _compared(
     """Blocks of some rows: what is expected, what is there (float64), and which elements are wrong (bool)."""
     taken = [take_rows(y, case.rows, rows).to(device) for y in outputs]
     for expected in get(case.operator).expected(case, inputs, rows, device):
-        values, start = expected.values, expected.first_column
-        got = taken[expected.output][:, start : start + values.shape[1]].double()
-        right = ((got - values).abs_() <= expected.allowed).logical_or_(got == values)  # an infinity equals itself
-        yield expected, got, right.logical_or_(values.isnan() & got.isnan()).logical_not_()
+        yield _held(expected, taken)
+
+
+def _held(expected: Expected, taken: Sequence[Tensor]) -> tuple[Expected, Tensor, Tensor]:
+    """What is expected in one block, what is there (float64), and which elements are wrong (bool)."""
+    values, start = expected.values, expected.first_column
+    got = taken[expected.output][:, start : start + values.shape[1]].double()
+    right = ((got - values).abs_() <= expected.allowed).logical_or_(got == values)  # an infinity equals itself
+    return expected, got, right.logical_or_(values.isnan() & got.isnan()).logical_not_()
+
+
+def _counted(
+    case: Case, compared: Iterable[tuple[Expected, Tensor, Tensor]], device: str
+) -> tuple[Tensor, dict[int, Invariant]]:
+    """Over blocks of the same rows: how many elements are wrong, and each output's invariant."""
+    import torch
+
+    sums: dict[int, Invariant] = {}
+    count = torch.zeros((), dtype=torch.int64, device=device)
+    for expected, got, bad in compared:
+        count += bad.sum()
+        _add(sums, expected.output, get(case.operator).invariants(case, expected, got))
+    return count, sums
 
 
 def _add(sums: dict[int, Invariant], output: int, invariant: Invariant | None) -> None:

@@ -1,0 +1,250 @@
+"""A random search for drawn cases on which an implementation is wrong: many processes, one reference for all in each.
+
+A question is what the last four digits of a seed decide: operator, shape, dtypes, layout. A launch is built once for it and asked
+about the values of many seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from softbench import registry
+from softbench.check import judging
+from softbench.contract import Unsupported
+from softbench.model import Case, Variant
+from softbench.operators import get
+from softbench.operators.drawn_cases import LAST_SEED, QUESTIONS, case_of
+from softbench.operators.inputs import bits
+from softbench.texts import repeat_command
+from softbench.worker.loading import load
+
+SHARES = {
+    "softmax": 60,
+    "softmax_backward": 12,
+    "rmsnorm": 6,
+    "layernorm": 6,
+    "add_rmsnorm": 4,
+    "add_layernorm": 4,
+    "attention": 4,
+    "attention_causal": 4,
+}
+"""Of a hundred questions."""
+SEEDS = 80
+"""A question's: enough that building the launches, some seconds, takes less time than they do."""
+ENOUGH = 100
+"""Wrong answers after which nothing more is asked."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Some seeds of one operator that end with the same digits; folders: where the implementations are."""
+
+    operator: str
+    seeds: tuple[int, ...]
+    folders: tuple[Path, ...]
+    device: str
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One wrong answer. again: the command that repeats it."""
+
+    case: str
+    implementation: str
+    reason: str
+    again: str
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.implementation}: {self.reason}\n    {self.again}"
+
+
+@dataclass
+class Found:
+    """What a search has come to; answers: cases times the implementations that served them."""
+
+    cases: int = 0
+    answers: int = 0
+    wrong: list[Wrong] = field(default_factory=list)
+
+
+def search(
+    folders: Sequence[Path],
+    *,
+    device: str,
+    cases: int,
+    seconds: float,
+    workers: int,
+    seed: int,
+    log: Path | None = None,
+    operators: Sequence[str] = tuple(SHARES),
+) -> Found:
+    """Ask about so many distinct drawn cases, or for so long; a case that no implementation serves does not count.
+
+    workers: processes; 0 for this one. Every question's outcome is one line of JSON in `log`, as it comes.
+    """
+    found = Found()
+    deadline = time.monotonic() + seconds
+    asked = questions(random.Random(seed), tuple(folders), device, deadline, operators, min(SEEDS, cases))
+    with _pool(workers) as pool:
+        running: dict[Future[Found], Question] = {}
+        while time.monotonic() < deadline and len(found.wrong) < ENOUGH:
+            under_way = sum(len(question.seeds) for question in running.values())
+            while found.cases + under_way < cases and len(running) < 2 * max(1, workers):
+                question = next(asked)
+                running[pool.submit(ask, question)] = question
+                under_way += len(question.seeds)
+            if not running:
+                break
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                _add(found, running.pop(done), done.result(), log)
+        for done in running:
+            done.cancel()
+        for done, question in running.items():
+            if not done.cancelled():
+                _add(found, question, done.result(), log)
+    return found
+
+
+def questions(
+    rng: random.Random, folders: tuple[Path, ...], device: str, deadline: float, operators: Sequence[str], seeds: int
+) -> Iterator[Question]:
+    """Any number of questions, none twice."""
+    had: set[tuple[str, int]] = set()
+    while len(had) < QUESTIONS * len(operators):
+        (operator,) = rng.choices(operators, [SHARES[name] for name in operators])
+        digits = rng.randrange(QUESTIONS)
+        if (operator, digits) not in had:
+            had.add((operator, digits))
+            highest = rng.sample(range(LAST_SEED // QUESTIONS), seeds)
+            yield Question(operator, tuple(digits + QUESTIONS * h for h in highest), folders, device, deadline)
+
+
+def ask(question: Question) -> Found:
+    """Answer a question in this process, until the deadline."""
+    import torch
+
+    found = Found()
+    operator = get(question.operator)
+    first = case_of(question.operator, question.seeds[0])
+    launches = _launches(first, question, found)
+    if not launches:
+        return found
+    inputs = operator.make_inputs(first, question.device, 0)
+    for seed in question.seeds:
+        if time.monotonic() > question.deadline:
+            break
+        case = case_of(question.operator, seed)
+        operator.refill(case, inputs, 0)
+        before = [x.clone() for x in inputs]
+        expected = list(operator.expected(case, inputs, slice(0, case.rows), question.device))
+        counts = {}
+        for variant, launch in launches.items():
+            try:
+                returned = launch(*inputs)
+                outputs = returned if isinstance(returned, tuple) else (returned,)
+                if fault := judging.structure(case, inputs, outputs):
+                    raise ValueError(fault)
+                count = judging.count_wrong(case, expected, outputs)
+                changed = [(bits(x) != bits(y)).sum() for x, y in zip(inputs, before, strict=True)]
+                counts[variant] = torch.stack([count, *changed])
+            except Exception as error:
+                found.wrong.append(_wrong(case, variant, f"{type(error).__name__}: {error}"))
+        numbers = torch.stack(list(counts.values())).tolist() if counts else []
+        for variant, (bad, *changed) in zip(counts, numbers, strict=True):
+            if bad or any(changed):
+                found.wrong.append(_wrong(case, variant, _reason(case, launches[variant], inputs, before, changed)))
+        found.cases += 1
+        found.answers += len(launches)
+    return found
+
+
+def _launches(case: Case, question: Question, found: Found) -> dict[Variant, Callable[..., Any]]:
+    """Those that serve a case, but for those that declare that they fail it."""
+    launches = {}
+    for variant in registry.find(question.folders):
+        declared = any(fnmatchcase(case.id, known.pattern) for known in variant.known_failures)
+        if variant.operator != case.operator or declared:
+            continue
+        try:
+            launches[variant] = load(Path(variant.path), variant.implementation)(case, **dict(variant.params))
+        except Unsupported:
+            continue
+        except Exception as error:
+            found.wrong.append(_wrong(case, variant, f"is not built: {type(error).__name__}: {error}"))
+    return launches
+
+
+def _reason(case: Case, launch: Callable[..., Any], inputs: Any, before: Any, changed: Sequence[int]) -> str:
+    """What is wrong, from a launch of its own."""
+    if any(changed):
+        return "the input was overwritten"
+    returned = launch(*inputs)
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    fault = judging.judge(case, inputs, outputs, [slice(0, case.rows)], str(inputs[0].device))
+    return fault.reason if fault else "wrong once, and right when it was launched again"
+
+
+def _wrong(case: Case, variant: Variant, reason: str) -> Wrong:
+    text = " ".join(reason.split())[:500]
+    profile = {"softmax": "hard", "attention": "hard-attention", "attention_causal": "hard-attention"}
+    selection = f"--softbench-profile={profile.get(case.operator, 'hard-operators')}"
+    return Wrong(case.id, variant.id, text, repeat_command(selection, case.id, variant.id))
+
+
+def _add(found: Found, question: Question, more: Found, log: Path | None) -> None:
+    found.cases += more.cases
+    found.answers += more.answers
+    found.wrong += more.wrong
+    if log is not None:
+        case = case_of(question.operator, question.seeds[0])
+        line = {"first": case.id, "seeds": len(question.seeds), "so_far": found.cases, **asdict(more)}
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+class _Here(Executor):
+    """Runs what is submitted at once, in this process."""
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments, **named))
+        return done
+
+
+def _pool(workers: int) -> Executor:
+    if not workers:
+        return _Here()
+    context = multiprocessing.get_context("spawn")  # a fork of a process that has used CUDA cannot use it
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread)
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def from_environment(folders: Sequence[Path], device: str) -> tuple[Found, int, int]:
+    """A search as SOFTBENCH_SEARCH_CASES, _SECONDS, _WORKERS, _SEED and _LOG say; with it the cases asked for and the seed."""
+    read = os.environ.get
+    cases = int(read("SOFTBENCH_SEARCH_CASES", "20000"))
+    seconds = float(read("SOFTBENCH_SEARCH_SECONDS", "360"))
+    workers = int(read("SOFTBENCH_SEARCH_WORKERS", str(max(1, min(12, math.ceil((os.cpu_count() or 1) * 0.75))))))
+    seed = int(read("SOFTBENCH_SEARCH_SEED") or random.SystemRandom().getrandbits(32))
+    log = Path(name) if (name := read("SOFTBENCH_SEARCH_LOG")) else None
+    print(f"search of {cases} drawn cases, seed {seed}, {workers} processes, at most {seconds:g} s", flush=True)
+    found = search(folders, device=device, cases=cases, seconds=seconds, workers=workers, seed=seed, log=log)
+    print(f"{found.cases} cases, {found.answers} answers, {len(found.wrong)} wrong", *found.wrong, sep="\n", flush=True)
+    return found, cases, seed
