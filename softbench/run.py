@@ -196,7 +196,13 @@ class Bench:
         """
         card = contest.card
         turns = Turns(card.id if card else "cpu", self.begin().run_id)
-        with turns.turn(shared=card is None and not case.timed, waiting=self._waiting) as waited:
+
+        def waiting(holder: str, seconds: float) -> None:
+            if contest.crew.owns(turns.held_by()):
+                contest.crew.close()  # a file has locked the device in its worker, and the run would wait for itself
+            self._waiting(holder, seconds)
+
+        with turns.turn(shared=card is None and not case.timed, waiting=waiting) as waited:
             others, meter = self._neighbours.found(), None if card or not case.timed else busy.Meter()
             records = contest.run(case, self.takes_part[case])
             others |= self._neighbours.found()

@@ -48,6 +48,14 @@ class Turns:
                 note = f"took no turns with other runs ({error})"
             yield note
 
+    def held_by(self) -> set[int]:
+        """The processes that hold this device's files locked, as far as the kernel says."""
+        with contextlib.suppress(OSError):
+            files = {path.stat().st_ino for path in _folder().glob(f"{self._name}.*")}
+            rows = [line.split() for line in Path("/proc/locks").read_text().splitlines() if " FLOCK " in line]
+            return {int(row[4]) for row in rows if row[1] == "FLOCK" and int(row[5].rpartition(":")[2]) in files}
+        return set()
+
     def _wait(self, stack: contextlib.ExitStack, shared: bool, waiting: Callable[[str, float], None]) -> str:
         gate, device = (self._open(stack, kind) for kind in ("gate", "lock"))
         began, holder = time.monotonic(), ""
@@ -62,7 +70,7 @@ class Turns:
         return f"waited {time.monotonic() - began:.1f} s for its turn: {holder}" if holder else ""
 
     def _open(self, stack: contextlib.ExitStack, kind: str) -> int:
-        folder = Path(os.environ.get("SOFTBENCH_TURNS_DIR") or _FOLDER)
+        folder = _folder()
         umask = os.umask(0)  # another user must be able to open what is made here
         try:
             folder.mkdir(mode=0o1777, parents=True, exist_ok=True)
@@ -73,6 +81,10 @@ class Turns:
             os.umask(umask)
         stack.callback(os.close, file)
         return file
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("SOFTBENCH_TURNS_DIR") or _FOLDER)
 
 
 def _opened(path: Path) -> int:

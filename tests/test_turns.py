@@ -15,7 +15,7 @@ from typing import Any
 
 import builders
 import pytest
-from offenders import seconds_until
+from offenders import NEXT, arena, seconds_until, write
 from projects import ROOT, project, record_lines, started
 
 from softbench import passport, store, turns
@@ -177,6 +177,29 @@ def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path: Path, monkeypatc
     monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "file"))
     with Turns("cpu", "r").turn(shared=False, waiting=never) as note:
         assert note == f"took no turns with other runs ({tmp_path / 'file'}: File exists)"
+
+
+def test_a_worker_that_holds_the_lock_is_known_to_its_crew(folder: Path, tmp_path: Path) -> None:
+    write(
+        tmp_path / "mine",
+        "locks",
+        "import",
+        f"import fcntl\nheld = open({str(folder / 'cpu.lock')!r})\nfcntl.flock(held, 2)",
+    )
+    with Turns("cpu", "r").turn(shared=False, waiting=never):
+        pass
+    turns, told = Turns("cpu", "r"), []
+
+    def waiting(holder: str, seconds: float) -> None:
+        told.append(crew.owns(turns.held_by()))
+        crew.close()
+
+    with arena(tmp_path / "mine") as field:
+        crew = field.contest.crew
+        field.run(NEXT)
+        assert not crew.owns({os.getpid()})
+        with turns.turn(shared=False, waiting=waiting):
+            assert told[0] is True
 
 
 def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path: Path, monkeypatch: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from softbench import cores
 from softbench.contest import descriptors
@@ -96,6 +96,10 @@ class Crew:
     @property
     def living(self) -> list[Worker]:
         return [w for w in self._workers.values() if w.is_alive]
+
+    def owns(self, pids: Collection[int]) -> bool:
+        """Whether one of these is a process of this crew."""
+        return bool(pids) and self._nursery is not None and not self._nursery.tree.isdisjoint(pids)
 
     def everyone(self, operation: str, timeout_s: float) -> None:
         """Ask all living workers for the same; whoever fails is ended."""

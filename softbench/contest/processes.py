@@ -84,6 +84,11 @@ class Nursery:
         return int(json.loads(answer)["code"]) if answer else None
 
     @property
+    def tree(self) -> set[int]:
+        """It and all processes that descend from it."""
+        return set(tree(self._process.pid))
+
+    @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
