@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, str] = {
     "literals": "texts typed",
     "registry": "decorators literals model operators resources sources texts",
     "shrinking": "model",
+    "guard": "device",
     "selection": "contest device matrix model registry settings shrinking",
     "roof": "contract model operators registry",
     "check": "model operators",
