@@ -12,6 +12,21 @@ from projects import project
 from softbench import device
 from softbench.check import watching
 
+TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "py_mini_racer", "pyte", "rich", "tvm_ffi", "xdist")
+"""Modules that come with the extra `test`: a file of tests that lacks one is skipped, and says what to install."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    call = vars(report).get("call")
+    error = call.excinfo.value.__cause__ if call is not None and call.excinfo is not None else None
+    if isinstance(error, ModuleNotFoundError) and str(error.name).split(".")[0] in TEST_PACKAGES:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), None, f"Skipped: {error.msg}: pip install 'softbench[test]'")
+        del report.call  # pytest would tell of the exception
+    return report
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

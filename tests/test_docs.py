@@ -107,6 +107,14 @@ def test_named_tox_environments_exist():
     assert "-e test" in (ROOT / ".ci" / "run").read_text()
 
 
+def test_readme_and_package_name_the_same_pythons():
+    text = (ROOT / "pyproject.toml").read_text()
+    least, below = re.search(r'^requires-python = ">=3\.(\d+),<3\.(\d+)"$', text, re.M).groups()
+    classified = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', text)
+    assert classified == [str(minor) for minor in range(int(least), int(below))]
+    assert f"Python 3.{least} to 3.{classified[-1]} and" in README
+
+
 def test_named_profiles_exist():
     profiles = set(re.findall(r"^  ([\w-]+):$", (ROOT / "shapes.yaml").read_text(), re.M))
     named = re.findall(r"--softbench-profile=([a-z,-]+)", README)

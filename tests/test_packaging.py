@@ -76,7 +76,7 @@ def pip(*arguments: str, cwd: Path) -> None:
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory) -> Path:
     if importlib.util.find_spec("hatchling") is None:
-        pytest.skip("needs hatchling, as tox -e test installs it")
+        pytest.skip("needs hatchling: pip install 'softbench[test]'")
     folder = tmp_path_factory.mktemp("sdist")
     succeeded(run("-m", "hatchling", "build", "-t", "sdist", "-d", str(folder), cwd=ROOT))
     return next(folder.glob("softbench-*.tar.gz"))
@@ -101,7 +101,7 @@ def installed(wheel, tmp_path_factory) -> Path:
 def editable(tmp_path_factory) -> Path:
     """The metadata of an editable install of this checkout; the checkout itself goes onto the path beside it."""
     if importlib.util.find_spec("hatchling") is None or importlib.util.find_spec("editables") is None:
-        pytest.skip("needs hatchling and editables, as tox -e test installs them")
+        pytest.skip("needs hatchling and editables: pip install 'softbench[test]'")
     folder = tmp_path_factory.mktemp("editable")
     pip(*("install", "-q", "--no-deps", "--no-build-isolation", "--target", str(folder), "-e", str(ROOT)), cwd=folder)
     return folder
@@ -115,7 +115,8 @@ def test_the_wheel_carries_implementations_and_shapes(wheel):
     figures = {p.relative_to(ROOT).as_posix() for p in (ROOT / "reports" / "published").glob("*.csv")}
     assert bundled == ours | figures | {"shapes.yaml"}
     assert all(name.startswith("softbench/") for name in inside)
-    package = (p for p in (ROOT / "softbench").rglob("*") if p.suffix in (".py", ".js", ".css", ".txt"))
+    package = (p for p in (ROOT / "softbench").rglob("*") if p.suffix in (".py", ".js", ".css", ".txt", ".typed"))
+    assert "softbench/py.typed" in inside, "mypy reads our types in other projects by it"
     assert {p.relative_to(ROOT).as_posix() for p in package} <= inside
 
 
