@@ -8,13 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from builders import variant
-from offenders import BAD, arena, passed, write
+from offenders import NEXT, arena, passed, seconds_until, write
 
 from softbench.contest import auditing, descriptors
 from softbench.contest.auditing import Audit
 from softbench.contest.entrant import Entrant
-from softbench.contest.processes import Nursery
-from softbench.contest.workers import Worker
 from softbench.model import Status
 from softbench.plans import Plan
 
@@ -110,26 +108,18 @@ def test_a_gpu_s_turns_are_not_judged_so(monkeypatch: pytest.MonkeyPatch) -> Non
     assert world.reason == ""
 
 
-def test_a_file_whose_children_burn_cores_is_found_out(tmp_path: Path) -> None:
-    burn = "if os.fork() == 0:\n            os.setsid()\n            while True: pass"
-    burns = f"if calls == 1:\n    for _ in range(2):\n        {burn}"
-    write(tmp_path, "burns", "launch", burns)
+def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_path: Path) -> None:
+    """A child in a session of its own burns it, while the worker rests."""
+    burn = "if os.fork() == 0:\n    os.setsid()\n    while True: pass"
+    write(tmp_path, "burns", "import", burn)
     with arena(tmp_path) as field:
-        found = field.run(BAD)
-    assert passed(found)
-    assert found["burns"].reason.startswith("worked outside its turns: ")
-
-
-def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it() -> None:
-    nursery = Nursery([], {})
-    worker = Worker(nursery, {})
-    try:
-        before = worker.cpu_ns()
-        assert 0 <= before < 10**10
-    finally:
-        worker.end()
-        nursery.close()
-    assert worker.cpu_ns() == 0
+        assert passed(field.run(NEXT), ["burns", "honest"])
+        workers = {key[1]: worker for key, worker in field.contest.crew._workers.items()}
+        before = {name: worker.cpu_ns() for name, worker in workers.items()}
+        assert seconds_until(lambda: workers["burns"].cpu_ns() > before["burns"] + 200 * MS, 30) < 30
+        assert workers["honest"].cpu_ns() == before["honest"]
+        workers["burns"].end()
+        assert workers["burns"].cpu_ns() == 0
 
 
 @pytest.mark.parametrize(
