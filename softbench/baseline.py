@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from softbench import compare, store, tables
 from softbench.comparable.sections import one_machine
 from softbench.compare import words
-from softbench.model import Passport, Run
+from softbench.model import Case, Passport, Run, Variant
 from softbench.settings import Settings, SettingsError
 from softbench.texts import InputError
 
@@ -26,6 +27,8 @@ class Baseline:
 
     run: Run
     limit: float | None
+    is_resumed: bool = False
+    """Whether this run has cells already, which may be in both."""
 
     @classmethod
     def of(cls, settings: Settings) -> Baseline | None:
@@ -42,10 +45,25 @@ class Baseline:
             raise SettingsError(
                 f"--softbench-baseline: {path.name} is the run that is gone on with; name an earlier one"
             )
-        return cls(run, settings.fail_on)
+        return cls(run, settings.fail_on, bool(settings.resume))
 
-    def refuse(self, passport: Passport) -> None:
-        """Raises SettingsError where a run of that passport cannot be compared with it, whatever its cells will be."""
+    def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
+        """Raises SettingsError where a run of that passport cannot be compared with it, or none of its cells can; {} is not known.
+
+        In a timed case torch eager is always there.
+        """
+        known = {(r.case.id, r.variant.implementation) for r in self.run.records if r.role != "roof"}
+        cases = {case for case, _ in known}
+        asked = ((case, v.implementation) for case, variants in cells.items() for v in variants)
+        if (
+            cells
+            and not any((c.id, name) in known or (c.timed and c.id in cases) for c, name in asked)
+            and not self.is_resumed
+        ):
+            one, profiles = self.run.passport.run_id, ",".join(self.run.passport.profiles)
+            raise SettingsError(
+                f"--softbench-baseline: {one} (profile {profiles}) has none of the cells of this run; name a run that has"
+            )
         try:
             one_machine((self.run, Run(passport, ())))
         except InputError as error:

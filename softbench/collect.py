@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
-from softbench import replay
+from softbench import packages, replay
 from softbench.contest.crew import DeviceLost
 from softbench.contest.descriptors import TooFewFiles
 from softbench.model import Case, Record, Variant
 from softbench.run import Bench
 from softbench.store import StoreError
+from softbench.texts import InputError
 
 
 class CellFailed(Exception):
@@ -25,6 +27,82 @@ def _told(record: Record) -> str:
     """Why a cell failed, where in its author's file, and how to repeat it."""
     where = ["", *record.traceback, ""] if record.traceback else []
     return "\n".join([f"{record.status.value}: {record.reason}", *where, f"repeat it with: {record.reproduce}"])
+
+
+class Collecting:
+    """The hooks by which pytest finds the cells."""
+
+    def __init__(self, config: pytest.Config, bench: Bench) -> None:
+        self._config, self._bench, self._shapes = config, bench, bench.settings.shapes
+        is_named = config.args_source is pytest.Config.ArgsSource.ARGS
+        here = config.invocation_params.dir
+        self._named = [(here / argument.split("::")[0]).resolve() for argument in config.args] if is_named else []
+
+    def arguments(self) -> list[str]:
+        """The benchmark alone, in place of testpaths; paths that are named are collected beside it."""
+        if any(path == self._shapes or path in self._shapes.parents for path in self._named):
+            return self._config.args
+        return [str(self._shapes), *(self._config.args if self._named else [])]
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> ShapesFolder | None:
+        """A folder that was named for its shapes file alone: pytest's own would run the conftest.py in it."""
+        ours = self._config.rootpath, self._config.invocation_params.dir
+        if path not in self._shapes.parents or any(path == own or path in own.parents for own in ours):
+            return None
+        if any(path == named or path in named.parents or named in path.parents for named in self._named):
+            return None
+        folder: ShapesFolder = ShapesFolder.from_parent(parent, path=path)
+        folder.step = path / self._shapes.relative_to(path).parts[0]
+        return folder
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> ShapesFile | None:
+        if file_path != self._shapes:
+            return None
+        # pytest names a file outside its root by nothing at all; ids begin with the file's name then.
+        name = None if file_path.is_relative_to(self._config.rootpath) else file_path.name
+        file: ShapesFile = ShapesFile.from_parent(parent, path=file_path, nodeid=name)
+        file.bench = self._bench
+        return file
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Any:
+        """--benchmark-only and --benchmark-skip tell benchmarks by their fixture: a cell that is timed is one."""
+        with contextlib.ExitStack() as stack:
+            for item in items:
+                if isinstance(item, CellItem):
+                    stack.enter_context(item.as_benchmark())
+            found = yield
+        if self._bench.part is not None:  # the controller takes every cell that a worker names for one that takes part
+            items[:] = [item for item in items if not isinstance(item, CellItem) or item.will_run]
+        return found
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Who takes part in a contest is known once everything is deselected that will be."""
+        for item in session.items:
+            if isinstance(item, CellItem) and item.will_run:
+                self._bench.takes_part.setdefault(item.case, []).append(item.variant)
+        if self._bench.takes_part and not self._config.option.collectonly:
+            if packages.is_missing("torch"):
+                raise pytest.UsageError(f"softbench: {packages.advice('torch')}")
+            try:
+                self._bench.open()
+            except InputError as error:
+                raise pytest.UsageError(f"softbench: {error}") from None
+
+
+class ShapesFolder(pytest.Collector):
+    """On the way to a shapes file outside of the project: nothing else in it is looked at, or run."""
+
+    step: Path
+
+    def __init__(self, path: Path, parent: pytest.Collector) -> None:
+        super().__init__(name=path.name, parent=parent, path=path, nodeid=path.name)
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        if self.step.is_dir():
+            yield self.ihook.pytest_collect_directory(path=self.step, parent=self)
+        else:
+            yield from self.ihook.pytest_collect_file(file_path=self.step, parent=self)
 
 
 class ShapesFile(pytest.File):

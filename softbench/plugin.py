@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
 
-from softbench import settings
+from softbench import packages, settings
+
+PLATFORM = sys.platform
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the options; pytest itself would refuse -n without a word on what is missing."""
     settings.add_options(parser.getgroup("softbench", "softmax kernels: right, fast, ranked"))
+    config = pluginmanager.get_plugin("pytestconfig")
+    arguments = list(map(str, config.invocation_params.args)) if config is not None else []
+    workers = [text for text in arguments if re.fullmatch(r"-n(\d+|auto|logical)?|--numprocesses(=.*)?", text)]
+    if workers and "--softbench" in arguments and packages.is_missing("xdist"):
+        raise pytest.UsageError(f"softbench: {workers[0]}: {packages.advice('xdist')}")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--softbench"):
+        if given := settings.on_the_command_line(config):
+            raise pytest.UsageError(f"softbench: {given[0].split('=')[0]} does nothing without --softbench; add it")
         return
+    if not PLATFORM.startswith("linux"):
+        raise pytest.UsageError(
+            f"softbench: measures on Linux only, and this is {PLATFORM}; the command softbench reads runs"
+        )
     from softbench import session
 
-    session.start(config)
+    try:
+        session.start(config)
+    except ModuleNotFoundError as error:
+        raise pytest.UsageError(f"softbench: {packages.advice(error.name or '')}") from None
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,7 +25,8 @@ class Bench:
     """Everything between the options and the records. Collection reads `selection`; items call `record`.
 
     Where several workers share a run, each has a part of it to write, and the controller, whose bench measures nothing,
-    merges them; gpus are the ids of those of all workers. accept raises InputError where a run of that passport is of no use.
+    merges them; gpus are the ids of those of all workers. accept raises InputError where a run of
+    that passport is of no use, or, once they are known, of those cells.
     """
 
     settings: Settings
@@ -34,7 +35,7 @@ class Bench:
     progress: Callable[[Scene], None] = lambda scene: None
     note: Callable[[str], None] = lambda text: None
     on_case: Callable[[Case], None] = lambda case: None
-    accept: Callable[[Passport], None] = lambda passport: None
+    accept: Callable[[Passport, Mapping[Case, Sequence[Variant]]], None] = lambda passport, cells: None
     gpus: tuple[str, ...] = ()
     part: parts.Part | None = None
     _records: dict[tuple[Case, str], Record] = field(default_factory=dict)
@@ -72,11 +73,12 @@ class Bench:
             else:
                 seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
                 self._passport = passport.issue(self.settings, self.variants, seed, self.gpus, len(self.takes_part))
-            self.accept(self._passport)
+            self.accept(self._passport, {})
         return self._passport
 
     def open(self) -> None:
         """Make the run's file, or find the one to go on with, before anything is measured."""
+        self.accept(self.begin(), self.takes_part)
         self.start()
         if self.settings.resume:
             self._take_over()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from softbench import device, matrix, registry, shrinking
+from softbench import device, matrix, registry, resources, shrinking
 from softbench.contest import traffic
 from softbench.model import Case, Variant
 from softbench.settings import Settings, SettingsError
@@ -64,12 +66,42 @@ class Selection:
         return tuple(v for v in self.variants if v.operator == case.operator and self.ladders.admit(v, case))
 
     @property
+    def cells(self) -> tuple[str, ...]:
+        """CASE::VARIANT of all cells, before -k and its like."""
+        return tuple(f"{case.id}::{variant.id}" for case in self.cases for variant in self.candidates(case))
+
+    def nothing(self, keyword: str) -> str:
+        """Why -k, or whatever deselects, leaves no cell: the words that no cell has, and what they may have meant."""
+        cells = self.cells
+        text = "\n".join(cells).lower()
+        words = [word for negated, word in _WORD.findall(keyword) if not negated and word not in _OPERATORS]
+        unknown = next((word for word in words if word.lower() not in text), "")
+        listing = "pytest --softbench --collect-only -q lists them"
+        if not unknown:
+            return f"none of {len(cells)} cells is selected; {listing}"
+        names = dict.fromkeys(v.implementation for case in self.cases for v in self.candidates(case))
+        near = difflib.get_close_matches(unknown, [*names, *(case.id for case in self.cases)], n=1)
+        hint = f"did you mean {near[0]!r}? " if near else f"implementations here: {_few(list(names))}; "
+        return f"-k: none of {len(cells)} cells has {unknown!r:.60}; {hint}{listing}"
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """Names of the rungs that take part in no case, though one asks for their operator."""
         operators = {case.operator for case in self.cases}
         asked = dict.fromkeys(v.implementation for v in self.variants if v.operator in operators)
         present = {v.implementation for case in self.cases for v in self.candidates(case)}
         return tuple(name for name in asked if name not in present)
+
+
+def default_profile(path: Path, preferred: str) -> str:
+    """The profile of a shapes file where none is named: the preferred one, or the only one. Raises SettingsError that lists them."""
+    if path == resources.bundled_shapes().resolve():
+        return preferred  # which it has
+    names = list(matrix.load(path).profiles)
+    if preferred not in names and len(names) > 1:
+        what = f"no profile {preferred!r}, which is the default here; name one with --softbench-profile"
+        raise SettingsError(f"{resources.shown(path)}: {what}: {', '.join(names)}")
+    return preferred if preferred in names else names[0]
 
 
 def select(settings: Settings, ladders: Ladders) -> Selection:
@@ -86,6 +118,8 @@ def select(settings: Settings, ladders: Ladders) -> Selection:
     cases |= {case.id: case for case in matrix.drawn(operators, settings.drawn, settings.drawn_from)}
     _require_gpu(settings)
     selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
+    if not selected:
+        raise SettingsError(_empty(tuple(cases.values()), settings))
     own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}
     fits = (lambda case: case) if settings.full_size or device.gpu() is not None else shrinking.fit
     fitted = {case: fits(case) for case in selected}
@@ -97,6 +131,19 @@ def select(settings: Settings, ladders: Ladders) -> Selection:
         tuple(map(str, unread)),
         sum(case != found for case, found in fitted.items()),
     )
+
+
+def _empty(cases: Sequence[Case], settings: Settings) -> str:
+    """What the options for axes would have to name."""
+    given = [(name, text) for name, text in settings.axes if text]
+    there = (f"{name} there: {_few(sorted({getattr(case, name) for case in cases}))}" for name, _ in given)
+    options = " ".join(f"--softbench-{name}={text:.60}" for name, text in given)
+    return f"{options}: no case of profile {','.join(settings.profiles)} is left; {'; '.join(there)}"
+
+
+def _few(values: Sequence[object], most: int = 12) -> str:
+    shown = [str(value) for value in values[:most]]
+    return ", ".join([*shown, f"and {len(values) - most} more"] if len(values) > most else shown)
 
 
 def _require_gpu(chosen: Settings) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from softbench import busy, calibration, device, replay, settings, spread, tables
 from softbench.baseline import Baseline, Verdict
-from softbench.collect import CellItem, ShapesFile
+from softbench.collect import CellItem, Collecting
 from softbench.leaderboard.words import plural
 from softbench.live import Live, uncaptured
 from softbench.model import Case, Run
 from softbench.neighbours import Neighbours
 from softbench.retries import ALSO_THERE
 from softbench.run import Bench
-from softbench.selection import Ladders, Selection
+from softbench.selection import Ladders, Selection, default_profile
 from softbench.shrinking import MOST_ELEMENTS
 from softbench.texts import InputError
 
@@ -30,7 +30,8 @@ def start(config: pytest.Config) -> None:
         orders = spread.take_orders(config) if spread.is_worker(config) else None
         workers = spread.worker_count(config)
         seats = spread.seats(workers) if workers else ()
-        chosen = settings.read(config, "gpu" if device.gpu() else "cpu")
+        preferred = "gpu" if device.gpu() else "cpu"
+        chosen = settings.read(config, preferred, default_profile)
         _refuse_other_gpu(chosen)
         baseline = None if orders else Baseline.of(chosen)
         bench = Bench.plan(chosen, _ladders(config))
@@ -38,7 +39,9 @@ def start(config: pytest.Config) -> None:
             bench.accept = baseline.refuse
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
-    config.args = _what_to_collect(config, chosen.shapes)
+    collecting = Collecting(config, bench)
+    config.pluginmanager.register(collecting, "softbench-collection")
+    config.args = collecting.arguments()
     if not _wants_benchmark_table(config):
         config.option.benchmark_quiet = True
     controller = None
@@ -93,38 +96,6 @@ class BenchSession:
             for card in cards
             for name in Neighbours(device.Monitor(card)).found().values()
         ]
-
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> ShapesFile | None:
-        if file_path != self._bench.settings.shapes:
-            return None
-        # pytest names a file outside its root by nothing at all; ids begin with the file's name then.
-        name = None if file_path.is_relative_to(self._config.rootpath) else file_path.name
-        file: ShapesFile = ShapesFile.from_parent(parent, path=file_path, nodeid=name)
-        file.bench = self._bench
-        return file
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Any:
-        """--benchmark-only and --benchmark-skip tell benchmarks by their fixture: a cell that is timed is one."""
-        with contextlib.ExitStack() as stack:
-            for item in items:
-                if isinstance(item, CellItem):
-                    stack.enter_context(item.as_benchmark())
-            found = yield
-        if self._bench.part is not None:  # the controller takes every cell that a worker names for one that takes part
-            items[:] = [item for item in items if not isinstance(item, CellItem) or item.will_run]
-        return found
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Who takes part in a contest is known once everything is deselected that will be."""
-        for item in session.items:
-            if isinstance(item, CellItem) and item.will_run:
-                self._bench.takes_part.setdefault(item.case, []).append(item.variant)
-        if self._bench.takes_part and not self._config.option.collectonly:
-            try:
-                self._bench.open()
-            except InputError as error:
-                raise pytest.UsageError(f"softbench: {error}") from None
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Any:
@@ -189,8 +160,10 @@ class BenchSession:
             found = replay.rounds(run) if run is not None and case.timed else {}
             yield from ((nodeid, v.id, found[v.id]) for nodeid, _, v in cells if v.id in found)
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         run = self._bench.result()
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._bench.part is None:
+            terminalreporter.write_line(f"softbench: {self._bench.selection.nothing(self._config.option.keyword)}")
         if run is None or not run.records or self._bench.part is not None:
             return
         from softbench import leaderboard
@@ -248,15 +221,6 @@ class BenchSession:
         with uncaptured(self._config):
             reporter.write_line(text)
             reporter.flush()  # into a pipe it would be late, or among what pytest captures of the test
-
-
-def _what_to_collect(config: pytest.Config, shapes: Path) -> list[str]:
-    """The benchmark alone, in place of testpaths; paths that are named are collected beside it."""
-    if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        return [str(shapes)]
-    named = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
-    includes_it = any(path == shapes or path in shapes.parents for path in named)
-    return config.args if includes_it else [str(shapes), *config.args]
 
 
 def _ladders(config: pytest.Config) -> Ladders:

@@ -101,25 +101,34 @@ def add_options(group: Any) -> None:
         group.addoption(f"--softbench-{name}", metavar=metavar, help=text, **repeats)
 
 
-def read(config: Any, default_profile: str) -> Settings:
-    """Settings from pytest's config. Raises `SettingsError`."""
+def on_the_command_line(config: Any) -> list[str]:
+    """The options of softbench among the arguments themselves: what stands in addopts was not asked for this time."""
+    return [str(text) for text in config.invocation_params.args if str(text).startswith("--softbench-")]
+
+
+def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = lambda shapes, name: name) -> Settings:
+    """Settings from pytest's config, on a machine that prefers the profile "cpu" or "gpu". Raises `SettingsError`.
+
+    profile_of names the profile of a shapes file that is asked where the command names none.
+    """
+    if empty := [text for text in on_the_command_line(config) if text.endswith("=")]:
+        raise SettingsError(f"{empty[0][:-1]}: no value is given behind its '='; give one, or leave the option out")
     option = config.getoption
     root = Path(config.invocation_params.dir)
-    given = (option("--softbench-profile") or default_profile).split(",")
+    shapes = _shapes(root, option("--softbench-shapes"))
+    given = (option("--softbench-profile") or profile_of(shapes, preferred)).split(",")
     profiles = tuple(dict.fromkeys(name.strip() for name in given if name.strip()))
     if not profiles:
-        raise SettingsError(
-            f"--softbench-profile: no name in {','.join(given)!r:.60}; give one or more, e.g. {default_profile}"
-        )
+        raise SettingsError(f"--softbench-profile: no name in {','.join(given)!r:.60}; give one or more, e.g. cpu")
     return Settings(
         profiles=profiles,
-        shapes=_shapes(root, option("--softbench-shapes")),
+        shapes=shapes,
         impls=_impls(root, option("--softbench-impls")),
         reports=_path("--softbench-reports", root, option("--softbench-reports") or "reports"),
         budget_s=_seconds(
             "--softbench-budget",
             option("--softbench-budget"),
-            CPU_BUDGET_S if default_profile == "cpu" else DEFAULT_BUDGET_S,
+            CPU_BUDGET_S if preferred == "cpu" else DEFAULT_BUDGET_S,
         ),
         timeout_s=_seconds("--softbench-timeout", option("--softbench-timeout"), DEFAULT_TIMEOUT_S),
         resume=option("--softbench-resume"),

@@ -34,7 +34,7 @@ def read(folder: Path, **given: Any) -> settings.Settings:
         name = f"--softbench-{key.replace('_', '-')}"
         assert name in options
         options[name] = value
-    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder))
+    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder, args=()))
     return settings.read(config, "cpu")
 
 
