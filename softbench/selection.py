@@ -94,7 +94,7 @@ class Selection:
 
 
 def default_profile(path: Path, preferred: str) -> str:
-    """The profile of a shapes file where none is named: the preferred one, or the only one. Raises SettingsError that lists them."""
+    """The profile asked where none is named: the preferred one, or the only one. Raises SettingsError that lists all."""
     if path == resources.bundled_shapes().resolve():
         return preferred  # which it has
     names = list(matrix.load(path).profiles)
