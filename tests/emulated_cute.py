@@ -151,11 +151,12 @@ class Reduction:
     """The exchanges of one row's warps."""
 
     def __init__(self, config: Any) -> None:
-        self.config, self.sent = config, {}
+        self.config, self.threads = config, config.threads_per_row * config.cluster
+        self.sent: dict[int, list[np.ndarray]] = {}
         self.reach = min(WARP, 1 << (config.peers - 1).bit_length())
 
     def exchange(self, values: tuple[Any, ...], stage: int) -> None:
-        self.sent[stage] = values
+        self.sent[stage] = [np.broadcast_to(value, self.threads) for value in values]
 
     send = exchange
 
@@ -167,7 +168,7 @@ class Reduction:
         turns = -(-len(slots) // self.reach)
         padded = np.full(turns * self.reach, absent, dtype=np.float32)
         padded[: len(slots)] = slots
-        lanes = np.arange(self.config.threads_per_row * self.config.cluster) % self.reach
+        lanes = np.arange(self.threads) % self.reach
         return numbers(padded.reshape(turns, self.reach)[:, lanes])
 
 
@@ -198,10 +199,18 @@ class Context:
         column = np.where((vector < config.cta_vectors) & (column < config.columns), column, config.columns)
         return column.reshape(*column.shape[:2], -1)
 
+    def masked(self, turn: int, values: Any, absent: float = 0.0) -> Numbers:
+        return numbers(np.where(self.columns[turn] < self.config.columns, values, absent))
+
 
 class Loader(Tile):
     def __init__(self, context: Context, matrix: Any, _: Any = None) -> None:
         super().__init__(np.append(matrix.values, np.float32(context.fill))[context.columns])
+
+
+class ColumnLoader(Loader):
+    def __init__(self, context: Context, vector: Any, delayed: bool = False) -> None:
+        super().__init__(context, vector)
 
 
 class Storer:
@@ -214,9 +223,24 @@ class Storer:
         self.matrix.values[column[inside]] = np.asarray(values)[inside]
 
 
+def _store_row(_: Context, vector: Any, value: Any) -> None:
+    """What all threads of a row agree on."""
+    assert np.array_equal(value, np.full_like(value, value[0]), equal_nan=True)
+    vector.values[:] = value[0]
+
+
 def matrix(dtype: str, values: Any) -> SimpleNamespace:
     """A row in the place of a matrix."""
     return SimpleNamespace(element_type=DTYPES[dtype], values=np.array(values, dtype=np.float32))
+
+
+STAND_INS = {
+    "ElementwiseKernelContext": Context,
+    "ElementwiseLoader": Loader,
+    "ElementwiseStorer": Storer,
+    "ColumnLoader": ColumnLoader,
+    "store_row": _store_row,
+}
 
 
 @contextlib.contextmanager
@@ -228,13 +252,9 @@ def family(threads: int) -> Any:
 
     def load(name: str) -> ModuleType:
         module = importlib.import_module(f"{PACKAGE}.{name}")
-        for cls, stand_in in (
-            ("ElementwiseKernelContext", Context),
-            ("ElementwiseLoader", Loader),
-            ("ElementwiseStorer", Storer),
-        ):
-            if hasattr(module, cls):
-                setattr(module, cls, stand_in)
+        for stood_for, stand_in in STAND_INS.items():
+            if hasattr(module, stood_for):
+                setattr(module, stood_for, stand_in)
         return module
 
     sys.modules.update({**modules, PACKAGE: package})

@@ -130,6 +130,8 @@ class Row:
         self.out = ElementwiseStorer(context, y)
         self.total = None if residual_out is None else ElementwiseStorer(context, residual_out)
         self.rstd, self.mean = rstd, mean
+        # An instruction a value, for a deviation that is returned itself.
+        self.exact = rstd is not None and context.config.itemsize == 4 and context.config.peers > 1
         self.centre: Float32 | None = None
 
     def request(self) -> None:
@@ -163,7 +165,9 @@ class Row:
         """The row's scale, and of LayerNorm its centre."""
         context = self.context
         if layer:
-            self.centre, square = moments.merge(self.part, context.reduction, context.config.columns, self.stage)
+            self.centre, square = moments.merge(
+                self.part, context.reduction, context.config.columns, self.stage, self.exact
+            )
         else:
             square = mean_square(self, context, self.stage)
         self.scale = cute.math.rsqrt(square + eps, fastmath=True)
@@ -213,8 +217,8 @@ def mean_square(row: Row, context: ElementwiseKernelContext, stage: cutlass.Cons
 
 
 @cute.jit
-def moments_of(row: Row, context: ElementwiseKernelContext) -> tuple[Float32, Float32, Float32]:
-    """(sum, squared distances from the mean, count) of what a warp holds. Columns outside the row were filled with 0."""
+def moments_of(row: Row, context: ElementwiseKernelContext) -> moments.Part:
+    """The part of a row that a warp holds. Columns outside the row were filled with 0."""
     config = context.config
     turns = const_expr(config.vectors_per_thread)
     total = Float32(0.0)
@@ -223,11 +227,15 @@ def moments_of(row: Row, context: ElementwiseKernelContext) -> tuple[Float32, Fl
     total = warp_reduce(total, ADD, config.group)
     count = columns_of_warp(context)
     centre = moments.part_mean(total, count)
-    square = Float32(0.0)
+    square, rest = Float32(0.0), Float32(0.0)
     for turn in cutlass.range_constexpr(turns):
         distance = context.masked(turn, row.values(turn) - centre)
         square = (distance * distance).reduce(ADD, square, 0)
-    return total, warp_reduce(square, ADD, config.group), count
+        if const_expr(row.exact):
+            rest = distance.reduce(ADD, rest, 0)
+    if const_expr(row.exact):
+        rest = warp_reduce(rest, ADD, config.group)
+    return total, warp_reduce(square, ADD, config.group), count, rest
 
 
 @cute.jit
