@@ -141,6 +141,7 @@ class CaseCollector(pytest.Collector):
 
     case: Case
     bench: Bench
+    rounds: dict[str, replay.Rounds] | None = None
 
     def collect(self) -> Iterator[CellItem]:
         for variant in self.bench.selection.candidates(self.case):
@@ -194,6 +195,7 @@ class CellItem(pytest.Function):
             TooFewFiles,
         ) as error:  # what cannot be kept, or not be run, need not be measured
             pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+        self._note_figures(record)
         if record.status.is_refusal:
             pytest.skip(f"{record.status.value}: {record.reason}")
         if record.status.is_failure:
@@ -203,11 +205,26 @@ class CellItem(pytest.Function):
         if record.samples and self.bench.part is None and self.config.pluginmanager.hasplugin("benchmark"):
             self._hand_over(request)
 
+    def _note_figures(self, record: Record) -> None:
+        """What JUnit's XML says of a cell, as properties."""
+        self.user_properties.append(("status", record.status.value))
+        if (stored := self._rounds()) is not None:
+            self.user_properties.append(("time_us", round(stored.latency_ns / 1e3, 4)))
+            share = stored.extra["percent_of_roof"]
+            self.user_properties += [("percent_of_roof", round(share, 2))] if share is not None else []
+
+    def _rounds(self) -> replay.Rounds | None:
+        """Its samples of the ranking clock; those of a case are put together once."""
+        found = self.parent
+        assert isinstance(found, CaseCollector)
+        if found.rounds is None:
+            run = self.bench.result(self.case)
+            found.rounds = replay.rounds(run) if run else {}
+        return found.rounds.get(self.variant.id)
+
     def _hand_over(self, request: pytest.FixtureRequest) -> None:
         """Let pytest-benchmark take the samples as its own fixture takes rounds."""
-        run = self.bench.result(self.case)
-        stored = replay.rounds(run).get(self.variant.id) if run else None
-        if stored is not None:
+        if (stored := self._rounds()) is not None:
             self.add_marker(pytest.mark.benchmark(**stored.options))
             stored.play(request.getfixturevalue("benchmark"))
 

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from softbench import packages
 from softbench.model import Telemetry
 
 _ATTRIBUTES = {
@@ -151,7 +152,8 @@ def missing(requirement: str, card: Gpu | None) -> str:
     try:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return f"{name} is not installed"
+        how = packages.remedy(name)
+        return f"{name} is not installed" + (f": {how}" if how else "")
     if least and _release(found) < _release(least):
         return f"needs {name} >= {least}, and {found} is installed"
     return ""

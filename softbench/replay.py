@@ -20,6 +20,7 @@ class Rounds:
     group: str
     extra: dict[str, Any]
     clock: str
+    latency_ns: float = 0.0
 
     @property
     def options(self) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def rounds(run: Run) -> dict[str, Rounds]:
                     "case": board.case.id,
                 }
                 seconds = tuple(ns / s.launches / 1e9 for s in cell.samples for turns in s.ns for ns in turns)
-                found[cell.record.variant.id] = Rounds(seconds, board.case.id, extra, clock)
+                found[cell.record.variant.id] = Rounds(seconds, board.case.id, extra, clock, cell.latency_ns or 0.0)
     return found
 
 

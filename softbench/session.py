@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from softbench import busy, calibration, device, replay, settings, spread, tables
+from softbench import busy, calibration, device, packages, replay, settings, spread, tables
 from softbench.baseline import Baseline, Verdict
 from softbench.collect import CellItem, Collecting
 from softbench.leaderboard.words import plural
@@ -143,7 +143,8 @@ class BenchSession:
         run = self._bench.result()
         records = self._bench.record_file
         if run is not None and run.records and records is not None:
-            self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
+            if not self._bench.settings.no_page:
+                self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
             if self._baseline is not None:
                 self._verdict = self._baseline.judge(run, self._live.width(tables.WIDTH))
         if self._controller is not None and self._storage is not None:
@@ -183,7 +184,13 @@ class BenchSession:
         except published.PublishedError as error:
             self._line(f"softbench: {error}; the page goes without published figures")
             tables = {}
-        page = report.render(run, published=tables)
+        try:
+            page = report.render(run, published=tables)
+        except ModuleNotFoundError as error:
+            self._line(
+                f"softbench: no page is written: {packages.advice(error.name or '')}; then: softbench report latest"
+            )
+            return None
         for target in (path, path.with_name("latest.html")):
             try:
                 target.write_text(page, encoding="utf-8")

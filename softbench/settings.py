@@ -43,6 +43,7 @@ class Settings:
     traffic: bool = False
     device_clock: bool = False
     registers: bool = False
+    no_page: bool = False
     baseline: str = ""
     fail_on: float | None = None
     threads: int = 0
@@ -88,6 +89,10 @@ _FLAGS = (
     ("--softbench-ladders", "with the rungs of all ladders, which else take part only where they are named"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
     ("--softbench-device-clock", "read each kernel's own span too, with torch's profiler in processes of its own"),
+    (
+        "--softbench-no-page",
+        "write no page at the end, which has some 2 MB: softbench report RUN makes it from the records",
+    ),
     ("--softbench-registers", "build each timed kernel once more and keep its registers, stack and shared memory"),
 )
 
@@ -139,6 +144,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         traffic=option("--softbench-traffic"),
         device_clock=option("--softbench-device-clock"),
         registers=option("--softbench-registers"),
+        no_page=option("--softbench-no-page"),
         baseline=option("--softbench-baseline"),
         fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
         full_size=option("--softbench-full-size"),

@@ -116,7 +116,6 @@ def test_what_cannot_be_used_is_one_line(
     ("arguments", "words"),
     [
         ([], "required: COMMAND"),
-        (["repord", "x"], "invalid choice: 'repord'"),
         (["table"], "required: RUN"),
         (["table", "run-1", "--format", "xml"], "invalid choice: 'xml'"),
         (["table", "run-1", "--output", "x"], "unrecognized arguments: --output x"),

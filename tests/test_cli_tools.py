@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shlex
 import shutil
@@ -122,11 +123,13 @@ def test_list_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     names = {variant.implementation for variant in registry.find([resources.bundled_impls()])}
     assert f"{len(names)} implementations; of " in text
     for name in names:
-        assert re.search(rf"^{name} .*(yes|no)$", text, re.M), name
+        assert re.search(rf"^{name} .*(yes|checked|compiled|no)$", text, re.M), name
     assert re.search(r"^torch_eager +library +softmax.* and \d more +\d+ +always$", text, re.M)
     assert re.search(r"^torch_eager .*torch.* yes$", text, re.M)
     assert re.search(r"^cuda_naive .* when named$", text, re.M)
-    assert re.search(r"^cuda_naive .* ✗ cuda>=sm_80, .* no$", text, re.M)
+    assert re.search(r"^cuda_naive .* ✗ cuda>=sm_80, .* (compiled|no)$", text, re.M)
+    if importlib.util.find_spec("triton"):
+        assert re.search(r"^triton_best .* checked$", text, re.M)
     assert re.search(r"^cuda>=sm_80 +needs a CUDA GPU, and this machine has none$", text, re.M)
     assert "Triton kernels are checked in its interpreter" in text.replace("\n", " ")
 

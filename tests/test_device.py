@@ -56,8 +56,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         ("whole>=3.0.1", None, "needs whole >= 3.0.1, and 3 is installed"),
         ("torch>=2.13", None, ""),
         ("nvidia-cutlass-dsl>=4.8", None, ""),
-        ("quack-kernels", H200, "quack-kernels is not installed"),
-        ("quack-kernels>=0.6", H200, "quack-kernels is not installed"),
+        ("quack-kernels", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
+        ("quack-kernels>=0.6", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
     ],
 )
 @pytest.mark.usefixtures("installed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,14 @@ def test_benchmark_only_skips_what_is_only_checked(tmp_path: Path) -> None:
     (tmp_path / "shapes.yaml").write_text(SHAPES)
     saved = tmp_path / "saved.json"
     arguments = ("--softbench-profile=cpu,checked", "-k", "own_right", "--benchmark-only", f"--benchmark-json={saved}")
-    done = bench(tmp_path, *arguments, "-v")
+    done = bench(tmp_path, *arguments, "-v", "--softbench-no-page", f"--junitxml={tmp_path / 'junit.xml'}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "softmax-float32-16x256::own_right PASSED" in done.stdout
     assert "softmax-float32-4x256-check::own_right SKIPPED" in done.stdout
     assert {cell["case"]["shape"][0] for cell in record_lines(tmp_path)[1:]} == {16}
     assert "own_right" in saved.read_text()
+    assert not list((tmp_path / "reports").glob("*.html"))
+    said = (tmp_path / "junit.xml").read_text()
+    assert re.search(
+        r'name="status" value="PASSED".*name="time_us" value="[\d.]+".*name="percent_of_roof" value="[\d.]+"', said
+    )

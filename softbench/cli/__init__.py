@@ -7,8 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 
+from softbench import packages
 from softbench.cli.command import Said
-from softbench.cli.parser import parser
+from softbench.cli.parser import COMMANDS, parser
+from softbench.resources import choose_from
 from softbench.texts import InputError
 
 __all__ = ["main"]
@@ -19,7 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     1 where the doctor finds something wrong, or a comparison exceeds its limit.
     """
-    options = parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and not given[0].startswith("-") and given[0] not in (names := [command.name for command in COMMANDS]):
+        print(f"softbench: no command {given[0]!r:.60}; {choose_from(given[0], names)}", file=sys.stderr)
+        return 2
+    options = parser().parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no "†" is no reason to say nothing
     try:
@@ -32,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except InputError as error:
         print(f"softbench: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"softbench: {packages.advice(error.name or '')}", file=sys.stderr)
         return 2
     except OSError as error:
         if not error.filename:

@@ -22,7 +22,7 @@ def _run(options: argparse.Namespace) -> Said:
     card = device.gpu()
     missing = {need: device.missing(need, card) for group in groups.values() for need in group[0].requires}
     lacking = sorted(need for need, why in missing.items() if why)
-    rows = [_row(name, group, lacking) for name, group in groups.items()]
+    rows = [(*_row(name, group, lacking), _here(group[0], card)) for name, group in groups.items()]
     able = sum(row[-1] == "yes" for row in rows)
     said = f"{plural(len(rows), 'implementation')}; of {able} this machine has all that they require."
     if card is None:
@@ -50,8 +50,16 @@ def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]
         str(points),
         "when named" if group[0].ladder else "always",
         marked,
-        "no" if set(needs) & set(lacking) else "yes",
     )
+
+
+def _here(variant: Variant, card: device.Gpu | None) -> str:
+    """What a run here makes of it: timed, or, without a GPU, checked in Triton's interpreter or compiled."""
+    from softbench.contest.entrant import modes
+
+    ways, _ = modes(variant, card)
+    words = {"measure": "yes", "interpret": "checked", "compile": "compiled"}
+    return words[ways[0]] if ways else "no"
 
 
 def _arguments(sub: argparse.ArgumentParser) -> None:

@@ -22,6 +22,7 @@ _NUMBERS = range(2**53)
 FAILURES = (
     Status.INCORRECT,
     Status.UNSUPPORTED,
+    Status.UNAVAILABLE,
     Status.COMPILE_ERROR,
     Status.RUNTIME_ERROR,
     Status.OUT_OF_MEMORY,

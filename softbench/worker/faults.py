@@ -7,6 +7,7 @@ import io
 import re
 import sys
 
+from softbench import packages
 from softbench.contract import Unsupported
 from softbench.model import Status
 from softbench.worker import loading, traces
@@ -16,6 +17,7 @@ _COMPILER_WORDS = ("Compil", "OutOfResources", "PTXAS", "DSL", "NVRTC", "Backend
 _MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|CUDA_ERROR_OUT_OF_MEMORY|not enough memory", re.I)
 UNJOINED = "work on another stream, for which the launch's own does not wait: a captured graph ended without it"
 _UNJOINED_TEXT = re.compile(r"unjoined work|STREAM_CAPTURE_UNJOINED", re.I)
+_LIBRARY_TEXT = re.compile(r'Failure finding "(libnvrtc)')
 _STICKY_TEXT = re.compile(
     r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|device-side assert"
     r"|CUDA_ERROR_ILLEGAL|CUDA_ERROR_LAUNCH_FAILED|ECC error",
@@ -28,6 +30,8 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
     text = _one_line(error)
     if isinstance(error, Unsupported):
         return Status.UNSUPPORTED, text or "no reason given"
+    if lacking := _lacking(error):
+        return Status.UNAVAILABLE, packages.advice(lacking)
     if isinstance(error, MemoryError) or _MEMORY_TEXT.search(text):
         return Status.OUT_OF_MEMORY, f"{phase}: {text or type(error).__name__}"
     if phase == "capture" and _UNJOINED_TEXT.search(text):
@@ -41,9 +45,25 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
     return Status.RUNTIME_ERROR, reason
 
 
+def _lacking(error: BaseException) -> str:
+    """The package, or the library that cuda-core looks for, without which it failed; "" where it is another failure.
+
+    A module of the implementation's own that does not exist is a mistake of its author.
+    """
+    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) and error.name:
+        top = error.name.split(".")[0]
+        own = any((folder / f"{top}{end}").exists() for folder in loading.folders() for end in ("", ".py"))
+        return "" if own or top.startswith(("_softbench", "softbench")) or not packages.is_missing(top) else top
+    library = _LIBRARY_TEXT.search(str(error))
+    if library is None and error.__cause__ is not None:
+        return _lacking(error.__cause__)
+    return library[1] if library else ""
+
+
 def told(error: BaseException) -> list[str]:
     """The traceback of a failure, from the implementation's own file down; nothing for a refusal, which is none."""
-    return [] if isinstance(error, Unsupported) else list(traces.of(error, loading.folders()))
+    is_refusal = isinstance(error, Unsupported) or _lacking(error)
+    return [] if is_refusal else list(traces.of(error, loading.folders()))
 
 
 def speak_up() -> None:
