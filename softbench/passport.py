@@ -18,10 +18,9 @@ from softbench import __version__, cores, device
 from softbench.model import Passport, Variant
 from softbench.settings import Settings
 
-_PACKAGES = (
-    "torch", "triton", "nvidia-cutlass-dsl", "cuda-core", "nvidia-cuda-nvrtc", "liger-kernel",
-    "quack-kernels", "pytest", "pytest-benchmark",
-)  # fmt: skip
+_ALWAYS = ("torch", "triton", "nvidia-cuda-nvrtc", "pytest", "pytest-benchmark")
+_SELF_CONTAINED = ("torch", "triton", "pytest", "pytest-benchmark")
+"""Distributions whose version says which others they came with; what they require is not listed."""
 
 
 def issue(
@@ -43,41 +42,66 @@ def issue(
         seed=seed,
         command=shlex.join(["pytest", *map(_portable, sys.argv[1:])]),
         device=machine,
-        packages=packages(),
+        packages=packages(variants),
         sources={v.implementation: v.source_hash for v in variants},
-        commit=_commit(Path(__file__).parent),
-        settings={
-            "budget_s": settings.budget_s,
-            "timeout_s": settings.timeout_s,
-            "selection": settings.selection,
-            "threads": 0 if card is not None else cores.threads(settings.threads),
-        },
+        commit=commit(),
+        settings=measuring(settings) | {"selection": settings.selection},
         cases=cases,
     )
 
 
-def packages() -> dict[str, str]:
-    """Versions of what decides speed or result; what is not installed is left out."""
+def measuring(settings: Settings) -> dict[str, float | int | bool]:
+    """The options that bear on how a cell is measured."""
+    chosen = {name: getattr(settings, name) for name in ("budget_s", "timeout_s", "traffic", "device_clock")}
+    return chosen | {"threads": 0 if device.gpu() is not None else cores.threads(settings.threads)}
+
+
+def packages(variants: Sequence[Variant] = ()) -> dict[str, str]:
+    """Versions of what decides speed or result: what the variants require, and what that requires, as far as it is installed."""
     found = {"python": platform.python_version(), "softbench": __version__}
-    for name in _PACKAGES:
+    waiting = [*_ALWAYS, *(_distribution(r) for v in variants for r in v.requires)]
+    seen: set[str] = set()
+    for name in waiting:  # which grows
+        if name in seen or name == "cuda":
+            continue
+        seen.add(name)
         try:
             found[name] = importlib.metadata.version(name)
+            further = importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
             continue
+        if name not in _SELF_CONTAINED:
+            waiting += [_distribution(text) for text in further if "extra ==" not in text]
     return found
 
 
-def difference(passport: Passport) -> str:
-    """Why a run cannot be gone on with on this machine, or ""."""
+def _distribution(requirement: str) -> str:
+    """The name in "Flash_Attn >= 2.8; python_version > '3'", as package indices write it."""
+    return re.sub(r"[-_.]+", "-", re.match(r"\s*([\w.-]*)", requirement)[1]).lower()  # type: ignore[index]
+
+
+def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
+    """Why a run cannot be gone on with on this machine, or "".
+
+    What only the variants of this command require does not matter: nothing of the run has used it.
+    """
     machine = device.describe()
     for key in ("kind", "name", "driver"):
         if passport.device.get(key) != machine.get(key):
             return f"it was made with {key} {passport.device.get(key)!r}, and here it is {machine.get(key)!r}"
-    here = packages()
-    for name in sorted(set(passport.packages) | set(here)):
-        if passport.packages.get(name) != here.get(name):
-            return f"it was made with {name} {passport.packages.get(name)}, and here it is {here.get(name)}"
+    here = packages(variants)
+    for name in sorted({*passport.packages, *packages()}):
+        now = here.get(name) or _version(name)
+        if passport.packages.get(name) != now:
+            return f"it was made with {name} {passport.packages.get(name)}, and here it is {now}"
     return ""
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except (importlib.metadata.PackageNotFoundError, ValueError):  # a name that came out of a file
+        return None
 
 
 def _portable(argument: str) -> str:
@@ -92,11 +116,13 @@ def _slug(name: str, is_gpu: bool) -> str:
     return "-".join(words[:2]) or "gpu"
 
 
-def _commit(folder: Path) -> str:
+def commit() -> str:
     """Commit of the checkout that this code runs from, with "+" where it was changed.
 
     Outside of a checkout (a copy on a machine without git) it is what SOFTBENCH_COMMIT says, else "".
     """
+
+    folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:
         return subprocess.run(

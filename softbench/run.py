@@ -68,7 +68,7 @@ class Bench:
             if self.part is not None:
                 self._passport = self.part.passport
             elif self.settings.resume:
-                self._writer, self._passport = resuming.reopen(self.settings, self.note)
+                self._writer, self._passport = resuming.reopen(self.settings, self.variants, self.note)
                 self._held = self._writer
             else:
                 seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from softbench import busy, calibration, device, packages, replay, settings, spread, tables
+from softbench import busy, calibration, device, packages, replay, resuming, settings, spread, tables
 from softbench.baseline import Baseline, Verdict
 from softbench.collect import CellItem, Collecting
 from softbench.leaderboard.words import plural
@@ -84,6 +84,8 @@ class BenchSession:
             f"softbench: {_counts(bench.selection)}",
             *(f"softbench: WARNING: {why}; it fails, and the others run" for why in bench.selection.unread),
         ]
+        if chosen.resume and (said := resuming.progress(chosen)):
+            lines.append(f"softbench: {said}")
         if self._controller is not None and not bench.gpus:
             lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
         cards = device.gpus()[: max(1, len(bench.gpus))]

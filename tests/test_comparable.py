@@ -27,6 +27,7 @@ def device(**changes: Any) -> Passport:
         (passport(run_id="r2"), Terms.ONE_BOARD, ""),
         (passport(run_id="r2", seed=7, profiles=("quick",), settings={"budget_s": 1.0}), Terms.ONE_BOARD, ""),
         (passport(run_id="r2", packages={"torch": "2.11.0", "pytest": "9"}), Terms.ONE_BOARD, ""),
+        (passport(run_id="r2", packages={"torch": "2.11.0", "flash-attn": "2.8"}), Terms.ONE_BOARD, ""),
         (device(driver="580.2"), Terms.ONE_BOARD, ""),
         (device(driver="590.1"), Terms.SIDE_BY_SIDE, "driver 580.1 and 590.1"),
         (device(name="NVIDIA H100"), Terms.SIDE_BY_SIDE, "name NVIDIA H200 and NVIDIA H100"),

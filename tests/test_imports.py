@@ -79,7 +79,7 @@ MAY_IMPORT: dict[str, str] = {
     "spread": "device model parts run settings texts typed",
     "live": "contest leaderboard model run texts",
     "session": "baseline busy calibration collect device leaderboard live model neighbours packages published replay report "
-    "retries run selection settings shrinking spread tables texts",
+    "resuming retries run selection settings shrinking spread tables texts",
     "plugin": "device packages session settings",
     "__main__": "cli",
     "doctor": "calibration contest cubin device model neighbours passport registry stats texts turns",

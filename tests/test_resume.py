@@ -13,6 +13,7 @@ import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C ha
 from projects import OWN, bench, project
 
 from softbench import store
+from softbench.settings import CPU_BUDGET_S
 
 pytest_plugins = ["pytester"]
 
@@ -62,20 +63,38 @@ def test_resuming_runs_the_missing_case_only(whole: Path, tmp_path: Path) -> Non
     assert len(store.read(path).records) == 4 * (len(OWN) + 2)
 
 
-def test_a_changed_kernel_runs_its_cases_again_whole(whole: Path, tmp_path: Path) -> None:
-    """Also the variants that this command does not select: their old samples cannot be paired with new ones."""
+def test_a_run_has_one_version_of_a_kernel(whole: Path, tmp_path: Path) -> None:
+    """Nothing is measured where one that has records was edited since, whichever are selected."""
     folder, path = copied(whole, tmp_path)
     source = folder / "kernels" / "mine" / "own.py"
     source.write_text(source.read_text().replace("x * 0", "x * 0 + 1"))
     before = path.read_bytes()
-    select = ["--softbench-profile=both", "-k", "own_zeros and float16-4x256"]
-    done = bench(folder, *select, f"--softbench-resume={path}")
-    assert "1 failed" in done.stdout
-    added = [json.loads(line) for line in path.read_bytes()[len(before) :].splitlines()]
-    assert {c["variant"]["implementation"] for c in added if c.get("role") == "entrant"} == set(OWN)
-    assert "softmax, float32: latency (ms)" in done.stdout  # the tables show the run, not what was added
-    assert len(store.read(path).records) == 4 * (len(OWN) + 2)
+    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", f"--softbench-resume={path}")
+    assert done.returncode == 4
+    said = f"{path.name} cannot be gone on with: own_right has changed since; start a new run"
+    assert f"ERROR: softbench: --softbench-resume: {said}" in done.stderr
+    assert path.read_bytes() == before
 
+
+def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(whole: Path, tmp_path: Path) -> None:
+    folder, path = copied(whole, tmp_path)
+    (folder / "kernels" / "second").mkdir()
+    text = (folder / "kernels" / "mine" / "own.py").read_text()
+    (folder / "kernels" / "second" / "new.py").write_text(text.partition("@implementation")[0] + NEW)
+    select = ["--softbench-profile=both", "-k", "new_right and float32-4x256"]
+    done = bench(folder, *select, f"--softbench-resume={path.stem}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"softbench: continues {path.stem}: 4 of 4 cases done" in done.stdout
+    header = store.header(path)
+    assert {"own_right", "new_right"} <= header.sources.keys()
+    assert "pluggy" in header.packages
+    assert len(store.read(path).records) == 4 * (len(OWN) + 2) + 1
+
+
+NEW = """@implementation(operator="softmax", requires=["torch", "pluggy"])
+def new_right(case):
+    return exact
+"""
 
 ENDED = re.compile(r"^\d+ of \d+ cases?: the run was ended before it had the others;.*$", re.M)
 
@@ -106,27 +125,39 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) ->
     [
         ("device", "name", "Another CPU", "it was made with name 'Another CPU', and here it is"),
         ("device", "kind", "cuda", "it was made with kind 'cuda', and here it is 'cpu'"),
+        (
+            "settings",
+            "budget_s",
+            9.0,
+            f"it was made with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}",
+        ),
+        ("settings", "traffic", True, "it was made with --softbench-traffic, and here without"),
+        ("", "seed", 5, "it was made with --softbench-seed=5, and here with --softbench-seed=4"),
+        ("", "commit", "0123abc", "it was made by softbench of commit 0123abc, and here it is "),
         ("packages", "torch", "1.0", "it was made with torch 1.0, and here it is"),
         ("packages", "triton", None, "it was made with triton None, and here it is"),
     ],
 )
-def test_resuming_on_another_machine_is_refused(
-    whole: Path, here: Any, pytester: pytest.Pytester, part: str, key: str, value: str | None, words: str
+def test_resuming_on_another_machine_or_with_other_settings_is_refused(
+    whole: Path, here: Any, pytester: pytest.Pytester, part: str, key: str, value: Any, words: str
 ) -> None:
     (origin,) = (whole / "reports").glob("*.jsonl")
     header, *cells = origin.read_text().splitlines(keepends=True)
     data = json.loads(header)
+    data["settings"]["budget_s"] = CPU_BUDGET_S
+    changed = data[part] if part else data
     if value is None:
-        if key not in data[part]:
+        if key not in changed:
             pytest.skip(f"{key} is not installed")
-        del data[part][key]
+        del changed[key]
     else:
-        data[part][key] = value
+        changed[key] = value
     (pytester.path / "reports").mkdir()
     path = pytester.path / "reports" / "old.jsonl"
     path.write_text(json.dumps(data) + "\n" + "".join(cells))
     before = path.read_bytes()
-    result = here("--softbench", "--softbench-profile=both", "-k", "own_right", "--softbench-resume=old")
+    seed = ["--softbench-seed=4"] if key == "seed" else []
+    result = here("--softbench", "--softbench-profile=both", "-k", "own_right", "--softbench-resume=old", *seed)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: softbench: --softbench-resume: old.jsonl cannot be gone on with: {words}*"])
     assert path.read_bytes() == before

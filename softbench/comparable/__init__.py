@@ -20,8 +20,10 @@ from softbench.model import Passport, Record
 
 MACHINE = ("kind", "name", "sm", "sms", "l2_bytes", "memory_clock_khz", "bus_bits", "cores")
 """What of a passport's device makes another machine. Cards of one model (`pci`) differ by percents, and are one."""
-HARMLESS = ("pytest", "pytest-benchmark")
+HARMLESS = ("pytest", "pytest-benchmark", "typing-extensions", "packaging")
 """Packages of a passport that decide neither speed nor result."""
+ALWAYS = ("python", "softbench", "torch", "triton")
+"""Packages that a passport has if they are installed. Of others it has what the implementations required that its run found."""
 
 
 class Terms(Enum):
@@ -72,9 +74,15 @@ def differences(a: Passport, b: Passport) -> Iterator[tuple[str, str, str]]:
         x, y = (str(passport.device.get(key, "unknown")) for passport in (a, b))
         if (_branch(x) != _branch(y)) if key == "driver" else (x != y):
             yield key, x, y
-    for name in sorted({*a.packages, *b.packages} - {*HARMLESS}):
-        if a.packages.get(name) != b.packages.get(name):
-            yield name, a.packages.get(name, "missing"), b.packages.get(name, "missing")
+    yield from (found for found in versions(a, b) if found[0] not in HARMLESS)
+
+
+def versions(a: Passport, b: Passport) -> Iterator[tuple[str, str, str]]:
+    """Packages that differ, and what each has. One that only one of them required made no difference to what both ran."""
+    for name in sorted((a.packages.keys() & b.packages.keys()) | {*ALWAYS}):
+        x, y = (found.packages.get(name, "missing") for found in (a, b))
+        if x != y:
+            yield name, x, y
 
 
 def _branch(driver: str) -> str:

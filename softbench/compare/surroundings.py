@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from softbench import comparable
 from softbench.model import Run, Telemetry, Variant
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ def changes(before: Run, after: Run, variants: Mapping[str, tuple[Variant, Varia
     for key, word in _DEVICE.items():
         if key in a.device and key in b.device:
             yield from _change(word, a.device[key], b.device[key])
-    for name in sorted({*a.packages, *b.packages}):
-        yield from _change(name, a.packages.get(name, "missing"), b.packages.get(name, "missing"))
+    yield from (Change(*found) for found in comparable.versions(a, b))
     yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown")
     yield from _change("profiles", ", ".join(a.profiles), ", ".join(b.profiles))
     for name in sorted({*a.settings, *b.settings}):
