@@ -29,7 +29,8 @@ class Norm:
 
     x, residual, y, residual_out are (rows, columns) in one dtype, float16, bfloat16 or float32; weight and bias are
     (columns,) in that dtype or float32; rstd and mean are (rows,) float32. All but x and y may be None. y comes from t
-    before it is rounded to residual_out. Raises ValueError for a mean asked of RMSNorm, and for a residual where a thread
+    before it is rounded to residual_out. Squares are float32, as in torch: rows whose sum of t^2 is beyond 3.4e38 come out as
+    0 or NaN. Raises ValueError for a mean asked of RMSNorm, and for a residual where a thread
     has several rows.
     """
 

@@ -15,7 +15,8 @@ from ..htile.launch import launch_rows, overlap
 class SoftmaxBackward:
     """dx = (dy - sum(dy * y)) * y for rows of dy, y and dx (rows, columns); a callable for `cute.compile`.
 
-    y is softmax's output. All three have one dtype, float16, bfloat16 or float32; sums are float32.
+    y is softmax's output. All three have one dtype, float16, bfloat16 or float32; sums are float32, and so is dy less its
+    sum: beyond 1.7e38 it may overflow though its product with y would not.
     """
 
     def __init__(self, config: ElementwiseTileConfig, pdl: bool = False) -> None:
