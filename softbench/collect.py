@@ -109,6 +109,8 @@ class ShapesFile(pytest.File):
     """shapes.yaml as a collector of cases."""
 
     bench: Bench
+    fixtures: Any = None
+    """What pytest found for the first cell; it is the same for all, and to ask for each took half of collection."""
 
     def collect(self) -> Iterator[CaseCollector | UnreadItem]:
         for case in self.bench.cases:
@@ -148,6 +150,10 @@ class CaseCollector(pytest.Collector):
             yield CellItem.of(self, variant)
 
 
+def _cell(request: pytest.FixtureRequest) -> None:
+    request.node.measure(request)
+
+
 class CellItem(pytest.Function):
     """One variant on one case. A Function, so that pytest-benchmark's fixture serves it."""
 
@@ -157,10 +163,10 @@ class CellItem(pytest.Function):
 
     @classmethod
     def of(cls, parent: CaseCollector, variant: Variant) -> CellItem:
-        def cell(request: pytest.FixtureRequest) -> None:
-            request.node.measure(request)
-
-        item: CellItem = cls.from_parent(parent, name=variant.id, callobj=cell)
+        file = parent.parent
+        assert isinstance(file, ShapesFile)
+        item: CellItem = cls.from_parent(parent, name=variant.id, callobj=_cell, fixtureinfo=file.fixtures)
+        file.fixtures = item._fixtureinfo
         item.case, item.variant, item.bench = parent.case, variant, parent.bench
         return item
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import resource
 
+import builders
+import projects
 import pytest
 import searching
 
 from softbench import matrix, resources
 from softbench.check import compare
-from softbench.model import Case
+from softbench.leaderboard import build
+from softbench.model import Case, Status
 from softbench.operators import get
 from softbench.operators.drawn_cases import QUESTIONS, case_of, seed_of
 from softbench.operators.recipes import Form, row
@@ -147,3 +151,24 @@ def test_the_search_stops_at_its_time_and_says_how_far_it_came(tmp_path, monkeyp
     assert (asked, seed) == (5, 1)
     assert found.cases < 5
     assert f"{found.cases} cases" in capsys.readouterr().out
+
+
+def test_whoever_fails_a_drawn_case_bears_the_dagger():
+    timed = builders.softmax_case()
+    records = [builders.timed(timed, "fast", 1e4), builders.timed(timed, "slow", 2e4)]
+    records += [builders.ended(HARD[0], "fast", Status.INCORRECT, reason="row 0"), builders.ended(HARD[0], "slow")]
+    fast, slow = sorted(build(builders.run(records)).standings("softmax"), key=lambda row: row.implementation)
+    assert (fast.failed_hard, fast.rank) == ((HARD[0].id,), None)
+    assert (slow.failed_hard, slow.rank) == ((), 1)
+
+
+def test_a_thousand_more_are_collected_in_seconds(tmp_path):
+    """In processor time, which other work does not slow: 3 s, of which pytest alone takes one."""
+    projects.project(tmp_path)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = projects.bench(tmp_path, "--collect-only", "-q", "--softbench-drawn=1000", "--softbench-drawn-from=50")
+    taken = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    cells = [line for line in done.stdout.splitlines() if "-drawn_" in line and line.endswith("::torch_eager")]
+    assert len(cells) == 1000
+    assert cells[0].split("::")[1] == case_of("softmax", 50).id
+    assert taken < 10

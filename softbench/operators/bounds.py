@@ -34,17 +34,17 @@ def slack_unit(case: Case) -> float:
 
 
 def lost(case: Case, terms: Iterable[Tensor], total: Tensor) -> Tensor:
-    """What summing a drawn row may lose, (rows, 1) float64, relative to the sum of magnitudes.
+    """What summing a drawn or peaked row may lose, (rows, 1) float64, relative to the sum of magnitudes.
 
     terms   the magnitudes in blocks, (rows, width) float64 each
     total   (rows, 1) their sum
 
     Adding a term to a running sum errs by half an ulp of the sum, or by the term. Errors of random terms cancel, and the
-    slack holds them. Of a drawn row thousands of terms may be alike and far below a few, and be lost one by one, where every
+    slack holds them. There thousands of terms may be alike and far below a few, and be lost one by one, where every
     lane began with one of the few. No order of summation is asked for.
     """
     found = total.new_zeros(total.shape)
-    if is_drawn(case.distribution):
+    if case.distribution == "peaked" or is_drawn(case.distribution):
         half_ulp = total * (slack_unit(case) / 16 / LANES)
         for block in terms:
             found += block.minimum(half_ulp).sum(1, keepdim=True)
