@@ -35,6 +35,8 @@ from softbench.sheet import Heading, Lines, Sheet, Table
 
 WIDTH = 120
 GAP = "  "
+FOLDED = 3
+"""So many implementations without a pass are a sentence and no rows: without a GPU they were most of the table."""
 LEAST = 20
 """Columns that words are given at the least, however long the labels beside them."""
 
@@ -62,10 +64,14 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
     parts = [_filled(clock_note(board), width)]
     for operator in board.operators:
         standings = board.standings(operator)
-        rows = [standing_row(standing) for standing in standings]
+        without = [s.implementation for s in standings if not s.passed and not s.failed_hard]
+        folded = without if len(without) >= FOLDED else []
+        rows = [standing_row(standing) for standing in standings if standing.implementation not in folded]
         parts.append(f"{operator}\n" + _folded([ranking_header(board), *rows], (1, 2), 2, width))
         notes = [_filled(_dagger_note(board, standing), width) for standing in standings if standing.failed_hard]
         parts += ["\n".join(notes)] if notes else []
+        said = f"{len(folded)} implementations have no pass in a timed case: {', '.join(map(short, folded))}"
+        parts += [_filled(said, width)] if folded else []
     return "\n\n".join(parts)
 
 

@@ -289,3 +289,12 @@ def test_a_case_without_a_roof_is_told():
         note = clock_note(build(make.run(run)))
         assert note.endswith("In 1 case without a roof the fastest pass stands for it.")
     assert "without a roof" not in clock_note(build(make.run(with_one[:1] + with_one[2:])))
+
+
+def test_many_who_have_no_pass_are_a_sentence_and_no_rows():
+    lacking = [make.ended(CASE, name, Status.UNAVAILABLE) for name in ("one", "two", "three")]
+    few = tables.ranking_table(board(make.timed(CASE, "ours", 48_500), *lacking[:2]))
+    assert line(few, "   -  one").split()[-3:] == ["-", "0", "0"]
+    many = tables.ranking_table(board(make.timed(CASE, "ours", 48_500), *lacking))
+    assert "\n   -" not in many
+    assert "3 implementations have no pass in a timed case: one, " in many
