@@ -8,7 +8,6 @@ The only place that imports implementation files.
 from __future__ import annotations
 
 import os
-import resource
 import socket
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +18,7 @@ from softbench.check import modes
 from softbench.cores import PINNED
 from softbench.model import WRONG_WHEN_TIMED, Case
 from softbench.plans import Plan
-from softbench.worker import calibrating, faults, interpreter, loading, wire
+from softbench.worker import calibrating, faults, interpreter, loading, process_limits, wire
 from softbench.worker.seal import Seal
 from softbench.worker.wire import Message
 
@@ -225,7 +224,7 @@ class Session:
 
 def serve(sock: socket.socket) -> None:
     """Answer requests until the parent goes away. The first request, "hello", names the device."""
-    _limits()
+    process_limits.set_always()
     faults.speak_up()
     session: Session | None = None
     pid = os.getpid()
@@ -239,7 +238,7 @@ def serve(sock: socket.socket) -> None:
             if session is None:
                 session = Session(request["device"])
                 if session.device == "cpu":
-                    _bound_memory()
+                    process_limits.bound_memory()
             answer = session.handle(request)
         except BaseException as error:  # sys.exit at import is the cell's failure as well
             answer = _failure(error, session.phase if session else "start")
@@ -281,25 +280,6 @@ def _context_is_dead() -> bool:
     except Exception:
         return True
     return False
-
-
-def _limits() -> None:
-    """No core files, and the first to go when the host runs out of memory."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    try:
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    except OSError:
-        pass
-
-
-def _bound_memory() -> None:
-    """On a machine without a GPU an allocation without end meets a MemoryError before it meets the machine's end.
-
-    With CUDA this is no limit to set: the driver reserves address space far beyond the memory there is.
-    """
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (total * 3 // 4, hard))
 
 
 def case_of(data: dict[str, Any]) -> Case:
