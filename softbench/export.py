@@ -67,6 +67,9 @@ COLUMNS = (
     *("reason", "notes", "reproduce"),
 )
 
+_FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?$")
+"""A cell of a table that begins with a sign and is no formula."""
+
 
 def markdown(board: Board) -> str:
     """Verdict, ranking (or counts where nothing was timed) and the timed cases."""
@@ -142,8 +145,13 @@ def csv_text(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     buffer = io.StringIO()
     writer = csv_module.writer(buffer, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows(lines)
+    writer.writerows([_inert(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
     return buffer.getvalue()
+
+
+def _inert(text: str) -> str:
+    """A text that no spreadsheet takes for a formula; a lone sign is none."""
+    return f"'{text}" if len(text) > 1 and text.lstrip(" ")[:1] in tuple("=+-@\t\r\n") else text
 
 
 def _cells(board: Board) -> Iterable[list[object]]:
@@ -187,7 +195,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _row(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(_escaped(text) for text in texts) + " |"
+    return "| " + " | ".join(_escaped(text if _FIGURE.match(text) else _inert(text)) for text in texts) + " |"
 
 
 def _escaped(text: str) -> str:

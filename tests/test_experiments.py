@@ -220,20 +220,23 @@ def test_a_table_that_cannot_be_read_is_named(tmp_path, text, words):
     assert words in str(caught.value)
 
 
-def test_the_command_writes_the_page(tmp_path, monkeypatch, capsys):
+def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, capsys):
+    """With the figures that come with softbench, wherever it is called; and it writes over nothing by itself."""
     monkeypatch.chdir(tmp_path)
     made = run(stability(), run_id="run-1")
     writer = store.Writer.create(tmp_path / "reports", made.passport)
     writer.append(made.records)
-    arguments = ["experiments", "run-1", "--published", str(FOLDER)]
-    assert cli.main(arguments) == 2
-    assert "docs/experiments.md: cannot be written" in capsys.readouterr().err
-    assert cli.main([*arguments, "--output", "page.md"]) == 0
+    page = experiments.markdown([store.read(writer.path)], PUBLISHED)
+    assert cli.main(["experiments", "run-1"]) == 0
+    assert capsys.readouterr().out == page
+    arguments = ["experiments", "run-1", "--published", str(FOLDER), "--output", "page.md"]
+    assert cli.main(arguments) == 0
     assert capsys.readouterr().out == "page:    page.md\n"
-    read = store.read(tmp_path / "reports" / "run-1.jsonl")
-    assert (tmp_path / "page.md").read_text(encoding="utf-8") == experiments.markdown([read], PUBLISHED)
-    assert cli.main(["experiments", "run-1"]) == 2
-    assert "reports/published: holds no published figures" in capsys.readouterr().err
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == page
+    assert cli.main([*arguments[:-1], "none/page.md"]) == 2
+    assert "none/page.md: cannot be written" in capsys.readouterr().err
+    assert cli.main(["experiments", "run-1", "--published", "elsewhere"]) == 2
+    assert "elsewhere: holds no published figures" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="no run of the experiments is committed yet")

@@ -10,9 +10,9 @@ from dataclasses import replace
 import builders as make
 import pytest
 
-from softbench import report, retries, tables
+from softbench import report, retries, stats, tables
 from softbench.leaderboard import NOT_PASSED, Board, Standing, build
-from softbench.model import SOURCES_CHANGED, Record, Status
+from softbench.model import SOURCES_CHANGED, Record, Samples, Status
 
 CASE = make.softmax_case()
 OTHER = make.softmax_case(columns=2048)
@@ -264,3 +264,19 @@ def test_an_empty_run_and_one_of_failures_have_no_scores():
 def test_rendering_imports_no_torch(module):
     code = f"import sys, softbench.{module}; sys.exit(bool({{'torch', 'plotly', 'triton'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank is compared with all behind it: far ones by their extremes alone, or 300 take 18,000 comparisons."""
+    calls, compare = [0], stats.compare
+
+    def counted(a: Samples, b: Samples) -> stats.Comparison:
+        calls[0] += 1
+        return compare(a, b)
+
+    monkeypatch.setattr(stats, "compare", counted)
+    records = [make.timed(make.softmax_case(), "copy", 9_000, role="roof")]
+    records += [make.timed(make.softmax_case(), f"i{number}", 10_000 * 1.003**number) for number in range(300)]
+    ranks = [cell.rank for cell in build(make.run(records)).cases[0].cells.values()]
+    assert ranks == sorted(ranks)
+    assert calls[0] < 3000

@@ -103,3 +103,9 @@ def test_of_a_cpu_nothing_is_said_of_a_gpu():
 
 def test_of_a_run_without_times_only_the_sources_can_be_doubted():
     assert _said([make.ended(CASE, "a", Status.CRASHED, "signal 11")]) == {"commit 0123abc, unchanged": True}
+
+
+def test_a_case_that_only_the_reference_ran_has_a_page() -> None:
+    """As one of two runs may have that are shown as one."""
+    other = make.softmax_case(4096, 2048)
+    assert _said([*GOOD, _read(make.timed(other, "torch_eager", 1e5, role="reference"))])

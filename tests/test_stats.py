@@ -105,3 +105,19 @@ def test_the_fastest_group_of_calls_counts() -> None:
     assert stats.per_launch_ns(Samples("call", 1, groups)) == 6
     assert stats.per_launch_ns(Samples("graph", 1, groups)) == 7
     assert math.isnan(stats.per_launch_ns(Samples("call", 1, ((),))))
+
+
+def test_what_the_extremes_call_slower_the_comparison_calls_slower_too() -> None:
+    draw, told = random.Random(4), 0
+    for _ in range(500):
+        apart, spread = draw.uniform(0, 0.1), draw.choice([0.001, 0.01, 0.1])
+        a, b = (
+            Samples("graph", launches, tuple(tuple(
+                round(1e6 * launches * ratio * math.exp(draw.gauss(0, spread))) for _ in range(3)
+            ) if draw.random() > 0.1 else () for _ in range(8)))
+            for ratio, launches in ((1 + apart, 2), (1, 3))
+        )  # fmt: skip
+        if any(a.ns) and any(b.ns) and stats.is_surely_slower(stats.Extent.of(a), stats.Extent.of(b)):
+            told += 1
+            assert stats.compare(a, b).verdict == "slower"
+    assert told > 100

@@ -11,29 +11,28 @@ from softbench.comparable.sections import one_machine
 
 
 def _run(options: argparse.Namespace) -> Said:
-    runs, page = one_machine([read(options, name) for name in options.runs]), Path(options.output)
-    write(page, experiments.markdown(runs, published.read(Path(options.published))))
-    return f"page:    {page}\n", 0
+    runs = one_machine([read(options, name) for name in options.runs])
+    figures = published.read(Path(options.published)) if options.published else published.bundled()
+    text = experiments.markdown(runs, figures)
+    if not options.output:
+        return text, 0
+    write(Path(options.output), text)
+    return f"page:    {options.output}\n", 0
 
 
 def _arguments(sub: argparse.ArgumentParser) -> None:
     reports_argument(sub)
     sub.add_argument("runs", metavar="RUN", nargs="+", help="of several with the same case the last counts")
     sub.add_argument(
-        "--published",
-        metavar="DIR",
-        default="reports/published",
-        help="folder of the published figures (default: %(default)s)",
+        "--published", metavar="DIR", help="folder of the published figures (default: those that come with softbench)"
     )
-    sub.add_argument(
-        "--output", metavar="FILE", default="docs/experiments.md", help="where the page goes (default: %(default)s)"
-    )
+    sub.add_argument("--output", metavar="FILE", help="where the page goes (default: it is printed)")
 
 
 COMMAND = Command(
     "experiments",
-    "write what runs say of published experiments, as a Markdown page",
-    (("softbench experiments RUN [RUN ...]", "published experiments beside these runs, as docs/experiments.md"),),
+    "print what runs say of published experiments, as a Markdown page",
+    (("softbench experiments RUN [RUN ...]", "published experiments beside these runs"),),
     _arguments,
     _run,
 )

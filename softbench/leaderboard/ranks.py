@@ -58,15 +58,29 @@ def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[
     def slowness(name: str) -> tuple[float, str]:
         return (versus(contest[name], roof).ratio if roof else latency_ns(contest[name])), name
 
+    extents = {
+        name: stats.Extent.of(heats[0]) for name, heats in contest.items() if len(heats) == 1 and any(heats[0].ns)
+    }
+
+    def verdict(name: str, head: str) -> str:
+        """Of a pair of one heat by its extremes where these tell, which keeps a case of a thousand entrants quick."""
+        are_paired = name in extents and head in extents and contest[name][0].heat == contest[head][0].heat
+        if are_paired and stats.is_surely_slower(extents[name], extents[head]):
+            return "slower"
+        return versus(contest[name], contest[head], (roof, reference)).verdict
+
     placed: dict[str, tuple[int, str]] = {}
     rest = sorted(contest, key=slowness)
     while rest:
-        head = rest[0]
+        head, verdicts = rest[0], {}
         for name in rest[1:]:
-            if versus(contest[name], contest[head], (roof, reference)).verdict == "faster":
-                head = name
-        verdicts = {n: versus(contest[n], contest[head], (roof, reference)).verdict for n in rest if n != head}
-        level = {name: "=" if verdict == "tied" else "?" for name, verdict in verdicts.items() if verdict != "slower"}
+            verdicts[name] = verdict(name, head)
+            if verdicts[name] == "faster":
+                head, verdicts = name, {}
+        verdicts |= {name: verdict(name, head) for name in rest if name != head and name not in verdicts}
+        level = {
+            name: "=" if verdicts[name] == "tied" else "?" for name in rest if verdicts.get(name, "slower") != "slower"
+        }
         rank = len(placed) + 1
         placed[head] = rank, max(level.values(), key="?=".index, default="")
         placed.update((name, (rank, mark)) for name, mark in level.items())

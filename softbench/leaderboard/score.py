@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from softbench import stats
-from softbench.leaderboard.board import CaseBoard, Cell, Standing
+from softbench.leaderboard.board import CaseBoard, Standing
 from softbench.leaderboard.ranks import latency_ns
 
 NOT_PASSED = 0.5
@@ -22,32 +23,47 @@ def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standi
     standings: list[Standing] = []
     for operator in dict.fromkeys(board.case.operator for board in cases):
         own = [board for board in cases if board.case.operator == operator]
-        names = dict.fromkeys(name for board in own for name in board.cells)
-        rows = [_standing(operator, name, own, failed_hard.get((operator, name), ())) for name in names]
+        shares = [_shares(board) for board in own if board.case.timed]
+        boards: dict[str, list[CaseBoard]] = {}
+        for board in own:
+            for name in board.cells:
+                boards.setdefault(name, []).append(board)
+        rows = [
+            _standing(operator, name, found, shares, failed_hard.get((operator, name), ()))
+            for name, found in boards.items()
+        ]
         rows.sort(key=lambda row: (row.score is None, bool(row.failed_hard), -(row.score or 0.0), row.implementation))
         standings += _numbered(rows)
     return tuple(standings)
 
 
 def _numbered(rows: Sequence[Standing]) -> list[Standing]:
-    scores = [row.score for row in rows if row.score is not None and not row.failed_hard]
-    return [
-        replace(row, rank=None if row.score is None or row.failed_hard else 1 + scores.index(row.score)) for row in rows
-    ]
+    first: dict[float, int] = {}
+    for place, score in enumerate(
+        (row.score for row in rows if row.score is not None and not row.failed_hard), start=1
+    ):
+        first.setdefault(score, place)
+    return [replace(row, rank=None if row.score is None or row.failed_hard else first[row.score]) for row in rows]
 
 
-def _standing(operator: str, name: str, cases: Sequence[CaseBoard], failed_hard: tuple[str, ...]) -> Standing:
-    timed = [board for board in cases if board.case.timed]
-    passed = [board.cells[name] for board in timed if name in board.cells and board.cells[name].samples]
+def _standing(
+    operator: str,
+    name: str,
+    cases: Sequence[CaseBoard],
+    shares: Sequence[_Shares],
+    failed_hard: tuple[str, ...],
+) -> Standing:
+    """cases are those that the implementation has a cell in; shares are those of all timed cases of the operator."""
+    passed = [board.cells[name] for board in cases if board.case.timed and board.cells[name].samples]
     speedups = [cell.speedup for cell in passed if cell.speedup is not None]
     return Standing(
         operator=operator,
         implementation=name,
-        family=next(board.cells[name].record.variant.family for board in cases if name in board.cells),
+        family=cases[0].cells[name].record.variant.family,
         rank=None,
-        score=score(name, timed) if passed else None,
+        score=_score(name, shares) if passed else None,
         passed=len(passed),
-        timed=len(timed),
+        timed=len(shares),
         speedup=stats.geometric_mean(speedups) if speedups else None,
         speedup_cases=len(speedups),
         wins=sum(cell.is_winner for cell in passed),
@@ -56,26 +72,29 @@ def _standing(operator: str, name: str, cases: Sequence[CaseBoard], failed_hard:
     )
 
 
-def score(name: str, timed: Sequence[CaseBoard]) -> float:
+def _score(name: str, cases: Sequence[_Shares]) -> float:
     """Score of one implementation over the timed cases, in % of roof; nan where it passed none."""
-    passed: list[float] = []
-    slowest_elsewhere: list[float] = []
-    for board in timed:
-        passes = {who: cell for who, cell in {**board.references, **board.cells}.items() if cell.samples}
-        shares = _shares(passes, list(passes))
-        if name in shares:
-            passed.append(shares[name])
-        else:
-            slowest_elsewhere.append(min(shares.values(), default=math.inf))
+    passed = [case.of[name] for case in cases if name in case.of]
     if not passed:
         return math.nan
-    return stats.geometric_mean(passed + [NOT_PASSED * min([slowest, *passed]) for slowest in slowest_elsewhere])
+    own = min(passed)
+    missed = [NOT_PASSED * min(case.slowest, own) for case in cases if name not in case.of]
+    return stats.geometric_mean(passed + missed)
 
 
-def _shares(passes: Mapping[str, Cell], names: Sequence[str]) -> dict[str, float]:
-    """% of roof of the named passes; without a roof, % of the fastest among them."""
-    known = {name: share for name in names if (share := passes[name].percent_of_roof) is not None}
-    if len(known) == len(names):
-        return known
-    latencies = {name: latency_ns(passes[name].samples) for name in names}
-    return {name: 100 * min(latencies.values()) / latency for name, latency in latencies.items()}
+class _Shares(NamedTuple):
+    """% of roof in one timed case, by implementation, and that of the slowest; infinite where nobody passed."""
+
+    of: dict[str, float]
+    slowest: float
+
+
+def _shares(board: CaseBoard) -> _Shares:
+    """Without a roof, % of the fastest pass."""
+    passes = {name: cell for name, cell in {**board.references, **board.cells}.items() if cell.samples}
+    found = {name: share for name, cell in passes.items() if (share := cell.percent_of_roof) is not None}
+    if len(found) < len(passes):
+        latencies = {name: latency_ns(cell.samples) for name, cell in passes.items()}
+        fastest = min(latencies.values())
+        found = {name: 100 * fastest / latency for name, latency in latencies.items()}
+    return _Shares(found, min(found.values(), default=math.inf))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from softbench.leaderboard.words import NAME_LIMIT, short
 
@@ -102,11 +100,3 @@ def panel(key: str, title: str, *content: object, lead: str = "") -> Markup:
 def copyable(command: str) -> Markup:
     """A command to repeat something by; the page's script adds a button that copies it."""
     return tag("span", tag("code", command), class_="copyable", dir="ltr") if command else EMPTY
-
-
-def embedded_json(value: Any) -> Markup:
-    """JSON for a script element: nothing in it can end the element or open a comment."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)

@@ -17,36 +17,22 @@ from softbench.report.slices import slices
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
 """Forbids the page every request, so that a report looked at is never a report sent."""
-PANELS: tuple[Callable[[Contents], Markup], ...] = (
-    ranking.ranking,
-    heatmap.heatmap,
-    charts.bandwidth,
-    charts.arithmetic,
-    charts.latency,
-    charts.profile,
-    clocks.clocks,
-    correctness.correctness,
-    charts.peers,
-    ladders.ladders,
-    charts.drift,
-    passport.passport,
-    cells.cells,
-)
-LINKS = {
-    "ranking": "Ranking",
-    "heatmap": "Heat map",
-    "bandwidth": "Bandwidth",
-    "arithmetic": "Arithmetic",
-    "latency": "Latency",
-    "profile": "Profile",
-    "clocks": "Clocks",
-    "correctness": "Correctness",
-    "peers": "Published",
-    "ladders": "Ladders",
-    "drift": "Drift",
-    "passport": "Passport",
-    "cells": "Cells",
+PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
+    "ranking": ("Ranking", ranking.ranking),
+    "heatmap": ("Heat map", heatmap.heatmap),
+    "bandwidth": ("Bandwidth", charts.bandwidth),
+    "arithmetic": ("Arithmetic", charts.arithmetic),
+    "latency": ("Latency", charts.latency),
+    "profile": ("Profile", charts.profile),
+    "clocks": ("Clocks", clocks.clocks),
+    "correctness": ("Correctness", correctness.correctness),
+    "peers": ("Published", charts.peers),
+    "ladders": ("Ladders", ladders.ladders),
+    "drift": ("Drift", charts.drift),
+    "passport": ("Passport", passport.passport),
+    "cells": ("Cells", cells.cells),
 }
+"""A panel's id -> its word in the toolbar, and what makes it; in reading order."""
 
 
 def page(
@@ -54,7 +40,7 @@ def page(
 ) -> str:
     """The whole document of a board; notes and passports are those of the runs that it is made of, where there are several."""
     contents = gather(board, published, passports)
-    found = {function.__name__: function(contents) for function in PANELS}
+    found = {key: make(contents) for key, (_, make) in PANELS.items()}
     found = {key: content for key, content in found.items() if content}
     body = [
         tag("a", "Skip the toolbar", href="#main", class_="skip"),
@@ -93,7 +79,7 @@ def gather(board: Board, published: Mapping[str, Table], passports: Sequence[Pas
 
 
 def _toolbar(board: Board, present: list[str]) -> Markup:
-    links = (tag("a", LINKS[key], href=f"#{key}") for key in present)
+    links = (tag("a", PANELS[key][0], href=f"#{key}") for key in present)
     return tag("header", tag("nav", *links, aria_label="panels"), _baseline(board), theme(), class_="toolbar")
 
 

@@ -149,8 +149,7 @@ def _once_a_case(board: Board) -> list[Record]:
     """Of every timed case the record with the most telemetry: all that ran in a placement share its readings."""
     records = []
     for case in board.timed:
-        cells = [*case.cells.values(), *([case.roof] if case.roof else [])]
-        records.append(max((cell.record for cell in cells), key=lambda record: len(record.telemetry)))
+        records.append(max((cell.record for cell in case.every), key=lambda record: len(record.telemetry)))
     return records
 
 

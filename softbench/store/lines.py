@@ -168,7 +168,7 @@ def _line(data: dict[str, Any]) -> bytes:
 
 
 def _record_data(record: Record) -> dict[str, Any]:
-    """Only what differs from the defaults: a line stays short, and new fields stay readable."""
+    """Without what is empty, 0 or None: a line stays short."""
     data = asdict(record)
     data["status"] = record.status.value
     data["variant"] = _variant_data(record.variant)
