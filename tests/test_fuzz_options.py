@@ -117,7 +117,7 @@ def test_options(folder: Path, random: Random, text: str) -> None:
         if not isinstance(default, bool) and random.random() < 0.3:
             given_text = random.choice([*TEXTS, text, "1", "4-8", "float16,float32", str(10**30), "2%"])
             options[name] = [given_text] if isinstance(default, list) else given_text
-    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder))
+    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder, args=()))
     try:
         found = settings.read(config, "cpu")
         assert 0 < found.budget_s < 1e6

@@ -77,7 +77,9 @@ def test_what_selects_nothing_ends_with_its_own_code(
     """As docs/options.md says of the exit codes."""
     monkeypatch.setattr(device, "gpus", lambda: ())
     result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "-k", "nobody_is_called_so")
-    assert "| 5 | No cell was selected. |" in (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    assert "| 5 | No cell was selected; one line says what there is. |" in (ROOT / "docs" / "options.md").read_text(
+        encoding="utf-8"
+    )
     assert result.ret == 5
 
 

@@ -88,6 +88,8 @@ def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch: pytest.MonkeyPatc
         "axes": (),
         "impls": (),
         "full_size": False,
+        "drawn": 0,
+        "drawn_from": 1,
     }
     chosen = SimpleNamespace(**config, traffic=False, device_clock=False)
     found = select(chosen, Ladders())  # type: ignore[arg-type]

@@ -56,8 +56,8 @@ def hire(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
 
 def _prepare(folder: Path, name: str) -> dict[str, object]:
     case = {"operator": "softmax", "shape": [2, 4], "dtype": "float32", "out_dtype": "float32"}
-    path = str(folder / f"{name}.py")
-    return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, "path": path, "name": name, "params": {}}
+    variant = {"path": str(folder / f"{name}.py"), "source_hash": "", "name": name, "params": {}}
+    return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, **variant}
 
 
 def test_end_returns_when_the_process_is_gone(hire: Callable[..., Worker], mark: str) -> None:

@@ -246,6 +246,7 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
     )
     served = worker.Session("cpu")
     request = {"case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}, "slot": 4}
+    request["source_hash"] = ""
     request |= {"op": "prepare", "role": "entrant", "seed": 1}
     assert served.handle(request)["ok"] is False
     assert served.handle(request | {"is_profiled": True})["ok"] is True
@@ -266,7 +267,9 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
 def test_the_option_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.device, "gpus", lambda: ())
     shapes = Path("shapes.yaml")
-    chosen = SimpleNamespace(shapes=shapes, profiles=("cpu",), traffic=False, device_clock=True, axes=(), impls=())
+    chosen = SimpleNamespace(
+        shapes=shapes, profiles=("cpu",), traffic=False, device_clock=True, axes=(), impls=(), drawn=0, drawn_from=1
+    )
     with pytest.raises(settings.SettingsError, match=r"--softbench-device-clock: .*no CUDA GPU is visible"):
         run.Bench.plan(chosen)  # type: ignore[arg-type]
 

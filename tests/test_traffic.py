@@ -129,7 +129,9 @@ def test_all_calls_but_the_first_are_marked(monkeypatch):
 
 
 def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch):
-    chosen = SimpleNamespace(shapes=Path("shapes.yaml"), profiles=("cpu",), traffic=True, axes=(), impls=())
+    chosen = SimpleNamespace(
+        shapes=Path("shapes.yaml"), profiles=("cpu",), traffic=True, axes=(), impls=(), drawn=0, drawn_from=1
+    )
     with pytest.raises(settings.SettingsError, match="no CUDA GPU is visible"):
         run.Bench.plan(chosen)  # type: ignore[arg-type]
     monkeypatch.setattr(run.device, "gpu", object)

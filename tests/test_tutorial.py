@@ -65,7 +65,7 @@ def test_the_extras_that_pages_install_exist() -> None:
     named = re.findall(r"pip install -e '\.\[(\w+)\]'|'\.\[(\w+)\]' is enough", "".join(p.read_text() for p in pages))
     found = {name for names in named for name in names if name}
     extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
-    assert {"all", "triton", "cuda", "sanitizer"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))
+    assert {"all", "triton", "cuda", "sanitizer", "test"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))
 
 
 def test_the_run_that_it_reads_is_the_leaderboards() -> None:
