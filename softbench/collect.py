@@ -67,8 +67,10 @@ class Collecting:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Any:
         """--benchmark-only and --benchmark-skip tell benchmarks by their fixture: a cell that is timed is one."""
+        option = self._config.getoption
+        asked = option("benchmark_only", False) or option("benchmark_skip", False)
         with contextlib.ExitStack() as stack:
-            for item in items:
+            for item in items if asked else ():
                 if isinstance(item, CellItem):
                     stack.enter_context(item.as_benchmark())
             found = yield
