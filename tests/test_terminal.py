@@ -95,7 +95,13 @@ def test_tables_fit_80_columns(shown: Show) -> None:
     """What is longer would go on in the next line, at its begin."""
     begin = shown.left.index("softmax-float32-4x256")
     end = next(n for n, line in enumerate(shown.left) if line.startswith("shapes.yaml "))
-    assert all(re.match(r"( |\d|-|softmax-|rank|\()", line) or not line for line in shown.left[begin:end])
+    begins = r"( |\d|-|softmax-|rank|\()"
+    warned = re.compile(
+        rf"^softbench: WARNING: .*(\n(?!{begins}|$).*)*", re.M
+    )  # where others use this CPU, on lines of its own
+    tables = warned.sub("", "\n".join(shown.left[begin:end])).splitlines()
+    odd = [line for line in tables if line and not re.match(begins, line)]
+    assert odd == []
 
 
 @pytest.mark.parametrize("how", ["NO_COLOR", "--color=no"])
