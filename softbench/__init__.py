@@ -4,24 +4,54 @@ Kernel authors need two names from here, both free of heavy imports::
 
     from softbench import Unsupported, implementation
 
-The words of records are here as well, for annotations and for whoever reads runs: `Case`, `Record`, `Run`, `Status`, `Variant`.
+What a kernel needs to know of its operator is here too: `RMS_EPS` and `LAYER_EPS`, the constants of the norms; `keys_of` and
+`scale_of`, the number of keys and the scale of an attention case; `parse_layout`, which turns the name of a layout into a
+`Layout`; `DTYPE_BYTES`, the size of an element. So are the types of records, for annotations and for programs that read
+runs: `Case`, `Record`, `Run`, `Status`, `Variant`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from softbench.contract import Unsupported, implementation
 
 if TYPE_CHECKING:
-    from softbench.model import Case, Record, Run, Status, Variant
+    from softbench.cases.operators.attention import keys_of, scale_of
+    from softbench.cases.operators.norms import LAYER_EPS, RMS_EPS
+    from softbench.cases.operators.vocabulary import Layout, parse_layout
+    from softbench.model import DTYPE_BYTES, Case, Record, Run, Status, Variant
 
-__all__ = ["Case", "Record", "Run", "Status", "Unsupported", "Variant", "__version__", "implementation"]
+__all__ = [
+    "DTYPE_BYTES",
+    "LAYER_EPS",
+    "RMS_EPS",
+    "Case",
+    "Layout",
+    "Record",
+    "Run",
+    "Status",
+    "Unsupported",
+    "Variant",
+    "__version__",
+    "implementation",
+    "keys_of",
+    "parse_layout",
+    "scale_of",
+]
 __version__ = "0.1.0"
+_OWNERS = {
+    "keys_of": "cases.operators.attention",
+    "scale_of": "cases.operators.attention",
+    "LAYER_EPS": "cases.operators.norms",
+    "RMS_EPS": "cases.operators.norms",
+    "Layout": "cases.operators.vocabulary",
+    "parse_layout": "cases.operators.vocabulary",
+}
+"""The modules of the names that are not in `softbench.model`."""
 
 
 def __getattr__(name: str) -> Any:
-    """The words of `softbench.model`, imported when one is asked for: pytest loads this package in every project."""
+    """Import the owner of a name when it is asked for: pytest loads this package in every project."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from softbench import model
-
-    return getattr(model, name)
+    return getattr(import_module(f"softbench.{_OWNERS.get(name, 'model')}"), name)

@@ -45,13 +45,13 @@ def implementation(
     params          tuning parameters, each with its values; every combination is one variant
     known_failures  pattern of case ids (as in fnmatch) -> why somebody else's kernel fails there
     ladder          True for a step on the way to a better kernel: it takes part only where it is named
-                    (`softbench.selection.Ladders`)
+                    (`softbench.run.selection.Ladders`)
 
     The factory is called once per case as ``factory(case, **params)``, untimed: compile, tune and allocate
     there. It returns ``launch(*inputs) -> tensor or tuple of tensors``, which allocates its output and enqueues on
     the current stream; the launch is what is timed and checked. Raise `Unsupported` for a case it does not serve.
     """
-    del operator, requires, params, known_failures, ladder  # read from the source by softbench.registry
+    del operator, requires, params, known_failures, ladder  # read from the source by softbench.cases.registry
 
     def declare(factory: Factory) -> Declared:
         def cubins(function: Cubins) -> Cubins:

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from softbench import packages, settings
+from softbench import packages
+from softbench.run import settings
 
 PLATFORM = sys.platform
 
@@ -32,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"softbench: measures on Linux only, and this is {PLATFORM}; the command softbench reads runs"
         )
-    from softbench import session
+    from softbench.run import session
 
     try:
         session.start(config)
@@ -45,6 +46,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """`-n auto` is a worker a GPU; without one a single worker, as there is a single CPU to be timed on."""
     if not config.getoption("--softbench"):
         return None
-    from softbench import device
+    from softbench.measure import device
 
     return max(1, len(device.visible()))

@@ -9,10 +9,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from softbench import leaderboard, stats, store
-from softbench.comparable import MACHINE, differences
-from softbench.leaderboard import Cell
-from softbench.model import Run
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import Cell
+from softbench.model import Run, stats
+from softbench.records import store
+from softbench.records.comparable import MACHINE, differences
 
 LEAST_NS = 20_000
 WITHIN, SHARE = 0.01, 0.95

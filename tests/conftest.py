@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from projects import project
 
-from softbench import device
-from softbench.check import watching
+from softbench.measure import device
+from softbench.measure.check import watching
 
 TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "py_mini_racer", "pyte", "rich", "tvm_ffi", "xdist")
 """Modules that come with the extra `test`: a file of tests that lacks one is skipped, and says what to install."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 
-from softbench import registry
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
-from softbench.contest.processes import Nursery
+from softbench.cases import registry
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.processes import Nursery
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.worker import isolation
 from softbench.model import Case, Record
-from softbench.worker import isolation
 
 MARK = "SOFTBENCH_TEST_MARK"
 BAD = Case("softmax", (8, 64), "float32", "float32")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import builders as make
 
-from softbench import store
 from softbench.model import Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
-from softbench.published import Table
+from softbench.records import store
+from softbench.records.published import Table
 
 LADDER = ("first", "second", "third")
 SHAPES = [(32768, 1024), (16384, 2048), (8192, 4096), (4096, 65536), (1024, 65536), (16, 131072), (1, 131072)]

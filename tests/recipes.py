@@ -24,9 +24,11 @@ import pytest
 from builders import ended, passport, softmax_case, timed
 from projects import PYTHONPATH
 
-from softbench import cli, doctor, resources, settings, store
+from softbench import cli, doctor, resources
 from softbench.cli.parser import parser
 from softbench.model import Status
+from softbench.records import store
+from softbench.run import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 MARKS = ("", "file", "append", "exit", "exact", "gpu", "install")

@@ -19,15 +19,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from softbench import registry
-from softbench.check import judging
+from softbench.cases import registry
+from softbench.cases.operators import get
+from softbench.cases.operators.drawn_cases import LAST_SEED, QUESTIONS, case_of
+from softbench.cases.operators.inputs import bits
 from softbench.contract import Unsupported
+from softbench.measure.check import judging
+from softbench.measure.worker.loading import load
 from softbench.model import Case, Variant
-from softbench.operators import get
-from softbench.operators.drawn_cases import LAST_SEED, QUESTIONS, case_of
-from softbench.operators.inputs import bits
 from softbench.texts import repeat_command
-from softbench.worker.loading import load
 
 SHARES = {
     "softmax": 60,

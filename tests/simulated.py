@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from builders import variant
 
-from softbench.contest import rounds, steady, trials
-from softbench.contest.entrant import Entrant
-from softbench.contest.rounds import Heat
-from softbench.contest.workers import Answer
-from softbench.plans import Plan
+from softbench.measure.contest import rounds, steady, trials
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.rounds import Heat
+from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
 
 PLAN = Plan(launches=20, inputs=2, cache="cold")
 PLACEMENT_SPREAD = 0.0028

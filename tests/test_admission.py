@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from softbench.contest.admission import RESERVE, heats
+from softbench.measure.contest.admission import RESERVE, heats
 
 ALWAYS = ["roof", "eager"]
 OTHERS = list("abcdefg")

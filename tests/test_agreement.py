@@ -14,8 +14,8 @@ import agreement as subject
 import builders as make
 import pytest
 
-from softbench import store
 from softbench.model import Record, Run
+from softbench.records import store
 
 CASES = [make.softmax_case(rows, 1024) for rows in range(4096, 4116)]
 ROOT = Path(__file__).parents[1]

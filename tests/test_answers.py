@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from offenders import BAD, NEXT, arena, passed, write
 
-from softbench.contest import answers, workers
-from softbench.contest.answers import ANSWERS
-from softbench.contest.workers import Answer, ask
+from softbench.measure.contest import answers, workers
+from softbench.measure.contest.answers import ANSWERS
+from softbench.measure.contest.workers import Answer, ask
+from softbench.measure.worker import wire
 from softbench.model import Calibration, KernelResources, Status
-from softbench.worker import wire
 
 GOOD: dict[str, dict[str, Any]] = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
@@ -106,7 +106,7 @@ def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
 
 
 def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late() -> None:
-    from softbench.worker.session import Session
+    from softbench.measure.worker.handler import Session
 
     operations = {name.removeprefix("do_") for name in vars(Session) if name.startswith("do_")}
     assert operations == set(ANSWERS) == set(workers.STEPS) == set(GOOD)

@@ -11,9 +11,9 @@ import pytest
 from builders import ended, softmax_case, timed, variant
 from offenders import BAD, arena, passed, write
 
-from softbench.contest import apart
-from softbench.contest.apart import BLAMED, Outcome
-from softbench.contest.entrant import Entrant
+from softbench.measure.contest import apart
+from softbench.measure.contest.apart import BLAMED, Outcome
+from softbench.measure.contest.entrant import Entrant
 from softbench.model import Record, Status, Variant
 
 CASE = softmax_case(16, 256)
@@ -23,7 +23,7 @@ SIBLINGS = """
 mine, nurseries = os.getpid(), [int(p) for p in os.listdir('/proc') if p.isdigit()]
 for pid in nurseries:
     try:
-        is_worker = b"softbench.worker.nursery" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        is_worker = b"softbench.measure.worker.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
         is_leaf = not Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
         mark = ("SOFTBENCH_TEST_MARK=" + os.environ["SOFTBENCH_TEST_MARK"]).encode()
         if pid != mine and is_worker and is_leaf and mark in Path(f"/proc/{pid}/environ").read_bytes():

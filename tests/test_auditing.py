@@ -10,11 +10,11 @@ import pytest
 from builders import variant
 from offenders import NEXT, arena, passed, seconds_until, write
 
-from softbench.contest import auditing, descriptors
-from softbench.contest.auditing import Audit
-from softbench.contest.entrant import Entrant
+from softbench.measure.contest import auditing, descriptors
+from softbench.measure.contest.auditing import Audit
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.plans import Plan
 from softbench.model import Status
-from softbench.plans import Plan
 
 PLAN = Plan(10, 2, "")
 MS = 1_000_000

@@ -13,9 +13,10 @@ import pytest
 from builders import ended, passport, softmax_case, timed
 from projects import bench, project
 
-from softbench import settings, store
-from softbench.baseline import Baseline
 from softbench.model import Passport, Record, Run, Status
+from softbench.records import store
+from softbench.run import settings
+from softbench.run.regression import Baseline
 
 BUDGET = "--softbench-budget=3"
 """Enough for the placements of a first look, or an interval would hold anything."""

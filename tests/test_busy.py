@@ -13,8 +13,11 @@ import builders as make
 import projects
 import pytest
 
-from softbench import busy, cores, leaderboard, settings
-from softbench.report.trust import checks
+from softbench.analysis import leaderboard
+from softbench.measure import busy, cores
+from softbench.model import notes
+from softbench.render.report.trust import checks
+from softbench.run import settings
 
 pytest_plugins = ["pytester"]
 
@@ -79,9 +82,9 @@ def test_what_this_process_starts_is_ours_and_no_others() -> None:
 def test_the_page_tells_in_how_many_cases() -> None:
     cases = [make.softmax_case(columns=columns) for columns in (256, 512, 1024)]
     used = ("", "0.4 of its 2 cores", "1.9 of its 2 cores")
-    notes = [(busy.NOTE + text,) if text else () for text in used]
+    noted = [(notes.CPU_BUSY + text,) if text else () for text in used]
     records = [
-        make.timed(c, n, 2e4, notes=note, clock="wall") for c, note in zip(cases, notes, strict=True) for n in "ab"
+        make.timed(c, n, 2e4, notes=note, clock="wall") for c, note in zip(cases, noted, strict=True) for n in "ab"
     ]
     found = [check.text for check in checks(leaderboard.build(make.run(records, "wall"))) if not check.good]
     assert "this CPU was busy in 2 of 3 cases: others used up to 1.9 of its 2 cores" in found

@@ -13,16 +13,18 @@ import pytest
 from calibrations import BLIND, CALL, FAST, RIGHT, WHY
 from simulated import World
 
-from softbench import calibration, leaderboard, retries, session, store
-from softbench.contest import calibrating as parent
-from softbench.contest import contest as contest_module
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.laps import Laps
-from softbench.contest.workers import Answer
+from softbench.analysis import leaderboard
 from softbench.doctor import known_kernel
-from softbench.model import Calibration, Run
-from softbench.plans import Plan
-from softbench.report.trust import checks
+from softbench.measure.contest import calibrating as parent
+from softbench.measure.contest import contest as contest_module
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.stage_times import Laps
+from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
+from softbench.model import Calibration, Run, calibration
+from softbench.records import retries, store
+from softbench.render.report.trust import checks
+from softbench.run import session
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tuple[World, list[str]]:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
 
-from softbench import calibration, spans
-from softbench.clocks import CALLS, WARM_CALLS
-from softbench.contest import calibrating as parent
-from softbench.contest.workers import Answer
-from softbench.model import Calibration, Status
-from softbench.plans import Plan
-from softbench.worker import calibrating
+from softbench.measure import cupti_clock
+from softbench.measure.clocks import CALLS, WARM_CALLS
+from softbench.measure.contest import calibrating as parent
+from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
+from softbench.measure.worker import clock_readings
+from softbench.model import Calibration, Status, calibration
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ class Profiled(Gpu):
 
 
 def calibrated(gpu: Gpu) -> list[Calibration]:
-    return calibrating.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin, gpu.wait)
+    return clock_readings.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin, gpu.wait)
 
 
 def test_each_clock_is_read_as_implementations_are() -> None:
@@ -118,7 +118,7 @@ def test_each_clock_is_read_as_implementations_are() -> None:
     assert [read - spun for spun, read in zip(known, call.read_ns, strict=True)] == [23_280, 23_280, 23_280]
     assert device == Calibration("device", known, (20_932, 100_932, 500_932))
     assert not any(map(calibration.off, (graph, call, device)))
-    assert gpu.tried == list(calibrating.DURATIONS_NS) * 3
+    assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
 
 
 @pytest.mark.parametrize("clock", ["graph", "call", "device"])
@@ -126,7 +126,7 @@ def test_a_clock_that_runs_two_percent_off_is_tried_thrice_and_found_out(clock: 
     gpu = Profiled(**{clock: 1.02})
     found = {c.clock: calibration.off(c) for c in calibrated(gpu)}
     assert [name for name, why in found.items() if why] == [clock]
-    assert len(gpu.tried) == 3 * (2 + calibrating.ATTEMPTS)
+    assert len(gpu.tried) == 3 * (2 + clock_readings.ATTEMPTS)
 
 
 def test_a_moment_of_another_process_is_forgiven() -> None:
@@ -134,14 +134,14 @@ def test_a_moment_of_another_process_is_forgiven() -> None:
     taken, calls = gpu.taken, iter(range(1000))
     gpu.taken = lambda *given: taken(*given) + (90_000 if 9 <= next(calls) < 18 else 0)  # type: ignore[method-assign]
     assert not any(map(calibration.off, calibrated(gpu)))
-    assert gpu.tried == list(calibrating.DURATIONS_NS) * 3
+    assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
 
 
 def test_without_a_profiler_the_other_clocks_are_checked() -> None:
     gpu = Profiled()
 
     def blind(*given: Any) -> list[list[int]]:
-        raise spans.Unseen("no CUPTI")
+        raise cupti_clock.Unseen("no CUPTI")
 
     gpu.samples = blind  # type: ignore[method-assign]
     graph, call, device = calibrated(gpu)

@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-from softbench.check import canary, check
+from softbench.measure.check import canary, check
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")

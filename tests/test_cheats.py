@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from softbench import registry
-from softbench.contest.contest import Contest
-from softbench.contest.crew import Crew
-from softbench.contest.processes import Nursery
+from softbench.cases import registry
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, TIMED, Example
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.processes import Nursery
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.worker.tamper import WATCHED, Seal
 from softbench.model import Case, Record, Status
-from softbench.worker.seal import WATCHED, Seal
 
 HONEST = Path(__file__).parent / "honest"
 MEASURING = (Path(__file__).parents[1] / "docs" / "measuring.md").read_text()

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from softbench import check as module
-from softbench.check import check, compare, judging, watching
+from softbench.cases.operators import get
+from softbench.measure import check as module
+from softbench.measure.check import check, compare, judging, watching
 from softbench.model import Case
-from softbench.operators import get
 
 torch = pytest.importorskip("torch")
 
@@ -50,7 +50,7 @@ def test_outputs_may_be_dense_in_another_order():
 
 
 def test_column_blocks_of_a_long_row(monkeypatch):
-    monkeypatch.setattr("softbench.operators.softmax.BLOCK_ELEMENTS", 1000)
+    monkeypatch.setattr("softbench.cases.operators.softmax.BLOCK_ELEMENTS", 1000)
     case = make((2, 4096))
     monkeypatch.setattr(module, "BLOCK_ELEMENTS", 1000)
     assert check(case, right(case), "cpu").reason == ""
@@ -271,7 +271,7 @@ def test_some_rows_alone():
 
 
 def test_a_short_comparison_takes_random_blocks(monkeypatch):
-    monkeypatch.setattr("softbench.check.BLOCK_ELEMENTS", 640)
+    monkeypatch.setattr("softbench.measure.check.BLOCK_ELEMENTS", 640)
     case = make((100, 64))  # ten blocks of ten rows
     inputs = get("softmax").make_inputs(case, "cpu", 0)
     y = right(case)(*inputs)

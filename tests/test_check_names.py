@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from softbench import check as module
-from softbench.check import check, watching
+from softbench.cases.operators import get
+from softbench.measure import check as module
+from softbench.measure.check import check, watching
 from softbench.model import Case
-from softbench.operators import get
 
 torch = pytest.importorskip("torch")
 

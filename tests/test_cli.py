@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from builders import ended, passport, softmax_case, timed
 
-from softbench import cli, report, store
+from softbench import cli
 from softbench.cli.command import Command
 from softbench.cli.parser import COMMANDS
 from softbench.model import Status
+from softbench.records import store
+from softbench.render import report
 
 ROOT = Path(__file__).resolve().parent.parent
 CASE = softmax_case(4096, 1024)
@@ -167,7 +169,7 @@ def test_neither_torch_nor_pytest_is_imported(folder: Path) -> None:
 import sys
 from softbench import cli
 assert cli.main(["report", "latest", "--output", "page.html"]) == 0
-found = {"torch", "triton", "numpy", "_pytest", "yaml", "softbench.doctor", "softbench.contest"} & set(sys.modules)
+found = {"torch", "triton", "numpy", "_pytest", "yaml", "softbench.doctor", "softbench.measure.contest"} & set(sys.modules)
 assert not found, found
 """
     assert in_a_process(folder, code) == (0, "")

@@ -14,11 +14,14 @@ import pytest
 from builders import ended, passport, samples, softmax_case, timed, variant
 from projects import bench
 
-from softbench import cli, device, registry, resources, store
+from softbench import cli, resources
+from softbench.cases import registry
 from softbench.cli.new import LANGUAGES
 from softbench.cli.parser import COMMANDS
-from softbench.device import Gpu
+from softbench.measure import device
+from softbench.measure.device import Gpu
 from softbench.model import KernelResources, Status, Telemetry
+from softbench.records import store
 
 CASE = softmax_case(4096, 1024)
 H200 = Gpu("NVIDIA H200", 90, 132, 62_914_560, 150_000_000_000, 3_201_000, 6016)

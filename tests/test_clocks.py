@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from softbench import check, matrix, operators
-from softbench.clocks import Placement
+from softbench.cases import matrix, operators
+from softbench.measure import check
+from softbench.measure.clocks import Placement
+from softbench.measure.plans import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.model import BALANCE, DTYPE_BYTES, Case
-from softbench.plans import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Plan, plan_graph, plan_wall
 
 L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
 PEAK_GB_S = 4814.0  # H200

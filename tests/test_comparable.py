@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from builders import GPU, ended, passport, softmax_case, timed, variant
 
-from softbench import comparable
-from softbench.comparable import Terms
 from softbench.model import Passport, Record
+from softbench.records import comparable
+from softbench.records.comparable import Terms
 
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")

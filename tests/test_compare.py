@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from builders import GPU, ended, passport, run, samples, softmax_case, timed, variant
 
-from softbench import compare, stats, tables
-from softbench.comparable.sections import Incomparable
-from softbench.compare import words
-from softbench.model import Record, Run, Status, Telemetry
+from softbench.analysis import compare
+from softbench.analysis.compare import summary
+from softbench.model import Record, Run, Status, Telemetry, stats
+from softbench.records.comparable.sections import Incomparable
+from softbench.render import tables
 from softbench.texts import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,7 +67,7 @@ def test_a_machine_that_got_slower_as_a_whole_is_no_slower_kernel() -> None:
     )
     assert of(found).verdict == "same"
     assert found.roof == (pytest.approx(1.2, rel=1e-3),)
-    assert "The roof's own time: +20" in tables.sheet_text(words.sheet(found))
+    assert "The roof's own time: +20" in tables.sheet_text(summary.sheet(found))
 
 
 def test_the_interval_is_welchs() -> None:
@@ -144,7 +145,7 @@ def test_what_became_of_a_status(before: Record, after: Record, moved: str) -> N
 def test_hard_cases_are_compared_by_their_status_alone() -> None:
     found = compare.compare(old(timed(HARD, "mine", 1, samples=())), new(ended(HARD, "mine", Status.INCORRECT, "NaN")))
     assert (of(found).moved, of(found).verdict) == ("fell", "")
-    assert "Status: 1 fell. No cell has a time in both runs." in tables.sheet_text(words.sheet(found))
+    assert "Status: 1 fell. No cell has a time in both runs." in tables.sheet_text(summary.sheet(found))
 
 
 @pytest.mark.parametrize(("after", "failing"), [(5_090, []), (5_110, ["mine"]), (4_000, [])])
@@ -153,7 +154,7 @@ def test_a_limit(after: float, failing: list[str]) -> None:
         old(*contest(CASE, timed(CASE, "mine", 5_000))), new(*contest(CASE, timed(CASE, "mine", after)))
     )
     assert [cell.implementation for cell in found.failures(0.02)] == failing
-    assert words.gate(found, 0.02).startswith("fails: 0 cells fell, 1 cell slower" if failing else "holds: no cell")
+    assert summary.gate(found, 0.02).startswith("fails: 0 cells fell, 1 cell slower" if failing else "holds: no cell")
 
 
 def test_what_may_be_slower_is_counted_and_fails_nothing() -> None:
@@ -162,7 +163,7 @@ def test_what_may_be_slower_is_counted_and_fails_nothing() -> None:
         new(*contest(CASE, timed(CASE, "mine", 5_050, spread=0.05))),
     )
     assert (found.failures(0.02), found.unclear(0.02)) == ([], 1)
-    assert words.gate(found, 0.02).endswith("; of 1 cell it cannot be told")
+    assert summary.gate(found, 0.02).endswith("; of 1 cell it cannot be told")
 
 
 def test_what_else_changed() -> None:
@@ -227,7 +228,7 @@ def test_cells_that_ask_something_else_are_left_out_with_the_reason() -> None:
         new(*contest(CASE, bytes_, timed(CASE, "other", 5_000), timed(CASE, "third", 5_000))),
     )
     assert [cell.implementation for cell in found.cells] == ["other"]
-    text = tables.sheet_text(words.sheet(found))
+    text = tables.sheet_text(summary.sheet(found))
     assert f"Not compared: {CASE.id}::mine" in text
     assert "the operator was defined anew" in text.replace("\n", " ")
     assert f"Only in new: 1 cell ({CASE.id}::third)." in text

@@ -10,9 +10,12 @@ import pytest
 from builders import ended, passport, timed
 from test_compare import CASE, contest, new, old
 
-from softbench import cli, compare, export, store
-from softbench.compare import words
+from softbench import cli
+from softbench.analysis import compare
+from softbench.analysis.compare import summary
 from softbench.model import Status
+from softbench.records import store
+from softbench.render import export
 from softbench.texts import share
 
 
@@ -109,6 +112,6 @@ def test_hostile_names_are_shown_and_do_nothing() -> None:
     found = compare.compare(
         old(*contest(CASE, timed(CASE, name, 5_000))), new(*contest(CASE, timed(CASE, name, 6_000)))
     )
-    markdown = export.sheet_markdown(words.sheet(found))
+    markdown = export.sheet_markdown(summary.sheet(found))
     assert "<script>" not in markdown
     assert r"\|\*" in markdown

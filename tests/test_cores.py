@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from softbench import cores
+from softbench.measure import cores
 
 
 def test_each_turn_is_on_one_core_and_the_end_on_all() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from builders import variant
 
-from softbench.contest import crew as crew_module
-from softbench.contest.crew import MAX_DEATHS, Crew
-from softbench.contest.entrant import Entrant
-from softbench.contest.workers import Answer
+from softbench.measure.contest import worker_pool as crew_module
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.worker_pool import MAX_DEATHS, Crew
+from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
 

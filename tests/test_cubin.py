@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from softbench import cubin
+from softbench.measure import cubin
 from softbench.model import KernelResources
 
 pytest.importorskip("triton")
@@ -73,6 +73,6 @@ def test_the_tool_is_taken_from_cuda_home_last(monkeypatch, tmp_path):
 
 
 def test_imports_neither_torch_nor_triton():
-    code = "import sys, softbench.cubin as c, softbench.roof; c.cuobjdump()"
+    code = "import sys, softbench.measure.cubin as c, softbench.measure.roof; c.cuobjdump()"
     code += "; assert not {'torch', 'triton'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)

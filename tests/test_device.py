@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 
-from softbench import device
+from softbench.measure import device
 from softbench.model import Telemetry
 
 H200 = device.Gpu(

@@ -16,8 +16,9 @@ import disks
 import pytest
 from projects import ROOT, bench, project
 
-from softbench import cli, store
+from softbench import cli
 from softbench.model import Run
+from softbench.records import store
 
 RUN = ("--softbench-profile=both", "-k", "own_")
 DEED = """

@@ -13,7 +13,8 @@ import textwrap
 import pytest
 from documents import DESIGN, HTILE, MEASURING, OPTIONS, PAGES, README, ROOT, rows
 
-from softbench import model, settings
+from softbench import model
+from softbench.run import settings
 
 CUTE = ROOT / "impls" / "cute"
 

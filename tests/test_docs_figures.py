@@ -12,7 +12,11 @@ import statistics
 import pytest
 from documents import ATTENTION, MEASURING, NOTES, README, ROOT, rows
 
-from softbench import cli, export, leaderboard, stats, store, tables
+from softbench import cli
+from softbench.analysis import leaderboard
+from softbench.model import stats
+from softbench.records import store
+from softbench.render import export, tables
 
 
 def test_the_readmes_leaderboard_is_what_the_committed_records_say(capsys):

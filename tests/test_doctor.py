@@ -12,10 +12,11 @@ from typing import Any
 import builders
 import pytest
 
-from softbench import cli, device, doctor, stats
+from softbench import cli, doctor
 from softbench.doctor import against_itself, examples, machine
 from softbench.doctor.findings import Part, Setting
-from softbench.model import Record, Status, Telemetry
+from softbench.measure import device
+from softbench.model import Record, Status, Telemetry, stats
 
 ROOT = Path(__file__).resolve().parents[1]
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1")

@@ -10,16 +10,18 @@ import builders as make
 import pages
 import pytest
 
-from softbench import cli, leaderboard, published, resources, store
+from softbench import cli, resources
+from softbench.analysis import leaderboard
 from softbench.cli import pictures
-from softbench.report import embed
-from softbench.report.badge import badge
-from softbench.report.drawing import LEFT, PANE, PLOT, TOP, svg
-from softbench.report.drawing.looks import COLOURS, SYMBOLS, looks
-from softbench.report.drawing.scales import FACTORS, MOST_TICKS, scale
-from softbench.report.figure import Axis, Figure, Series, View
-from softbench.report.figures import figures
-from softbench.report.index import Cells
+from softbench.records import published, store
+from softbench.render.report import embed
+from softbench.render.report.badge import badge
+from softbench.render.report.drawing import LEFT, PANE, PLOT, TOP, svg
+from softbench.render.report.drawing.looks import COLOURS, SYMBOLS, looks
+from softbench.render.report.drawing.scales import FACTORS, MOST_TICKS, scale
+from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.figures import figures
+from softbench.render.report.index import Cells
 from softbench.texts import InputError
 
 CASE = make.softmax_case(4096, 1024)

@@ -11,14 +11,15 @@ import projects
 import pytest
 import searching
 
-from softbench import matrix, resources
-from softbench.check import compare
-from softbench.leaderboard import build
+from softbench import resources
+from softbench.analysis.leaderboard import build
+from softbench.cases import matrix
+from softbench.cases.operators import get
+from softbench.cases.operators.drawn_cases import QUESTIONS, case_of, seed_of
+from softbench.cases.operators.recipes import Form, row
+from softbench.cases.operators.vocabulary import ROW_OPERATORS
+from softbench.measure.check import compare
 from softbench.model import Case, Status
-from softbench.operators import get
-from softbench.operators.drawn_cases import QUESTIONS, case_of, seed_of
-from softbench.operators.recipes import Form, row
-from softbench.operators.words import ROW_OPERATORS
 
 torch = pytest.importorskip("torch")
 LIFT = 2.0**64

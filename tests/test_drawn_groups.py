@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from softbench import matrix
-from softbench.matrix import ShapesError, load
-from softbench.operators.drawn_cases import case_of
+from softbench.cases import matrix
+from softbench.cases.matrix import ShapesError, load
+from softbench.cases.operators.drawn_cases import case_of
 
 TIMED = "profiles:\n  mine:\n    description: d\n    groups:\n"
 UNTIMED = TIMED.replace("    groups", "    timed: false\n    groups")

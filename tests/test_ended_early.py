@@ -9,9 +9,12 @@ from pathlib import Path
 import builders as make
 import pytest
 
-from softbench import cli, compare, export, history, leaderboard, report, store, tables
-from softbench.leaderboard.words import unfinished
+from softbench import cli
+from softbench.analysis import compare, history, leaderboard
+from softbench.analysis.leaderboard.formatting import unfinished
 from softbench.model import Run
+from softbench.records import store
+from softbench.render import export, report, tables
 
 CASES = [make.softmax_case(rows) for rows in (4096, 8192)]
 WORDS = "2 of 5 cases: the run was ended before it had the others; --softbench-resume goes on with it."

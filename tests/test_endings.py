@@ -11,8 +11,8 @@ import pytest
 from offenders import BAD, NEXT, Arena, arena, passed, write
 from projects import bench, project
 
-from softbench import store
 from softbench.model import Record
+from softbench.records import store
 
 CXX = "ctypes.CDLL('libstdc++.so.6')"
 THROWS = f"thrown = {CXX}._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctypes.c_char_p]; thrown(b'on purpose')"

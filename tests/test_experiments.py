@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 from builders import ended, run, softmax_case, timed
 
-from softbench import cli, experiments, matrix, published, resources, store
-from softbench.experiments.triton import LADDER
+from softbench import cli, resources
+from softbench.analysis import experiments
+from softbench.analysis.experiments.triton import LADDER
+from softbench.cases import matrix
 from softbench.model import Record, Status
-from softbench.published import PublishedError
+from softbench.records import published, store
+from softbench.records.published import PublishedError
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "reports" / "published"

@@ -11,7 +11,7 @@ import offenders
 import pytest
 from offenders import BAD, NEXT, PLACES, Arena, arena, passed, write
 
-from softbench.contest.crew import MAX_DEATHS
+from softbench.measure.contest.worker_pool import MAX_DEATHS
 from softbench.model import Record
 
 # what is done -> its code, the status that it gets, and what the reason must say

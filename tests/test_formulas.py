@@ -8,8 +8,9 @@ import io
 import pytest
 from builders import ended, run, softmax_case, timed
 
-from softbench import export, leaderboard
-from softbench.sheet import Table
+from softbench.analysis import leaderboard
+from softbench.analysis.document import Table
+from softbench.render import export
 
 CASE = softmax_case(16, 256)
 

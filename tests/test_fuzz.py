@@ -13,10 +13,12 @@ from builders import ended, passport, softmax_case, timed, variant
 from fuzzing import RANDOM, damaged, hostile, one_line, rendered, tried, twisted
 from hypothesis import given
 
-from softbench import leaderboard, store, typed
-from softbench.comparable.sections import arrange
+from softbench import typed
+from softbench.analysis import leaderboard
 from softbench.model import Calibration, KernelResources, Passport, Record, Samples, Status, Telemetry
-from softbench.store import StoreError
+from softbench.records import store
+from softbench.records.comparable.sections import arrange
+from softbench.records.store import StoreError
 from softbench.texts import InputError
 
 CASE, WIDE, HARD = (

@@ -15,9 +15,13 @@ from fuzzing import RANDOM, TEXTS, damaged, one_line, rendered, tried, twisted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softbench import experiments, matrix, published, resources, settings, store
-from softbench.baseline import Baseline
+from softbench import resources
+from softbench.analysis import experiments
+from softbench.cases import matrix
 from softbench.model import Status
+from softbench.records import published, store
+from softbench.run import settings
+from softbench.run.regression import Baseline
 from softbench.texts import InputError
 
 CASES = (softmax_case(16, 256), softmax_case(16, 512), softmax_case(16, 64, timed=False, distribution="peaked"))

@@ -11,17 +11,19 @@ import builders as make
 import pages
 import pytest
 
-from softbench import cli, leaderboard, resources, store
+from softbench import cli, resources
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import Board
 from softbench.cli.drawings import NAMES
-from softbench.leaderboard import Board
 from softbench.model import Status
-from softbench.report import embed
-from softbench.report.drawing import tiles
-from softbench.report.drawing.pen import WIDTH
-from softbench.report.figures import figures
-from softbench.report.grid import HEAD, LINES, Block, Column, Grid, GridView, Row, Tile, labels, paged
-from softbench.report.grids import grids, heatmap, ladders
-from softbench.report.index import Cells
+from softbench.records import store
+from softbench.render.report import embed
+from softbench.render.report.drawing import tiles
+from softbench.render.report.drawing.pen import WIDTH
+from softbench.render.report.figures import figures
+from softbench.render.report.grid import HEAD, LINES, Block, Column, Grid, GridView, Row, Tile, labels, paged
+from softbench.render.report.grids import grids, heatmap, ladders
+from softbench.render.report.index import Cells
 
 ROOT = resources.bundled_shapes().parent
 RUNS = store.runs(ROOT / "reports" / "h200")

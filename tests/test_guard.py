@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from softbench import device, guard
+from softbench.measure import device
+from softbench.run import guard
 
 ROOT = Path(__file__).resolve().parents[1]
 H100 = device.Gpu("NVIDIA H100 80GB HBM3", 90, 132, 52_428_800, 80_000_000_000, 2_619_000, 5120)
@@ -39,7 +40,7 @@ def test_another_machine_is_refused_unless_any_will_do(
 @pytest.mark.parametrize("any_gpu", [False, True])
 def test_the_command_is_run_or_is_not(any_gpu: bool) -> None:
     """By a Python that finds no package but softbench, as tox's does."""
-    command = [sys.executable, "-S", "-m", "softbench.guard", "H200", *["--softbench-any-gpu"] * any_gpu]
+    command = [sys.executable, "-S", "-m", "softbench.run.guard", "H200", *["--softbench-any-gpu"] * any_gpu]
     installing = [sys.executable, "-c", "print('installed')"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
     done = subprocess.run(
@@ -60,6 +61,6 @@ def test_tox_installs_by_it_for_each_gpu() -> None:
     tox.read(ROOT / "tox.ini")
     commands = tox["testenv:h{100,800,200}"]["install_command"].split("\n")[1:]
     assert commands == [
-        f"h{name}: python -m softbench.guard H{name} {{posargs}} --then python -I -m pip install {{opts}} {{packages}}"
+        f"h{name}: python -m softbench.run.guard H{name} {{posargs}} --then python -I -m pip install {{opts}} {{packages}}"
         for name in (100, 800, 200)
     ]

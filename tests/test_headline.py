@@ -9,10 +9,11 @@ from dataclasses import replace
 import builders as make
 import pytest
 
-from softbench import leaderboard, report, tables
-from softbench.leaderboard import Board, headline
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import Board, headline
 from softbench.model import Record
-from softbench.report.badge import badge
+from softbench.render import report, tables
+from softbench.render.report.badge import badge
 
 CASE = make.softmax_case()
 WIDE = make.softmax_case(columns=2048)

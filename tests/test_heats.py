@@ -9,11 +9,11 @@ import builders as make
 import pytest
 from simulated import PLAN, World, at
 
-from softbench.contest.admission import parts
-from softbench.contest.contest import Contest, Rules, _told
-from softbench.contest.entrant import Entrant
-from softbench.contest.laps import Laps
-from softbench.contest.workers import Answer
+from softbench.measure.contest.admission import parts
+from softbench.measure.contest.contest import Contest, Rules, _told
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.stage_times import Laps
+from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
 FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")

@@ -11,10 +11,12 @@ import outline
 import pytest
 from builders import GPU, ended, passport, run, samples, softmax_case, timed, variant
 
-from softbench import cli, history, store
-from softbench.history import words
+from softbench import cli
+from softbench.analysis import history
+from softbench.analysis.history import summary
 from softbench.model import Record, Run, Status
-from softbench.report.figures.history import figures
+from softbench.records import store
+from softbench.render.report.figures.history import figures
 
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
@@ -48,7 +50,7 @@ def test_the_step_is_named_where_it_changed_and_what_changed_with_it() -> None:
     assert [(change.what, change.before, change.after) for change in step.changes] == [
         ("source of mine", "a" * 8, "b" * 8)
     ]
-    assert words.verdict(found).startswith(
+    assert summary.verdict(found).startswith(
         "5 runs, 1 step; the last is that of mine in #3 (2026-01-03 00:00): 1 slower (+10.0"
     )
 
@@ -101,7 +103,7 @@ def test_scores_of_other_cases_are_not_joined() -> None:
     (mine,) = (line for line in found.scores if line.implementation == "mine")
     assert [point.question for point in mine.points] == [0, 1, 0]
     assert [round(point.value, 1) for point in mine.points] == [80.0, 59.6, 80.0]
-    assert words.drawing(mine, 59.6, 80.0, 3) == "█|▁|█"
+    assert summary.drawing(mine, 59.6, 80.0, 3) == "█|▁|█"
     (figure,) = figures(found)
     stretches = [series for series in figure.views[0].series if series.name == "mine"]
     assert [len(series.x) for series in stretches] == [1, 1, 1]
@@ -119,7 +121,7 @@ def test_the_longest_history_is_drawn_first() -> None:
 
 def test_what_is_nearly_the_same_looks_so() -> None:
     line = history.Line("softmax", "mine", (history.Point(0, 98.4), history.Point(2, 98.3)))
-    assert words.drawing(line, 98.3, 98.4, 3) == "█·█"
+    assert summary.drawing(line, 98.3, 98.4, 3) == "█·█"
 
 
 def test_another_machine_or_clock_has_a_history_of_its_own() -> None:

@@ -18,8 +18,12 @@ from typing import Any
 import pytest
 from builders import ended, passport, softmax_case, timed
 
-from softbench import cli, experiments, matrix, published, report, store
+from softbench import cli
+from softbench.analysis import experiments
+from softbench.cases import matrix
 from softbench.model import Status
+from softbench.records import published, store
+from softbench.render import report
 
 ROOT = Path(__file__).resolve().parents[1]
 CASE, WIDE, HARD = (

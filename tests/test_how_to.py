@@ -11,7 +11,9 @@ import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C ha
 from projects import bench, record_lines
 from recipes import ROOT, blocks, options, run_softbench, two_runs, unknown
 
-from softbench import cli, device, registry, resources
+from softbench import cli, resources
+from softbench.cases import registry
+from softbench.measure import device
 
 pytest_plugins = ["pytester"]
 

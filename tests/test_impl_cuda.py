@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from softbench import matrix, registry
+from softbench.cases import matrix, registry
 from softbench.contract import Unsupported
-from softbench.cubin import cuobjdump, resources
+from softbench.measure.cubin import cuobjdump, resources
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.worker.loading import load
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "impls" / "cuda" / "softmax.py"

@@ -11,15 +11,15 @@ from pathlib import Path
 import emulated_cuda
 import pytest
 
-from softbench import matrix
+from softbench.cases import matrix
 from softbench.contract import Unsupported
-from softbench.cubin import cuobjdump, resources
+from softbench.measure.cubin import cuobjdump, resources
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.worker.loading import load
 
 torch = pytest.importorskip("torch")
 
-from softbench.check import check  # noqa: E402
+from softbench.measure.check import check  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "impls" / "cuda" / "attention.py"
@@ -112,7 +112,7 @@ def test_scores_in_half_fail_where_it_is_declared_and_scores_in_registers_do_not
 def test_what_is_declared_is_scores_in_half_and_nothing_else():
     from fnmatch import fnmatchcase
 
-    from softbench import registry
+    from softbench.cases import registry
 
     found = {v.implementation: v for v in registry.find([FILE.parent]) if v.path == str(FILE)}
     assert list(found) == ["attention_scalar", "attention_staged", "attention_fused"]

@@ -15,7 +15,7 @@ from softbench.model import Case
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="g++ compiles the kernels for the CPU")
 
-from softbench.check import check, compare  # noqa: E402
+from softbench.measure.check import check, compare  # noqa: E402
 
 # Few enough that rows have many chunks, and teams are larger than EXCHANGE's DIRECT = 16 in the last.
 SMALL = program.Gpu(processors=4, l2_bytes=2**20)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from softbench import Unsupported, cubin, registry
+from softbench import Unsupported
+from softbench.cases import registry
+from softbench.measure import cubin
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")

@@ -12,7 +12,7 @@ import depths  # noqa: E402
 import emulated_cute  # noqa: E402
 
 from impls.cute import _plans  # noqa: E402
-from softbench.check import compare  # noqa: E402
+from softbench.measure.check import compare  # noqa: E402
 from softbench.model import Case  # noqa: E402
 
 DTYPES = [("bfloat16", "bfloat16"), ("float32", "float32"), ("bfloat16", "float32"), ("float16", "float16")]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from softbench import cubin
+from softbench.measure import cubin
 
 FOLDER = Path(__file__).parents[1] / "impls" / "cute"
 PACKAGE = "_test_impl_cute_kernels"

@@ -12,9 +12,9 @@ import depths  # noqa: E402
 import emulated_cute  # noqa: E402
 
 from impls.cute import _entries, _plans  # noqa: E402
-from softbench.check import compare  # noqa: E402
+from softbench.cases.operators import get  # noqa: E402
+from softbench.measure.check import compare  # noqa: E402
 from softbench.model import Case  # noqa: E402
-from softbench.operators import get  # noqa: E402
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from softbench import cubin
+from softbench.measure import cubin
 from softbench.model import Case
 
 if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):

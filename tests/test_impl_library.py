@@ -12,12 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from softbench import Unsupported, matrix
-from softbench.check import check
+from softbench import Unsupported
+from softbench.cases import matrix
+from softbench.cases.operators import OPERATORS, ROW_OPERATORS, get
+from softbench.cases.registry import RegistryError, find
+from softbench.measure.check import check
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.operators import OPERATORS, ROW_OPERATORS, get
-from softbench.registry import RegistryError, find
-from softbench.worker.loading import load
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[1]

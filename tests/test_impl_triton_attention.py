@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from softbench import Unsupported, cubin
+from softbench import Unsupported
+from softbench.measure import cubin
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.worker.loading import load
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from softbench import cubin
+from softbench.measure import cubin
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.worker.loading import load
 
 pytest.importorskip("triton")
 from test_impl_triton import ANY_LENGTH, COPY, RUNGS, case, file

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from softbench import Unsupported
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.worker.loading import load
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")

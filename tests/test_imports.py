@@ -3,105 +3,56 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import builders
 import pytest
 
-from softbench import store
+from softbench.records import store
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "softbench"
 HTILE = ROOT / "impls" / "cute" / "htile"
 
 MAY_IMPORT: dict[str, str] = {
-    "model": "",
-    "contract": "",
-    "texts": "",
-    "resources": "",
-    "packages": "",
-    "stats": "model",
-    "calibration": "model",
-    "device": "model packages",
-    "limits": "model",
-    "cubin": "model",
-    "typed": "texts",
-    "store": "limits model resources texts typed",
-    "comparable": "model texts",
-    "operators": "model",
-    "settings": "resources texts",
-    "matrix": "model operators resources texts",
-    "decorators": "",
-    "sources": "resources",
-    "literals": "texts typed",
-    "registry": "decorators literals model operators resources sources texts",
-    "shrinking": "model",
-    "guard": "device",
-    "selection": "contest device matrix model registry resources settings shrinking",
-    "roof": "contract model operators registry",
-    "check": "model operators",
-    "cores": "",
-    "busy": "",
-    "plans": "",
-    "clocks": "cores model operators plans renew",
-    "renew": "operators",
-    "wall": "check clocks model operators plans",
-    "spin": "",
-    "spans": "clocks model operators plans spin",
-    "worker": "calibration check clocks contract cores cubin model operators packages plans roof sources spans spin texts wall",
-    "contest": "calibration cores device limits model operators plans stats texts typed worker",
-    "passport": "cores device model settings",
-    "turns": "texts",
-    "neighbours": "device texts",
-    "parts": "model store",
-    "retries": "calibration model",
-    "resuming": "model parts passport settings store texts",
-    "run": "busy contest device limits model neighbours operators parts passport resuming retries roof selection settings store "
-    "turns",
-    "leaderboard": "model stats",
-    "sheet": "",
-    "tables": "leaderboard model sheet",
-    "export": "leaderboard model sheet tables",
-    "compare": "comparable leaderboard model sheet stats texts",
-    "history": "comparable compare leaderboard model sheet stats",
-    "report": "busy calibration history leaderboard model published sheet stats tables texts",
-    "published": "resources texts",
-    "experiments": "leaderboard model published stats",
-    "replay": "leaderboard model",
-    "baseline": "comparable compare model settings store tables texts",
-    "collect": "contest model packages replay run store texts",
-    "spread": "device model parts run settings texts typed",
-    "live": "contest leaderboard model run texts",
-    "session": "baseline busy calibration collect device leaderboard live model neighbours packages published replay report "
-    "resuming retries run selection settings shrinking spread tables texts",
-    "plugin": "device packages session settings",
+    "cases": "contract model resources texts typed",
+    "measure": "cases contract model packages texts typed",
+    "records": "model resources texts typed",
+    "analysis": "model records texts",
+    "render": "analysis model records texts",
+    "run": "analysis cases measure model packages records render resources texts typed",
+    "plugin": "measure packages run",
+    "doctor": "cases measure model run texts",
+    "cli": "analysis cases doctor measure model packages records render resources texts",
+    "__init__": "cases contract model",
     "__main__": "cli",
-    "doctor": "calibration contest cubin device model neighbours passport registry stats texts turns",
-    "cli": "comparable compare contest device doctor experiments export history leaderboard model packages published registry "
-    "report resources sheet stats store tables texts",
+    "typed": "texts",
+    **dict.fromkeys(("contract", "model", "packages", "resources", "texts"), ""),
 }
-"""Module or package of softbench -> those that it may import. Nothing flows back: see docs/design.md."""
+"""A room or module at the top of softbench -> those that it may import. See docs/design.md."""
 
-MAY_IMPORT_TORCH = {"operators", "roof", "check", "clocks", "wall", "renew", "spin", "spans", "device", "worker"}
-ONLY_IN = {
+MAY_IMPORT_TORCH = ("cases.operators", "measure")
+ONLY_IN: dict[str, tuple[str, ...]] = {
     "torch": MAY_IMPORT_TORCH,
-    "triton": {"renew", "roof", "spin", "worker"},
-    "numpy": {"worker"},
-    "plotly": {"report"},
-    "pynvml": {"device"},
-    "rich": {"live"},
-    "pytest": {"collect", "session", "plugin", "spread"},
-    "xdist": {"spread"},
-    "pytest_benchmark": {"replay"},
-    "cuda": set(),
-    "cutlass": set(),
+    "triton": ("measure.renew", "measure.roof", "measure.spin_kernels", "measure.worker"),
+    "numpy": ("measure.worker",),
+    "plotly": ("render.report",),
+    "pynvml": ("measure.device",),
+    "rich": ("run.live",),
+    "pytest": ("run.collect", "run.session", "run.multi_gpu", "plugin"),
+    "xdist": ("run.multi_gpu",),
+    "pytest_benchmark": ("run.replay",),
+    "cuda": (),
+    "cutlass": (),
 }
+"""A package of others -> the modules of softbench that may import it, with all that is in them."""
 LAZY = set(ONLY_IN) - {"pytest"}
 RUN_A_FILE = {"spec_from_file_location", "exec_module", "import_module", "run_path", "run_module", "__import__", "exec"}
 
@@ -115,7 +66,17 @@ def files() -> list[Path]:
 
 
 def module_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    """The dotted name below softbench; of softbench itself "__init__"."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def is_in(module: str, names: Iterable[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
@@ -127,46 +88,51 @@ def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
             yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def edges() -> set[tuple[str, str]]:
-    """(importer, imported) between the modules of softbench, type-checking imports included."""
-    found = set()
+@functools.cache
+def edges() -> frozenset[tuple[str, str]]:
+    """(importer, imported) between the modules of softbench, inside functions and for type checking included."""
+    modules, found = {module_of(path) for path in files()}, set()
     for path in files():
         for _, name in imported(ast.parse(path.read_text())):
-            parts = name.split(".")
-            if parts[0] == "softbench" and (module_of(path), parts[1]) != (parts[1], module_of(path)):
-                found.add((module_of(path), parts[1]))
-    return found
+            there = name.removeprefix("softbench.") if name.startswith("softbench.") else ""
+            while there and there not in modules:
+                there = there.rpartition(".")[0]
+            found |= {(module_of(path), there)} if there not in ("", module_of(path)) else set()
+    return frozenset(found)
 
 
-def reached(module: str, *, without: set[tuple[str, str]] = frozenset()) -> set[str]:
-    """All modules that come along when one is imported, without some of the imports."""
-    found, waiting, known = set(), [module], edges() - without
+def reached(module: str, *, without: Sequence[str] = ()) -> set[str]:
+    """All modules that come along when one is imported, or one of a room; without what those named import."""
+    found, waiting = set(), [here for here in {here for here, _ in edges()} if is_in(here, [module])]
     while waiting:
-        new = {there for here, there in known if here == waiting[-1]} - found
-        waiting.pop()
+        last = waiting.pop()
+        new = {there for here, there in edges() if here == last and not is_in(here, without)} - found
         found |= new
         waiting += new
     return found
 
 
-def test_the_table_names_every_module():
-    assert {module_of(path) for path in files()} - {"__init__"} == set(MAY_IMPORT)
+def test_the_top_of_softbench_is_known_by_heart():
+    there = {
+        path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_bundled")
+    }
+    assert there - {"py.typed"} == set(MAY_IMPORT)
+    assert len(there) <= 18
 
 
-def test_only_allowed_imports():
+def test_only_allowed_imports_between_rooms():
     allowed = {(here, there) for here, names in MAY_IMPORT.items() for there in names.split()}
-    allowed |= {("__init__", "contract"), ("__init__", "model"), ("passport", "__version__")}
-    allowed |= {("roof", name) for name in ("Unsupported", "implementation")}
-    allowed |= {(name, "__version__") for name in ("cli", "export", "report")}
-    assert not edges() - allowed
+    found = {(room_of(here), room_of(there)): f"{here} imports {there}" for here, there in edges()}
+    assert not [said for (here, there), said in found.items() if here != there and (here, there) not in allowed]
 
 
-def test_the_order_has_no_circle():
-    order: list[str] = []
-    while rest := set(MAY_IMPORT) - set(order):
-        ready = [name for name in sorted(rest) if set(MAY_IMPORT[name].split()) <= set(order)]
-        assert ready, f"these import each other in a circle: {', '.join(sorted(rest))}"
-        order += ready
+def test_no_circle_between_modules():
+    """Not inside a room either. Whoever imports a module runs its packages first, so these may only look down."""
+    waiting = {module_of(path): {there for here, there in edges() if here == module_of(path)} for path in files()}
+    while ready := [module for module, needs in waiting.items() if not needs & waiting.keys()]:
+        for module in ready:
+            del waiting[module]
+    assert not waiting, f"these import each other in a circle: {', '.join(sorted(waiting))}"
 
 
 def test_htile_imports_in_the_order_that_it_states():
@@ -197,13 +163,13 @@ def test_heavy_modules_stay_where_they_belong():
         f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
         for path in files()
         for node, name in imported(ast.parse(path.read_text()))
-        if module_of(path) not in ONLY_IN.get(name.split(".")[0], {module_of(path)})
+        if not is_in(module_of(path), ONLY_IN.get(name.split(".")[0], [module_of(path)]))
     ]
     assert not found
 
 
 def test_heavy_modules_are_imported_inside_functions():
-    """`_kernels.py` is @triton.jit code; `roof` and `spin` import theirs inside functions, in a worker."""
+    """`_kernels.py` is @triton.jit code; `roof` and `spin_kernels` import theirs inside functions, in a worker."""
     found = []
     for path in files():
         tree = ast.parse(path.read_text())
@@ -215,9 +181,9 @@ def test_heavy_modules_are_imported_inside_functions():
         }  # fmt: skip
         top = [name for node, name in imported(tree) if node not in inside and name.split(".")[0] in LAZY]
         if top and path.relative_to(PACKAGE).as_posix() not in (
-            "renew/_kernels.py",
-            "roof/_kernels.py",
-            "spin/_kernels.py",
+            "measure/renew/_kernels.py",
+            "measure/roof/_kernels.py",
+            "measure/spin_kernels/_kernels.py",
         ):
             found.append((path.relative_to(ROOT).as_posix(), top))
     assert not found
@@ -230,17 +196,14 @@ def test_only_workers_run_implementation_files():
             name = getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Attribute | ast.Name) else ""
             if name in RUN_A_FILE:
                 found.add(module_of(path))
-    assert found == {"worker"}
+    assert found == {"__init__", "measure.worker.forkserver", "measure.worker.loading", "measure.worker.tamper"}
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["leaderboard", "tables", "report", "export", "experiments", "store", "stats", "compare", "history", "cli"],
-)
-def test_rendering_reaches_nothing_that_needs_torch(module):
+@pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])
+def test_rendering_reaches_nothing_that_needs_torch(room):
     """But for what the command line imports when it is asked for it: see test_cli."""
-    found = reached(module, without={("cli", "contest"), ("cli", "doctor"), ("cli", "registry")})
-    assert not found & (MAY_IMPORT_TORCH - {"device"} | {"contest", "run"})
+    found = reached(room, without=("cli.doctor", "cli.listing", "cli.new", "doctor"))
+    assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "run"]) and module != "measure.device"]
 
 
 def test_bundled_examples_are_implementation_files():
@@ -251,7 +214,7 @@ def test_bundled_examples_are_implementation_files():
         tree = ast.parse(path.read_text())
         inside = {n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
         ours = {name for _, name in imported(tree) if name.startswith("softbench")}
-        assert ours <= {f"softbench.{name}" for name in ("implementation", "Unsupported", "operators.get")}, path
+        assert ours <= {f"softbench.{name}" for name in ("implementation", "Unsupported", "cases.operators.get")}, path
         assert not [name for node, name in imported(tree) if name.split(".")[0] == "torch" and node not in inside], path
     names = [name for path in [*files(), *found] for _, name in imported(ast.parse(path.read_text()))]
     assert not [name for name in names if name.startswith(("softbench.doctor.cheats", "softbench.doctor.twins"))]

@@ -11,18 +11,18 @@ import pytest
 from builders import variant
 from offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
 
-from softbench.contest import crew as crew_module
-from softbench.contest.crew import Crew
-from softbench.contest.entrant import Entrant
-from softbench.contest.processes import Nursery, Worker
-from softbench.contest.workers import Answer, ask
+from softbench.measure.contest import worker_pool as crew_module
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.processes import Nursery, Worker
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.workers import Answer, ask
+from softbench.measure.worker import isolation
 from softbench.model import Status
-from softbench.worker import isolation
 
 SEEN = "[int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()]"
 KILLS = f"""
 for pid in {SEEN}:
-    if b"softbench.worker.nursery" in Path(f"/proc/{{pid}}/cmdline").read_bytes(): os.kill(pid, signal.%s)
+    if b"softbench.measure.worker.forkserver" in Path(f"/proc/{{pid}}/cmdline").read_bytes(): os.kill(pid, signal.%s)
 """
 HARMFUL = {
     "kills": KILLS % "SIGKILL",

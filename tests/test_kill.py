@@ -15,9 +15,10 @@ import pytest
 from offenders import MARK, processes, seconds_until, write
 from projects import heed_interrupts
 
-from softbench import leaderboard, store
-from softbench.leaderboard.words import unfinished
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.formatting import unfinished
 from softbench.model import Run
+from softbench.records import store
 
 ROOT = Path(__file__).resolve().parents[1]
 MOMENTS = int(os.environ.get("SOFTBENCH_KILL_MOMENTS", "3"))

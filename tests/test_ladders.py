@@ -8,9 +8,11 @@ from types import SimpleNamespace
 import pytest
 from builders import softmax_case, variant
 
-from softbench import device, matrix, registry, resources
-from softbench.registry import RegistryError
-from softbench.selection import Ladders, Selection, select
+from softbench import resources
+from softbench.cases import matrix, registry
+from softbench.cases.registry import RegistryError
+from softbench.measure import device
+from softbench.run.selection import Ladders, Selection, select
 
 pytest_plugins = ["pytester"]
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 import builders as make
 import pytest
 
-from softbench import report, retries, stats, tables
-from softbench.leaderboard import NOT_PASSED, Board, Standing, build
-from softbench.model import SOURCES_CHANGED, Record, Samples, Status
+from softbench.analysis.leaderboard import NOT_PASSED, Board, Standing, build
+from softbench.model import SOURCES_CHANGED, Record, Samples, Status, stats
+from softbench.records import retries
+from softbench.render import report, tables
 
 CASE = make.softmax_case()
 OTHER = make.softmax_case(columns=2048)

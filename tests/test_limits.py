@@ -11,12 +11,15 @@ import builders as make
 import pytest
 from simulated import PLAN, World
 
-from softbench import export, leaderboard, limits, replay, report, store, tables
-from softbench.contest import trials
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.entrant import Entrant
-from softbench.limits import Limits
-from softbench.model import Samples, Status
+from softbench.analysis import leaderboard
+from softbench.measure.contest import trials
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.entrant import Entrant
+from softbench.model import Samples, Status, limits
+from softbench.model.limits import Limits
+from softbench.records import store
+from softbench.render import export, report, tables
+from softbench.run import replay
 
 KEPT = Path(__file__).parents[1] / "reports" / "h200"
 H200 = {
@@ -180,7 +183,7 @@ def test_an_impossible_variant_is_not_chosen(world: World) -> None:
 
 
 def test_a_turn_of_no_time_in_a_trial_is_refused(world: World) -> None:
-    from softbench.contest.workers import Answer
+    from softbench.measure.contest.workers import Answer
 
     none = world.enter("a", tile=1, fault=lambda op, *_: Answer(True, {"ns": 0}) if op == "turn" else None)
     other = world.enter("a", tile=2)
@@ -192,7 +195,9 @@ def test_a_turn_of_no_time_in_a_trial_is_refused(world: World) -> None:
 def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     crew = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
     made = Contest(Rules(), crew, None, limits=Limits.of(H200))  # type: ignore[arg-type]
-    monkeypatch.setattr("softbench.contest.contest.Preparation", lambda *_: SimpleNamespace(run=lambda entrants: None))
+    monkeypatch.setattr(
+        "softbench.measure.contest.contest.Preparation", lambda *_: SimpleNamespace(run=lambda entrants: None)
+    )
 
     def measure(case: Any, entrants: list[Entrant], *_: Any) -> None:
         for entrant, ns in zip(entrants, (1000.0, 40_000.0), strict=True):

@@ -12,11 +12,11 @@ import builders as make
 import pytest
 from screens import all_lines, emulated
 
-from softbench.contest import workers
-from softbench.contest.scene import Player, Scene
-from softbench.live import Live, terminal
-from softbench.live.board import Board
+from softbench.measure.contest import workers
+from softbench.measure.contest.progress import Player, Scene
 from softbench.model import Case
+from softbench.run.live import Live, terminal
+from softbench.run.live.board import Board
 
 CASE = make.softmax_case(4096, 1024)
 CHECKED = make.softmax_case(37, 1000, timed=False)

@@ -10,10 +10,10 @@ import pytest
 from simulated import PLAN, World
 from test_live import CASE, CHECKED
 
-from softbench.contest.rounds import ROUNDS, Heat
-from softbench.contest.scene import Player, View
-from softbench.live.pace import Pace, clock_text
+from softbench.measure.contest.progress import Player, View
+from softbench.measure.contest.rounds import ROUNDS, Heat
 from softbench.model import Samples, Status
+from softbench.run.live.pace import Pace, clock_text
 
 
 def test_a_heat_is_seen_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from softbench import registry
+from softbench.cases import registry
+from softbench.measure.worker import loading
+from softbench.measure.worker.loading import SourcesChanged
 from softbench.model import SOURCES_CHANGED, Status
-from softbench.worker import loading
-from softbench.worker.loading import SourcesChanged
 
 MAIN = """
 from softbench import implementation

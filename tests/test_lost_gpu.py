@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from projects import bench, project, record_lines
 
-from softbench import registry
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew, DeviceLost
-from softbench.contest.processes import Nursery
-from softbench.device import Gpu
+from softbench.cases import registry
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.processes import Nursery
+from softbench.measure.contest.worker_pool import Crew, DeviceLost
+from softbench.measure.device import Gpu
 from softbench.model import Case, Status
 
 CARD = Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1", uuid="GPU-7")

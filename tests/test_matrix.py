@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from softbench import matrix, resources
-from softbench.matrix import ShapesError, load, select
+from softbench import resources
+from softbench.cases import matrix
+from softbench.cases.matrix import ShapesError, load, select
+from softbench.cases.operators.vocabulary import DISTRIBUTIONS
 from softbench.model import Case
-from softbench.operators.words import DISTRIBUTIONS
 
 PUBLISHED = """32768x1024 32768x2048 32768x4096 32768x6144 16384x8192 8192x16384 4096x16384 4096x32768 4096x65536
     4096x131072 4096x8192 8192x8192 16384x16384"""

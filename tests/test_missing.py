@@ -11,8 +11,8 @@ import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C ha
 from projects import PYTHONPATH, bench, project, record_lines
 
 from softbench import cli, packages
+from softbench.measure.worker import faults
 from softbench.model import Status
-from softbench.worker import faults
 
 pytest_plugins = ["pytester"]
 

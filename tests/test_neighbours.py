@@ -17,13 +17,13 @@ import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from test_device import H200
 
-from softbench import device
-from softbench.contest.processes import Nursery, Worker
+from softbench.measure import device
+from softbench.measure.contest.processes import Nursery, Worker
+from softbench.measure.other_processes import Neighbours
 from softbench.model import Record, Status, Telemetry
-from softbench.neighbours import Neighbours
-from softbench.run import Bench
-from softbench.selection import Selection
-from softbench.settings import Settings
+from softbench.run.bench import Bench
+from softbench.run.selection import Selection
+from softbench.run.settings import Settings
 
 pytest_plugins = ["pytester"]
 CARD = replace(H200, uuid="GPU-1")
@@ -121,7 +121,7 @@ def test_a_worker_of_another_run_only_waits(nvml: Nvml, owner: str, monkeypatch:
     """It is told by its command line; to see that, it must not count as ours by descent."""
     nursery = Nursery([], {})
     worker = Worker(nursery, {})
-    monkeypatch.setattr("softbench.neighbours._is_ours", lambda pid: False)
+    monkeypatch.setattr("softbench.measure.other_processes._is_ours", lambda pid: False)
     try:
         nvml.compute = {worker.pid: 1}
         if owner == "stranger":
@@ -151,7 +151,7 @@ def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml: Nvml) -
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("softbench.neighbours._is_ours", lambda pid: False)
+        patch.setattr("softbench.measure.other_processes._is_ours", lambda pid: False)
         assert Path(f"/proc/{child.pid}/cmdline").read_bytes() == b""
         assert neighbours.found() == {}
     child.wait()

@@ -15,11 +15,11 @@ import offenders
 import pytest
 from offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
 
-from softbench.contest import workers
-from softbench.contest.processes import Nursery, NurseryError, Worker
-from softbench.contest.workers import ask, gather
+from softbench.measure.contest import workers
+from softbench.measure.contest.processes import Nursery, NurseryError, Worker
+from softbench.measure.contest.workers import ask, gather
+from softbench.measure.worker import wire
 from softbench.model import Status
-from softbench.worker import wire
 
 EACH = offenders.PROCESSES_EACH
 HELLO = {"op": "hello", "device": "cpu"}

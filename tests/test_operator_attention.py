@@ -9,16 +9,18 @@ from pathlib import Path
 import builders
 import pytest
 
-from softbench import leaderboard, matrix, roof
-from softbench.check import check
-from softbench.leaderboard.words import cell_text, rate_title
-from softbench.matrix import ShapesError
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.formatting import cell_text, rate_title
+from softbench.cases import matrix
+from softbench.cases.matrix import ShapesError
+from softbench.cases.operators import get
+from softbench.cases.operators.attention import keys_of
+from softbench.measure import roof
+from softbench.measure.check import check
+from softbench.measure.roof import roofline
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.operators import get
-from softbench.operators.attention import keys_of
-from softbench.roof import roofline
-from softbench.tables import case_table, summary_table
-from softbench.worker.loading import load
+from softbench.render.tables import case_table, summary_table
 
 torch = pytest.importorskip("torch")
 PACKAGE = Path(roof.__file__).resolve().parents[1]
@@ -75,7 +77,7 @@ def test_slabs_of_few_logits_change_nothing(monkeypatch):
     asked = case(shape=(1, 2, 9, 64))
     inputs = get("attention").make_inputs(asked, "cpu", 3)
     (whole,) = get("attention").expected(asked, inputs, slice(0, 18), "cpu")
-    monkeypatch.setattr("softbench.operators.attention.LOGITS", 20)
+    monkeypatch.setattr("softbench.cases.operators.attention.LOGITS", 20)
     (parts,) = get("attention").expected(asked, inputs, slice(0, 18), "cpu")
     torch.testing.assert_close(parts.values, whole.values, rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(parts.slack, whole.slack, rtol=1e-12, atol=0)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from softbench.check import check
+from softbench.cases.operators import DISTRIBUTIONS, Invariant, get
+from softbench.measure.check import check
 from softbench.model import Case
-from softbench.operators import DISTRIBUTIONS, Invariant, get
 
 torch = pytest.importorskip("torch")
 OPERATOR = get("softmax_backward")
@@ -65,7 +65,7 @@ def test_ideal_work():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("block", [4, 2**22])
 def test_expected_agrees_with_exact_sums(layout, dtype, block, monkeypatch):
-    monkeypatch.setattr("softbench.operators.softmax_backward.BLOCK_ELEMENTS", block)
+    monkeypatch.setattr("softbench.cases.operators.softmax_backward.BLOCK_ELEMENTS", block)
     case = question((2, 3, 37), dtype, layout=layout)
     dy, y = inputs = OPERATOR.make_inputs(case, "cpu", 0)
     kept = [x.clone() for x in inputs]
@@ -124,7 +124,7 @@ def sum_of_rounded_products(dy, y):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_products_rounded_to_16_bits_pass_as_they_do_in_torch(dtype, distribution, monkeypatch):
     for block in (2**10, 2**22):
-        monkeypatch.setattr("softbench.operators.softmax_backward.BLOCK_ELEMENTS", block)
+        monkeypatch.setattr("softbench.cases.operators.softmax_backward.BLOCK_ELEMENTS", block)
         for shape in ((37, 33), (6, 4096), (2, 65536)):
             case = question(shape, str(dtype).removeprefix("torch."), distribution)
             assert reason(case, lambda dy, y: rounded_products(dy, y, dtype)) == "", shape

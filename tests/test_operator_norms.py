@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from softbench.check import check
+from softbench.cases.operators import DISTRIBUTIONS, get
+from softbench.cases.operators.norms import LAYER_EPS, NORMS, RMS_EPS
+from softbench.measure.check import check
 from softbench.model import Case
-from softbench.operators import DISTRIBUTIONS, get
-from softbench.operators.norms import LAYER_EPS, NORMS, RMS_EPS
 
 torch = pytest.importorskip("torch")
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -119,7 +119,7 @@ def exact(operator, rows, weight, bias):
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 @pytest.mark.parametrize("block", [4, 2**22])
 def test_expected_agrees_with_exact_sums(operator, layout, dtype, block, monkeypatch):
-    monkeypatch.setattr("softbench.operators.norms.BLOCK_ELEMENTS", block)
+    monkeypatch.setattr("softbench.cases.operators.norms.BLOCK_ELEMENTS", block)
     case = question(operator, (2, 3, 37), dtype, layout=layout)
     inputs = get(operator).make_inputs(case, "cpu", 0)
     kept = [x.clone() for x in inputs]

@@ -183,7 +183,7 @@ def test_without_the_option_the_plugin_does_nothing(installed, tmp_path):
     shown = succeeded(run("-c", script, cwd=tmp_path, path=[installed]))
     loaded = shown.split("loaded:")[1].split()
     assert "softbench.plugin" in loaded
-    assert not {"torch", "yaml", "plotly", "softbench.session", "softbench.registry"} & set(loaded)
+    assert not {"torch", "yaml", "plotly", "softbench.run.session", "softbench.cases.registry"} & set(loaded)
     assert "no tests ran" in shown
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import variant
 
-from softbench import passport
+from softbench.run import passport
 
 INSTALLED = {
     "torch": ["sympy", "nvidia-cudnn-cu12"],

@@ -13,7 +13,7 @@ import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from projects import OWN, ROOT, bench, project, record_lines
 
-from softbench import store
+from softbench.records import store
 
 pytest_plugins = ["pytester"]
 

@@ -8,10 +8,13 @@ import projects
 import pytest
 import yaml
 
-from softbench import leaderboard, matrix, resources, store
+from softbench import resources
+from softbench.analysis import leaderboard
+from softbench.cases import matrix
+from softbench.cases.operators import ROW_OPERATORS, get
+from softbench.cases.operators.attention import keys_of
 from softbench.model import DTYPE_BYTES
-from softbench.operators import ROW_OPERATORS, get
-from softbench.operators.attention import keys_of
+from softbench.records import store
 
 
 @pytest.fixture(scope="module")

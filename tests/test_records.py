@@ -17,10 +17,14 @@ from builders import samples, softmax_case, timed
 from test_cli_tools import H200
 from test_docs import rows
 
-from softbench import device, export, model, passport, store
+from softbench import model
+from softbench.measure import device
 from softbench.model import Calibration, KernelResources, Status, Telemetry, Traffic
-from softbench.settings import Settings
-from softbench.store import lines
+from softbench.records import store
+from softbench.records.store import lines
+from softbench.render import export
+from softbench.run import passport
+from softbench.run.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")

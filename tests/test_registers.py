@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from projects import ROOT
 
-from softbench import registry
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
+from softbench.cases import registry
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
 from softbench.model import Case, Record, Status
 
 if not importlib.util.find_spec("cuda") or not importlib.util.find_spec("cuda.core"):

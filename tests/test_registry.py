@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from softbench import resources
+from softbench.cases.operators.vocabulary import OPERATORS
+from softbench.cases.registry import RegistryError, find
 from softbench.model import KnownFailure
-from softbench.operators.words import OPERATORS
-from softbench.registry import RegistryError, find
 
 SIMPLE = """\
 from softbench import implementation

@@ -13,10 +13,12 @@ import outline
 import pages
 import pytest
 
-from softbench import leaderboard, published, report, sheet, store
-from softbench.leaderboard.across import Machine
-from softbench.leaderboard.words import short
+from softbench.analysis import document, leaderboard
+from softbench.analysis.leaderboard.across import Machine
+from softbench.analysis.leaderboard.formatting import short
 from softbench.model import Run, Status
+from softbench.records import published, store
+from softbench.render import report
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = store.runs(ROOT / "reports" / "h200")
@@ -230,6 +232,6 @@ def test_the_header_says_over_how_many_gpus_a_run_was_spread():
 
 
 def test_long_texts_of_a_sheet_are_wrapped_in_their_column():
-    parts = sheet.table("Steps", ("#", "what", "why", "since"), [("1", "a", "b " * 30, "2")], left=(0, 1, 2, 3))
+    parts = document.table("Steps", ("#", "what", "why", "since"), [("1", "a", "b " * 30, "2")], left=(0, 1, 2, 3))
     cells = outline.outline(report.render_sheet("title", parts)).all("td")
     assert [cell.attributes["class"] for cell in cells] == ["label", "text", "label"]

@@ -9,9 +9,9 @@ import outline
 import pages
 import pytest
 
-from softbench import report
 from softbench.model import Telemetry
-from softbench.published import Table
+from softbench.records.published import Table
+from softbench.render import report
 
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)

@@ -9,14 +9,15 @@ import outline
 import pages
 import pytest
 
-from softbench import leaderboard, report
-from softbench.leaderboard import CaseBoard
-from softbench.leaderboard.inversions import inversions
-from softbench.leaderboard.regimes import ARITHMETIC, FEW, LARGE, MEDIUM, MEMORY, SMALL, regime
-from softbench.leaderboard.score import ranking
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import CaseBoard
+from softbench.analysis.leaderboard.inversions import inversions
+from softbench.analysis.leaderboard.regimes import ARITHMETIC, FEW, LARGE, MEDIUM, MEMORY, SMALL, regime
+from softbench.analysis.leaderboard.score import ranking
 from softbench.model import Samples, Status
-from softbench.report.panels.passport import commands
-from softbench.report.slices import slices
+from softbench.render import report
+from softbench.render.report.panels.passport import commands
+from softbench.render.report.slices import slices
 
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)

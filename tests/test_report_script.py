@@ -13,12 +13,14 @@ import pages
 import pytest
 from py_mini_racer import MiniRacer
 
-from softbench import leaderboard, report, stats
-from softbench.leaderboard.ranks import versus
-from softbench.leaderboard.words import milliseconds, short
-from softbench.report import embed
-from softbench.report.grids.heatmap import METRICS, measures, tint
-from softbench.report.index import Cells
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.formatting import milliseconds, short
+from softbench.analysis.leaderboard.ranks import versus
+from softbench.model import stats
+from softbench.render import report
+from softbench.render.report import embed
+from softbench.render.report.grids.heatmap import METRICS, measures, tint
+from softbench.render.report.index import Cells
 
 FOLDER = Path(embed.__file__).with_name("assets")
 Call = Callable[..., Any]

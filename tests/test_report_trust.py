@@ -7,9 +7,9 @@ from dataclasses import replace
 import builders as make
 import pytest
 
-from softbench import leaderboard
+from softbench.analysis import leaderboard
 from softbench.model import Samples, Status, Telemetry
-from softbench.report.trust import checks
+from softbench.render.report.trust import checks
 
 CASE = make.softmax_case(32768, 1024)
 

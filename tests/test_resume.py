@@ -12,8 +12,8 @@ import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from projects import OWN, bench, project
 
-from softbench import store
-from softbench.settings import CPU_BUDGET_S
+from softbench.records import store
+from softbench.run.settings import CPU_BUDGET_S
 
 pytest_plugins = ["pytester"]
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from softbench import Unsupported, cubin, operators, roof
+from softbench import Unsupported
+from softbench.cases import operators
+from softbench.measure import cubin, roof
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.worker.loading import load
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from simulated import World, at
 
-from softbench import stats
-from softbench.contest.entrant import Entrant
-from softbench.contest.rounds import FAR_ROUNDS, ROUNDS
-from softbench.contest.workers import Answer
-from softbench.model import Status, Telemetry
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS
+from softbench.measure.contest.workers import Answer
+from softbench.model import Status, Telemetry, stats
 
 
 @pytest.fixture

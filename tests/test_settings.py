@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from softbench import resources, settings
-from softbench.operators.drawn_cases import LAST_SEED
-from softbench.settings import SettingsError
+from softbench import resources
+from softbench.cases.operators.drawn_cases import LAST_SEED
+from softbench.run import settings
+from softbench.run.settings import SettingsError
 from softbench.texts import repeat_command
 
 

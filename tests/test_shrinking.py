@@ -7,7 +7,9 @@ from typing import Any
 import builders as make
 import pytest
 
-from softbench import device, matrix, resources, shrinking
+from softbench import resources
+from softbench.cases import matrix, shrinking
+from softbench.measure import device
 from softbench.model import Case
 
 pytest_plugins = ["pytester"]

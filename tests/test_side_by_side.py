@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from builders import GPU, ended, run, softmax_case, timed, variant
 
-from softbench import cli, leaderboard, report, store, tables
-from softbench.comparable.sections import Incomparable, Section, arrange, one_machine
-from softbench.leaderboard.across import ACROSS, Machine
+from softbench import cli
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.across import ACROSS, Machine
 from softbench.model import Record, Run, Status
+from softbench.records import store
+from softbench.records.comparable.sections import Incomparable, Section, arrange, one_machine
+from softbench.render import report, tables
 
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")

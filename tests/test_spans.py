@@ -11,14 +11,16 @@ from typing import Any
 import builders as make
 import pytest
 
-from softbench import operators, run, settings, spin
-from softbench.contest import profiled
-from softbench.contest.entrant import Entrant
-from softbench.contest.workers import Answer
+from softbench.cases import operators
+from softbench.measure import spin_kernels
+from softbench.measure.contest import profiled
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.workers import Answer
+from softbench.measure.cupti_clock import CALLS, GROUPS, Activity, DeviceClock, Unseen, spans
+from softbench.measure.plans import Plan
+from softbench.measure.worker import handler as worker
 from softbench.model import Case, Samples, Status
-from softbench.plans import Plan
-from softbench.spans import CALLS, GROUPS, Activity, DeviceClock, Unseen, spans
-from softbench.worker import session as worker
+from softbench.run import bench, settings
 
 torch = pytest.importorskip("torch")
 CASE = Case("softmax", (4, 64), "float32", "float32")
@@ -32,7 +34,7 @@ def activities(*names_and_ends: tuple[str, int, int]) -> list[Activity]:
 
 
 def marks(*starts: int) -> list[Activity]:
-    return [Activity(spin.MARK, start, start + 10) for start in starts]
+    return [Activity(spin_kernels.MARK, start, start + 10) for start in starts]
 
 
 def test_a_span_is_last_end_minus_first_start() -> None:
@@ -110,7 +112,7 @@ class Gpu:
 def clock_of(gpu: Gpu) -> DeviceClock:
     clock = DeviceClock("cpu")
     clock._profile, clock._synchronize, clock._now = gpu.profile, gpu.wait, lambda: gpu.host
-    clock._mark = lambda ns: gpu.enqueue(spin.MARK, MARK_NS + ns)
+    clock._mark = lambda ns: gpu.enqueue(spin_kernels.MARK, MARK_NS + ns)
     zeros = SimpleNamespace(
         zeros=torch.zeros, int32=torch.int32, bitwise_not=lambda *_, out: gpu.enqueue("flush", 40_000)
     )
@@ -153,7 +155,7 @@ def test_every_call_is_flushed_and_has_inputs_that_none_had() -> None:
         assert len({pointer for pointer, _ in counted}) == CALLS
     assert len({value for _, value in seen}) == GROUPS * CALLS  # a placement of its own for each group
     names = [activity.name for activity in gpu.seen]
-    opened = [at for at, name in enumerate(names) if name == spin.MARK][::2]
+    opened = [at for at, name in enumerate(names) if name == spin_kernels.MARK][::2]
     assert {names[at - 1] for at in opened} == {"flush"}
     assert names.count("flush") == len(opened) == GROUPS * (CALLS + 1)
 
@@ -265,13 +267,13 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
 
 
 def test_the_option_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run.device, "gpus", lambda: ())
+    monkeypatch.setattr(bench.device, "gpus", lambda: ())
     shapes = Path("shapes.yaml")
     chosen = SimpleNamespace(
         shapes=shapes, profiles=("cpu",), traffic=False, device_clock=True, axes=(), impls=(), drawn=0, drawn_from=1
     )
     with pytest.raises(settings.SettingsError, match=r"--softbench-device-clock: .*no CUDA GPU is visible"):
-        run.Bench.plan(chosen)  # type: ignore[arg-type]
+        bench.Bench.plan(chosen)  # type: ignore[arg-type]
 
 
 def test_kernels_that_spin_read_the_timer_in_a_loop() -> None:
@@ -280,9 +282,9 @@ def test_kernels_that_spin_read_the_timer_in_a_loop() -> None:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from softbench.spin import _kernels
+    from softbench.measure.spin_kernels import _kernels
 
-    assert _kernels.softbench_mark.__name__ == spin.MARK
+    assert _kernels.softbench_mark.__name__ == spin_kernels.MARK
     for kernel, signature in (
         (_kernels.softbench_spin, {"spun_ptr": "*i64", "ns": "i32"}),
         (_kernels.softbench_mark, {"ns": "i32"}),

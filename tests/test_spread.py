@@ -15,10 +15,12 @@ import builders
 import pytest
 from test_device import H200
 
-from softbench import device, parts, spread, store
-from softbench.settings import SettingsError
-from softbench.spread.seats import Seat, local_cores, share
-from softbench.spread.worker import KEY, Orders
+from softbench.measure import device
+from softbench.records import shards, store
+from softbench.run import multi_gpu
+from softbench.run.multi_gpu.seats import Seat, local_cores, share
+from softbench.run.multi_gpu.worker import KEY, Orders
+from softbench.run.settings import SettingsError
 
 CARDS = tuple(replace(H200, pci=f"0000:0{n}:00.0", uuid=f"GPU-{n}") for n in range(4))
 
@@ -31,7 +33,7 @@ def seats_on(
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    return spread.seats(count)
+    return multi_gpu.seats(count)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +110,8 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.M
     pinned: list[Any] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append((pid, tuple(cores))))
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: pinned.append(arguments)))
-    orders = Orders(Seat("2", "GPU-2", (1, 3)), parts.Part(tmp_path / "r1.jsonl", builders.passport(), "gw1"), True)
-    assert spread.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()})) == orders
+    orders = Orders(Seat("2", "GPU-2", (1, 3)), shards.Part(tmp_path / "r1.jsonl", builders.passport(), "gw1"), True)
+    assert multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()})) == orders
     assert asked == ["2"]
     assert pinned == [(1, signal.SIGKILL, 0, 0, 0), (0, (1, 3))]
 
@@ -120,9 +122,9 @@ def test_a_worker_on_the_wrong_gpu_does_not_measure(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(device, "gpus", lambda: sees)
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: None))
-    orders = Orders(Seat("2", "GPU-2"), parts.Part(tmp_path / "r1.jsonl", builders.passport(), "gw1"), False)
+    orders = Orders(Seat("2", "GPU-2"), shards.Part(tmp_path / "r1.jsonl", builders.passport(), "gw1"), False)
     with pytest.raises(SettingsError, match=r"gw1 is to measure on GPU 2 \(GPU-2\) and sees .*; does a conftest\.py"):
-        spread.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()}))
+        multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()}))
 
 
 def test_parts_of_a_killed_run_are_taken_over(tmp_path: Path) -> None:
@@ -131,21 +133,21 @@ def test_parts_of_a_killed_run_are_taken_over(tmp_path: Path) -> None:
     cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
     run = store.Writer.create(tmp_path, passport)
     run.append(cells[1])
-    parts.Part(run.path, passport, "gw0").create().append(cells[1])
-    other = parts.Part(run.path, passport, "gw1").create()
+    shards.Part(run.path, passport, "gw0").create().append(cells[1])
+    other = shards.Part(run.path, passport, "gw1").create()
     other.append(cells[2])
     other.append(cells[0])
-    folder = parts.folder(run.path)
+    folder = shards.folder(run.path)
     (folder / "r1-gw2.jsonl").write_text("")
     told: list[str] = []
-    parts.absorb(run.path, told.append)
+    shards.absorb(run.path, told.append)
     assert [r.case.rows for r in store.read(run.path).records] == [2, 2, 3, 3, 1, 1]
     assert len(run.path.read_text().splitlines()) == 7
     assert [path.name for path in folder.iterdir()] == ["r1-gw2.jsonl"]
     (text,) = told
     assert re.search(r"r1-gw2\.jsonl: is empty.*; it stays where it is, and its cases are measured again", text)
 
-    parts.put_in_order(run.path, cases[:2])
+    shards.put_in_order(run.path, cases[:2])
     assert [r.case.rows for r in store.read(run.path).records] == [1, 1, 2, 2, 3, 3]
     assert store.read(run.path).passport == passport
     assert {path.name for path in tmp_path.iterdir()} == {"r1.jsonl", "r1.parts"}
@@ -163,5 +165,5 @@ def test_auto_is_a_worker_a_gpu(monkeypatch: pytest.MonkeyPatch, cards: Any, cou
 
 
 def test_the_orders_are_plain_text() -> None:
-    orders = Orders(Seat(), parts.Part(Path("/r.jsonl"), builders.passport(), "gw0"), False)
+    orders = Orders(Seat(), shards.Part(Path("/r.jsonl"), builders.passport(), "gw0"), False)
     assert set(json.loads(orders.pack())) == {"seat", "run", "passport", "worker", "resumes"}

@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from softbench import stats
-from softbench.model import Samples
+from softbench.model import Samples, stats
 
 PLACEMENT_SPREAD = 0.0028
 ROUND_SPREAD = 0.002

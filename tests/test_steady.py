@@ -8,12 +8,13 @@ import builders as make
 import pytest
 from simulated import World
 
-from softbench import leaderboard, stats, store
-from softbench.contest import steady
-from softbench.contest.entrant import Entrant
-from softbench.contest.rounds import ROUNDS, Heat
-from softbench.contest.workers import Answer
-from softbench.model import Status, Telemetry
+from softbench.analysis import leaderboard
+from softbench.measure.contest import steady
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.rounds import ROUNDS, Heat
+from softbench.measure.contest.workers import Answer
+from softbench.model import Status, Telemetry, stats
+from softbench.records import store
 
 FINE = Telemetry(1980, 3201, 400, 45)
 HOT = Telemetry(1980, 3201, 400, 91, "sw_thermal")

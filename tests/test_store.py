@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from builders import ended, passport, softmax_case, timed, variant
 
-from softbench import store
+from softbench.measure.worker import faults
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry
-from softbench.store import StoreError
-from softbench.worker import faults
+from softbench.records import store
+from softbench.records.store import StoreError
 
 CASE = softmax_case(16, 256)
 FULL_CASE = Case("softmax", (2, 3, 5), "float16", "float32", "offset-1+padded-3", "prefix_inf_1", timed=False)

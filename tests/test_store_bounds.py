@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from builders import ended, passport, samples, softmax_case, timed, variant
 
-from softbench import registry, store
+from softbench.cases import registry
 from softbench.model import KernelResources, Record, Samples, Status
-from softbench.store import StoreError, lines
+from softbench.records import store
+from softbench.records.store import StoreError, lines
 from softbench.texts import MOST_TEXT
 
 CASE = softmax_case(16, 256)

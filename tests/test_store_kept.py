@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from builders import passport, softmax_case, timed
 
-from softbench import store
 from softbench.model import Run
-from softbench.store import StoreError
+from softbench.records import store
+from softbench.records.store import StoreError
 
 
 def written(folder: Path) -> Path:

@@ -10,14 +10,14 @@ from dataclasses import replace
 import builders as make
 import pytest
 
-from softbench import export, tables
-from softbench.leaderboard import Board, build
-from softbench.leaderboard.headline import verdict
-from softbench.leaderboard.inversions import lead_note
-from softbench.leaderboard.ranks import latency_ns
-from softbench.leaderboard.words import LEGEND, clock_note, failures, short
+from softbench.analysis.document import Heading, table
+from softbench.analysis.leaderboard import Board, build
+from softbench.analysis.leaderboard.formatting import LEGEND, clock_note, failures, short
+from softbench.analysis.leaderboard.headline import verdict
+from softbench.analysis.leaderboard.inversions import lead_note
+from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.model import KernelResources, Record, Status, Telemetry
-from softbench.sheet import Heading, table
+from softbench.render import export, tables
 
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)

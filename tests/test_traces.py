@@ -9,7 +9,7 @@ import pytest
 from projects import bench, project, record_lines
 
 from softbench import cli
-from softbench.worker import traces
+from softbench.measure.worker import traces
 
 KERNELS = '''
 """Kernels that fail."""

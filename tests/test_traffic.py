@@ -13,12 +13,15 @@ from typing import Any
 import builders as make
 import pytest
 
-from softbench import export, leaderboard, run, settings, store, tables
-from softbench.contest import traffic
-from softbench.contest.traffic import TrafficError, measure, read_counters
+from softbench.analysis import leaderboard
+from softbench.measure.contest import traffic
+from softbench.measure.contest.traffic import TrafficError, measure, read_counters
+from softbench.measure.plans import Plan
+from softbench.measure.worker import streamed
 from softbench.model import Traffic
-from softbench.plans import Plan
-from softbench.worker import streamed
+from softbench.records import store
+from softbench.render import export, tables
+from softbench.run import bench, settings
 
 CASE = make.softmax_case(4096, 1024)
 PLAN = Plan(launches=8, inputs=4, cache="cold")
@@ -90,8 +93,8 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
     arguments, path = json.loads(asked.read_text())
     request = json.loads(arguments[-1])
     assert (request["name"], request["params"], request["calls"]) == ("mine", {"num_warps": 4}, 2)
-    assert arguments[-3:-1] == ["-m", "softbench.worker.streamed"]
-    assert str(Path(run.__file__).parents[1]) in path.split(os.pathsep)
+    assert arguments[-3:-1] == ["-m", "softbench.measure.worker.streamed"]
+    assert str(Path(bench.__file__).parents[1]) in path.split(os.pathsep)
     for option in (["--clock-control", "none"], ["--cache-control", "none"], ["--profile-from-start", "off"]):
         assert arguments[arguments.index(option[0]) + 1] == option[1]
 
@@ -133,12 +136,12 @@ def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch):
         shapes=Path("shapes.yaml"), profiles=("cpu",), traffic=True, axes=(), impls=(), drawn=0, drawn_from=1
     )
     with pytest.raises(settings.SettingsError, match="no CUDA GPU is visible"):
-        run.Bench.plan(chosen)  # type: ignore[arg-type]
-    monkeypatch.setattr(run.device, "gpu", object)
+        bench.Bench.plan(chosen)  # type: ignore[arg-type]
+    monkeypatch.setattr(bench.device, "gpu", object)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
     with pytest.raises(settings.SettingsError, match="install Nsight Compute"):
-        run.Bench.plan(chosen)  # type: ignore[arg-type]
+        bench.Bench.plan(chosen)  # type: ignore[arg-type]
 
 
 def test_figures_go_to_the_record_the_tables_and_the_csv(tmp_path):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from simulated import PLAN, World, at
 
-from softbench.contest import trials
-from softbench.contest.entrant import Entrant
-from softbench.contest.workers import Answer
+from softbench.measure.contest import trials
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
 

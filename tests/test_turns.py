@@ -18,10 +18,12 @@ import pytest
 from offenders import NEXT, arena, seconds_until, write
 from projects import ROOT, project, record_lines, started
 
-from softbench import passport, store, turns
-from softbench.run import Bench
-from softbench.settings import Settings
-from softbench.turns import Turns
+from softbench.measure import device_lock
+from softbench.measure.device_lock import Turns
+from softbench.records import store
+from softbench.run import passport
+from softbench.run.bench import Bench
+from softbench.run.settings import Settings
 
 HOLDER = """
 import os, sys, time
@@ -125,7 +127,7 @@ def test_who_wants_to_share_does_not_overtake(folder: Path) -> None:
         assert waits.wait(5)
         late = threading.Thread(target=take, args=("late", True))
         late.start()
-        time.sleep(3 * turns.POLL_S)
+        time.sleep(3 * device_lock.POLL_S)
         assert begun == []
     timing.join(10)
     late.join(10)
@@ -188,17 +190,17 @@ def test_a_worker_that_holds_the_lock_is_known_to_its_crew(folder: Path, tmp_pat
     )
     with Turns("cpu", "r").turn(shared=False, waiting=never):
         pass
-    turns, told = Turns("cpu", "r"), []
+    device_lock, told = Turns("cpu", "r"), []
 
     def waiting(holder: str, seconds: float) -> None:
-        told.append(crew.owns(turns.held_by()))
+        told.append(crew.owns(device_lock.held_by()))
         crew.close()
 
     with arena(tmp_path / "mine") as field:
         crew = field.contest.crew
         field.run(NEXT)
         assert not crew.owns({os.getpid()})
-        with turns.turn(shared=False, waiting=waiting):
+        with device_lock.turn(shared=False, waiting=waiting):
             assert told[0] is True
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recipes import MARKS, ROOT, Block, Reader, blocks, missing, unknown
 
-from softbench import store
+from softbench.records import store
 
 PAGE = ROOT / "docs" / "tutorial.md"
 BLOCKS = blocks(PAGE)

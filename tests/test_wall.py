@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from softbench import operators
-from softbench.clocks import COMPARED_CALLS, Wrong
+from softbench.cases import operators
+from softbench.measure.clocks import COMPARED_CALLS, Wrong
+from softbench.measure.plans import Plan
+from softbench.measure.wall import WallClock, WallPlacement, disagreement
 from softbench.model import Case
-from softbench.plans import Plan
-from softbench.wall import WallClock, WallPlacement, disagreement
 
 CASE = Case("softmax", (4, 64), "float32", "float32")
 

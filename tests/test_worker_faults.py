@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from softbench.measure.worker import faults
 from softbench.model import Status
-from softbench.worker import faults
 
 
 def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_worker() -> None:

@@ -18,7 +18,8 @@ from projects import bench, project, record_lines
 from spread_project import CASES, Command
 from test_spread import CARDS
 
-from softbench import device, parts
+from softbench.measure import device
+from softbench.records import shards
 
 pytest_plugins = ["pytester"]
 ROWS = [2**n for n in range(CASES)]
@@ -127,7 +128,7 @@ def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: 
     process.communicate()
     path = command.file()
     lines = path.read_text().splitlines(keepends=True)
-    assert parts.folder(path).is_dir()
+    assert shards.folder(path).is_dir()
     path.write_text("".join(lines[:-7]))  # the last case to come is in its worker's part alone
     (command.folder / "asleep").unlink()
     (command.folder / "log").unlink()
@@ -136,7 +137,7 @@ def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: 
     assert {case for case, _, _ in command.log()} == {"softmax-float32-2x64", "softmax-float32-4x64"}
     assert sorted(command.cases_in_file()) == ROWS
     assert len(command.records()) == 1 + CASES * 7
-    assert not parts.folder(path).exists()
+    assert not shards.folder(path).exists()
 
 
 def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
@@ -153,7 +154,7 @@ def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
         assert float((command.folder / f"interrupted-{rows}").read_text()) - sent < 3
     assert processes(command.mark) == []
     assert command.cases_in_file() == [1]
-    assert not parts.folder(command.file()).exists()
+    assert not shards.folder(command.file()).exists()
 
 
 def test_a_worker_that_cannot_write_ends_the_run_and_says_why(command: Command) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from softbench import Unsupported
-from softbench.operators.attention import keys_of, scale_of
+from softbench import Unsupported, keys_of, scale_of
 
 from . import _driver, _nvrtc
 from ._host import C_TYPES
@@ -74,8 +73,8 @@ def cubins(case: Any, form: Form) -> Iterator[tuple[str, bytes]]:
 def prepare(case: Any, form: Form) -> Callable[..., Any]:
     """launch(q, k, v) -> out on the device that is current now.
 
-    q, k, v and out are as in `softbench.operators.attention`, out contiguous. Inputs whose rows do not begin at multiples of 16
-    bytes, or whose components are not neighbours, are copied first. Raises Unsupported as `cubin`, and for more queries or
+    q, k, v and out are as in `softbench.cases.operators.attention`, out contiguous. Inputs whose rows do not begin at multiples
+    of 16 bytes, or whose components are not neighbours, are copied first. Raises Unsupported as `cubin`, and for more queries or
     keys than the kernel numbers.
     """
     import torch

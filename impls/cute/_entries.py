@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from softbench import Unsupported
-from softbench.operators.norms import LAYER_EPS, RMS_EPS
+from softbench import LAYER_EPS, RMS_EPS, Unsupported
 
 from . import _host, _plans
 from ._host import Build

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, library
 
-from softbench.operators.norms import LAYER_EPS, RMS_EPS
+from softbench import LAYER_EPS, RMS_EPS
 
 from . import _launch
 from ._functions import observed, require, served, widened

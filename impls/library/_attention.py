@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from softbench import Unsupported
-from softbench.operators.attention import keys_of
-from softbench.operators.words import Layout, parse_layout
+from softbench import Layout, Unsupported, keys_of, parse_layout
 
 MOST_SCORE_BYTES = 2**34
 

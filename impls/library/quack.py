@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-from softbench import Unsupported, implementation
-from softbench.model import DTYPE_BYTES
-from softbench.operators.norms import LAYER_EPS, RMS_EPS
-from softbench.operators.words import parse_layout
+from softbench import DTYPE_BYTES, LAYER_EPS, RMS_EPS, Unsupported, implementation, parse_layout
 
 VECTOR_ELEMENTS = {"float16": 8, "bfloat16": 8, "float32": 4}
 

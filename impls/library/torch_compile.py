@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from softbench import Unsupported, implementation
-from softbench.operators.attention import keys_of, scale_of
-from softbench.operators.norms import LAYER_EPS, RMS_EPS
+from softbench import LAYER_EPS, RMS_EPS, Unsupported, implementation, keys_of, scale_of
 
 from . import _attention
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from softbench import Unsupported, implementation
-from softbench.operators.norms import LAYER_EPS, RMS_EPS
+from softbench import LAYER_EPS, RMS_EPS, Unsupported, implementation
 
 from . import _attention
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from softbench import Unsupported, implementation
-from softbench.operators.attention import keys_of, scale_of
+from softbench import Unsupported, implementation, keys_of, scale_of
 
 MOST_PROGRAMS = 2**31 - 1
 

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from softbench import export, leaderboard, published, report, store, tables
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.across import Machine
+from softbench.analysis.leaderboard.formatting import ended_early, unfinished
 from softbench.cli.command import RUN, Command, Said, cases_argument, only, read, reports_argument, width, write
-from softbench.comparable.sections import Section, arrange
-from softbench.leaderboard.across import Machine
-from softbench.leaderboard.words import ended_early, unfinished
 from softbench.model import Run
+from softbench.records import published, store
+from softbench.records.comparable.sections import Section, arrange
+from softbench.render import export, report, tables
 from softbench.texts import InputError
 
 _FORMATS: dict[str, Callable[[Sequence[Machine]], str]] = {

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from softbench import export, store, tables
+from softbench.analysis.document import Sheet
 from softbench.model import Run
-from softbench.sheet import Sheet
+from softbench.records import store
+from softbench.render import export, tables
 from softbench.texts import InputError
 
 Said = tuple[str, int]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from softbench import compare, export, report
+from softbench.analysis import compare
+from softbench.analysis.compare import summary
 from softbench.cli.command import RUN, SHEETS, Command, Said, cases_argument, only, read, reports_argument, write
-from softbench.compare import words
+from softbench.render import export, report
 from softbench.texts import InputError, share
 
 
@@ -18,17 +19,17 @@ def _run(options: argparse.Namespace) -> Said:
     said = _text(found, options)
     if options.output:
         title = f"{found.after.run_id} against {found.before.run_id}"
-        write(Path(options.output), report.render_sheet(title, words.sheet(found, whole=True, fold=True)))
+        write(Path(options.output), report.render_sheet(title, summary.sheet(found, whole=True, fold=True)))
     if options.format != "csv":
         said += f"\npage:    {options.output}\n" if options.output else ""
-        said += f"\n--fail-on {options.fail_on} {words.gate(found, limit)}\n" if limit is not None else ""
+        said += f"\n--fail-on {options.fail_on} {summary.gate(found, limit)}\n" if limit is not None else ""
     return said, int(limit is not None and bool(found.failures(limit)))
 
 
 def _text(found: compare.Comparison, options: argparse.Namespace) -> str:
     if options.format == "csv":
-        return export.csv_text(words.COLUMNS, words.csv_lines(found))
-    return SHEETS[options.format](words.sheet(found, whole=options.all))
+        return export.csv_text(summary.COLUMNS, summary.csv_lines(found))
+    return SHEETS[options.format](summary.sheet(found, whole=options.all))
 
 
 def _limit(text: str) -> float:

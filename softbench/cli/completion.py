@@ -41,9 +41,7 @@ _RUN_WORDS = {"RUN", "A", "B"}
 
 
 def _run(options: argparse.Namespace) -> Said:
-    from softbench.cli.parser import parser  # which knows all commands, this one among them
-
-    return script(options.shell, parser()), 0
+    return script(options.shell, options.parser), 0
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:

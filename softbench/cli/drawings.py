@@ -6,16 +6,17 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from softbench import leaderboard, published
+from softbench.analysis import leaderboard
 from softbench.cli.command import RUN, Command, Said, read, reports_argument, write
 from softbench.cli.pictures import png
-from softbench.report.badge import badge
-from softbench.report.drawing import svg, tiles
-from softbench.report.figure import Figure, View
-from softbench.report.figures import figures
-from softbench.report.grid import Grid, GridView
-from softbench.report.grids import grids
-from softbench.report.index import Cells
+from softbench.records import published
+from softbench.render.report.badge import badge
+from softbench.render.report.drawing import svg, tiles
+from softbench.render.report.figure import Figure, View
+from softbench.render.report.figures import figures
+from softbench.render.report.grid import Grid, GridView
+from softbench.render.report.grids import grids
+from softbench.render.report.index import Cells
 from softbench.resources import choose_from
 from softbench.texts import InputError
 

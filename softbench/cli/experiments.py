@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from softbench import experiments, published
+from softbench.analysis import experiments
 from softbench.cli.command import Command, Said, read, reports_argument, write
-from softbench.comparable.sections import one_machine
+from softbench.records import published
+from softbench.records.comparable.sections import one_machine
 
 
 def _run(options: argparse.Namespace) -> Said:

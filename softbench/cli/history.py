@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from softbench import history, report, store
+from softbench.analysis import history
+from softbench.analysis.document import Part, lines
+from softbench.analysis.history import summary
 from softbench.cli.command import SHEETS, Command, Said, sheet_format, write
-from softbench.history import words
 from softbench.model import Run
-from softbench.report.figures.history import figures
-from softbench.sheet import Part, lines
+from softbench.records import store
+from softbench.render import report
+from softbench.render.report.figures.history import figures
 from softbench.texts import InputError
 
 
@@ -45,8 +47,8 @@ def _read(folder: Path) -> tuple[list[Run], list[str]]:
 
 
 def _sheet(found: tuple[history.History, ...], unread: list[str]) -> list[Part]:
-    parts = [part for own in found for part in words.sheet(own)]
-    return [*parts, *lines(words.HOW, *(f"Left out: {error}." for error in unread))]
+    parts = [part for own in found for part in summary.sheet(own)]
+    return [*parts, *lines(summary.HOW, *(f"Left out: {error}." for error in unread))]
 
 
 def _arguments(sub: argparse.ArgumentParser) -> None:

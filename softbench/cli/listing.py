@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from softbench import device, resources
+from softbench import resources
+from softbench.analysis.document import Heading, Part, lines, table
+from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.cli.command import SHEETS, Command, Said, sheet_format
-from softbench.leaderboard.words import plural, short
+from softbench.measure import device
 from softbench.model import Variant
-from softbench.sheet import Heading, Part, lines, table
 
 
 def _run(options: argparse.Namespace) -> Said:
-    from softbench import registry  # with the operators, which pages and tables do without
+    from softbench.cases import registry  # with the operators, which pages and tables do without
 
     folders = [resources.bundled_impls(), *map(Path, options.impls)]
     groups: dict[str, list[Variant]] = {}
@@ -55,7 +56,7 @@ def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]
 
 def _here(variant: Variant, card: device.Gpu | None) -> str:
     """What a run here makes of it: timed, or, without a GPU, checked in Triton's interpreter or compiled."""
-    from softbench.contest.entrant import modes
+    from softbench.measure.contest.entrant import modes
 
     ways, _ = modes(variant, card)
     words = {"measure": "yes", "interpret": "checked", "compile": "compiled"}

@@ -39,7 +39,7 @@ def _usable(name: str, folder: Path) -> str:
     if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_]*", name) or keyword.iskeyword(name) or len(name) > LONGEST:
         what = f"a letter, then letters, digits and _, {LONGEST} at the most"
         raise InputError(f"{name!r:.80} names no implementation: it takes {what}, and no word of Python's")
-    from softbench import registry  # with the operators, which pages and tables do without
+    from softbench.cases import registry  # with the operators, which pages and tables do without
 
     folders = [resources.bundled_impls(), *([folder] if folder.is_dir() else [])]
     for variant in registry.find(folders):

@@ -32,7 +32,7 @@ TAKES_RUNS = re.compile(r"\b(RUN|A B|CASE::NAME|latest)\b")
 
 
 def parser() -> argparse.ArgumentParser:
-    """What runs a command stands in `command`."""
+    """What runs a command is in `command`; the parser itself is in `parser`, for completion."""
     made = argparse.ArgumentParser(
         prog="softbench",
         description="Pages, tables and comparisons of benchmark runs, from their records;\nruns are made by pytest --softbench.",
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
             epilog=_examples(command.examples),
             formatter_class=made.formatter_class,
         )
-        sub.set_defaults(command=command.run)
+        sub.set_defaults(command=command.run, parser=made)
         command.arguments(sub)
     return made
 

@@ -6,14 +6,15 @@ import argparse
 import statistics
 from collections.abc import Iterator
 
-from softbench import leaderboard, stats, tables
+from softbench.analysis import leaderboard
+from softbench.analysis.document import Heading, Lines, Part, lines, table
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import cell_figures, microseconds, number, status_text
 from softbench.cli.command import RUN, SHEETS, Command, Said, read, reports_argument, sheet_format, width
-from softbench.leaderboard import Board, CaseBoard, Cell
-from softbench.leaderboard.words import cell_figures, microseconds, number, status_text
-from softbench.model import Record, Samples, Telemetry
-from softbench.report.index import repeat_command
+from softbench.model import Record, Samples, Telemetry, stats
+from softbench.render import tables
+from softbench.render.report.index import repeat_command
 from softbench.resources import choose_from
-from softbench.sheet import Heading, Lines, Part, lines, table
 from softbench.texts import InputError
 
 FIGURES = (

@@ -6,11 +6,11 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
-from softbench import device
 from softbench.doctor import against_itself, examples, known_kernel, machine
 from softbench.doctor.findings import Part, Setting
+from softbench.measure import device
+from softbench.measure.device_lock import Turns
 from softbench.texts import InputError
-from softbench.turns import Turns
 
 PARTS: tuple[Callable[[Setting], Part], ...] = (machine.look, known_kernel.look, examples.look, against_itself.look)
 """Each looks at one thing. What they find goes together: they neither know each other nor their order."""

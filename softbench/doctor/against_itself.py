@@ -8,12 +8,13 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 
-from softbench import device, registry, stats
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
+from softbench.cases import registry
 from softbench.doctor.examples import TWINS
 from softbench.doctor.findings import Part, Setting
-from softbench.model import Case, Status
+from softbench.measure import device
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
+from softbench.model import Case, Status, stats
 
 BUDGET_S = {"cpu": 1.5, "cuda": 6.0}
 """Measuring time of a contest; eight placements of two kernels take 1 s on an H200, and most contests end there."""

@@ -8,10 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from softbench import device, registry
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
+from softbench.cases import registry
 from softbench.doctor.findings import NOT_TRIED, Part, Setting
+from softbench.measure import device
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
 from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
 
 HERE = Path(__file__).parent

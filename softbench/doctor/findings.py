@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from softbench import device
+from softbench.measure import device
 
 NOT_TRIED = "not tried here: needs a GPU"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from softbench import calibration
-from softbench.contest import calibrating
-from softbench.contest.crew import Crew
 from softbench.doctor.findings import NOT_TRIED, Part, Setting
-from softbench.model import Calibration
+from softbench.measure.contest import calibrating
+from softbench.measure.contest.worker_pool import Crew
+from softbench.model import Calibration, calibration
 
 TITLE = "Kernels of known duration"
 

@@ -6,9 +6,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from softbench import cubin, device, passport
 from softbench.doctor.findings import NOT_TRIED, Part, Setting
-from softbench.neighbours import Neighbours
+from softbench.measure import cubin, device
+from softbench.measure.other_processes import Neighbours
+from softbench.run import passport
 
 GIB = 1 << 30
 

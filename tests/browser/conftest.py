@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from softbench import published, report
 from softbench.model import Run
+from softbench.records import published
+from softbench.render import report
 
 TABLES = published.read(Path(__file__).resolve().parents[2] / "reports" / "published")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

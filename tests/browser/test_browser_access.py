@@ -9,7 +9,7 @@ from typing import Any
 import pages
 import pytest
 
-from softbench import store
+from softbench.records import store
 
 pytestmark = pytest.mark.browser
 RUNS = store.runs(Path(__file__).resolve().parents[2] / "reports" / "h200")

@@ -10,8 +10,10 @@ import builders as make
 import pages
 import pytest
 
-from softbench import cli, leaderboard, store
+from softbench import cli
+from softbench.analysis import leaderboard
 from softbench.cli import pictures
+from softbench.records import store
 
 pytestmark = pytest.mark.browser
 RUNS = store.runs(Path(__file__).resolve().parents[2] / "reports" / "h200")

@@ -8,11 +8,13 @@ from typing import Any
 import builders as make
 import pytest
 
-from softbench import compare, history, report, store
-from softbench.compare import words as compared
-from softbench.history import words as told
+from softbench.analysis import compare, history
+from softbench.analysis.compare import summary as compared
+from softbench.analysis.history import summary as told
 from softbench.model import Status
-from softbench.report.figures.history import figures
+from softbench.records import store
+from softbench.render import report
+from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).resolve().parents[2]

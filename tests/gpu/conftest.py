@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from softbench import device
-from softbench.contest.crew import Crew
+from softbench.measure import device
+from softbench.measure.contest.worker_pool import Crew
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ import torch
 
 from impls.cute import _entries, _launch, _plans, ladder
 from softbench import Unsupported
+from softbench.cases.operators import ROW_OPERATORS, get
 from softbench.model import Case
-from softbench.operators import ROW_OPERATORS, get
 
 PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from softbench import check, matrix, resources
+from softbench import resources
+from softbench.cases import matrix
+from softbench.measure import check
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")

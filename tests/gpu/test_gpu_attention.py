@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from softbench import matrix, registry, resources
-from softbench.check import check
+from softbench import resources
+from softbench.cases import matrix, registry
 from softbench.contract import Unsupported
+from softbench.measure.check import check
+from softbench.measure.worker.loading import load
 from softbench.model import Case
-from softbench.worker.loading import load
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from softbench import device, operators, registry
-from softbench.check import check
-from softbench.clocks import GraphClock
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
+from softbench.cases import operators, registry
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, Example
+from softbench.measure import device
+from softbench.measure.check import check
+from softbench.measure.clocks import GraphClock
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.plans import Plan
 from softbench.model import Case, Record, Status
-from softbench.plans import Plan
 
 pytestmark = pytest.mark.gpu
 

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from softbench import calibration, device, operators, registry, resources, spin, stats
-from softbench.contest import calibrating
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
-from softbench.model import Case, Record, Status
-from softbench.plans import Plan, plan_graph
-from softbench.spans import DeviceClock, Unseen
+from softbench import resources
+from softbench.cases import operators, registry
+from softbench.measure import device, spin_kernels
+from softbench.measure.contest import calibrating
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.cupti_clock import DeviceClock, Unseen
+from softbench.measure.plans import Plan, plan_graph
+from softbench.model import Case, Record, Status, calibration, stats
 
 pytestmark = pytest.mark.gpu
 
@@ -83,7 +85,7 @@ def sampled(launch: Any, case: Case = SMALL) -> list[int]:
 @pytest.mark.parametrize("host_s", [0.0, 200e-6])
 def test_a_call_of_two_kernels_is_last_end_minus_first_start(gpu: None, host_s: float) -> None:
     """Whatever the host does between them."""
-    kernels = [spin.Spin(30_000), spin.Spin(40_000)]
+    kernels = [spin_kernels.Spin(30_000), spin_kernels.Spin(40_000)]
 
     def launch(x: Any) -> Any:
         for kernel in kernels:
@@ -119,7 +121,7 @@ def test_a_torch_without_a_profiler_of_kernels_is_a_reason(gpu: None, monkeypatc
 
 def test_what_a_profile_leaves_behind(gpu: None) -> None:
     """In one process a graph's replay keeps its time; what a call costs is printed, as it may not."""
-    from softbench.clocks import GraphClock
+    from softbench.measure.clocks import GraphClock
 
     clock, softmax = GraphClock(), operators.get("softmax")
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from softbench import calibration, clocks, device, operators, registry, renew, stats
-from softbench.contest import calibrating
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
-from softbench.model import Case, Status
-from softbench.plans import plan_graph
-from softbench.worker import loading
+from softbench.cases import operators, registry
+from softbench.measure import clocks, device, renew
+from softbench.measure.contest import calibrating
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.plans import plan_graph
+from softbench.measure.worker import loading
+from softbench.model import Case, Status, calibration, stats
 
 pytestmark = pytest.mark.gpu
 

@@ -12,8 +12,8 @@ import pytest
 from offenders import seconds_until
 from projects import bench, project, record_lines, started
 
-from softbench import device
-from softbench.neighbours import Neighbours
+from softbench.measure import device
+from softbench.measure.other_processes import Neighbours
 
 pytestmark = pytest.mark.gpu
 STRANGER = "import torch, time; x = torch.ones(1 << 28, device='cuda'); print('ready', flush=True); time.sleep(120)"

@@ -6,12 +6,14 @@ import dataclasses
 
 import pytest
 
-from softbench import device, registry, resources, roof
-from softbench.contest import traffic
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
+from softbench import resources
+from softbench.cases import registry
+from softbench.measure import device, roof
+from softbench.measure.contest import traffic
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.plans import plan_graph
 from softbench.model import Case, Traffic
-from softbench.plans import plan_graph
 
 pytestmark = pytest.mark.gpu
 

@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from softbench import device, registry, roof, stats
-from softbench.contest import steady
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
+from softbench.cases import registry
 from softbench.doctor import against_itself, examples
-from softbench.model import Case, Record, Status, Variant
+from softbench.measure import device, roof
+from softbench.measure.contest import steady
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
+from softbench.model import Case, Record, Status, Variant, stats
 
 pytestmark = pytest.mark.gpu
 

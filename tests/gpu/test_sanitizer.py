@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from softbench.cases.operators import ROW_OPERATORS
 from softbench.model import Case
-from softbench.operators import ROW_OPERATORS
 
 pytest.importorskip("torch")
 pytest.importorskip("cutlass")

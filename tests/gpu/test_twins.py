@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from softbench import device, registry, resources
-from softbench.contest.contest import Contest, Rules
-from softbench.contest.crew import Crew
+from softbench import resources
+from softbench.cases import registry
+from softbench.measure import device
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
 from softbench.model import Case, Status
 
 pytestmark = pytest.mark.gpu

@@ -22,7 +22,7 @@ def _seed() -> int:
 def precomputed_in_factory(case: Any) -> Any:
     import torch
 
-    from softbench.operators import get
+    from softbench.cases.operators import get
 
     device, seed = "cuda" if torch.cuda.is_available() else "cpu", _seed()
     inputs = [get("softmax").make_inputs(case, device, seed + i)[0] for i in range(2)]

@@ -1,0 +1,1 @@
+"""From records to findings: boards, comparisons, histories, experiments. Pure: no clock, no GPU, no torch."""

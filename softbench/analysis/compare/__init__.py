@@ -1,0 +1,197 @@
+"""Two runs, cell by cell: faster, slower, same or cannot tell; what changed its status; and what else is not as it was. Pure.
+
+Two runs are two sessions: nothing of them is paired, and clocks, heat and the place of every buffer are drawn anew. So a cell is
+compared by its time over that of the roof, which each run takes in the same rounds as the cell: one log-ratio a placement,
+Welch's interval over those of both runs (`stats.compare_apart`). Where the trial chose another kernel for the roof, the
+yardsticks differ by themselves, and OTHER_ROOF widens the interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from softbench.analysis import leaderboard
+from softbench.analysis.compare.surroundings import Change, changes
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import status_text
+from softbench.model import Case, Passport, Run, Samples, Variant, stats
+from softbench.records import comparable
+from softbench.records.comparable.sections import one_machine
+from softbench.texts import InputError
+
+OTHER_ROOF = 0.0025
+"""What the ratios to two kernels of one roof may be apart: up to 0.22 % between two runs of one source on an H200."""
+VERDICTS = {"slower": "slower", "faster": "faster", "unknown": "cannot tell", "tied": "same"}
+"""The words of `stats` as those of two runs, worst first."""
+FELL, ROSE, OTHER = "fell", "rose", "changed"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One cell in both runs. change is None where one of them has no time of it.
+
+    change.ratio is time over roof after, over the same before: above 1 is slower. moved says what became of its status: "fell",
+    "rose", "changed", or "" where it is as it was. notes say what else differs between the two.
+    """
+
+    case: Case
+    implementation: str
+    before: Cell
+    after: Cell
+    change: stats.Comparison | None = None
+    moved: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """One of `VERDICTS`, or "" without two times."""
+        return VERDICTS[self.change.verdict] if self.change else ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Run `after` against run `before`; cells in the order of the older run.
+
+    apart are cells of both that cannot be compared, with the reason; gone and new are ids of cells that one run alone has.
+    roof is what the roof's own time came to, after over before, a factor a case.
+    """
+
+    before: Passport
+    after: Passport
+    cells: tuple[Pair, ...]
+    changes: tuple[Change, ...]
+    roof: tuple[float, ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
+    gone: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+
+    def of(self, verdict: str) -> list[Pair]:
+        """Cells of one verdict, the largest change first."""
+        found = [cell for cell in self.cells if cell.verdict == verdict]
+        return sorted(found, key=lambda cell: cell.change.ratio if cell.change else 1.0, reverse=verdict != "faster")
+
+    def moved(self, how: str) -> list[Pair]:
+        return [cell for cell in self.cells if cell.moved == how]
+
+    def failures(self, limit: float) -> list[Pair]:
+        """What lets a gate fall shut: cells that fell, and those slower by a share of at least limit (0.02 is 2 %).
+
+        Slower is what the interval says; by how much is what the ratio says.
+        """
+        slower = [cell for cell in self.of("slower") if cell.change and cell.change.ratio >= 1 + limit]
+        return [*self.moved(FELL), *(cell for cell in slower if cell.moved != FELL)]
+
+    def unclear(self, limit: float) -> int:
+        """How many cells may be slower by as much, for all that their intervals say."""
+        return sum(
+            cell.verdict == "cannot tell" and cell.change.high >= 1 + limit for cell in self.cells if cell.change
+        )
+
+
+def compare(before: Run, after: Run) -> Comparison:
+    """Compare two runs of one machine and clock; drivers, versions and sources may differ, and are named.
+
+    Raises Incomparable for another machine or clock, and InputError where not one cell is in both.
+    """
+    one_machine((before, after))
+    boards = leaderboard.build(before), leaderboard.build(after)
+    own, theirs = (dict(_cells(board)) for board in boards)
+    pairs: list[Pair] = []
+    apart: list[tuple[str, str]] = []
+    for key, (case, cell) in own.items():
+        if key not in theirs:
+            continue
+        why = why_apart(cell, theirs[key][1])
+        apart += [(_id(key), why)] if why else []
+        pairs += [] if why else [pair(key[1], case, theirs[key][0])]
+    if not pairs:
+        reason = f": {apart[0][1]}" if apart else ", of the same case and implementation"
+        raise InputError(f"{before.passport.run_id} and {after.passport.run_id} have no cell to compare{reason}")
+    return Comparison(
+        before.passport,
+        after.passport,
+        tuple(pairs),
+        tuple(changes(before, after, common(pairs))),
+        tuple(_roofs(*boards)),
+        tuple(apart),
+        tuple(_id(key) for key in own if key not in theirs),
+        tuple(_id(key) for key in theirs if key not in own),
+    )
+
+
+def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
+    """One implementation in one case of two runs; KeyError where one of them does not have it."""
+    a, b = stands_for(before)[name], stands_for(after)[name]
+    notes = list(comparable.questions(a.record, b.record).notes)
+    change = None
+    if a.samples and b.samples:
+        other = bool(before.roof and after.roof and _roof_kernel(before.roof) != _roof_kernel(after.roof))
+        notes += ["another roof kernel"] if other else []
+        ratios = _over_roof(before, a), _over_roof(after, b)
+        change = stats.compare_apart(*ratios, OTHER_ROOF if other else 0.0)
+        notes += [] if all(ratios) else ["no roof in the same rounds"]
+    return Pair(before.case, name, a, b, change, moved(a, b), tuple(notes))
+
+
+def moved(before: Cell, after: Cell) -> str:
+    """What became of a status. A pass that is not one any more, or has lost its time of the ranking clock, has fallen."""
+    if status_text(before.record) == status_text(after.record):
+        return ""
+    if _standing(after) != _standing(before):
+        return FELL if _standing(after) < _standing(before) else ROSE
+    return OTHER
+
+
+def _standing(cell: Cell) -> int:
+    """Timed above passed above right above the rest."""
+    return bool(cell.samples) + cell.status.is_success + (cell.status.value == "PASSED")
+
+
+def _cells(board: Board) -> Iterator[tuple[tuple[str, str], tuple[CaseBoard, Cell]]]:
+    for case in board.cases:
+        yield from (((case.case.id, name), (case, cell)) for name, cell in stands_for(case).items())
+
+
+def stands_for(case: CaseBoard) -> dict[str, Cell]:
+    """Who stands for each implementation, entrant before reference."""
+    return {**case.references, **case.cells}
+
+
+def _id(key: tuple[str, str]) -> str:
+    return "::".join(key)
+
+
+def why_apart(a: Cell, b: Cell) -> str:
+    """Why two cells of one name may not be compared, or ""."""
+    answer = comparable.questions(a.record, b.record)
+    if answer.terms is comparable.Terms.REFUSED:
+        return answer.reason
+    warm = a.samples and b.samples and a.is_warm != b.is_warm
+    return "taken with a warm L2 cache in one run and with a cold one in the other" if warm else ""
+
+
+def _over_roof(case: CaseBoard, cell: Cell) -> list[float]:
+    """Log of time over the roof's, one a placement, of the heat with the most of them."""
+    roof: Sequence[Samples] = case.roof.samples if case.roof else ()
+    found = (stats.placement_ratios(a, b) for a in cell.samples for b in roof if a.heat == b.heat)
+    return max(found, key=len, default=[])
+
+
+def _roof_kernel(cell: Cell) -> tuple[str, str]:
+    variant = cell.record.variant
+    return variant.id, variant.source_hash
+
+
+def _roofs(before: Board, after: Board) -> Iterator[float]:
+    """Time of the same roof kernel, after over before, of every case that has it in both."""
+    theirs = {case.case.id: case.roof for case in after.timed}
+    for case in before.timed:
+        own, other = case.roof, theirs.get(case.case.id)
+        if own and other and own.latency_ns and other.latency_ns and _roof_kernel(own) == _roof_kernel(other):
+            yield other.latency_ns / own.latency_ns
+
+
+def common(pairs: Iterable[Pair]) -> dict[str, tuple[Variant, Variant]]:
+    """The variants behind cells of both runs, by implementation."""
+    return {pair.implementation: (pair.before.record.variant, pair.after.record.variant) for pair in pairs}

@@ -1,0 +1,194 @@
+"""A comparison as a sheet, and as CSV's lines. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+
+from softbench.analysis.compare import FELL, OTHER, ROSE, VERDICTS, Comparison, Pair
+from softbench.analysis.document import Heading, Part, Sheet, lines, table
+from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, status_text
+from softbench.model import stats
+
+HOW = (
+    "Change: time over that of the roof in the same rounds, after against before; intervals are Welch's over the placements of "
+    "both runs, and wider where the trial chose another roof kernel. Same: the interval holds 0 and is within ±0.5 %. Cannot "
+    "tell: it holds 0 and is wider."
+)
+COLUMNS = (
+    *(
+        "case",
+        "implementation",
+        "moved",
+        "status_before",
+        "status_after",
+        "verdict",
+        "ratio",
+        "low",
+        "high",
+        "placements",
+    ),
+    *("latency_ns_before", "latency_ns_after", "percent_of_roof_before", "percent_of_roof_after"),
+    *("source_before", "source_after", "notes", "reason_after"),
+)
+REASON = 60
+
+
+def sheet(comparison: Comparison, whole: bool = False, fold: bool = False) -> Sheet:
+    """Changes of status, what else changed, who gained and lost, the cells that did; with whole all other cells too.
+
+    With fold (for a page) these stand folded up.
+    """
+    found: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
+    found += lines(verdict(comparison))
+    found += table("Changes of status", *_moves(comparison), left=(0, 1, 2, 3, 4, 5), labels=3)
+    surroundings = [(change.what, change.before, change.after) for change in comparison.changes]
+    found += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
+    found += lines(_roof(comparison))
+    found += table("By implementation", *_summary(comparison))
+    for word in VERDICTS.values():
+        cells = comparison.of(word)
+        if cells and (whole or word in ("slower", "faster")):
+            title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
+            folded = fold and word not in ("slower", "faster")
+            found += table(title, *_changes(cells), left=(0, 1, 8), folded=folded, labels=2)
+    return [*found, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
+
+
+def verdict(comparison: Comparison) -> str:
+    """What came of it, in one sentence, status first."""
+    counts = [(len(comparison.moved(how)), word) for how, word in ((FELL, "fell"), (ROSE, "rose"), (OTHER, "changed"))]
+    said = [f"{count} {word}" for count, word in counts if count]
+    status = f"Status: {', '.join(said)}." if said else "No status changed."
+    timed = sum(bool(cell.verdict) for cell in comparison.cells)
+    if not timed:
+        return f"{status} No cell has a time in both runs."
+    verdicts = ", ".join(f"{len(comparison.of(word))} {_plainly(word)}" for word in VERDICTS.values())
+    return f"{status} Of {plural(timed, 'timed cell')} {verdicts}."
+
+
+def gate(comparison: Comparison, limit: float) -> str:
+    """What a limit says to it, in one line."""
+    found, unclear = comparison.failures(limit), comparison.unclear(limit)
+    fell = len(comparison.moved(FELL))
+    if found:
+        slower = f"{plural(len(found) - fell, 'cell')} slower by at least {percent(limit)}"
+        text = f"fails: {plural(fell, 'cell')} fell, {slower}"
+    else:
+        text = f"holds: no cell fell, and none is slower by at least {percent(limit)}"
+    return text + (f"; of {plural(unclear, 'cell')} it cannot be told" if unclear else "")
+
+
+def csv_lines(comparison: Comparison) -> Iterator[Sequence[object]]:
+    """One line a cell under `COLUMNS`, figures with all their digits."""
+    for cell in comparison.cells:
+        change, before, after = cell.change, cell.before, cell.after
+        figures = (change.ratio, change.low, change.high, change.placements) if change else ("",) * 4
+        yield (
+            *(cell.case.id, cell.implementation, cell.moved),
+            *(status_text(before.record), status_text(after.record), cell.verdict, *figures),
+            *(before.latency_ns, after.latency_ns, before.percent_of_roof, after.percent_of_roof),
+            *(before.record.variant.source_hash, after.record.variant.source_hash),
+            *("; ".join(cell.notes), after.record.reason),
+        )
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+def change_text(ratio: float) -> str:
+    """A factor as a change: "+2.1 %"; "?" where there is none."""
+    return f"{round(100 * (ratio - 1), 2) + 0.0:+.2f} %" if math.isfinite(ratio) else "?"
+
+
+def interval_text(change: stats.Comparison) -> str:
+    """From the least to the most that a change may be."""
+    if not math.isfinite(change.high) or change.low <= 0:
+        return "unknown"
+    return f"{change_text(change.low)} to {change_text(change.high)}"
+
+
+def _plainly(verdict: str) -> str:
+    return {"cannot tell": "cannot be told", "same": "the same"}.get(verdict, verdict)
+
+
+def _moves(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    header = ("", "case", "implementation", "before", "after", "reason")
+    rows: list[tuple[str, ...]] = []
+    for cell in [*comparison.moved(FELL), *comparison.moved(ROSE), *comparison.moved(OTHER)]:
+        a, b = cell.before.record, cell.after.record
+        reason = short(first_line(b.reason or a.reason), REASON)
+        rows.append((cell.moved, cell.case.id, short(cell.implementation), status_text(a), status_text(b), reason))
+    return header, rows
+
+
+def _summary(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A row an implementation, counts of zero left out; its change is the geometric mean over the cells that have one."""
+    header = ("implementation", *VERDICTS.values(), "mean change", "fell", "rose", "source")
+    rows: list[tuple[str, ...]] = []
+    for name in sorted({cell.implementation for cell in comparison.cells}):
+        own = [cell for cell in comparison.cells if cell.implementation == name]
+        ratios = [c.change.ratio for c in own if c.change and math.isfinite(c.change.ratio)]
+        verdicts = [cell.verdict for cell in own]
+        moves = [cell.moved for cell in own]
+        changed = any(c.before.record.variant.source_hash != c.after.record.variant.source_hash for c in own)
+        rows.append(
+            (
+                short(name),
+                *(_count(verdicts, word) for word in VERDICTS.values()),
+                change_text(stats.geometric_mean(ratios)) if ratios else "",
+                *(_count(moves, FELL), _count(moves, ROSE)),
+                "changed" if changed else "",
+            )
+        )
+    return header, rows
+
+
+def _count(words: Sequence[str], word: str) -> str:
+    return str(words.count(word) or "")
+
+
+def _changes(cells: Iterable[Pair]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    header = ("case", "implementation", "change", "interval", "ms", "ms was", "% of roof", "% was", "notes")
+    rows: list[tuple[str, ...]] = []
+    for cell in cells:
+        a, b, change = cell.before, cell.after, cell.change
+        assert change is not None
+        times = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (b, a))
+        shares = (number(x.percent_of_roof, "{:.1f}".format) for x in (b, a))
+        who = (cell.case.id, short(cell.implementation))
+        figures = (change_text(change.ratio), interval_text(change), *times, *shares)
+        rows.append((*who, *figures, "; ".join(map(_brief, cell.notes))))
+    return header, rows
+
+
+def _brief(note: str) -> str:
+    """A note for the end of a row, which names the implementation already."""
+    return "another source" if note.startswith("two versions of") else note
+
+
+def _roof(comparison: Comparison) -> str:
+    """What the machine itself came to."""
+    if not comparison.roof:
+        return ""
+    low, high = change_text(min(comparison.roof)), change_text(max(comparison.roof))
+    middle = change_text(statistics.median(comparison.roof))
+    where = f"of {plural(len(comparison.roof), 'case')} with the same roof kernel"
+    return f"The roof's own time: {middle} in the median {where}, {low} to {high}."
+
+
+def _rest(comparison: Comparison) -> Iterator[str]:
+    reasons: dict[str, list[str]] = {}
+    for cell, reason in comparison.apart:
+        reasons.setdefault(reason, []).append(cell)
+    for reason, cells in reasons.items():
+        yield f"Not compared: {_some(cells)}: {reason}."
+    for ids, run in ((comparison.gone, comparison.before), (comparison.new, comparison.after)):
+        if ids:
+            yield f"Only in {run.run_id}: {plural(len(ids), 'cell')} ({_some(ids)})."
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:2]) + (f" and {len(ids) - 2} more" if len(ids) > 2 else "")

@@ -1,0 +1,77 @@
+"""What of two runs is not as it was, beside the cells: driver, versions, settings, clock speeds, sources. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from softbench.model import Run, Telemetry, Variant
+from softbench.records import comparable
+
+CLOCK_STEP = 0.01
+"""Medians of a clock's speed that are nearer than this are one: a GPU's clock moves in steps of 15 MHz."""
+_DEVICE = {"driver": "driver", "pci": "PCI slot of the card", "uuid": "card", "memory_bytes": "bytes of memory"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that differs: what, and how it was before and after."""
+
+    what: str
+    before: str
+    after: str
+
+
+def changes(before: Run, after: Run, variants: Mapping[str, tuple[Variant, Variant]]) -> Iterator[Change]:
+    """All that differs between two runs of one machine; variants are those of implementations that both have.
+
+    A seed is drawn for every run, and times of their own belong to none: neither is listed.
+    """
+    a, b = before.passport, after.passport
+    for key, word in _DEVICE.items():
+        if key in a.device and key in b.device:
+            yield from _change(word, a.device[key], b.device[key])
+    yield from (Change(*found) for found in comparable.versions(a, b))
+    yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown")
+    yield from _change("profiles", ", ".join(a.profiles), ", ".join(b.profiles))
+    for name in sorted({*a.settings, *b.settings}):
+        yield from _change(name.replace("_", " "), a.settings.get(name, "none"), b.settings.get(name, "none"))
+    yield from _telemetry(before, after)
+    yield from _roof_source(before, after)
+    for name, (one, other) in sorted(variants.items()):
+        yield from _change(f"source of {name}", one.source_hash[:12], other.source_hash[:12])
+
+
+def _change(what: str, before: object, after: object) -> Iterator[Change]:
+    if before != after:
+        yield Change(what, str(before), str(after))
+
+
+def _roof_source(before: Run, after: Run) -> Iterator[Change]:
+    sources = [{r.variant.operator: r.variant for r in run.records if r.role == "roof"} for run in (before, after)]
+    for operator in sorted(sources[0].keys() & sources[1].keys()):
+        one, other = (own[operator] for own in sources)
+        yield from _change(f"source of the roof of {operator}", one.source_hash[:12], other.source_hash[:12])
+
+
+def _telemetry(before: Run, after: Run) -> Iterator[Change]:
+    """Clocks that have another median, and whether the GPU was throttled."""
+    states = [[state for record in run.records for state in record.telemetry] for run in (before, after)]
+    for word, key in (("SM clock", "sm_clock_mhz"), ("memory clock", "memory_clock_mhz")):
+        read = [_readings(own, key) for own in states]
+        medians = [statistics.median(values) if values else 0.0 for values in read]
+        if all(medians) and abs(medians[0] - medians[1]) > CLOCK_STEP * medians[0]:
+            yield Change(f"{word}, MHz", *map(_span, read))
+    shares = [sum(bool(state.throttle) for state in own) for own in states]
+    if any(shares):
+        texts = [f"in {share} of {len(own)} readings" for share, own in zip(shares, states, strict=True)]
+        yield from _change("throttled", *texts)
+
+
+def _readings(states: Iterable[Telemetry], key: str) -> list[int]:
+    return [value for state in states if (value := getattr(state, key)) is not None]
+
+
+def _span(values: list[int]) -> str:
+    return f"{statistics.median(values):.0f} ({min(values)} to {max(values)})"

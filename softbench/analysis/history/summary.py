@@ -1,0 +1,125 @@
+"""A history as a sheet: the runs, scores and cells drawn in a line of text, and the steps. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from softbench.analysis.compare import FELL, OTHER, ROSE
+from softbench.analysis.compare.summary import change_text, percent
+from softbench.analysis.document import Heading, Part, Sheet, lines, table
+from softbench.analysis.history import STEP, History, Line, Step
+from softbench.analysis.leaderboard.formatting import plural, short
+from softbench.model import Passport, stats
+
+BARS = "▁▂▃▄▅▆▇█"
+SHOWN_RUNS = 8
+"""Runs whose figures stand in a table; all of them are drawn."""
+LEAST_SCALE = 5.0
+"""Per cent of roof from the lowest bar to the highest at the least: what is nearly the same is to look so."""
+NAMED_CHANGES = 4
+HOW = (
+    f"A step: a cell's status changed, or its time over the roof's by {percent(STEP)} or more with an interval that excludes 0, "
+    "since the run of the last step. Scores are in % of roof over all timed cases of a run; | stands between runs with other cases."
+)
+
+
+def sheet(history: History) -> Sheet:
+    """The verdict, the steps, then what they are read from. What a step is says HOW, once for all histories."""
+    found: list[Part] = [Heading(history.title), *lines(verdict(history))]
+    found += table("Steps", *_steps(history), left=(1, 2, 3, 4), labels=3)
+    for operator in dict.fromkeys(line.of for line in history.scores):
+        own = [line for line in history.scores if line.of == operator]
+        found += table(f"Score, {operator}", *_drawn(history, own, "implementation"), left=(0,))
+    found += table("Cells, % of roof", *_drawn(history, history.cells, "cell"), left=(0,))
+    found += table("Runs", *_runs(history), left=(1, 2, 4, 5))
+    return found
+
+
+def verdict(history: History) -> str:
+    """How many runs, and what changed last."""
+    runs = plural(len(history.runs), "run")
+    if not history.steps:
+        return f"{runs}, no step between them." if len(history.runs) > 1 else f"{runs}: a step takes two."
+    last = history.steps[-1]
+    named = f"{short(last.implementation)} in #{last.at + 1} ({date(history.runs[last.at])}): {_what(last)}"
+    return f"{runs}, {plural(len(history.steps), 'step')}; the last is that of {named}."
+
+
+def date(passport: Passport) -> str:
+    """Day and minute of a run, as its own passport gives them."""
+    return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$", r"\1 \2", passport.started)
+
+
+def drawing(line: Line, low: float, high: float, runs: int) -> str:
+    """A bar a run for its place from low to high, "·" where it has no value, "|" before a run that asked something else."""
+    by_run = {point.run: point for point in line.points}
+    text, question = "", None
+    for number in range(runs):
+        point = by_run.get(number)
+        if point is None:
+            text += "·"
+            continue
+        text += "|" if question not in (None, point.question) else ""
+        question = point.question
+        share = 1 - (high - point.value) / max(high - low, LEAST_SCALE)
+        text += BARS[min(int(share * len(BARS)), len(BARS) - 1)]
+    return text
+
+
+def _drawn(history: History, own: Sequence[Line], what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A row a line, best first by its last value; all are drawn on one scale."""
+    count = len(history.runs)
+    shown = range(max(0, count - SHOWN_RUNS), count)
+    values = [point.value for line in own for point in line.points] or [0.0]
+    rows = []
+    for line in sorted(own, key=lambda line: (-line.points[-1].run, -line.points[-1].value)):
+        known = {point.run: f"{point.value:.1f}" for point in line.points}
+        name = short(line.implementation) if what == "implementation" else f"{line.of}::{short(line.implementation)}"
+        rows.append((name, *(known.get(run, "") for run in shown), drawing(line, min(values), max(values), count)))
+    return (what, *(f"#{run + 1}" for run in shown), "drawn"), rows
+
+
+def _runs(history: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    header = ("#", "date", "run", "timed cases", "driver", "commit")
+    rows: list[tuple[str, ...]] = []
+    for number, (run, timed) in enumerate(zip(history.runs, history.timed, strict=True)):
+        driver = str(run.device.get("driver", ""))
+        rows.append((str(number + 1), date(run), short(run.run_id, 60), str(timed), driver, run.commit))
+    return header, rows
+
+
+def _steps(history: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    header = ("#", "date", "implementation", "what", "what else changed", "since")
+    rows: list[tuple[str, ...]] = []
+    for step in history.steps:
+        name = f"{short(step.implementation)}, {step.operator}"
+        rows.append(
+            (
+                *(f"#{step.at + 1}", date(history.runs[step.at]), name, _what(step)),
+                *("; ".join(_causes(step)) or "nothing that is known", f"#{step.since + 1}"),
+            )
+        )
+    return header, rows
+
+
+def _what(step: Step) -> str:
+    """What became of its cells: "2 fell, 3 slower (+2.10 %)"; the change is their geometric mean."""
+    said = []
+    for how, word in ((FELL, "fell"), (ROSE, "rose"), (OTHER, "changed status")):
+        count = sum(cell.moved == how for cell in step.cells)
+        said += [f"{count} {word}"] if count else []
+    for word in ("slower", "faster"):
+        ratios = [cell.change.ratio for cell in step.cells if cell.verdict == word and cell.change]
+        said += [f"{len(ratios)} {word} ({change_text(stats.geometric_mean(ratios))})"] if ratios else []
+    where = f": {step.cells[0].case.id}" if len(step.cells) == 1 else ""
+    return ", ".join(said) + where
+
+
+def _causes(step: Step) -> Iterator[str]:
+    """The source first, where it changed."""
+    ordered = sorted(step.changes, key=lambda change: not change.what.startswith("source of"))
+    for change in ordered[:NAMED_CHANGES]:
+        yield f"{change.what} {short(change.before)} to {short(change.after)}"
+    if len(ordered) > NAMED_CHANGES:
+        yield f"{len(ordered) - NAMED_CHANGES} more"

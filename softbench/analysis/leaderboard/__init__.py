@@ -1,0 +1,136 @@
+"""From the records of a run to its ranked board. Pure: no I/O, no clock, no torch.
+
+**Rank in a case.** The leader is the entrant that no later one beats. Everyone whose interval against the leader
+holds 1 shares its rank: "=" where tied, "?" where it cannot be told. The rest are ranked in the same way behind them.
+
+**Score** = geometric mean over all timed cases of % of roof. Passes count as measured; refusing is made to cost:
+
+- A case that an entrant did not pass with a time of the ranking clock counts half of the slowest pass there (the
+  reference's included), and never more than half of the entrant's own slowest pass: otherwise the slowest kernel of a
+  case would gain by refusing it. Only a pass that is more than twice below everything else, the entrant's own passes
+  and its rivals' in that case, could still be worth hiding; coverage shows it.
+- A case that nobody passed counts half of the entrant's own slowest pass.
+- A case without a roof takes its fastest pass for the roof.
+
+An entrant without one timed pass has no score and no rank. One that fails an untimed (hard) case with any of its
+variants is marked with a dagger everywhere and has no rank, and so is one that was right in the check of a timed case and
+wrong in its timed calls: it tells the two apart. A declared failure is still a failure: not passed, and a dagger where the case
+is hard.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
+from softbench.analysis.leaderboard.ranks import Heats, latency_ns, places, versus
+from softbench.analysis.leaderboard.score import NOT_PASSED, FailedHard, ranking
+from softbench.model import Case, Record, Run, Status, stats
+
+__all__ = [
+    "BASELINE",
+    "NOT_PASSED",
+    "Board",
+    "CaseBoard",
+    "Cell",
+    "Standing",
+    "build",
+    "is_declared",
+    "versus",
+]
+BASELINE = "torch_eager"
+
+
+def build(run: Run, baseline: str = BASELINE) -> Board:
+    """Rank a run. baseline names the implementation that speed-ups are taken over, entrant or reference."""
+    grouped: dict[Case, list[Record]] = {}
+    for record in run.records:
+        grouped.setdefault(record.case, []).append(record)
+    failed = _failed_hard(run.records)
+    clock = run.passport.ranking_clock
+    cases = tuple(_case_board(case, records, clock, baseline, failed) for case, records in grouped.items())
+    return Board(run.passport, baseline, cases, ranking(cases, failed))
+
+
+def _failed_hard(records: Sequence[Record]) -> FailedHard:
+    failed: dict[tuple[str, str], dict[str, None]] = {}
+    for record in records:
+        counts = record.is_wrong_when_timed if record.case.timed else record.status.is_failure
+        if record.role == "entrant" and counts and not record.is_of_other_sources:
+            failed.setdefault((record.case.operator, record.variant.implementation), {})[record.case.id] = None
+    return {key: tuple(ids) for key, ids in failed.items()}
+
+
+def _case_board(case: Case, records: Sequence[Record], clock: str, baseline: str, failed: FailedHard) -> CaseBoard:
+    entrants, references, roofs = (_chosen(records, role, clock) for role in ("entrant", "reference", "roof"))
+    roof = min(roofs.values(), key=lambda record: _preference(record, clock), default=None)
+    base = entrants.get(baseline) or references.get(baseline)
+    roof_heats, base_heats = (record.clock(clock) if record else () for record in (roof, base))
+    marked = {name for name in entrants if (case.operator, name) in failed}
+    contest = {
+        name: record.clock(clock) for name, record in entrants.items() if name not in marked and record.clock(clock)
+    }
+    placed = places(contest, roof_heats, base_heats)
+
+    def cell(record: Record, name: str = "") -> Cell:
+        rank, mark = placed.get(name, (None, ""))
+        return Cell(
+            record=record,
+            samples=record.clock(clock),
+            rank=rank,
+            mark=mark,
+            is_winner=(rank, mark) == (1, "") and len(entrants) > 1,
+            dagger=name in marked,
+            **_figures(record, clock, roof_heats, base_heats),
+        )
+
+    return CaseBoard(
+        case=case,
+        cells={name: cell(record, name) for name, record in entrants.items()},
+        roof=cell(roof) if roof else None,
+        references={name: cell(record) for name, record in references.items() if name not in entrants},
+        others=tuple(r for r in records if r.role == "entrant" and r is not entrants[r.variant.implementation]),
+    )
+
+
+def _chosen(records: Sequence[Record], role: str, clock: str) -> dict[str, Record]:
+    """The record that stands for each implementation."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if record.role == role:
+            groups.setdefault(record.variant.implementation, []).append(record)
+    return {name: min(group, key=lambda record: _preference(record, clock)) for name, group in groups.items()}
+
+
+def _preference(record: Record, clock: str) -> tuple[int, float]:
+    """Smallest first: in a timed case the variant that took part in the contest, in a hard case one that failed."""
+    samples = record.clock(clock)
+    if samples:
+        return 0, latency_ns(samples)
+    if record.status.is_failure:
+        return (4 if record.case.timed else -1), 0.0
+    successes = (Status.PASSED, Status.CHECKED, Status.COMPILED)
+    return (1 + successes.index(record.status) if record.status in successes else 5), 0.0
+
+
+def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, float | None]:
+    heats, call, device = record.clock(clock), record.clock("call"), record.clock("device")
+    figures = {"call_ns": latency_ns(call) if call else None, "device_ns": latency_ns(device) if device else None}
+    if record.traffic and record.ideal_bytes:
+        moved = record.traffic.read_bytes + record.traffic.written_bytes
+        figures["traffic_factor"] = moved / record.ideal_bytes
+    if heats:
+        latency = latency_ns(heats)
+        figures["latency_ns"] = latency
+        figures["low_ns"], figures["high_ns"] = stats.median_interval(heats[0])
+        figures["bandwidth_gb_s"] = record.ideal_bytes / latency if record.ideal_bytes else None
+        figures["tflop_s"] = record.ideal_flops / latency / 1e3 if record.ideal_flops else None
+        share, figures["speedup"] = _ratio(roof, heats), _ratio(base, heats)
+        figures["percent_of_roof"] = None if share is None else 100 * share
+    return figures
+
+
+def _ratio(anchor: Heats, heats: Heats) -> float | None:
+    ratio = versus(anchor, heats).ratio if anchor else math.nan
+    return ratio if math.isfinite(ratio) else None

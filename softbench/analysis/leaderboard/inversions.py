@@ -1,0 +1,110 @@
+"""Where another clock than the one that ranks would rank differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import milliseconds, plural, short
+from softbench.analysis.leaderboard.ranks import latency_ns
+from softbench.model import stats
+
+OTHERS = {
+    "call": "host time of a call from Python",
+    "device": "span on the device, cold L2",
+    "cold": "one launch, cold L2",
+}
+"""Clocks that do not rank, as far as they stand beside one that does."""
+_EXAMPLES = 2
+
+Reading = tuple[float, float, float]
+"""(low, middle, high) in ns."""
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """Of two implementations the first is ranked higher, and slower by another clock, their intervals apart.
+
+    ranked_ns and other_ns are (first's, second's) by the ranking clock and by the other one.
+    """
+
+    case: CaseBoard
+    clock: str
+    first: str
+    second: str
+    ranked_ns: tuple[float, float]
+    other_ns: tuple[float, float]
+
+
+def inversions(board: Board) -> list[Inversion]:
+    """All pairs, case by case. By the call clock both go at the pace of the slower of host and kernel."""
+    return [found for case in board.timed for clock in OTHERS for found in _of(board, case, clock)]
+
+
+def overtaken(board: Board) -> list[Inversion]:
+    """Where another clock would have somebody else lead: a pair a case and clock, the one that it tells apart by most.
+
+    Where several share the lead by the ranking clock, the second is faster than all of them by the other one.
+    """
+    found = []
+    for case in board.timed:
+        leaders = {who for who, cell in case.cells.items() if cell.rank == 1}
+        for clock in OTHERS:
+            read = {who for who in leaders if _reading(board, case.cells[who], clock)}
+            pairs = [pair for pair in _of(board, case, clock) if pair.first in read]
+            passed = {who: {pair.first for pair in pairs if pair.second == who} for who in {p.second for p in pairs}}
+            ahead = [pair for pair in pairs if passed[pair.second] == read]
+            if ahead:
+                found.append(max(ahead, key=_factor))
+    return found
+
+
+def lead_note(board: Board) -> str:
+    """The cases that another clock would have somebody else lead, as one paragraph; "" where there are none."""
+    found = overtaken(board)
+    if not found:
+        return ""
+    ranking = board.passport.ranking_clock
+    counts = [(clock, sum(pair.clock == clock for pair in found)) for clock in OTHERS]
+    where = ", ".join(f"by {clock} in {plural(count, 'case')}" for clock, count in counts if count)
+    shown = sorted(found, key=_factor, reverse=True)[:_EXAMPLES]
+    examples = [
+        f"In {short(pair.case.case.id, 60)} {pair.clock} has {short(pair.second)} at {milliseconds(pair.other_ns[1])} ms and "
+        f"{short(pair.first)} at {milliseconds(pair.other_ns[0])}, {ranking} at {milliseconds(pair.ranked_ns[1])} and "
+        f"{milliseconds(pair.ranked_ns[0])}."
+        for pair in shown
+    ]
+    calls = ["By call an implementation counts with the slower of its host time and its kernel."] * ("by call" in where)
+    return " ".join([f"Another clock than {ranking} would have somebody else lead: {where}.", *examples, *calls])
+
+
+def _factor(pair: Inversion) -> float:
+    return pair.other_ns[0] / pair.other_ns[1]
+
+
+def _of(board: Board, case: CaseBoard, clock: str) -> list[Inversion]:
+    """The pairs of one case that one clock turns around."""
+    ranked = [(cell.rank, who, cell) for who, cell in case.cells.items() if cell.rank is not None]
+    ranked.sort(key=lambda entry: entry[:2])
+    times = {who: read for _, who, cell in ranked if (read := _reading(board, cell, clock)) is not None}
+    return [
+        Inversion(case, clock, first, second, (_latency(cell), _latency(other)), (times[first][1], times[second][1]))
+        for index, (rank, first, cell) in enumerate(ranked)
+        for lower, second, other in ranked[index + 1 :]
+        if first in times and second in times and rank < lower and times[first][0] > times[second][2]
+    ]
+
+
+def _latency(cell: Cell) -> float:
+    return cell.latency_ns or 0.0
+
+
+def _reading(board: Board, cell: Cell, clock: str) -> Reading | None:
+    """By another clock, none lower than the kernel's where that is the host's."""
+    heats = cell.record.clock(clock)
+    if not heats or clock == board.passport.ranking_clock or cell.latency_ns is None:
+        return None
+    low, high = stats.median_interval(heats[0])
+    floor = cell.latency_ns if clock == "call" else 0.0
+    middle = latency_ns(heats)
+    return max(min(low, middle), floor), max(middle, floor), max(high, floor)

@@ -1,0 +1,87 @@
+"""Who is faster than whom: comparisons within and across heats, and the ranks of one case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from softbench.model import Samples, stats
+
+Heats = Sequence[Samples]
+"""The samples of one record and one clock, one entry a heat."""
+
+
+def latency_ns(heats: Heats) -> float:
+    """Median over heats of the median time a launch."""
+    return stats.median([stats.per_launch_ns(samples) for samples in heats])
+
+
+def versus(a: Heats, b: Heats, anchors: Iterable[Heats] = ()) -> stats.Comparison:
+    """Time of a over time of b. Paired where both ran in one heat.
+
+    Entrants of different heats are compared by their ratios to what ran in both (the roof and the reference): the mean
+    of the log-ratios, with the two intervals added up. That interval can call them different, never tied. Without
+    such an anchor the ratio is that of the medians and the verdict "unknown".
+    """
+    pairs = [stats.compare(x, y) for x in a for y in b if x.heat == y.heat]
+    if pairs:
+        return max(pairs, key=lambda comparison: comparison.placements)
+    legs = [leg for leg in (_leg(a, b, anchor) for anchor in anchors) if leg is not None]
+    if not legs:
+        return stats.Comparison("unknown", latency_ns(a) / latency_ns(b), 0.0, math.inf, 0)
+    ratio, low, high = (math.exp(sum(logs) / len(legs)) for logs in zip(*legs, strict=True))
+    verdict = "faster" if high < 1 else "slower" if low > 1 else "unknown"
+    return stats.Comparison(verdict, ratio, low, high, 0)
+
+
+def _leg(a: Heats, b: Heats, anchor: Heats) -> tuple[float, float, float] | None:
+    """Logs of (ratio, low, high) of time a / time b by way of one anchor; None where it was not in both heats."""
+    over_a, over_b = ([stats.compare(x, y) for x in anchor for y in side if x.heat == y.heat] for side in (a, b))
+    if not over_a or not over_b:
+        return None
+    x, y = over_a[0], over_b[0]
+    return _log(y.ratio) - _log(x.ratio), _log(y.low) - _log(x.high), _log(y.high) - _log(x.low)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[str, tuple[int, str]]:
+    """Name -> (rank, mark) of one case. The head of the rest takes the next rank with everyone not slower than it.
+
+    Sorted by the ratio to the roof where there is one, since heats may differ in absolute speed. mark is "=" for those
+    tied with the head, "?" for those it cannot be told of; the head bears the stronger of the marks of its group.
+    """
+
+    def slowness(name: str) -> tuple[float, str]:
+        return (versus(contest[name], roof).ratio if roof else latency_ns(contest[name])), name
+
+    extents = {
+        name: stats.Extent.of(heats[0]) for name, heats in contest.items() if len(heats) == 1 and any(heats[0].ns)
+    }
+
+    def verdict(name: str, head: str) -> str:
+        """Of a pair of one heat by its extremes where these tell, which keeps a case of a thousand entrants quick."""
+        are_paired = name in extents and head in extents and contest[name][0].heat == contest[head][0].heat
+        if are_paired and stats.is_surely_slower(extents[name], extents[head]):
+            return "slower"
+        return versus(contest[name], contest[head], (roof, reference)).verdict
+
+    placed: dict[str, tuple[int, str]] = {}
+    rest = sorted(contest, key=slowness)
+    while rest:
+        head, verdicts = rest[0], {}
+        for name in rest[1:]:
+            verdicts[name] = verdict(name, head)
+            if verdicts[name] == "faster":
+                head, verdicts = name, {}
+        verdicts |= {name: verdict(name, head) for name in rest if name != head and name not in verdicts}
+        level = {
+            name: "=" if verdicts[name] == "tied" else "?" for name in rest if verdicts.get(name, "slower") != "slower"
+        }
+        rank = len(placed) + 1
+        placed[head] = rank, max(level.values(), key="?=".index, default="")
+        placed.update((name, (rank, mark)) for name, mark in level.items())
+        rest = [name for name in rest if name not in placed]
+    return placed

@@ -1,0 +1,100 @@
+"""The overall ranking of an operator's implementations. What counts and why: `softbench.analysis.leaderboard`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from softbench.analysis.leaderboard.board import CaseBoard, Standing
+from softbench.analysis.leaderboard.ranks import latency_ns
+from softbench.model import stats
+
+NOT_PASSED = 0.5
+"""Share that a case counts where the entrant did not pass: of the slowest pass there, or of its own slowest anywhere."""
+
+FailedHard = Mapping[tuple[str, str], tuple[str, ...]]
+"""(operator, implementation) -> ids of untimed cases that it failed, and of timed ones where only its timed calls were wrong."""
+
+
+def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standing, ...]:
+    """Operator by operator: the ranked by score, then those with a dagger, then those without a score."""
+    standings: list[Standing] = []
+    for operator in dict.fromkeys(board.case.operator for board in cases):
+        own = [board for board in cases if board.case.operator == operator]
+        shares = [_shares(board) for board in own if board.case.timed]
+        boards: dict[str, list[CaseBoard]] = {}
+        for board in own:
+            for name in board.cells:
+                boards.setdefault(name, []).append(board)
+        rows = [
+            _standing(operator, name, found, shares, failed_hard.get((operator, name), ()))
+            for name, found in boards.items()
+        ]
+        rows.sort(key=lambda row: (row.score is None, bool(row.failed_hard), -(row.score or 0.0), row.implementation))
+        standings += _numbered(rows)
+    return tuple(standings)
+
+
+def _numbered(rows: Sequence[Standing]) -> list[Standing]:
+    first: dict[float, int] = {}
+    for place, score in enumerate(
+        (row.score for row in rows if row.score is not None and not row.failed_hard), start=1
+    ):
+        first.setdefault(score, place)
+    return [replace(row, rank=None if row.score is None or row.failed_hard else first[row.score]) for row in rows]
+
+
+def _standing(
+    operator: str,
+    name: str,
+    cases: Sequence[CaseBoard],
+    shares: Sequence[_Shares],
+    failed_hard: tuple[str, ...],
+) -> Standing:
+    """cases are those that the implementation has a cell in; shares are those of all timed cases of the operator."""
+    passed = [board.cells[name] for board in cases if board.case.timed and board.cells[name].samples]
+    speedups = [cell.speedup for cell in passed if cell.speedup is not None]
+    return Standing(
+        operator=operator,
+        implementation=name,
+        family=cases[0].cells[name].record.variant.family,
+        rank=None,
+        score=_score(name, shares) if passed else None,
+        passed=len(passed),
+        timed=len(shares),
+        speedup=stats.geometric_mean(speedups) if speedups else None,
+        speedup_cases=len(speedups),
+        wins=sum(cell.is_winner for cell in passed),
+        ties=sum(cell.rank == 1 and cell.mark == "=" for cell in passed),
+        failed_hard=failed_hard,
+    )
+
+
+def _score(name: str, cases: Sequence[_Shares]) -> float:
+    """Score of one implementation over the timed cases, in % of roof; nan where it passed none."""
+    passed = [case.of[name] for case in cases if name in case.of]
+    if not passed:
+        return math.nan
+    own = min(passed)
+    missed = [NOT_PASSED * min(case.slowest, own) for case in cases if name not in case.of]
+    return stats.geometric_mean(passed + missed)
+
+
+class _Shares(NamedTuple):
+    """% of roof in one timed case, by implementation, and that of the slowest; infinite where nobody passed."""
+
+    of: dict[str, float]
+    slowest: float
+
+
+def _shares(board: CaseBoard) -> _Shares:
+    """Without a roof, % of the fastest pass."""
+    passes = {name: cell for name, cell in {**board.references, **board.cells}.items() if cell.samples}
+    found = {name: share for name, cell in passes.items() if (share := cell.percent_of_roof) is not None}
+    if len(found) < len(passes):
+        latencies = {name: latency_ns(cell.samples) for name, cell in passes.items()}
+        fastest = min(latencies.values())
+        found = {name: 100 * fastest / latency for name, latency in latencies.items()}
+    return _Shares(found, min(found.values(), default=math.inf))

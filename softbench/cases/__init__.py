@@ -1,0 +1,1 @@
+"""What is asked, and who answers: shapes, operators with their inputs and references, implementation files."""

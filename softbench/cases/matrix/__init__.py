@@ -1,0 +1,223 @@
+"""Read shapes.yaml: check it, expand its axes into cases, and select among them.
+
+The form of the file is described at its top. Every mistake in it is one `ShapesError` of one line that names the file,
+the line, the key and what is accepted there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softbench.cases.matrix.places import Place, ShapesError, compose
+from softbench.cases.operators.drawn_cases import LAST_SEED, case_of
+from softbench.cases.operators.vocabulary import OPERATORS, check_case, check_distribution, check_layout
+from softbench.model import DTYPES, MAX_ELEMENTS, Case
+from softbench.resources import choose_from, shown
+
+MAX_CASES = 10_000
+FIRST_DRAWN = 1
+DRAWN_KEYS = ("operator", "drawn", "drawn_from", "why")
+GROUP_KEYS = ("operator", "dtype", "out_dtype", "shapes", "rows", "columns", "layout", "distribution", *DRAWN_KEYS[1:])
+SELECTABLE = ("operator", "dtype", "rows", "columns", "layout", "distribution")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A shapes file: `profiles` maps names to descriptions, in the order of the file; in those of `ladders` rungs take part."""
+
+    path: Path
+    profiles: Mapping[str, str]
+    cases: Mapping[str, tuple[Case, ...]]
+    ladders: frozenset[str] = frozenset()
+
+    def profile(self, name: str) -> tuple[Case, ...]:
+        """The cases of one profile, their ids unique, in the order of the file; ShapesError for an unknown name."""
+        if name not in self.cases:
+            raise ShapesError(f"{shown(self.path)}: no profile {name!r}; {choose_from(name, self.profiles)}")
+        return self.cases[name]
+
+
+def load(path: Path) -> Matrix:
+    """Read and check a whole shapes file; raises ShapesError at the first mistake."""
+    root = compose(path).mapping(known=("profiles",), required=("profiles",))
+    profiles: dict[str, str] = {}
+    cases: dict[str, tuple[Case, ...]] = {}
+    ladders: set[str] = set()
+    for name, place in root["profiles"].mapping().items():
+        if not re.fullmatch(r"[A-Za-z][\w-]*", name):
+            raise place.error(f"{name!r} is not a name; use a letter, then letters, digits, _ and -")
+        fields = place.mapping(known=("description", "timed", "ladders", "groups"), required=("description", "groups"))
+        profiles[name] = fields["description"].text()
+        timed = fields["timed"].flag() if "timed" in fields else True
+        if "ladders" in fields and fields["ladders"].flag():
+            ladders.add(name)
+        cases[name] = _profile(fields["groups"].items(), timed)
+    return Matrix(path, profiles, cases, frozenset(ladders))
+
+
+def _profile(groups: Iterable[Place], timed: bool) -> tuple[Case, ...]:
+    cases: list[Case] = []
+    places: dict[str, Place] = {}
+    for group in groups:
+        for case in _cases(group, timed, MAX_CASES - len(cases)):
+            try:
+                check_case(case)
+            except ValueError as mistake:
+                raise group.error(str(mistake)) from None
+            if case.id in places:
+                first = places[case.id]
+                raise group.error(f"case {case.id!r} stands twice, first in {first.key} (line {first.line})")
+            places[case.id] = group
+            cases.append(case)
+    return tuple(cases)
+
+
+def _cases(group: Place, timed: bool, most: int) -> Iterator[Case]:
+    """The cases of one group; an error where there are more than `most`."""
+    fields = group.mapping(known=GROUP_KEYS, required=("operator",))
+    axes = _drawn(group, fields, timed) if "drawn" in fields else _axes(group, fields, timed)
+    if math.prod(map(len, axes)) > most:
+        raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
+    for axis in itertools.product(*axes):
+        if "drawn" in fields:
+            yield case_of(*axis)
+        else:
+            operator, dtype, out_dtype, shape, layout, distribution = axis
+            yield Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed)
+
+
+def _drawn(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
+    """The operators and the seeds of a group of drawn cases."""
+    chosen = next((key for key in fields if key not in DRAWN_KEYS), None)
+    if chosen is not None:
+        raise fields[chosen].error("a drawn case has its own, which its seed decides; take this key out")
+    if timed:
+        raise fields["drawn"].error("drawn cases are checked and not timed; move them to a profile with timed: false")
+    _why(fields)
+    count, first = fields["drawn"].size(), fields["drawn_from"].size() if "drawn_from" in fields else FIRST_DRAWN
+    if not count:
+        raise fields["drawn"].error("0 draws nothing; use 1 or more")
+    if first + count - 1 > LAST_SEED:
+        raise fields["drawn_from"].error(f"the last seed would be {first + count - 1}; {LAST_SEED} is the greatest")
+    return fields["operator"].words(_checks()["operator"]), range(first, first + count)
+
+
+def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
+    """The axes of a group, slowest first: operator, dtype, out_dtype ("" is the dtype), shape, layout, distribution."""
+    if "drawn_from" in fields:
+        raise fields["drawn_from"].error("the first seed of drawn cases; say with the key 'drawn' how many")
+    if "dtype" not in fields:
+        raise group.error("the key 'dtype' is missing")
+    checks = _checks()
+
+    def words(key: str, default: str = "") -> tuple[str, ...]:
+        return fields[key].words(checks[key]) if key in fields else (default,)
+
+    _why(fields)
+    axes = (
+        words("operator"),
+        words("dtype"),
+        words("out_dtype"),
+        _shapes(group, fields, timed),
+        words("layout", "contiguous"),
+        words("distribution", "normal"),
+    )
+    if timed and axes[-1] != ("normal",):
+        raise fields["distribution"].error("a timed profile measures 'normal' only; move it to one with timed: false")
+    return axes
+
+
+def _shapes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[tuple[int, ...], ...]:
+    """The shapes of a group, as listed or as rows x columns with the columns moving fastest."""
+    given = {key for key in ("shapes", "rows", "columns") if key in fields}
+    if given == {"shapes"}:
+        places = fields["shapes"].items()
+        shapes = tuple(place.shape() for place in places)
+    elif given == {"rows", "columns"}:
+        rows, columns = (fields[key].one_or_more() for key in ("rows", "columns"))
+        if len(rows) * len(columns) > MAX_CASES:
+            raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
+        places = tuple(place for place in rows for _ in columns)
+        shapes = tuple((row.size(), column.size()) for row in rows for column in columns)
+    else:
+        raise group.error("give the sizes either as shapes, or as rows and columns")
+    for place, shape in zip(places, shapes, strict=True):
+        if math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
+            raise place.error("a shape of more than 2^48 elements fits no memory")
+        if timed and math.prod(shape) == 0:
+            raise place.error("a shape without elements cannot be timed; move it to a profile with timed: false")
+    return shapes
+
+
+def _why(fields: Mapping[str, Place]) -> None:
+    if "why" in fields:
+        fields["why"].text()
+
+
+def _one_of(what: str, choices: Iterable[str]) -> Callable[[str], None]:
+    def check(word: str) -> None:
+        if word not in choices:
+            raise ValueError(f"{word!r} is not {what}; choose from {', '.join(choices)}")
+
+    return check
+
+
+def _checks() -> dict[str, Callable[[str], None]]:
+    """Key of the file or option -> what raises ValueError for a word that does not belong there."""
+    return {
+        "operator": _one_of("an operator", OPERATORS),
+        "dtype": _one_of("a dtype", DTYPES),
+        "out_dtype": _one_of("a dtype", DTYPES),
+        "layout": check_layout,
+        "distribution": check_distribution,
+    }
+
+
+def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
+    """The drawn cases of some operators with `count` seeds from `first` on."""
+    return tuple(case_of(operator, seed) for operator in operators for seed in range(first, first + count))
+
+
+def select(cases: Iterable[Case], **options: str | None) -> tuple[Case, ...]:
+    """The cases that every given option admits, in their order; there may be none.
+
+    Options are named as in `SELECTABLE` and hold the text of ``--softbench-NAME``: words ("float16,float32") or, for
+    rows and columns, sizes and inclusive ranges ("1024-8192,50257"). None admits everything. Raises ShapesError that
+    names the option and its text.
+    """
+    chosen = tuple(cases)
+    for name, text in options.items():
+        if name not in SELECTABLE:
+            raise TypeError(f"no axis {name!r}; {choose_from(name, SELECTABLE)}")
+        if text is not None:
+            admits = _sizes(name, text) if name in ("rows", "columns") else _words(name, text)
+            chosen = tuple(case for case in chosen if admits(getattr(case, name)))
+    return chosen
+
+
+def _sizes(name: str, text: str) -> Callable[[int], bool]:
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,18})(?:-([0-9]{1,18}))?\s*", part)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if low > high:
+            example = "a size, or a range from low to high, such as 1024-8192,50257"
+            raise ShapesError(f"--softbench-{name}={text:.60}: {part.strip()!r:.60} is not {example}")
+        ranges.append((low, high))
+    return lambda size: any(low <= size <= high for low, high in ranges)
+
+
+def _words(name: str, text: str) -> Callable[[str], bool]:
+    words = {part.strip() for part in text.split(",")}
+    for word in sorted(words):
+        try:
+            _checks()[name](word)
+        except ValueError as mistake:
+            raise ShapesError(f"--softbench-{name}={text:.60}: {mistake}") from None
+    return lambda word: word in words

@@ -1,0 +1,95 @@
+"""The values of a drawn input: the pieces of `recipes`, and noise that is hashed from the place of an element.
+
+No device's generator takes part, and every step is exact or rounded once as IEEE 754 says, so all devices give the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from softbench.cases.operators.recipes import RECIPES, Form, Piece, row
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+SLAB_ELEMENTS = 2**22  # drawn at once: 32 MB an intermediate of 64 bits
+LOW_32 = 2**32 - 1
+ODD = 0x7FEB352D  # of the hash by C. Wellons (nullprogram.com, "Prospecting for hash functions"); below 2^31: no product overflows
+MASKS = ("", "-inf", "min")
+
+
+def recipe(x: Tensor, key: str, form: Form) -> None:
+    """Fill (rows, columns), neither of them 0, in place with rows that `recipes.row` makes of the key."""
+    import torch
+
+    work = torch.promote_types(x.dtype, torch.float32)
+    count = min(len(x), RECIPES)
+    made = [row(f"{key} {number}", x.shape[1], form) for number in range(count)]
+    level, width, mask = _laid_out(made, x.shape[1], work, x.device)
+    limits = torch.finfo(x.dtype)
+    salt = _salt(key)
+    step = max(1, SLAB_ELEMENTS // x.shape[1])
+    for start in range(0, len(x), step):
+        part = x[start : start + step]
+        chosen = torch.arange(start, start + len(part), device=x.device) % count
+        values = _noise(start, part, salt, work).mul_(width[chosen]).add_(level[chosen])
+        values.clamp_(limits.min, limits.max)
+        which = mask[chosen]
+        values.masked_fill_(which == MASKS.index("-inf"), float("-inf")).masked_fill_(
+            which == MASKS.index("min"), limits.min
+        )
+        part.copy_(values)
+
+
+def plain(x: Tensor, key: str) -> None:
+    """Fill (rows, columns) in place with values of mean 0 and variance 1, uniform between -sqrt(3) and sqrt(3)."""
+    import torch
+
+    work = torch.promote_types(x.dtype, torch.float32)
+    step = max(1, SLAB_ELEMENTS // max(1, x.shape[1]))
+    for start in range(0, len(x), step):
+        part = x[start : start + step]
+        part.copy_(_noise(start, part, _salt(key), work).mul_(3**0.5))
+
+
+def _laid_out(
+    made: list[tuple[Piece, ...]], columns: int, work: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of every recipe, (recipes, columns): the value without noise, half the width of the noise, and the mask's number."""
+    import torch
+
+    most = max(map(len, made))
+    end = Piece(columns, 0.0)
+    padded = [[*pieces, *[end] * (most - len(pieces))] for pieces in made]
+    fields = [
+        [[getattr(piece, name) for piece in pieces] for pieces in padded]
+        for name in ("start", "level", "slope", "origin", "noise")
+    ]
+    fields.append([[MASKS.index(piece.mask) for piece in pieces] for pieces in padded])
+    table = torch.tensor(fields, dtype=torch.float64).to(device)
+    column = torch.arange(columns, dtype=torch.float64, device=device).expand(len(made), -1).contiguous()
+    piece = torch.searchsorted(table[0].contiguous(), column, right=True).sub_(1)
+    level, slope, origin, noise, mask = (table[i].gather(1, piece) for i in range(1, 6))
+    level = column.sub_(origin).mul_(slope).add_(level)
+    return level.to(work), noise.to(work), mask.to(torch.int8)
+
+
+def _noise(first_row: int, like: Tensor, salt: int, work: torch.dtype) -> Tensor:
+    """Uniform in [-1, 1) in steps of 2^-23: a hash of the salt and of the element's number in the whole input."""
+    import torch
+
+    first = first_row * like.shape[1] + salt
+    h = torch.arange(first, first + like.numel(), device=like.device).view(like.shape)
+    h &= LOW_32
+    for _ in range(2):
+        h ^= h >> 16
+        h *= ODD
+        h &= LOW_32
+        h ^= h >> 15
+    return (h >> 8).to(work).mul_(2.0**-23).sub_(1)
+
+
+def _salt(key: str) -> int:
+    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=4).digest(), "big")

@@ -1,0 +1,62 @@
+"""Whole cases that follow from a seed: shape, dtypes and layout as well as values. Standard library only.
+
+The last four digits of a seed decide what is asked, and all of them which values: seeds 10,000 apart ask the same kernel about
+other values.
+"""
+
+from __future__ import annotations
+
+from softbench.cases.operators.recipes import Draw
+from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS, is_drawn
+from softbench.model import Case
+
+QUESTIONS = 10_000
+MOST_ELEMENTS = 2**20
+MOST_COLUMNS = 200_000
+MOST_ROWS = 4_096
+LAST_SEED = 10**18 - 1
+
+
+def case_of(operator: str, seed: int) -> Case:
+    """The case of a seed from 0 to `LAST_SEED`: checked, not timed."""
+    draw = Draw(f"{operator} {seed % QUESTIONS}")
+    word = f"drawn_{seed}"
+    if operator in ATTENTION_OPERATORS:
+        dtype = draw.one("float16", "bfloat16")
+        heads = (1 + draw.below(2), 1 + draw.below(3), round(draw.around(1, 300)), (64, 128)[draw.below(2)])
+        layout = "contiguous" if draw.chance(2) else f"keys-{round(draw.around(1, 2000))}"
+        return Case(operator, heads, dtype, dtype, layout, word, timed=False)
+    dtype = draw.one("float16", "bfloat16", "float32")
+    wide = operator == "softmax" and dtype != "float32" and draw.chance(6)
+    shape = _shape(draw)
+    layout = _layout(draw, operator, shape)
+    return Case(operator, shape, dtype, "float32" if wide else dtype, layout, word, timed=False)
+
+
+def seed_of(case_id: str) -> int | None:
+    """The seed that the id of a drawn case ends with; None for another case's."""
+    word = case_id.rpartition("-")[2]
+    return int(word.partition("_")[2]) if is_drawn(word) else None
+
+
+def _shape(draw: Draw) -> tuple[int, ...]:
+    """Any number of columns, or one next to a multiple of a power of two; rows that MOST_ELEMENTS has room for."""
+    columns = round(draw.around(256, 16_384) if draw.chance(2) else draw.around(1, MOST_COLUMNS))
+    if draw.chance(3):
+        step = 1 << draw.below(14)
+        columns = min(max(1, step * max(1, columns // step) + draw.below(3) - 1), MOST_COLUMNS)
+    rows = round(draw.around(1, min(MOST_ROWS, max(1, MOST_ELEMENTS // columns))))
+    if draw.chance(8):
+        outer = 1 + draw.below(4)
+        return (outer, max(1, rows // outer), columns)
+    return (rows, columns)
+
+
+def _layout(draw: Draw, operator: str, shape: tuple[int, ...]) -> str:
+    if draw.chance(2):
+        return "contiguous"
+    offset, padded = f"offset-{1 + draw.below(8)}", f"padded-{1 + draw.below(16)}"
+    choices = [offset, padded, f"{offset}+{padded}", f"strided-{2 + draw.below(2)}", "transposed"]
+    if operator == "softmax":
+        choices.append("broadcast")
+    return draw.one(*choices)

@@ -1,0 +1,114 @@
+"""What an output must be: the right values of a block with their error bound, and figures of whole rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The right values of one block: some rows of an output, and the columns from `first_column` on.
+
+    values   (rows, width) float64: the result in exact arithmetic
+    slack    (rows, width) float64: the absolute error that the arithmetic of a right kernel may make before it rounds
+    allowed  (rows, width) float64: slack plus the rounding to the output's dtype; the bound on |got - values|
+    others   (rows, width) float64 each: results of other ways of rounding that are right as well. `allowed` reaches that
+             far; a row's invariant may be that of any.
+    """
+
+    values: Tensor
+    slack: Tensor
+    allowed: Tensor
+    first_column: int = 0
+    output: int = 0
+    others: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A figure of each row that a right output holds to more tightly than its elements do; all fields add over blocks.
+
+    The figure `got` of an output that is rounded once lies between `low` and `high`; a second rounding adds an error of
+    the given variance. `exact` is the figure before any rounding. All five are (rows,) float64. Rows whose bounds are
+    NaN are not judged. `independent` says that errors of different rows are unrelated, so that their mean is a figure
+    too.
+    """
+
+    name: str
+    got: Tensor
+    low: Tensor
+    high: Tensor
+    exact: Tensor
+    variance: Tensor
+    independent: bool = False
+
+    @property
+    def middle(self) -> Tensor:
+        return (self.low + self.high) / 2
+
+    @property
+    def margin(self) -> Tensor:
+        """The error allowed around `middle`: the bounds, six standard deviations, and twice what rounding once does.
+
+        The last is for rows of few distinct values, whose errors do not cancel: 262144 bfloat16 normals sum to
+        1.00008 where each is rounded to nearest, ten times what independent errors would do.
+        """
+        return (self.high - self.low) / 2 + 6 * self.variance.sqrt() + 2 * (self.middle - self.exact).abs()
+
+    @property
+    def violated(self) -> Tensor:
+        """(rows,) bool."""
+        return (self.got - self.middle).abs() > self.margin
+
+    def or_else(self, other: Invariant) -> Invariant:
+        """Of each row whichever of two right figures `got` is nearer to, by its margin."""
+        far = (self.got - self.middle).abs() * other.margin > (other.got - other.middle).abs() * self.margin
+        return replace(
+            self,
+            low=other.low.where(far, self.low),
+            high=other.high.where(far, self.high),
+            exact=other.exact.where(far, self.exact),
+            variance=other.variance.where(far, self.variance),
+        )
+
+    def plus(self, other: Invariant) -> Invariant:
+        """The invariant of two blocks of the same rows."""
+        return replace(
+            self,
+            got=self.got + other.got,
+            low=self.low + other.low,
+            high=self.high + other.high,
+            exact=self.exact + other.exact,
+            variance=self.variance + other.variance,
+        )
+
+    def total(self) -> Invariant:
+        """The invariant of the sum over all judged rows; its fields are (1,) float64."""
+        judged = self.low.isfinite() & self.high.isfinite()
+        return replace(
+            self,
+            got=self.got.where(judged, 0.0).sum(0, keepdim=True),
+            low=self.low.where(judged, 0.0).sum(0, keepdim=True),
+            high=self.high.where(judged, 0.0).sum(0, keepdim=True),
+            exact=self.exact.where(judged, 0.0).sum(0, keepdim=True),
+            variance=self.variance.where(judged, 0.0).sum(0, keepdim=True),
+        )
+
+    def fault(self, row: int) -> str:
+        """What is wrong with one row, in words."""
+        got, middle, margin = (float(figure[row]) for figure in (self.got, self.middle, self.margin))
+        return f"{got:.9g}, expected {middle:.9g} (allowed +-{margin:.2g})"
+
+    def bias(self, rows: int) -> str:
+        """What is wrong with the mean over `rows` rows, of which this is the total; "" where nothing is.
+
+        A mean shows a bias that the scatter of a single row hides.
+        """
+        if not self.independent or not bool(self.violated):
+            return ""
+        got, middle, margin = (float(figure) / rows for figure in (self.got, self.middle, self.margin))
+        return f"{self.name}s off: their mean is {got:.9g}, expected {middle:.9g} (allowed +-{margin:.2g})"

@@ -1,0 +1,222 @@
+"""RMSNorm and LayerNorm over the last dimension, alone and behind the addition of a residual.
+
+rmsnorm         (x, weight)                  -> y                            y = x rsqrt(mean(x^2) + RMS_EPS) weight
+layernorm       (x, weight, bias)            -> y                            y = (x - mean) rstd weight + bias
+add_rmsnorm     (x, residual, weight)        -> y, residual_out, rstd        of x + residual
+add_layernorm   (x, residual, weight, bias)  -> y, residual_out, rstd, mean  of x + residual
+
+x and residual are (..., columns) in the case's dtype and layout; weight and bias are (columns,), contiguous, in the same
+dtype. y is (..., columns) in the case's out_dtype, residual_out = x + residual rounded to the case's dtype. rstd and mean
+are (rows,) with rows the product of all dimensions but the last, in float32 (float64 where the dtype is float64). With
+LayerNorm rstd = rsqrt(mean((x - mean)^2) + LAYER_EPS): the variance over all columns, as in Ba, Kiros, Hinton 2016; RMSNorm is
+that of Zhang, Sennrich 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from softbench.cases.operators import bounds
+from softbench.cases.operators.expected import Expected, Invariant
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
+from softbench.cases.operators.outputs import OutputSpec
+from softbench.cases.operators.recipes import Form
+from softbench.cases.operators.vocabulary import Layout, beside, parse_layout
+from softbench.model import DTYPE_BYTES, Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RMS_EPS = 1e-6
+LAYER_EPS = 1e-5
+WEIGHT_SPREAD = 0.25  # around 1; a weight that is forgotten moves three elements in four by more than 8 %
+BIAS_SPREAD = 0.5  # around 0
+
+
+@dataclass(frozen=True)
+class Norm:
+    """One of the four operators of this module."""
+
+    name: str
+    centred: bool
+    adds: bool
+    baseline: str = "torch_eager"
+    bound: str = "memory"
+
+    @property
+    def roof(self) -> str:
+        return "read2_write2" if self.adds else "copy"
+
+    @property
+    def eps(self) -> float:
+        return LAYER_EPS if self.centred else RMS_EPS
+
+    def ideal_bytes(self, case: Case) -> int:
+        """Bytes of all inputs' distinct elements, weight and bias once, and of the outputs."""
+        read = distinct(case) * (1 + self.adds) + case.columns * (1 + self.centred)
+        written = 0
+        for spec in self.output_specs(case):
+            count = case.elements if spec.shape == case.shape else case.rows
+            written += count * DTYPE_BYTES[spec.dtype]
+        return read * DTYPE_BYTES[case.dtype] + written
+
+    def ideal_flops(self, case: Case) -> int:
+        """An element: 4 of RMSNorm (square and add, scale, weight), 3 more of LayerNorm (sum, centre, bias), 1 of an addition."""
+        return (4 + 3 * self.centred + self.adds) * case.elements
+
+    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
+        """See `Operator.make_inputs`; in the order of the module's table."""
+        layout = parse_layout(case.layout)
+        rows = [allocate(case.shape, case.dtype, layout, device) for _ in range(1 + self.adds)]
+        columns = [allocate((case.columns,), case.dtype, Layout(), device) for _ in range(1 + self.centred)]
+        inputs = (*rows, *columns)
+        self.refill(case, inputs, seed)
+        return inputs
+
+    def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
+        """See `Operator.refill`. x is drawn by the case's distribution, a residual is normal, a weight is normal around 1."""
+        layout = parse_layout(case.layout)
+        others = beside(case.distribution)
+        fill(inputs[0], case.distribution, layout, key_of(case, seed), Form.VALUES)
+        if self.adds:
+            fill(inputs[1], others, layout, key_of(case, seed, "residual"))
+        weight, bias = inputs[1 + self.adds], inputs[-1]
+        fill(weight, others, Layout(), key_of(case, seed, "weight"))
+        weight.mul_(WEIGHT_SPREAD).add_(1)
+        if self.centred:
+            fill(bias, others, Layout(), key_of(case, seed, "bias"))
+            bias.mul_(BIAS_SPREAD)
+
+    def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
+        """In the order of the module's table."""
+        y = OutputSpec(case.shape, case.out_dtype)
+        if not self.adds:
+            return (y,)
+        row = OutputSpec((case.rows,), "float64" if case.dtype == "float64" else "float32")
+        return (y, OutputSpec(case.shape, case.dtype), row, *([row] if self.centred else []))
+
+    def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
+        """See `Operator.expected`. What may differ from exact arithmetic, with u = 2^-20 (2^-46 in float64):
+
+        mean            4 u mean|x|: LayerNorm in two passes over float32, the best there is, cannot do better where the
+                        mean is large. A variance taken as mean(x^2) - mean^2 is not let pass for large offsets.
+        rstd            4 u of it, and where a mean off by m adds m^2 to the variance, m^2 / (2 (variance + eps)) of it
+        y               |weight| (rstd m + |x - mean| times the error of rstd) + u (|bias| + what bias is added to),
+                        then an ulp of y and the smallest subnormal
+        residual_out    rounded once, so half an ulp would do; an ulp is allowed
+
+        Behind an addition, statistics and y may be those of the sum or of the sum rounded to the dtype, element by
+        element: both are computed, and their distance is added to the bound.
+        """
+        terms = [take_rows(x, case.rows, rows).to(device) for x in inputs[: 1 + self.adds]]
+        width = max(1, BLOCK_ELEMENTS // len(terms[0]))
+        blocks = list(zip(*(x.split(width, dim=1) for x in terms), strict=True))
+        exact = self._statistics(case, blocks, rounded=False)
+        stored = self._statistics(case, blocks, rounded=True) if self.adds else exact
+        columns = [x.to(device).double().split(width) for x in inputs[1 + self.adds :]]
+        first = 0
+        for index, block in enumerate(blocks):
+            weight, bias = columns[0][index], columns[1][index] if self.centred else None
+            yield self._outputs(case, block, (exact, stored), weight, bias, first)
+            if self.adds:
+                yield _residual(case, block, first)
+            first += block[0].shape[1]
+        if self.adds:
+            yield from self._rows(case, exact, stored)
+
+    def _statistics(self, case: Case, blocks: list[tuple[Tensor, ...]], *, rounded: bool) -> _Statistics:
+        """Of rows in float64, in two passes; rounded: of the sum as it is stored."""
+        unit = bounds.slack_unit(case) * bounds.SUM_FACTOR
+        count = max(1, case.columns)
+        rows = blocks[0][0].new_zeros(len(blocks[0][0]), 1).double()
+        mean, size, square = rows, rows.clone(), rows.clone()
+        if self.centred:
+            for block in blocks:
+                x = _sum(block, rounded)
+                mean = mean + x.sum(1, keepdim=True)
+                size += x.abs_().sum(1, keepdim=True)
+            mean, size = mean / count, size / count
+        for block in blocks:
+            square += (_sum(block, rounded) - mean).square_().sum(1, keepdim=True)
+        variance = square.div_(count).add_(self.eps)
+        off = size * unit
+        return _Statistics(mean, off, variance.rsqrt(), (off.square() / (2 * variance)).clamp_(max=1).add_(unit))
+
+    def _outputs(
+        self,
+        case: Case,
+        block: tuple[Tensor, ...],
+        statistics: tuple[_Statistics, _Statistics],
+        weight: Tensor,
+        bias: Tensor | None,
+        first: int,
+    ) -> Expected:
+        exact, stored = statistics
+        unit = bounds.slack_unit(case)
+        centred = _sum(block, False) - exact.mean
+        scale = exact.rstd * weight.abs()
+        slack = (centred.abs() * exact.rstd_error).add_(exact.mean_error).mul_(scale)
+        if self.adds:
+            other = _sum(block, True) - stored.mean
+            slack += (other - centred).abs_().mul_(scale)
+            slack += other.abs_().mul_((stored.rstd - exact.rstd).abs()).mul_(weight.abs())
+        values = centred.mul_(exact.rstd).mul_(weight)
+        slack += values.abs().mul_(unit)
+        if bias is not None:
+            values += bias
+            slack += bias.abs() * unit
+        return Expected(values, slack, bounds.allowed(values, slack, case.out_dtype), first)
+
+    def _rows(self, case: Case, exact: _Statistics, stored: _Statistics) -> Iterator[Expected]:
+        """rstd and mean, seen as (rows, 1)."""
+        dtype = self.output_specs(case)[2].dtype
+        slack = exact.rstd * exact.rstd_error + (stored.rstd - exact.rstd).abs()
+        yield Expected(exact.rstd, slack, bounds.allowed(exact.rstd, slack, dtype), output=2)
+        if self.centred:
+            slack = exact.mean_error + (stored.mean - exact.mean).abs()
+            yield Expected(exact.mean, slack, bounds.allowed(exact.mean, slack, dtype), output=3)
+
+    def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant | None:
+        """Sums of the magnitudes of a row of y, which a wrong scale moves: see `bounds.row_sums`."""
+        if expected.output:
+            return None
+        return bounds.row_sums("row size", case, expected, got, magnitudes=True)
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """All (rows, 1) float64; mean_error is absolute, rstd_error relative. Without centring mean and its error are 0."""
+
+    mean: Tensor
+    mean_error: Tensor
+    rstd: Tensor
+    rstd_error: Tensor
+
+
+def _sum(block: tuple[Tensor, ...], rounded: bool) -> Tensor:
+    """x, or x + residual, in float64; rounded: to the inputs' dtype and back. Always a new tensor."""
+    import torch
+
+    if len(block) == 1:
+        return block[0].to(torch.float64, copy=True)
+    total = block[0].double() + block[1].double()
+    return total.to(block[0].dtype).double() if rounded and block[0].dtype is not torch.float64 else total
+
+
+def _residual(case: Case, block: tuple[Tensor, ...], first: int) -> Expected:
+    values = _sum(block, False)
+    slack = values.new_zeros(values.shape)
+    return Expected(values, slack, bounds.allowed(values, slack, case.dtype), first, output=1)
+
+
+NORMS = {
+    norm.name: norm
+    for norm in (
+        Norm("rmsnorm", centred=False, adds=False),
+        Norm("layernorm", centred=True, adds=False),
+        Norm("add_rmsnorm", centred=False, adds=True),
+        Norm("add_layernorm", centred=True, adds=True),
+    )
+}

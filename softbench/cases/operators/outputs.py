@@ -1,0 +1,75 @@
+"""What a launch must return, and what it did return, without asking the value anything that its class could answer wrongly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases.operators.inputs import share
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def as_tuple(returned: Any) -> tuple[Any, ...]:
+    """The outputs of a launch: those of a tuple, or the one. A subclass of tuple may give other elements each time: it is one."""
+    return returned if type(returned) is tuple else (returned,)
+
+
+def lazy(y: Tensor) -> str:
+    """Why the values of a tensor may not be in its memory; "" for a plain one.
+
+    Nothing else is asked of it: a subclass computes in the methods that it overrides, and would do so while it is judged.
+    """
+    import torch
+
+    if type(y) is not torch.Tensor and type(y) is not torch.nn.Parameter:  # not by ==, which a metaclass answers
+        return f"a {type(y).__name__}, which may compute when it is read; return a plain torch.Tensor"
+    if y.is_neg() or y.is_conj() or y._is_zerotensor():
+        return "a negation, a conjugation or a zero that is not carried out; call resolve_neg() and its kin"
+    return ""
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """Shape and dtype (a word of `softbench.model.DTYPES`) of one output."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def fault(self, y: Any, inputs: tuple[Tensor, ...]) -> str:
+        """What keeps `y`, whatever it is, from being this output of a launch on `inputs`; "" where nothing does.
+
+        It must be a dense tensor on the inputs' device, in any order of its dimensions, and in memory of its own.
+        """
+        import torch
+
+        if issubclass(type(y), tuple):
+            return f"wrong type: {type(y).__name__}, a subclass of tuple; return a plain tuple"
+        if not issubclass(type(y), torch.Tensor):
+            return f"wrong type: {type(y).__name__} where a tensor is expected"
+        if why := lazy(y):
+            return f"left lazy: {why}"
+        if y.dtype is not getattr(torch, self.dtype):
+            return f"wrong dtype: {str(y.dtype).removeprefix('torch.')} where {self.dtype} is expected"
+        if tuple(y.shape) != self.shape:
+            return f"wrong shape: {tuple(y.shape)} where {self.shape} is expected"
+        if y.device != inputs[0].device:
+            return f"wrong device: {y.device} where {inputs[0].device} is expected"
+        if y.layout is not torch.strided:
+            return f"wrong layout: {str(y.layout).removeprefix('torch.')} where a dense tensor is expected"
+        if not _is_dense(tuple(y.shape), y.stride()):
+            return f"wrong strides: {tuple(y.stride())} for the shape {tuple(y.shape)}; an output must be dense"
+        if any(share(x, y) for x in inputs):
+            return "the output is a view of the input's memory"
+        return ""
+
+
+def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether the elements fill a stretch of memory, each place once, in any order of the dimensions."""
+    step = 1
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1 and stride != step:
+            return 0 in shape
+        step *= max(1, size)
+    return True

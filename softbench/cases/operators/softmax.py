@@ -1,0 +1,79 @@
+"""Softmax along the last dimension: y = exp(x - max) / sum(exp(x - max))."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from softbench.cases.operators import bounds
+from softbench.cases.operators.expected import Expected, Invariant
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
+from softbench.cases.operators.outputs import OutputSpec
+from softbench.cases.operators.vocabulary import parse_layout
+from softbench.model import DTYPE_BYTES, Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EXP_UNDERFLOW = 1e3  # exp(-1000) is 0 in float64; a cap that keeps infinite differences out of products
+
+
+class Softmax:
+    """The operator "softmax": one input (..., columns), one output of the same shape in the case's out_dtype."""
+
+    name = "softmax"
+    roof = "copy"
+    baseline = "torch_eager"
+    bound = "memory"
+
+    def ideal_bytes(self, case: Case) -> int:
+        """Bytes of the input's distinct elements and of the output."""
+        return distinct(case) * DTYPE_BYTES[case.dtype] + case.elements * DTYPE_BYTES[case.out_dtype]
+
+    def ideal_flops(self, case: Case) -> int:
+        """Five an element: compare, subtract, exponential, add, multiply."""
+        return 5 * case.elements
+
+    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor]:
+        """See `Operator.make_inputs`; one tensor."""
+        x = allocate(case.shape, case.dtype, parse_layout(case.layout), device)
+        self.refill(case, (x,), seed)
+        return (x,)
+
+    def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
+        """See `Operator.refill`."""
+        fill(inputs[0], case.distribution, parse_layout(case.layout), key=key_of(case, seed))
+
+    def output_specs(self, case: Case) -> tuple[OutputSpec]:
+        """One output of the input's shape."""
+        return (OutputSpec(case.shape, case.out_dtype),)
+
+    def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
+        """See `Operator.expected`. |y - r| may be (eps + 2^-20 (1 + |x - max|)) r + the smallest subnormal; of a drawn row
+        also what `bounds.lost` says of its sum.
+
+        exp(d) in float32 errs by half an ulp of d, relatively |d| 2^-24, and by a few ulps (2^-23) of its own, as do the
+        sum and the division. From float64 to float64 it is 2^-46 instead of 2^-20. Where exp(x - max) is exactly 0
+        because x is -inf, so must y be. Rows that hold NaN or +inf, or -inf only, are NaN throughout, as in torch.
+        """
+        x = take_rows(inputs[0], case.rows, rows).to(device)
+        blocks = x.split(max(1, BLOCK_ELEMENTS // len(x)), dim=1)
+        top = x.amax(1, keepdim=True).double()
+        total = top.new_zeros(top.shape)
+        for block in blocks:
+            total += (block.double() - top).exp_().sum(1, keepdim=True)
+        unit = bounds.slack_unit(case)
+        lost = bounds.lost(case, ((block.double() - top).exp_() for block in blocks), total)
+        first = 0
+        for block in blocks:
+            below = top - block.double()
+            values = below.neg().exp_().div_(total)
+            masked = below == float("inf")
+            slack = below.clamp_(max=EXP_UNDERFLOW).add_(1).mul_(unit).add_(lost).mul_(values)
+            allowed = bounds.allowed(values, slack, case.out_dtype).masked_fill_(masked, 0.0)
+            yield Expected(values, slack, allowed, first)
+            first += block.shape[1]
+
+    def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant:
+        """Row sums: see `bounds.row_sums`."""
+        return bounds.row_sums("row sum", case, expected, got)

@@ -1,0 +1,141 @@
+"""The gradient of softmax along the last dimension: dx = (dy - sum(dy * y)) * y, with y the softmax's output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from softbench.cases.operators import bounds
+from softbench.cases.operators.expected import Expected, Invariant
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, as_rows, distinct, fill, key_of, take_rows
+from softbench.cases.operators.outputs import OutputSpec
+from softbench.cases.operators.vocabulary import beside, parse_layout
+from softbench.model import DTYPE_BYTES, Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SOFTMAX_ELEMENTS = 2**24  # made into probabilities at once: 64 MB in float32, held about three times
+
+
+class SoftmaxBackward:
+    """The operator "softmax_backward": inputs dy and y, both (..., columns); one output dx of their shape.
+
+    dy holds normals. y is the softmax of logits of the case's distribution, computed in float32 (float64 where that is
+    the dtype) and rounded to the dtype, so that a row of it sums to 1 but for its rounding. Both have the case's dtype
+    and layout; dx has its out_dtype.
+    """
+
+    name = "softmax_backward"
+    roof = "read2_write1"
+    baseline = "torch_eager"
+    bound = "memory"
+
+    def ideal_bytes(self, case: Case) -> int:
+        """Bytes of the distinct elements of both inputs, and of the output."""
+        return 2 * distinct(case) * DTYPE_BYTES[case.dtype] + case.elements * DTYPE_BYTES[case.out_dtype]
+
+    def ideal_flops(self, case: Case) -> int:
+        """Four an element: multiply and add for the sum, subtract, multiply."""
+        return 4 * case.elements
+
+    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, Tensor]:
+        """See `Operator.make_inputs`; dy and y."""
+        layout = parse_layout(case.layout)
+        inputs = tuple(allocate(case.shape, case.dtype, layout, device) for _ in range(2))
+        self.refill(case, inputs, seed)
+        return inputs[0], inputs[1]
+
+    def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
+        """See `Operator.refill`."""
+        layout = parse_layout(case.layout)
+        dy, y = inputs
+        fill(dy, beside(case.distribution), layout, key=key_of(case, seed, "dy"))
+        fill(y, case.distribution, layout, key=key_of(case, seed))
+        _to_probabilities(y[(0,) * (y.dim() - 1)] if layout.broadcast and y.dim() > 1 and case.rows else y)
+
+    def output_specs(self, case: Case) -> tuple[OutputSpec]:
+        """dx, of the inputs' shape."""
+        return (OutputSpec(case.shape, case.out_dtype),)
+
+    def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
+        """See `Operator.expected`. |dx - r| may be eps |r| + 2^-20 y (|dy| + sum|dy y|) + the smallest subnormal.
+
+        The sum errs relative to the sum of magnitudes, the difference by that and by its own rounding, and the product
+        scales both by y; from float64 to float64 it is 2^-46. Whether a kernel computes (dy - sum) y or dy y - sum y
+        makes no difference to this bound. Where y is 0, so must dx be. Rows with a NaN in y are NaN throughout.
+
+        In 16 bits torch rounds every dy y before it adds them up and subtracts (`softmax_backward_cuda_out` in ATen's
+        cuda/SoftMax.cu multiplies in a kernel of its own); Liger does so in bfloat16 for the sum only. What rounding the
+        products does, to the sum and to the element, is added to the bound. Rounding the sum or the difference to 16 bits
+        is not let pass.
+        """
+        dy, y = (take_rows(x, case.rows, rows).to(device) for x in inputs)
+        width = max(1, BLOCK_ELEMENTS // len(y))
+        blocks = list(zip(dy.split(width, dim=1), y.split(width, dim=1), strict=True))
+        total, size, rounded = _sums(blocks)
+        unit = bounds.slack_unit(case) + bounds.lost(case, (_magnitudes(*block) for block in blocks), size)
+        first = 0
+        for gradient, output in blocks:
+            share = output.double()
+            slack = gradient.double().abs().add_(size).mul_(share).mul_(unit)
+            values = (gradient.double() - total).mul_(share)
+            others: tuple[Tensor, ...] = ()
+            reach = slack
+            if _rounding_shows(case):
+                products_rounded = (gradient * output).double().sub_(rounded * share)
+                sum_rounded = (gradient.double() - rounded).mul_(share)
+                others = products_rounded, sum_rounded
+                reach = (sum_rounded - products_rounded).abs_().add_((sum_rounded - values).abs_()).add_(slack)
+            allowed = bounds.allowed(values, reach, case.out_dtype).masked_fill_(share == 0, 0.0)
+            yield Expected(values, slack, allowed, first, others=others)
+            first += output.shape[1]
+
+    def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant:
+        """Row sums, which a wrong sum(dy * y) shifts by as much as it is wrong: see `bounds.row_sums`.
+
+        In exact arithmetic a row sums to sum(dy * y) (1 - sum(y)): to 0, but for the rounding of y.
+        """
+        sums = bounds.row_sums("row sum", case, expected, got)
+        for values in expected.others:
+            sums = sums.or_else(bounds.row_sums("row sum", case, replace(expected, values=values), got))
+        return sums
+
+
+def _sums(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Of every row's products dy y, (rows, 1) float64: their sum, that of their magnitudes, and that of them rounded to
+    the dtype."""
+    total = blocks[0][0].new_zeros(len(blocks[0][0]), 1).double()
+    size, rounded = total.clone(), total.clone()
+    for gradient, output in blocks:
+        total += (gradient.double() * output.double()).sum(1, keepdim=True)
+        size += _magnitudes(gradient, output).sum(1, keepdim=True)
+        rounded += (gradient * output).double().sum(1, keepdim=True)
+    return total, size, rounded
+
+
+def _magnitudes(gradient: Tensor, output: Tensor) -> Tensor:
+    return (gradient.double() * output.double()).abs_()
+
+
+def _rounding_shows(case: Case) -> bool:
+    """Whether rounding a product to the dtype shows beside arithmetic in float32."""
+    return case.dtype == case.out_dtype and DTYPE_BYTES[case.dtype] == 2
+
+
+def _to_probabilities(y: Tensor) -> None:
+    """Replace logits by their softmax along the last dimension, in place; beside y it takes about 200 MB, and for a
+    transposed tensor of more than two dimensions a copy of it."""
+    import torch
+
+    if y.numel() == 0:
+        return
+    rows = y.numel() // y.shape[-1] if y.dim() else 1
+    matrix = as_rows(y, rows)
+    target = y.contiguous().view(rows, -1) if matrix is None else matrix
+    working = torch.promote_types(y.dtype, torch.float32)
+    for slab in target.split(max(1, SOFTMAX_ELEMENTS // target.shape[1])):
+        slab.copy_(torch.softmax(slab, -1, dtype=working))
+    if matrix is None:
+        y.copy_(target.view(y.shape))

@@ -1,0 +1,147 @@
+"""The words of a case that name an operator, a distribution or a layout. Standard library only.
+
+A layout word is one part, or parts joined by "+": ``offset-1+padded-3``. It says where the elements of an input lie:
+
+contiguous   dense rows
+offset-K     the first element lies K elements past an aligned address
+padded-K     the row stride is K elements more than the row takes
+strided-K    neighbouring columns lie K elements apart
+transposed   the last two dimensions are swapped in memory
+broadcast    every row is the same memory: row stride 0
+keys-K       of attention alone: K keys and values, where there are others than queries
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from softbench.model import Case
+
+ROW_OPERATORS: tuple[str, ...] = (
+    "softmax",
+    "softmax_backward",
+    "rmsnorm",
+    "layernorm",
+    "add_rmsnorm",
+    "add_layernorm",
+)
+"""Those that work along the last dimension of a shape of any rank."""
+ATTENTION_OPERATORS: tuple[str, ...] = ("attention", "attention_causal")
+OPERATORS = (*ROW_OPERATORS, *ATTENTION_OPERATORS)
+
+DISTRIBUTIONS: dict[str, str] = {
+    "normal": "independent standard normals",
+    "uniform": "uniform between -1 and 1",
+    "uniform_0_10": "uniform between 0 and 10",
+    "uniform_500_1000": "uniform between 500 and 1000, where exp overflows",
+    "peaked": "normals, and one element 20 above them in every row",
+    "equal": "every element of a row has the same value",
+    "shifted_1e2": "normals plus 1e2",
+    "shifted_-1e2": "normals minus 1e2",
+    "shifted_1e4": "normals plus 1e4",
+    "shifted_-1e4": "normals minus 1e4",
+    "shifted_1e5": "normals plus 1e5, clamped to the dtype's range",
+    "dtype_max": "a third each of the dtype's largest value, its smallest value and normals",
+    "causal_inf": "normals; -inf at column j of row i where j > i mod columns",
+    "padding_inf": "normals; -inf after a random valid length of each row, at least 1",
+    "prefix_inf_1": "normals; -inf after the first column",
+    "prefix_inf_255": "normals; -inf after the first 255 columns",
+    "prefix_inf_256": "normals; -inf after the first 256 columns",
+    "prefix_inf_257": "normals; -inf after the first 257 columns",
+    "segments_inf": "normals; every second segment of at most 256 columns is -inf, in odd rows the first",
+    "causal_min": "causal_inf with the dtype's smallest finite value",
+    "padding_min": "padding_inf with the dtype's smallest finite value",
+    "all_min": "every second row holds the dtype's smallest finite value only",
+    "all_inf": "every second row holds -inf only",
+    "plus_inf": "every second row holds one +inf",
+    "nan_first": "every second row starts with NaN",
+    "nan_middle": "every second row has NaN in its middle",
+    "nan_last": "every second row ends with NaN",
+    "nan_with_inf": "every second row is -inf from its first quarter on, with NaN in its middle",
+    "growing": "values that rise from -30 to 30 along the row, so that a running maximum moves all the time",
+}
+
+PLAIN = "plain"
+"""Not a word of a case: how inputs of a drawn case are drawn that are normal in any other."""
+_DRAWN = re.compile(r"drawn_(0|[1-9]\d{0,17})")
+_PART = re.compile(r"(offset|padded|strided|keys)-([1-9]\d{0,8})|(transposed|broadcast)")
+_CHOICES = 'contiguous, offset-K, padded-K, strided-K, transposed, broadcast, keys-K, or parts joined by "+"'
+_EXCLUSIVE = (("transposed", "padded"), ("transposed", "strided"), ("transposed", "broadcast"), ("broadcast", "padded"))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A parsed layout word; offset, row_pad and column_step count elements. keys: 0 for as many as there are queries."""
+
+    offset: int = 0
+    row_pad: int = 0
+    column_step: int = 1
+    transposed: bool = False
+    broadcast: bool = False
+    keys: int = 0
+
+
+def parse_layout(word: str) -> Layout:
+    """The layout that a word names. Raises ValueError, naming the choices, for any other word."""
+    if word == "contiguous":
+        return Layout()
+    parts: dict[str, int] = {}
+    for text in word.split("+"):
+        match = _PART.fullmatch(text)
+        if match is None:
+            raise ValueError(f"unknown layout {text!r} in {word!r}; choose {_CHOICES}")
+        name = match[1] or match[3]
+        if name in parts:
+            raise ValueError(f"layout {word!r} names {name} twice; choose {_CHOICES}")
+        parts[name] = int(match[2] or 0)
+    for one, other in _EXCLUSIVE:
+        if one in parts and other in parts:
+            raise ValueError(f"layout {word!r} joins {one} and {other}, which exclude each other; choose {_CHOICES}")
+    return Layout(
+        offset=parts.get("offset", 0),
+        row_pad=parts.get("padded", 0),
+        column_step=parts.get("strided", 1),
+        transposed="transposed" in parts,
+        broadcast="broadcast" in parts,
+        keys=parts.get("keys", 0),
+    )
+
+
+def check_layout(word: str) -> None:
+    """Raises ValueError, naming the choices, where `word` is no layout."""
+    parse_layout(word)
+
+
+def is_drawn(distribution: str) -> bool:
+    """Whether the word is ``drawn_SEED``: rows that the seed alone decides (`softbench.cases.operators.recipes`)."""
+    return _DRAWN.fullmatch(distribution) is not None
+
+
+def beside(distribution: str) -> str:
+    """The distribution of a case's other inputs, those that its own does not describe."""
+    return PLAIN if is_drawn(distribution) else "normal"
+
+
+def check_distribution(word: str) -> None:
+    """Raises ValueError, naming the choices, where `word` is no distribution."""
+    if word not in DISTRIBUTIONS and not is_drawn(word):
+        raise ValueError(f"{word!r} is not a distribution; choose from {', '.join(DISTRIBUTIONS)}, drawn_SEED")
+
+
+def check_case(case: Case) -> None:
+    """Raises ValueError, saying what to do, for a combination of known words that the operator has no meaning for."""
+    keys = parse_layout(case.layout).keys
+    if case.operator not in ATTENTION_OPERATORS:
+        if keys:
+            raise ValueError(f"{case.operator} has no keys, so no layout {case.layout!r}; take keys-{keys} out of it")
+        return
+    if len(case.shape) != 4:
+        raise ValueError(
+            f"{case.operator} needs a shape [batch, heads, queries, head dimension], not {list(case.shape)}"
+        )
+    if case.dtype not in ("float16", "bfloat16") or case.out_dtype != case.dtype:
+        words = case.dtype if case.out_dtype == case.dtype else f"{case.dtype} to {case.out_dtype}"
+        raise ValueError(f"{case.operator} is float16 or bfloat16, in and out, not {words}")
+    if parse_layout(case.layout).broadcast:
+        raise ValueError(f"{case.operator} has no layout 'broadcast': all keys would be one; choose another")

@@ -1,0 +1,285 @@
+"""Find implementation files and read what they declare, as literals with `ast`; no file is ever imported here.
+
+Every .py file without a leading underscore that lies directly in a family folder is read. Its other files and its
+sub-folders are private to the family, but they count towards `Variant.source_hash`: kernels live in them.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from softbench.cases import literals, sources
+from softbench.cases.decorators import cubins_of, full_name, imported_names
+from softbench.cases.operators.vocabulary import OPERATORS
+from softbench.model import KnownFailure, Scalar, Variant
+from softbench.resources import choose_from, read_utf8, shown
+from softbench.texts import InputError
+
+MAX_ID = 500
+MAX_VARIANTS = 256
+KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
+DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
+
+
+class RegistryError(InputError):
+    """A folder or a declaration that cannot be read; the message is one line."""
+
+
+class NotPython(RegistryError):
+    """One file is no text of Python; the others can be used."""
+
+
+def find(
+    directories: Sequence[Path], operators: Sequence[str] = OPERATORS, unread: list[NotPython] | None = None
+) -> tuple[Variant, ...]:
+    """Every variant that the files of these folders declare, by family, then file, then line, then parameters.
+
+    A folder is either a family, which holds implementation files, or holds family folders. A file that is reached
+    twice is read once. `Variant.path` is absolute. Raises RegistryError at the first mistake.
+
+    unread  takes the mistakes of files that are not Python, which then cost nobody else anything
+    """
+    read: dict[Path, tuple[_Declaration, ...]] = {}
+    for directory in directories:
+        read.update(_read_directory(directory.resolve(), operators, unread))
+    families = {folder: sources.read(folder, RegistryError) for folder in {path.parent for path in read}}
+    places: dict[str, str] = {}
+    variants: list[Variant] = []
+    for path in sorted(read, key=lambda path: (path.parent.name, path.name, path)):
+        source_hash = families[path.parent].hash_of(path)
+        for declaration in read[path]:
+            name, place = declaration.variants[0].implementation, f"{shown(path)}:{declaration.line}"
+            if name in places:
+                raise RegistryError(f"{place}: implementation {name!r} is declared in {places[name]} too; rename one")
+            places[name] = place
+            variants.extend(replace(variant, source_hash=source_hash) for variant in declaration.variants)
+    return tuple(variants)
+
+
+@dataclass(frozen=True)
+class _Declaration:
+    """One decorated factory: the line of its `def`, and a variant, still without its hash, for every combination."""
+
+    line: int
+    variants: tuple[Variant, ...]
+
+
+def _read_directory(
+    directory: Path, operators: Sequence[str], unread: list[NotPython] | None
+) -> dict[Path, tuple[_Declaration, ...]]:
+    def declared(path: Path) -> tuple[_Declaration, ...]:
+        try:
+            return _declarations(path, operators)
+        except NotPython as mistake:
+            if unread is None:
+                raise
+            unread.append(mistake)
+            return ()
+
+    if not directory.is_dir():
+        what = "is a file; give the folder that it lies in" if directory.exists() else "does not exist"
+        raise RegistryError(f"{shown(directory)}: this folder of implementations {what}")
+    own = {path: found for path in _files(directory) if (found := declared(path))}
+    if own:
+        _refuse_nested(directory, next(iter(own)))
+        return own
+    files = itertools.chain.from_iterable(map(_files, _folders(directory)))
+    return {path: found for path in files if (found := declared(path))}
+
+
+def _refuse_nested(family: Path, own: Path) -> None:
+    """Where a folder declares, its sub-folders are private; a declaration in one would be lost without a word."""
+    for path in itertools.chain.from_iterable(map(_files, _folders(family))):
+        try:
+            found = _declarations(path, OPERATORS)
+        except RegistryError:
+            continue  # a private file may be anything
+        if found:
+            name, place = found[0].variants[0].implementation, f"{shown(path)}:{found[0].line}"
+            why = f"{own.name} makes {shown(family)} a family, whose sub-folders are private"
+            raise RegistryError(f"{place}: implementation {name!r} would be overlooked: {why}; move one of them")
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if path.suffix == ".py" and path.name[0] != "_" and path.is_file()]
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if path.name[0] not in "_." and path.is_dir()]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as failure:
+        raise RegistryError(f"{shown(folder)}: cannot be read: {failure.strerror}") from None
+
+
+def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, ...]:
+    """What one file declares, in its order; nothing where the file does not import softbench."""
+    text = read_utf8(path, NotPython)
+    if "softbench" not in text:
+        return ()
+    tree = _parse(path, text)
+    nodes = list(ast.walk(tree))
+    names = imported_names(nodes)
+    if not any(full.split(".")[0] == "softbench" for full in names.values()):
+        return ()
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    factories = [(f, d) for f in functions for d in f.decorator_list if full_name(d, names) in DECORATORS]
+    if not factories:
+        remedy = "decorate a factory with @implementation(...), or rename the file to start with _"
+        raise RegistryError(f"{shown(path)}:1: the file imports softbench but declares no implementation; {remedy}")
+    with_cubins = {cubins_of(d) for f in functions for d in f.decorator_list}
+    found = []
+    for function, decorator in sorted(factories, key=lambda pair: pair[0].lineno):
+        reader = _Reader(path, function, tuple(operators))
+        reader.check_place(tree, [factory for factory, _ in factories])
+        doc = (ast.get_docstring(function) or ast.get_docstring(tree) or "").strip().partition("\n")[0].strip()
+        found.append(reader.read(decorator, has_cubins=function.name in with_cubins, summary=doc))
+    return tuple(found)
+
+
+def _parse(path: Path, text: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in an entrant's file is not ours to report
+            return ast.parse(text)
+    except SyntaxError as mistake:
+        raise NotPython(
+            f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no word why'}"
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as mistake:
+        why = str(mistake) or "nested too deeply to be read"
+        raise NotPython(f"{shown(path)}:1: not valid Python: {why}") from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads and checks the declaration of one function."""
+
+    path: Path
+    function: ast.FunctionDef | ast.AsyncFunctionDef
+    operators: tuple[str, ...]
+
+    def error(self, node: ast.stmt | ast.expr | ast.keyword, text: str) -> RegistryError:
+        return RegistryError(f"{shown(self.path)}:{node.lineno}: {self.function.name}: {text}")
+
+    def check_place(self, tree: ast.Module, factories: Sequence[ast.stmt]) -> None:
+        if self.function not in tree.body or isinstance(self.function, ast.AsyncFunctionDef):
+            raise self.error(self.function, "a factory must be a plain function at the top level of its file")
+        for node in tree.body[tree.body.index(self.function) + 1 :]:
+            defines = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            if defines and node not in factories and getattr(node, "name", "") == self.function.name:
+                raise self.error(node, "the name is defined again here and hides the factory; rename this one")
+
+    def read(self, decorator: ast.expr, *, has_cubins: bool, summary: str) -> _Declaration:
+        nodes = self.keywords(decorator)
+        values = {name: self.literal(node) for name, node in nodes.items()}
+        at = {name: nodes.get(name, decorator) for name in KEYWORDS}
+        requires = values.get("requires", ())
+        if not isinstance(requires, (list, tuple)) or not all(isinstance(r, str) and r.strip() for r in requires):
+            raise self.error(at["requires"], "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']")
+        if mistake := next(filter(None, map(literals.requirement_mistake, requires)), ""):
+            raise self.error(at["requires"], mistake)
+        failures = values.get("known_failures") or {}
+        texts = [*failures, *failures.values()] if isinstance(failures, dict) else [None]
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise self.error(at["known_failures"], "known_failures must map patterns of case ids to reasons, all texts")
+        if not isinstance(ladder := values.get("ladder", False), bool):
+            raise self.error(at["ladder"], "ladder must be True or False")
+        params = self.params(at["params"], values.get("params"))
+        variant = Variant(
+            implementation=self.function.name,
+            operator="",
+            family=literals.word(self.path.parent.name),
+            path=str(self.path),
+            source_hash="",
+            requires=tuple(requires),
+            known_failures=tuple(
+                KnownFailure(literals.word(p), literals.word(reason)) for p, reason in failures.items()
+            ),
+            has_cubins=has_cubins,
+            summary=literals.word(summary),
+            ladder=ladder,
+        )
+        operators = self.served(at["operator"], values.get("operator", ()))
+        points = [tuple(zip(params, point, strict=True)) for point in itertools.product(*params.values())]
+        variants = tuple(replace(variant, operator=o, params=p) for o in operators for p in points)
+        if max(len(v.id) for v in variants) > MAX_ID:
+            raise self.error(decorator, f"name and params make an id of more than {MAX_ID} characters; shorten them")
+        return _Declaration(self.function.lineno, variants)
+
+    def served(self, node: ast.expr, value: Any) -> tuple[str, ...]:
+        """The operators that a declaration names: one, or a list of them."""
+        names = value if isinstance(value, (list, tuple)) else [value]
+        unknown = [name for name in names if name not in self.operators]
+        if unknown or not names:
+            what = f"operator {unknown[0]!r} is not known" if unknown else "operator is missing"
+            raise self.error(node, f"{what}; {choose_from(str(*unknown[:1]), self.operators)}")
+        return tuple(dict.fromkeys(names))
+
+    def keywords(self, decorator: ast.expr) -> dict[str, ast.expr]:
+        if not isinstance(decorator, ast.Call):
+            raise self.error(decorator, "@implementation takes arguments; write @implementation(operator=...)")
+        if decorator.args or any(keyword.arg is None for keyword in decorator.keywords):
+            raise self.error(decorator, f"@implementation takes keywords only: {', '.join(KEYWORDS)}")
+        nodes: dict[str, ast.expr] = {}
+        for keyword in decorator.keywords:
+            name = str(keyword.arg)
+            if name not in KEYWORDS:
+                raise self.error(keyword, f"unknown keyword {name!r}; {choose_from(name, KEYWORDS)}")
+            if name in nodes:
+                raise self.error(keyword, f"keyword {name!r} stands twice")
+            nodes[name] = keyword.value
+        return nodes
+
+    def literal(self, node: ast.expr) -> Any:
+        try:
+            return literals.value_of(node)
+        except ValueError as mistake:
+            raise self.error(node, str(mistake)) from None
+
+    def params(self, node: ast.expr, value: Any) -> dict[str, tuple[Scalar, ...]]:
+        params = {} if value is None else value
+        if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
+            raise self.error(node, "params must map names to lists of values, such as {'num_warps': [4, 8]}")
+        self.check_signature(node, params)
+        for name, values in params.items():
+            if not isinstance(values, (list, tuple)) or not values:
+                raise self.error(node, f"params: {name!r} needs a list of values that is not empty")
+            # Values become part of test ids and of file names, so no spaces, brackets, slashes or colons.
+            wrong = [v for v in values if not isinstance(v, (int, float, str)) or not re.fullmatch(r"[\w.+-]+", str(v))]
+            if wrong:
+                text = f"params: {name}={wrong[0]!r} cannot be a value"
+                raise self.error(node, f"{text}; use a number, a bool or a word of letters, digits and _ . + -")
+            if len({str(item) for item in values}) < len(values):
+                raise self.error(node, f"params: {name!r} lists a value twice")
+        points = math.prod(map(len, params.values()))
+        if points > MAX_VARIANTS:
+            raise self.error(node, f"params make {points} variants, more than {MAX_VARIANTS}; give fewer values")
+        return {name: tuple(values) for name, values in params.items()}
+
+    def check_signature(self, node: ast.expr, params: dict[str, Any]) -> None:
+        """The factory is called as factory(case, **params)."""
+        arguments = self.function.args
+        positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+        if not positional:
+            raise self.error(self.function, "a factory takes the case first: def NAME(case, ...)")
+        by_name = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)} - {positional[0]}
+        extra = [name for name in params if name not in by_name and (arguments.kwarg is None or name == positional[0])]
+        if extra:
+            raise self.error(node, f"params: the factory takes no argument {extra[0]!r}")
+        optional = {*positional[len(positional) - len(arguments.defaults) :]} if arguments.defaults else set()
+        optional |= {a.arg for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
+        lacking = sorted({*positional[1:], *by_name} - {*params} - optional)
+        if lacking:
+            raise self.error(self.function, f"nothing gives its argument {lacking[0]!r}; list its values in params")

@@ -1,0 +1,89 @@
+"""How much of this CPU others use: it moves every time that is taken here. Linux's /proc; standard library only."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+LOOK_S = 0.25
+_MUCH = 0.1
+"""Share of the cores from which on others are worth a line."""
+_LEAST = 0.2
+_PROC = Path("/proc")
+
+
+class Meter:
+    """From its making on: processor time of this run's cores against that of this process and all that it started."""
+
+    def __init__(self, proc: Path = _PROC) -> None:
+        self._proc = proc
+        self._cores = os.sched_getaffinity(0)
+        self._start, self._busy, self._own = time.monotonic(), self._all_s(), self._own_s()
+
+    def others(self) -> float | None:
+        """How many of the cores others used on average since then; None where the kernel does not say."""
+        busy, own, elapsed = self._all_s(), self._own_s(), time.monotonic() - self._start
+        if busy is None or self._busy is None or elapsed <= 0:
+            return None
+        return min(max(0.0, (busy - self._busy - own + self._own) / elapsed), float(len(self._cores)))
+
+    def text(self) -> str:
+        """ "1.4 of its 2 cores" where others used much; "" where they did not, or that is not known."""
+        count, found = len(self._cores), self.others()
+        if found is None or found < max(_LEAST, _MUCH * count):
+            return ""
+        return f"{found:.1f} of its {count} core{'s' * (count > 1)}"
+
+    def _all_s(self) -> float | None:
+        """Seconds that these cores were not idle, those taken by other virtual machines (steal) among them."""
+        try:
+            lines = [line.split() for line in (self._proc / "stat").read_text().splitlines()]
+        except OSError:
+            return None
+        mine = [
+            line[1:9]
+            for line in lines
+            if line[0][:3] == "cpu" and line[0][3:].isdigit() and int(line[0][3:]) in self._cores
+        ]
+        if not mine:
+            return None
+        # user nice system idle iowait irq softirq steal
+        return sum(int(value) for line in mine for place, value in enumerate(line) if place not in (3, 4)) / _ticks()
+
+    def _own_s(self) -> float:
+        """Seconds of this process and its descendants, those that have ended among them."""
+        found = {pid: fields for pid in self._pids() if (fields := _fields(self._proc / str(pid) / "stat"))}
+        children: dict[int, list[int]] = {}
+        for pid, fields in found.items():
+            children.setdefault(int(fields[1]), []).append(pid)
+        ours, ticks = [os.getpid()], 0
+        for pid in ours:
+            ticks += sum(map(int, found[pid][11:15])) if pid in found else 0
+            ours += children.get(pid, [])
+        return ticks / _ticks()
+
+    def _pids(self) -> list[int]:
+        try:
+            return [int(name) for name in os.listdir(self._proc) if name.isdigit()]
+        except OSError:
+            return []
+
+
+def now() -> str:
+    """What others use right now, looked at for `LOOK_S`: as `Meter.text`."""
+    meter = Meter()
+    time.sleep(LOOK_S)
+    return meter.text()
+
+
+def _ticks() -> int:
+    return os.sysconf("SC_CLK_TCK")
+
+
+def _fields(path: Path) -> list[bytes]:
+    """Of /proc/PID/stat, those behind the name, which may hold anything."""
+    try:
+        return path.read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return []

@@ -1,0 +1,199 @@
+"""Is an output right? The operator says what is expected; this package compares, and names the mistake.
+
+The whole output is compared, on its own device, with float64 values computed there; some rows once more with values
+computed on the CPU. Cases that are not timed are compared on the CPU where they are small enough.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases.operators import get
+from softbench.cases.operators.changes import nudge, unseen
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, as_rows, damage, same_bits, share
+from softbench.cases.operators.outputs import as_tuple
+from softbench.measure.check import judging
+from softbench.measure.check.judging import Fault, Rows
+from softbench.measure.check.naming import Witness
+from softbench.measure.check.watching import Launched, watch
+from softbench.model import Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CPU_ELEMENTS = 2**26  # a case that is not timed is compared on the CPU up to here: a second or two
+EXACT_ROWS = 16  # of a case are compared on the CPU besides, at most
+EXACT_ELEMENTS = 2**24  # of the rows that are compared on the CPU besides, where that is more than one row
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an output is right; where it is not, why, in one line."""
+
+    ok: bool
+    reason: str = ""
+
+
+RIGHT = Verdict(True)
+
+
+def compare(
+    case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = EXACT_ROWS, blocks: int = 0
+) -> Verdict:
+    """Hold outputs (what a launch returned: a tensor or a tuple of them) against the operator's definition.
+
+    inputs      as from `Operator.make_inputs`, and not modified since
+    exact_rows  at most so many rows, drawn by the system, are computed once more on the CPU, where the rest is computed on
+                the inputs' device
+    blocks      compare so many blocks of rows, drawn by the system, of `BLOCK_ELEMENTS` each; 0: all rows
+
+    takes up to about 500 MB on the device beside the tensors.
+    """
+    returned = as_tuple(outputs)
+    if reason := judging.structure(case, inputs, returned):
+        return Verdict(False, reason)
+    fault = _fault(case, inputs, returned, exact_rows, blocks)
+    return Verdict(False, fault.reason) if fault else RIGHT
+
+
+def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) -> Verdict:
+    """Run a launch in the same buffers with different values, and judge all that it did.
+
+    Every output must be right, the first must survive the second launch, and no byte of the inputs' storage may
+    change. Where the case is timed, a third launch must follow a change of one element. On CUDA the bytes after an
+    output must not change either, where torch's allocator lets this be judged, and work on other streams must be joined.
+    What the launch raises is raised.
+    """
+    inputs = get(case.operator).make_inputs(case, device, seed)
+    first = watch(case, launch, inputs)
+    if reason := _misdeed(case, first, inputs, seed):
+        return Verdict(False, reason)
+    if fault := _fault(case, inputs, first.outputs):
+        return Verdict(False, _late(first) or _witness(case, launch, inputs, seed).name_wrong(first.outputs, fault))
+    if case.elements == 0:
+        return RIGHT
+    if reason := first.late():
+        return Verdict(False, reason)
+    values = tuple(y.clone() for y in first.outputs)
+    get(case.operator).refill(case, unseen(inputs), seed + 1)
+    second = watch(case, launch, inputs)
+    reason = second.reason or _overwritten(first.outputs, values, second.outputs)
+    if reason := reason or _misdeed(case, second, inputs, seed + 1):
+        return Verdict(False, reason)
+    if fault := _fault(case, inputs, second.outputs):
+        witness = _witness(case, launch, inputs, seed)
+        stale = all(map(same_bits, values, second.outputs))
+        named = witness.name_stale(values, fault) if stale else witness.name_wrong(second.outputs, fault)
+        return Verdict(False, _late(second) or named)
+    del first, values
+    reason = second.late() or (_unmoved(case, launch, inputs, second, seed) if case.timed else "")
+    return Verdict(not reason, reason)
+
+
+def shared(calls: Sequence[Any]) -> str:
+    """What is wrong where two calls, whose outputs all are held, returned the same memory; else ""."""
+    import torch
+
+    owner: dict[int, int] = {}
+    for i, outputs in enumerate(calls):
+        plain = [y for y in as_tuple(outputs) if type(y) is torch.Tensor and y.layout is torch.strided and y.numel()]
+        if any(owner.setdefault(y.untyped_storage().data_ptr(), i) != i for y in plain):
+            return "one static buffer: two calls returned the same memory"
+    return ""
+
+
+def _unmoved(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...], second: Launched, seed: int) -> str:
+    """What is wrong where a launch does not follow a change of one element; "" where nothing is.
+
+    What was computed before the launch is wrong then, and so is what is kept under anything but the whole input.
+    """
+    moved: list[tuple[int, ...]] = []
+    third = watch(case, launch, inputs, before=lambda: moved.append(nudge(inputs[0], random.SystemRandom())))
+    if third.reason:
+        return third.reason
+    row = 0
+    for at, size in zip(moved[0][:-1], case.shape[:-1], strict=True):
+        row = row * size + at
+    witness = _witness(case, launch, inputs, seed)
+    device = str(third.outputs[0].device)
+    same = all(map(same_bits, second.outputs, third.outputs))
+    if fault := judging.judge(case, inputs, third.outputs, [slice(row, row + 1)], device):
+        named = witness.name_unmoved(fault) if same else witness.name_wrong(third.outputs, fault)
+        return _late(third) or named
+    elsewhere = all(_alike_but(row, case.rows, x, y) for x, y in zip(second.outputs, third.outputs, strict=True))
+    if not elsewhere and (fault := _fault(case, inputs, third.outputs)):
+        return _late(third) or witness.name_wrong(third.outputs, fault)
+    return third.late()
+
+
+def _alike_but(row: int, rows: int, x: Tensor, y: Tensor) -> bool:
+    """Whether two outputs are bit for bit the same in all rows but one; what is not a matrix counts as different."""
+    some, others = as_rows(x, rows), as_rows(y, rows)
+    if some is None or others is None:
+        return False
+    parts = (slice(None, row), slice(row + 1, None))
+    return all(same_bits(some[part].contiguous(), others[part].contiguous()) for part in parts)
+
+
+def _misdeed(case: Case, launched: Launched, inputs: tuple[Tensor, ...], seed: int) -> str:
+    """What is wrong with a launch beside its output's values. The inputs were drawn with this seed."""
+    if launched.reason:
+        return launched.reason
+    # drawn again instead of kept: a copy would be held while the launch needs the memory
+    pristine = get(case.operator).make_inputs(case, str(inputs[0].device), seed)
+    return judging.first([damage(x, original) for x, original in zip(inputs, pristine, strict=True)], "input")
+
+
+def _overwritten(kept: Sequence[Tensor], values: Sequence[Tensor], again: Sequence[Any]) -> str:
+    """What the second launch did to the first one's output, which was of these values."""
+    import torch
+
+    if any(isinstance(y, torch.Tensor) and share(x, y) for x in kept for y in again):
+        return "one static buffer: the second launch returned the memory of the first launch's output"
+    if not all(map(same_bits, values, kept)):
+        return "one static buffer: the first launch's output changed when the launch ran again"
+    return ""
+
+
+def _late(launched: Launched) -> str:
+    """Whether a wrong output is one that was not finished when the launch returned."""
+    return launched.late(patient=True)
+
+
+def _witness(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...], seed: int) -> Witness:
+    return Witness(case, launch, inputs, seed, _everything(case))
+
+
+def _everything(case: Case) -> list[Rows]:
+    step = max(1, BLOCK_ELEMENTS // case.columns)
+    return [slice(i, min(i + step, case.rows)) for i in range(0, case.rows, step)]
+
+
+def _fault(
+    case: Case, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], exact_rows: int = EXACT_ROWS, blocks: int = 0
+) -> Fault | None:
+    """What is wrong with the values of outputs whose structure is right."""
+    import torch
+
+    if case.elements == 0:
+        return None
+    on_cpu = not case.timed and case.elements <= CPU_ELEMENTS
+    device = "cpu" if on_cpu else str(outputs[0].device)
+    rng = random.SystemRandom()
+    chunks = _everything(case)
+    if 0 < blocks < len(chunks):
+        chunks = rng.sample(chunks, blocks)
+    with torch.no_grad():
+        fault = judging.judge(case, inputs, outputs, chunks, device)
+        if fault is None and device != "cpu":
+            count = min(exact_rows, case.rows, max(1, EXACT_ELEMENTS // case.columns))
+            chosen = torch.tensor([rng.randrange(case.rows) for _ in range(count)])
+            step = max(1, BLOCK_ELEMENTS // case.columns)
+            if count:
+                fault = judging.judge(case, inputs, outputs, list(chosen.split(step)), "cpu")
+            if fault is not None:
+                fault = replace(fault, text=f"{fault.text} (of {count} random rows computed on the CPU)")
+    return fault

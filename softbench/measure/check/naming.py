@@ -1,0 +1,116 @@
+"""A name for what is wrong with a launch, by further launches; its verdict stands already.
+
+A launch that fails, or takes too much memory, while it is asked for a name keeps the reason that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases.operators import get
+from softbench.cases.operators.changes import unseen
+from softbench.cases.operators.inputs import same_bits
+from softbench.cases.operators.outputs import as_tuple
+from softbench.measure.check import judging, kinds
+from softbench.measure.check.judging import Fault, Rows
+from softbench.model import Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EARLIER = "an earlier launch's output was returned for new inputs"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Launches of one implementation on one case. judge: what is wrong with outputs for inputs, in any chunks of rows."""
+
+    case: Case
+    launch: Callable[..., Any]
+    inputs: tuple[Tensor, ...]
+    seed: int
+    chunks: Sequence[Rows]
+
+    def name_wrong(self, outputs: tuple[Tensor, ...], fault: Fault) -> str:
+        """The reason for an output that is wrong in some of its values."""
+        try:
+            kind = self._kind_of_wrong(outputs, fault)
+        except Exception:
+            kind = ""
+        return f"{kind}: {fault.reason}" if kind else fault.reason
+
+    def name_stale(self, old: tuple[Tensor, ...], fault: Fault) -> str:
+        """The reason for an output that is what the launch before returned, for other values of the inputs."""
+        try:
+            kind = self._kind_of_stale(old)
+        except Exception:
+            kind = EARLIER
+        return f"{kind}: {fault.reason}"
+
+    def name_unmoved(self, fault: Fault) -> str:
+        """The reason for an output that did not follow when one element of the inputs changed."""
+        try:
+            kind = self._kind_of_unmoved()
+        except Exception:
+            kind = EARLIER
+        return f"{kind}: one element of the input had changed, and its row had not: {fault.reason}"
+
+    def _kind_of_wrong(self, outputs: tuple[Tensor, ...], fault: Fault) -> str:
+        if fault.kind not in ("", kinds.LOW_PRECISION):
+            return ""
+        had = tuple(y.clone() for y in outputs)
+        again = self._answer(self.inputs)
+        if judging.differ(self.case, self.inputs, had, again, self.chunks, str(had[0].device)):
+            return "nondeterministic, two launches on the same inputs are farther apart than rounding takes them"
+        if not fault.kind and self._are(self._refilled(2), had):
+            return "precomputed, the output is the same for other inputs"
+        return ""
+
+    def _kind_of_stale(self, old: tuple[Tensor, ...]) -> str:
+        others = self._others()
+        answer = self._answer(others)
+        if self._are(answer, old):
+            return "cached by shape, the output of an earlier launch was returned for new inputs"
+        if self._is_right(others, answer):
+            return "cached by pointer, the output of an earlier launch was returned for new inputs in the same memory"
+        if self._is_right(self.inputs, answer):
+            return "the last launch's output was returned for new inputs"
+        return EARLIER
+
+    def _kind_of_unmoved(self) -> str:
+        if self._is_right(self.inputs, self._answer(self.inputs)):
+            return "work on another stream, which did not wait for the input"
+        others = self._others()
+        served = self._is_right(others, self._answer(others))
+        return "cached by a part of the input" if served else "precomputed"
+
+    def _others(self) -> tuple[Tensor, ...]:
+        """Inputs of other values, in other memory."""
+        return get(self.case.operator).make_inputs(self.case, str(self.inputs[0].device), self.seed + 4)
+
+    def _refilled(self, more: int) -> tuple[Any, ...]:
+        get(self.case.operator).refill(self.case, unseen(self.inputs), self.seed + more)
+        return self._answer(self.inputs)
+
+    def _answer(self, inputs: tuple[Tensor, ...]) -> tuple[Any, ...]:
+        self._synchronize()
+        returned = self.launch(*inputs)
+        self._synchronize()
+        return as_tuple(returned)
+
+    def _synchronize(self) -> None:
+        import torch
+
+        if self.inputs[0].device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def _is_right(self, inputs: tuple[Tensor, ...], outputs: tuple[Any, ...]) -> bool:
+        if judging.structure(self.case, inputs, outputs):
+            return False
+        return judging.judge(self.case, inputs, outputs, self.chunks, str(outputs[0].device)) is None
+
+    @staticmethod
+    def _are(some: tuple[Any, ...], others: tuple[Tensor, ...]) -> bool:
+        return len(some) == len(others) and all(map(same_bits, others, some))

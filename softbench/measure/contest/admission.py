@@ -1,0 +1,67 @@
+"""Who runs beside whom: heats that fit the memory, and what becomes of those who ran out of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TypeVar
+
+from softbench.measure.contest.entrant import Ask, Entrant
+from softbench.measure.contest.rounds import Heat
+from softbench.measure.plans import Plan
+from softbench.model import Status
+
+T = TypeVar("T")
+
+RESERVE = 0.08
+"""Share of the free memory that stays free: workspaces, fragmentation, the drivers of late-comers."""
+
+
+def heats(always: Sequence[T], others: Sequence[T], bytes_each: int, free_bytes: int) -> list[list[T]]:
+    """Split entrants into heats that fit the memory; `always` (roof, baseline) takes part in every heat.
+
+    bytes_each covers two placements of one entrant: a new one is allocated while the old one is still held. A heat has
+    at least one of `others`, even where it may not fit: only a trial shows that. Where free_bytes is 0, as on a CPU, all fit.
+    """
+    if not others:
+        return [list(always)] if always else []
+    room = int(free_bytes * (1 - RESERVE)) // max(1, bytes_each) if free_bytes else len(always) + len(others)
+    size = max(1, room - len(always))
+    return parts(always, others, -(-len(others) // size))
+
+
+def parts(always: Sequence[T], others: Sequence[T], count: int) -> list[list[T]]:
+    """Up to `count` heats as even in size as can be, `always` in each."""
+    even = -(-len(others) // count)
+    return [[*always, *others[i : i + even]] for i in range(0, len(others), even)]
+
+
+def once_more(heat: Heat, always: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) -> list[list[Entrant]]:
+    """Heats for those who ran out of memory in this one: each is tried once more on a card with nobody else.
+
+    Where one of them is the roof or the reference, nothing links the heat to others: all of it is measured anew, in halves.
+    """
+    contenders = [e for e in heat.entrants if e not in always]
+    if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):
+        for entrant in heat.entrants:
+            entrant.leave(heat.number)
+        return parts(always, contenders, 2)
+    groups = []
+    for entrant in heat.out_of_memory:
+        if len(heat.entrants) > 1 and _fits_alone(entrant, plan, ask, rng):
+            groups.append([*(e for e in always if e is not entrant), entrant])
+        elif entrant.is_open:
+            entrant.settle(
+                Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
+            )
+    return groups
+
+
+def _fits_alone(entrant: Entrant, plan: Plan, ask: Ask, rng: random.Random) -> bool:
+    request = entrant.request("place", plan=asdict(entrant.plan(plan)), seed=rng.getrandbits(40))
+    answer = ask({entrant: request})[entrant]
+    ask({entrant: entrant.request("release")})
+    if not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
+        entrant.take(answer)
+    return answer.ok

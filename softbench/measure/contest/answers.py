@@ -1,0 +1,157 @@
+"""What a worker may say: for each operation a type, and bounds for everything in it. Anything else is nonsense.
+
+A worker runs somebody's file, so it is believed only what it was asked, and of failures only those that it can know of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from softbench import typed
+from softbench.measure.worker.wire import Message
+from softbench.model import Calibration, KernelResources, Status
+from softbench.texts import printable
+
+MOST_VALUES = 1000
+"""Entries of one list."""
+MOST_CHARACTERS = 1000
+"""Of one text, which is cut there."""
+_NUMBERS = range(2**53)
+"""Bytes up to 9 PB, nanoseconds up to 104 days; JSON's readers agree on these."""
+FAILURES = (
+    Status.INCORRECT,
+    Status.UNSUPPORTED,
+    Status.UNAVAILABLE,
+    Status.COMPILE_ERROR,
+    Status.RUNTIME_ERROR,
+    Status.OUT_OF_MEMORY,
+)
+"""What a worker may say of its own case. That one passed, died or was late is for the parent to find."""
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """It was done, and there is nothing to tell."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Of the device, in bytes; left out where there is no GPU."""
+
+    free_bytes: int = 0
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Time:
+    """Nanoseconds, at least one."""
+
+    ns: int
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Nanoseconds of single calls, in groups; cold where it was asked for."""
+
+    call: Groups
+    cold: Groups = ()
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Nanoseconds of kernels on the device, in groups, or why they were not seen."""
+
+    device: Groups = ()
+    unseen: str = ""
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What the kernels of a cubin take."""
+
+    kernels: tuple[KernelResources, ...]
+
+
+@dataclass(frozen=True)
+class Calibrations:
+    """One for each clock."""
+
+    calibrations: tuple[Calibration, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """fatal asks for a new process."""
+
+    status: Status
+    reason: str
+    fatal: bool = False
+    traceback: tuple[str, ...] = ()
+
+
+ANSWERS: dict[str, type] = {
+    "hello": Memory,
+    "prepare": Done,
+    "compile": Kernels,
+    "estimate": Time,
+    "place": Done,
+    "turn": Time,
+    "verify": Done,
+    "call": Calls,
+    "device": Spans,
+    "calibrate": Calibrations,
+    "release": Memory,
+    "drop": Done,
+}
+"""Operation -> what a good answer to it holds."""
+_TIMES = {"ns", "call", "cold", "device"}
+"""Fields of times: none of them is 0, and none of their lists is empty."""
+
+
+def read(operation: str, message: Message) -> Message:
+    """The fields of a good answer, as the types above hold them. Raises ValueError for any other message."""
+    if operation == "turn" and type(ns := message.get("ns")) is int and 0 < ns < _NUMBERS.stop and len(message) == 1:
+        return message  # between two timed turns every microsecond counts, and the way below takes six
+    return _checked(ANSWERS[operation], message)
+
+
+def read_failure(message: Message) -> Failure:
+    """What went wrong. Raises ValueError where that is nothing that a worker can know."""
+    failure = Failure(**_checked(Failure, message))
+    if failure.status not in FAILURES or not failure.reason:
+        raise ValueError("no failure of its own")
+    return failure
+
+
+def _checked(kind: type, message: Message) -> Message:
+    try:
+        built: Any = typed.build(kind, message)
+        return {name: _bounded(getattr(built, name), name in _TIMES) for name in message}
+    except (RecursionError, TypeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _bounded(value: Any, is_time: bool = False) -> Any:
+    """A value with its texts cut. Raises ValueError for numbers and lists that nothing we ask for can have."""
+    if isinstance(value, Status | bool):
+        return value
+    if isinstance(value, int) and (value not in _NUMBERS or value < is_time):
+        raise ValueError(f"the number {value}")
+    if isinstance(value, str):
+        return cut(value)
+    if isinstance(value, tuple):
+        if len(value) > MOST_VALUES or (is_time and not value):
+            raise ValueError(f"a list of {len(value)} values")
+        return tuple(_bounded(item, is_time) for item in value)
+    if isinstance(value, KernelResources | Calibration):
+        return type(value)(**{name: _bounded(item) for name, item in vars(value).items()})
+    return value
+
+
+def cut(text: str, most: int = MOST_CHARACTERS) -> str:
+    """A text from a worker on one printable line, its end left out where it is long."""
+    shown = printable(text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -1,0 +1,107 @@
+"""A case in which processes were ended from outside: nobody knows by whom, so those that it concerns are measured again, apart.
+
+With a namespace for each worker no file can do that to another. Without one, a process that died of a signal that is sent, or was
+stopped, may have been a rival's victim, or one of the system's when memory ran out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from softbench.measure.contest.entrant import Entrant
+from softbench.model import Record, Status, Variant
+
+Key = tuple[str, bool]
+"""A variant's id, and whether it is the roof's."""
+BLAMED = "processes of the harness were ended while no other implementation was there"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The records of a contest, and who of its entrants was ended from outside."""
+
+    records: list[Record]
+    ended: list[Entrant]
+
+    @property
+    def has_lost_its_own(self) -> bool:
+        """Whether what links all others was ended: the roof or the reference."""
+        return any(entrant.always_in_heats for entrant in self.ended)
+
+
+Once = Callable[[Sequence[Variant], Sequence[Variant] | None], Outcome]
+"""A contest of fresh processes among variants; with the kernels that may be the roof, None for all of them."""
+
+
+def ended(entrants: Iterable[Entrant]) -> list[Entrant]:
+    """Those whose end was possibly not their own doing."""
+    return [e for e in entrants if e.is_lost or (e.worker is not None and _was_ended(e))]
+
+
+def _was_ended(entrant: Entrant) -> bool:
+    worker = entrant.worker
+    if worker is None or entrant.is_open or entrant.status is Status.PASSED:
+        return False
+    return worker.is_lost or (worker.was_killed and (not worker.is_isolated or entrant.role != "entrant"))
+
+
+def measured(variants: Sequence[Variant], once: Once) -> list[Record]:
+    """The records of a case. Who was ended from outside is measured again, with nobody else but roof and reference.
+
+    Who is ended again there ended itself, or there is no room for it; where roof or reference are ended there, the only one
+    that was with them did it. Where these two were ended in the first place, everybody is measured so.
+    """
+    first = once(variants, None)
+    if not first.ended:
+        return first.records
+    names = list(dict.fromkeys(v.implementation for v in variants))
+    again = [n for n in names if first.has_lost_its_own or any(e.variant.implementation == n for e in first.ended)]
+    found = {_key(r): r for r in first.records}
+    lost = {(e.variant.id, e.role == "roof") for e in first.ended}
+    kept = {k: r for k, r in found.items() if k not in lost and (k[1] or r.variant.implementation not in again)}
+    if first.has_lost_its_own:
+        kept = {}
+    for name in again:
+        roofs = [r.variant for r in kept.values() if r.role == "roof" and r.status is Status.PASSED]
+        alone = once([v for v in variants if v.implementation == name], roofs or None)
+        _take(kept, found, name, alone)
+    order = list(dict.fromkeys([*found, *kept]))
+    return [kept[key] if key in kept else found[key] for key in order]
+
+
+def _take(kept: dict[Key, Record], first: dict[Key, Record], name: str, alone: Outcome) -> None:
+    """Add the records of an implementation's own contest to those of the case."""
+    is_blamed = alone.has_lost_its_own and not any(e.variant.implementation == name for e in alone.ended)
+    heat = 1 + max((s.heat for r in kept.values() for s in r.samples), default=-1)
+    for record in alone.records:
+        key = _key(record)
+        moved = replace(record, samples=tuple(replace(s, heat=s.heat + heat) for s in record.samples))
+        if record.role != "roof" and record.variant.implementation == name:
+            kept[key] = _blamed(moved) if is_blamed else _noted(moved)
+        elif not is_blamed and record.status is Status.PASSED:
+            kept[key] = _joined(kept.get(key), moved, first.get(key))
+
+
+def _joined(so_far: Record | None, more: Record, first: Record | None) -> Record:
+    """The roof or the reference, which has samples of every heat."""
+    if so_far is None or so_far.status is not Status.PASSED:
+        return replace(more, role=first.role if first else more.role)
+    return replace(
+        so_far, samples=so_far.samples + more.samples, telemetry=so_far.telemetry + more.telemetry, notes=so_far.notes
+    )
+
+
+def _noted(record: Record) -> Record:
+    note = "measured again, apart from the others: in the contest with them processes were ended from outside"
+    return replace(record, notes=(*record.notes, note))
+
+
+def _blamed(record: Record) -> Record:
+    if record.status.is_refusal:
+        return record
+    return replace(record, status=Status.CRASHED, reason=BLAMED, samples=(), telemetry=(), kernels=())
+
+
+def _key(record: Record) -> Key:
+    return record.variant.id, record.role == "roof"

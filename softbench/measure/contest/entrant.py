@@ -1,0 +1,175 @@
+"""One variant in one case, while its fate is open; becomes a `Record` at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from softbench import texts
+from softbench.measure import device
+from softbench.measure.contest.processes import Worker
+from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
+from softbench.measure.worker import traces
+from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
+
+
+@dataclass(eq=False)
+class Entrant:
+    """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `modes`).
+
+    is_lost: what starts processes has gone, or does not answer.
+    """
+
+    variant: Variant
+    role: str
+    slot: int = 0
+    mode: str = "measure"
+    status: Status | None = None
+    reason: str = ""
+    worker: Worker | None = None
+    prepared_in: Worker | None = None
+    is_baseline: bool = False
+    traceback: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    samples: list[Samples] = field(default_factory=list)
+    telemetry: list[Telemetry] = field(default_factory=list)
+    kernels: list[KernelResources] = field(default_factory=list)
+    traffic: Traffic | None = None
+    notes: list[str] = field(default_factory=list)
+    own_plan: Plan | None = None
+    best_of: int = 1
+    is_best: bool = True
+    is_captured: bool = True
+    is_lost: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing has gone wrong so far."""
+        return self.status is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Prepared in a worker that still lives."""
+        return self.is_open and self.prepared_in is not None and self.prepared_in.is_alive
+
+    @property
+    def always_in_heats(self) -> bool:
+        return self.role in ("roof", "reference") or self.is_baseline
+
+    def plan(self, common: Plan) -> Plan:
+        """How its samples are taken: as everybody's, unless it is so slow (on a CPU) that it has a plan of its own."""
+        return self.own_plan or common
+
+    def settle(self, status: Status, reason: str) -> None:
+        """Close the cell; samples of a cell that did not pass are not kept."""
+        self.status, self.reason = status, texts.cut(reason)
+        if status is not Status.PASSED:
+            self.samples.clear()
+
+    def leave(self, heat: int) -> None:
+        """Keep nothing of a heat that is to be measured anew."""
+        self.samples = [samples for samples in self.samples if samples.heat != heat]
+        self.notes.append(
+            f"heat {heat}: measured anew in smaller heats, as the roof or the reference ran out of memory"
+        )
+
+    def take(self, answer: Answer) -> bool:
+        """Whether the answer is good; if it is not, the cell is closed with what it says."""
+        if not answer.ok:
+            self.settle(answer.status, answer.reason)
+            if answer.status.is_failure:
+                self._tell(answer)
+        return answer.ok
+
+    def _tell(self, answer: Answer) -> None:
+        """Keep where it failed and what it printed; a crash says where in its reason as well."""
+        folder = Path(self.variant.path).resolve().parent
+        self.output, crash = traces.split(answer.output, [folder])
+        self.traceback = traces.bounded(answer.traceback, [folder]) or crash
+        if crash and (place := traces.crash_place(crash, folder.name)):
+            how, separator, words = self.reason.partition("; its last words: ")
+            self.reason = f"{how} in {place}{separator}{words}"
+
+    def take_kernels(self, answer: Answer) -> bool:
+        """As `take`, of an answer to "compile", whose kernels are kept."""
+        if self.take(answer):
+            self.kernels = list(answer.data["kernels"])
+        return self.is_open
+
+    def request(self, operation: str, case: Case | None = None, **more: Any) -> dict[str, Any]:
+        """A message to this entrant's worker; with a case it also says what to build from."""
+        base: dict[str, Any] = {"op": operation, "slot": self.slot, "role": self.role}
+        if case is not None:
+            base |= {
+                "case": asdict(case),
+                "path": self.variant.path,
+                "name": self.variant.implementation,
+                "source_hash": self.variant.source_hash,
+                "params": dict(self.variant.params),
+            }
+        return base | more
+
+    def record(self, case: Case, ideal_bytes: int, ideal_flops: int, reproduce: str) -> Record:
+        if self.status is None:
+            raise ValueError(f"{case.id} / {self.variant.id} is not settled")
+        return Record(
+            case=case,
+            variant=self.variant,
+            status=self.status,
+            reason=self.reason,
+            reproduce="" if self.status is Status.PASSED else reproduce,
+            samples=tuple(self.samples),
+            kernels=tuple(self.kernels),
+            telemetry=tuple(self.telemetry),
+            traffic=self.traffic,
+            notes=tuple(self.notes),
+            ideal_bytes=ideal_bytes,
+            ideal_flops=ideal_flops,
+            role=self.role,
+            known_failure=known_failure(case, self.variant),
+            best_of=self.best_of,
+            traceback=self.traceback,
+            output=self.output,
+        )
+
+
+Fault = Callable[[Sequence[Samples]], str]
+"""Why samples cannot be, whoever took them; "" where they can."""
+Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
+"""Requests to several entrants' workers and what they said."""
+
+
+def possible(samples: Sequence[Samples]) -> str:
+    """A `Fault` that knows of no limit."""
+    return ""
+
+
+def known_failure(case: Case, variant: Variant) -> str:
+    """The declared reason why this variant fails on this case, or ""."""
+    return next((k.reason for k in variant.known_failures if fnmatchcase(case.id, k.pattern)), "")
+
+
+def modes(variant: Variant, card: device.Gpu | None) -> tuple[tuple[str, ...], str]:
+    """How a variant can run on this machine, and why not where it cannot.
+
+    "measure" runs and times it. Without a GPU a variant that needs one is run in Triton's interpreter ("interpret") where it
+    requires triton, and built for sm_90a ("compile") where it yields cubins.
+    """
+    needs_gpu = [r for r in variant.requires if r.split(">")[0].strip() == "cuda"]
+    others = [r for r in variant.requires if r not in needs_gpu]
+    reasons = [why for r in others if (why := device.missing(r, card))]
+    gpu_reasons = [why for r in needs_gpu if (why := device.missing(r, card))]
+    if reasons or (card is not None and gpu_reasons):
+        return (), "; ".join(gpu_reasons + reasons)
+    if not gpu_reasons:
+        return ("measure",), ""
+    ways = []
+    if any(r.split(">")[0].strip() == "triton" for r in others):
+        ways.append("interpret")
+    if variant.has_cubins:
+        ways.append("compile")
+    return tuple(ways), "" if ways else gpu_reasons[0]

@@ -1,0 +1,87 @@
+"""Every entrant imported, built and checked in its own worker, before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.processes import Worker
+from softbench.measure.contest.progress import Tell, nobody
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.workers import Answer, gather
+from softbench.model import Case, Status
+
+
+class Preparation:
+    """Prepares entrants side by side (one at a time where the case is only checked: those may fill the card)."""
+
+    def __init__(self, case: Case, crew: Crew, timeout_s: float, seed: int, tell: Tell = nobody) -> None:
+        self._case, self._crew, self._timeout_s, self._seed, self._tell = case, crew, timeout_s, seed, tell
+        self._field: Sequence[Entrant] = ()
+
+    def run(self, entrants: Sequence[Entrant]) -> None:
+        """Close the cell of whoever fails; the others are ready afterwards.
+
+        A death costs only its own variant: siblings that lived in the same process are not ready any more and are prepared
+        again in a new one. Every turn of the loop closes a cell or makes one ready, so it ends.
+        """
+        self._field = entrants
+        while waiting := [e for e in entrants if e.is_open and not e.is_ready and e.mode != "compile"]:
+            self._crew.hire(waiting)
+            wave = {e.worker: e for e in reversed(waiting) if e.is_open and e.worker is not None}
+            if not self._case.timed:
+                wave = dict(list(wave.items())[-1:])
+            for entrant, answer in self._ask(wave).items():
+                if entrant.take(answer):
+                    entrant.prepared_in = entrant.worker
+                    entrant.notes.append(f"built and checked in {answer.seconds:.1f} s")
+        for entrant in entrants:
+            if entrant.is_open and entrant.mode != "measure":
+                self._without_gpu(entrant)
+
+    def _ask(self, wave: dict[Worker, Entrant]) -> dict[Entrant, Answer]:
+        requests = {w: e.request("prepare", case=self._case, seed=self._seed) for w, e in wave.items()}
+        answers = {wave[w]: answer for w, answer in gather(requests, self._timeout_s, self._say).items()}
+        for entrant, answer in answers.items():
+            if answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
+                answers[entrant] = self._alone(entrant)
+            self._crew.note(entrant, answers[entrant])
+        return answers
+
+    def _say(self, answered: int) -> None:
+        done = sum(e.is_ready or not e.is_open for e in self._field)
+        self._tell("compiling and checking", f"{done + answered} of {len(self._field)}")
+
+    def _alone(self, entrant: Entrant) -> Answer:
+        """Out of memory counts only with nobody else's buffers on the card."""
+        self._crew.everyone("release", self._timeout_s)
+        if entrant.worker is None or not entrant.worker.is_alive:
+            return Answer(
+                False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True
+            )
+        request = {entrant.worker: entrant.request("prepare", case=self._case, seed=self._seed)}
+        return gather(request, self._timeout_s)[entrant.worker]
+
+    def _without_gpu(self, entrant: Entrant) -> None:
+        """CHECKED in the interpreter or COMPILED for sm_90a: what a machine without a GPU can say."""
+        checked = entrant.mode == "interpret"
+        if entrant.variant.has_cubins and not self._compile(entrant):
+            return
+        registers = max((k.registers for k in entrant.kernels), default=0)
+        stack = max((k.stack_bytes for k in entrant.kernels), default=0)
+        built = f"built for sm_90a: {registers} registers, {stack} bytes of stack" if entrant.kernels else ""
+        if checked:
+            parts = ["right in Triton's interpreter", built, "not timed: no CUDA GPU here"]
+            entrant.settle(Status.CHECKED, "; ".join(part for part in parts if part))
+        else:
+            entrant.settle(Status.COMPILED, f"{built}; neither run nor timed: no CUDA GPU here")
+
+    def _compile(self, entrant: Entrant) -> bool:
+        entrant.mode = "compile"
+        self._crew.hire([entrant])
+        if not entrant.is_open or entrant.worker is None:
+            return False
+        request = entrant.request("compile", case=self._case)
+        answer = gather({entrant.worker: request}, self._timeout_s, self._say)[entrant.worker]
+        self._crew.note(entrant, answer)
+        return entrant.take_kernels(answer)

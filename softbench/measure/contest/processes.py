@@ -1,0 +1,211 @@
+"""Processes as the parent holds them: the nursery that forks workers, and each worker with its socket and its output."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from softbench.measure.contest.orphans import Orphans
+from softbench.measure.contest.tail import Tail
+
+START_TIMEOUT_S = 90.0
+_REAP_TIMEOUT_S = 20.0
+FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
+"""Signals by which a process ends of its own doing."""
+_BOOT = """
+import json, sys
+argument = json.loads(sys.argv[1])
+sys.path[:0] = argument["path"]
+from softbench.worker.nursery import main
+main(argument["fd"], argument["preload"])
+"""
+
+
+class NurseryError(RuntimeError):
+    """Workers cannot be started at all."""
+
+
+class Nursery:
+    """The process that forks workers and ends them when this process goes away; see `softbench.measure.worker.forkserver`."""
+
+    def __init__(self, preload: list[str], environment: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair()
+        root = str(Path(__file__).resolve().parents[3])
+        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload})
+        self._control = ours
+        self._has_answered = False
+        self._orphans = Orphans()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _BOOT, argument],
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+        )
+        self._orphans.begin(self._process.pid)
+        theirs.close()
+
+    def spawn(self, environment: Mapping[str, str]) -> tuple[int, bool, socket.socket, int]:
+        """A new worker: its pid, whether it can reach no other worker, its socket, the reading end of its output."""
+        ours, theirs = socket.socketpair()
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        try:
+            request = json.dumps({"op": "spawn", "env": dict(environment)}).encode()
+            self._control.settimeout(START_TIMEOUT_S)
+            socket.send_fds(self._control, [request], [theirs.fileno(), writer])
+            answer = json.loads(self._control.recv(1 << 16))
+            pid, is_isolated = int(answer["pid"]), bool(answer["is_isolated"])
+        except (OSError, ValueError) as error:
+            ours.close()
+            os.close(reader)
+            raise NurseryError(f"workers cannot be started: {error or 'no answer'}") from None
+        finally:
+            theirs.close()
+            os.close(writer)
+        self._has_answered = True
+        return pid, is_isolated, ours, reader
+
+    def reap(self, pid: int) -> int | None:
+        """Exit code of an ended worker (negative: the signal), None if the nursery itself is gone."""
+        try:
+            self._control.settimeout(_REAP_TIMEOUT_S)
+            self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
+            answer = self._control.recv(1 << 16)
+        except OSError:
+            return None
+        return int(json.loads(answer)["code"]) if answer else None
+
+    @property
+    def tree(self) -> set[int]:
+        """It and all processes that descend from it."""
+        return set(tree(self._process.pid))
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End every worker; returns when they are gone."""
+        self._control.close()
+        if not self._has_answered:
+            self._process.kill()  # still importing, which may take many seconds, and without workers
+        try:
+            code = self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._orphans.end(was_killed=self._has_answered and code != 0)
+
+
+class Worker:
+    """One worker process. Use `gather` to talk to it."""
+
+    def __init__(self, nursery: Nursery, environment: Mapping[str, str]) -> None:
+        self._nursery = nursery
+        self.pid, self.is_isolated, self.sock, self.output = nursery.spawn(environment)
+        self.is_alive = True
+        self._tail = Tail()
+        self.is_lost = False
+        """What starts processes went with it, or does not answer."""
+        self.was_killed = False
+        """It ended by a signal that is sent, not by a fault of its own; or it was stopped."""
+
+    def drain(self) -> None:
+        """Take what the worker printed; only the end is kept, however much it is."""
+        for _ in range(64):
+            try:
+                chunk = os.read(self.output, 1 << 16)
+            except (BlockingIOError, OSError):
+                return
+            if not chunk:
+                return
+            self._tail.feed(chunk)
+
+    def forget_output(self) -> None:
+        """What was printed before a case is given is not about it."""
+        self.drain()
+        self._tail.forget()
+
+    @property
+    def printed(self) -> str:
+        """The end of what it printed."""
+        return self._tail.text
+
+    def cpu_ns(self) -> int:
+        """Processor time of its processes so far, and of those that have ended in between; in steps of 10 ms."""
+        return sum(_cpu_ns(pid) for pid in tree(self.pid))
+
+    def note_stop(self) -> None:
+        """See whether any of its processes is stopped."""
+        self.was_killed |= any(_stat(pid)[:1] == ["T"] for pid in tree(self.pid))
+
+    @property
+    def last_words(self) -> str:
+        """The last printed line that says something."""
+        return self._tail.last_words
+
+    def end(self, *, kill: bool = True) -> int | None:
+        """End the process and its group; its exit code."""
+        if not self.is_alive:
+            return None
+        self.is_alive = False
+        if kill:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        self.sock.close()
+        code = self._nursery.reap(self.pid)
+        self.is_lost = code is None
+        self.was_killed |= not kill and code is not None and code < 0 and -code not in FAULTS
+        self.drain()
+        os.close(self.output)
+        return code
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that descend from it, as far as their parents live."""
+    found, at = [pid], 0
+    while at < len(found) < 10_000:
+        for children in Path(f"/proc/{found[at]}/task").glob("*/children"):
+            try:
+                found += map(int, children.read_text().split())
+            except OSError:
+                continue  # it ended meanwhile
+        at += 1
+    return found
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; none where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _cpu_ns(pid: int) -> int:
+    ticks = sum(map(int, _stat(pid)[11:15]))  # its own and its ended children's, in the kernel and outside of it
+    return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def environment_for(mode: str) -> dict[str, str]:
+    """What a worker sets before any import.
+
+    Modes: "measure", "device" (the same, to be profiled), "interpret" (Triton's interpreter), "compile" (sm_90a).
+    """
+    common: dict[str, Any] = {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONUNBUFFERED": "1"}
+    if mode == "interpret":
+        return {**common, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    if mode == "compile":
+        return {**common, "CUTE_DSL_ARCH": "sm_90a", "CUDA_VISIBLE_DEVICES": ""}
+    # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
+    return {**common, "TORCHINDUCTOR_COMPILE_THREADS": "1"}

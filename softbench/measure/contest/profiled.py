@@ -1,0 +1,39 @@
+"""The device clock of a case: each entrant once more, in a process of its own that is profiled and never timed.
+
+Whatever goes wrong there is a note; the entrant keeps what the other clocks have read.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from softbench.measure.contest.entrant import Ask, Entrant
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.plans import Plan
+from softbench.model import Case, Samples
+
+CLOCK = "device"
+
+
+def measure(
+    case: Case, players: Sequence[Entrant], plan: Plan, l2_bytes: int, crew: Crew, ask: Ask, rng: random.Random
+) -> None:
+    """Add samples of the device clock to players, one after the other, or a note that says why there are none."""
+    twins = {Entrant(e.variant, e.role, e.slot, mode=CLOCK): e for e in players}
+    crew.hire(list(twins))
+    seed = rng.getrandbits(40)
+    hired = [twin for twin in twins if twin.is_open]
+    for twin, answer in ask({t: t.request("prepare", case=case, seed=seed, is_profiled=True) for t in hired}).items():
+        twin.take(answer)
+    for twin, entrant in twins.items():
+        why = twin.reason
+        if twin.is_open:
+            request = twin.request(CLOCK, plan=asdict(plan), seed=rng.getrandbits(40), l2_bytes=l2_bytes)
+            answer = ask({twin: request})[twin]
+            why = answer.reason or answer.data.get("unseen", "")
+            if groups := answer.data.get(CLOCK):
+                entrant.samples.append(Samples(CLOCK, 1, groups, "cold"))
+        if why:
+            entrant.notes.append(f"no device clock: {why}")

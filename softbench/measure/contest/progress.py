@@ -1,0 +1,113 @@
+"""What a contest is at, for whoever watches it run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from softbench.measure.contest.entrant import Entrant
+from softbench.model import Case, stats
+
+_RANKING = ("graph", "wall")
+
+
+@dataclass(frozen=True)
+class Player:
+    """One that takes part. latency_ns is its median so far, a launch, and None before its first sample.
+
+    state: "waiting", "checked", "open" while its rank in the heat is, "decided", "measured" behind its heat, else its status;
+    "" of the roof, which has no rank.
+    """
+
+    name: str
+    role: str
+    state: str
+    latency_ns: float | None = None
+    percent_of_roof: float | None = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What goes on (stage), and how far it is (step).
+
+    players  makes the standings so far, for which it takes the medians of all samples: only for who looks
+    amid_rounds  a turn that counts comes next, and may read a pause before it
+    """
+
+    stage: str
+    case: Case | None = None
+    step: str = ""
+    players: Callable[[], Sequence[Player]] = tuple
+    amid_rounds: bool = False
+
+    def __str__(self) -> str:
+        what = f"{self.stage}, {self.step}" if self.step else self.stage
+        return f"{self.case.id}: {what}" if self.case else what
+
+
+class Tell(Protocol):
+    """How the parts of a contest say what they are at. Never while a turn is under way: the parent waits for it then."""
+
+    def __call__(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None: ...
+
+
+def nobody(stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
+    """Tells nobody."""
+
+
+class Running(Protocol):
+    """A heat as far as it is seen from here; `racing` are those whose rank is open."""
+
+    entrants: list[Entrant]
+    number: int
+    racing: list[Entrant]
+
+    def speeds(self) -> dict[Entrant, float]: ...
+
+
+class View:
+    """One case as it is seen from outside; heat is the one that is running. Without arguments nobody looks."""
+
+    def __init__(
+        self,
+        case: Case | None = None,
+        entrants: Sequence[Entrant] = (),
+        show: Callable[[Scene], None] = lambda scene: None,
+    ) -> None:
+        self._case, self._entrants, self._show = case, entrants, show
+        self.heat: Running | None = None
+
+    def tell(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
+        self._show(Scene(stage, self._case, step, self.players, amid_rounds))
+
+    def players(self) -> list[Player]:
+        """The fastest first, then those without a time. Variants and roof kernels that were not chosen are left out."""
+        times = self._times()
+        seen = [e for e in self._entrants if e.is_best and (e.role != "roof" or e in times)]
+        seen.sort(key=lambda e: (e not in times, times.get(e, (0.0, None))[0], not e.is_open))
+        return [Player(e.variant.id, e.role, self._state(e, e in times), *times.get(e, (None, None))) for e in seen]
+
+    def _times(self) -> dict[Entrant, tuple[float, float | None]]:
+        """(ns a launch, % of the roof of the same heat) of all that have a sample, by the last heat that they were in."""
+        heats: dict[int, dict[Entrant, float]] = {}
+        for entrant in self._entrants:
+            for samples in entrant.samples:
+                if samples.clock in _RANKING:
+                    heats.setdefault(samples.heat, {})[entrant] = stats.per_launch_ns(samples)
+        if self.heat is not None:
+            heats[self.heat.number] = self.heat.speeds()
+        found: dict[Entrant, tuple[float, float | None]] = {}
+        for _, speeds in sorted(heats.items()):
+            roof = min((ns for e, ns in speeds.items() if e.role == "roof"), default=None)
+            found |= {e: (ns, 100 * roof / ns if roof else None) for e, ns in speeds.items()}
+        return found
+
+    def _state(self, entrant: Entrant, is_timed: bool) -> str:
+        if entrant.status is not None:
+            return entrant.status.value
+        if entrant.role == "roof":
+            return ""
+        if self.heat is not None and entrant in self.heat.entrants and is_timed:
+            return "open" if entrant in self.heat.racing else "decided"
+        return "measured" if is_timed else "checked" if entrant.is_ready else "waiting"

@@ -1,0 +1,141 @@
+"""What a call really moved: Nsight Compute's counters of the device memory, beside the ideal bytes.
+
+`ncu` runs the variant in a process of its own (`softbench.measure.worker.streamed`). Clocks are left alone and no cache is
+flushed between kernels: of what a call writes, the last tens of MB stay in the L2 and reach the memory during later calls, so
+that only the mean over a stream of calls is what one call costs.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from softbench.measure.contest.processes import environment_for
+from softbench.measure.plans import Plan
+from softbench.model import Case, Traffic, Variant
+
+MIN_CALLS, MAX_CALLS = 4, 32
+_BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
+_HITS = {
+    "l1": (
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    ),
+    "l2": ("lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum"),
+}
+_METRICS = (*_BYTES, *_HITS["l1"], *_HITS["l2"])
+_UNITS = {"byte": 1, "sector": 1, "": 1, "nsecond": 1, "ns": 1, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6}
+
+
+class TrafficError(RuntimeError):
+    """The counters could not be read; the message says why."""
+
+
+def profiler() -> str:
+    """The path of ncu; "" where it is not installed."""
+    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    return shutil.which("ncu") or shutil.which("ncu", path=f"{home}/bin") or ""
+
+
+def calls_for(case_bytes: int, l2_bytes: int) -> int:
+    """How many calls are counted: enough to move twice the L2, so that what stays in it weighs alike at both ends."""
+    return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, case_bytes))))
+
+
+def measure(case: Case, variant: Variant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
+    """The counters of a call, the mean of `calls` in a row after as many that were profiled as well. Raises TrafficError."""
+    request = {
+        "case": asdict(case),
+        "path": variant.path,
+        "name": variant.implementation,
+        "source_hash": variant.source_hash,
+        "params": dict(variant.params),
+        "plan": asdict(plan),
+        "calls": calls,
+        "seed": seed,
+    }
+    with tempfile.TemporaryDirectory(prefix="softbench-ncu-") as folder:
+        log = Path(folder) / "counters.csv"
+        command = [
+            profiler() or "ncu",
+            *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
+            *("--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off"),
+            *("--target-processes", "application-only", "--metrics", ",".join(_METRICS)),
+            *(sys.executable, "-m", "softbench.measure.worker.streamed", json.dumps(request)),
+        ]
+        said = _run(command, timeout_s)
+        return read_counters(log.read_text(errors="replace") if log.exists() else "", calls, said)
+
+
+def read_counters(text: str, calls: int, said: str = "") -> Traffic:
+    """A Traffic from ncu's CSV page of raw metrics, a line a kernel below a line of units. Raises TrafficError.
+
+    The first half is left out: ncu begins with an L2 without writes in it, and the writes of the first calls stay there.
+
+    calls   how many are counted; twice as many were profiled
+    said    what the profiled program printed, for the message where there are no counters
+    """
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        faults = [line for line in lines if line.startswith("==ERROR==")]
+        raise TrafficError(
+            f"ncu read no counters: {_last_line(faults) or _last_line(said.splitlines()) or 'no output'}"
+        )
+    units, *kernels = csv.DictReader(lines[start:])
+    if not kernels:
+        raise TrafficError("ncu saw no kernel in the calls")
+    if len(kernels) % (2 * calls):
+        raise TrafficError(f"ncu saw {len(kernels)} kernels in {2 * calls} calls, which is not as many in each")
+    kernels = kernels[len(kernels) // 2 :]
+    sums = {name: sum(_value(row, units, name) for row in kernels) for name in _METRICS}
+    read, written, duration = (sums[name] / calls for name in _BYTES)
+    hits = {level: _percent(sums[hit], sums[all_of]) for level, (hit, all_of) in _HITS.items()}
+    return Traffic(round(read), round(written), round(duration), hits["l1"], hits["l2"])
+
+
+def _value(row: Mapping[str, str], units: Mapping[str, str], name: str) -> float:
+    try:
+        return float(row[name].replace(",", "")) * _UNITS[units[name]]
+    except (KeyError, ValueError, AttributeError):
+        raise TrafficError(f"ncu gave {row.get(name)!r} {units.get(name)!r} for {name}") from None
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return round(100.0 * part / whole, 1) if whole else None
+
+
+def _run(command: Sequence[str], timeout_s: float) -> str:
+    """What the command printed. Its whole process group is ended when it is late."""
+    root = str(Path(__file__).resolve().parents[3])
+    found = os.pathsep.join([root, *filter(None, sys.path)])
+    environment = {**os.environ, **environment_for("measure"), "PYTHONPATH": found}
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            env=environment, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise TrafficError(f"ncu cannot be started: {error.strerror}") from None
+    with process:
+        try:
+            return process.communicate(timeout=timeout_s)[0]
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TrafficError(f"ncu took longer than {timeout_s:g} s") from None
+            raise
+
+
+def _last_line(lines: Sequence[str]) -> str:
+    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,159 @@
+"""The workers of a run: one an implementation and mode, started when needed, restarted when it died, given up in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+from softbench.measure import cores
+from softbench.measure.contest import descriptors
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.processes import Nursery, NurseryError, Worker, environment_for
+from softbench.measure.contest.workers import Answer, ask, gather
+from softbench.model import Status
+from softbench.texts import InputError
+
+MAX_DEATHS = 3
+"""An implementation whose process dies this often without a success between is not started again in this run."""
+_HELLO_TIMEOUT_S = 90.0
+
+Key = tuple[str, str, str]
+_PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Threads that wait for the next loop by spinning spin on for milliseconds of the next entrant's turn."""
+
+
+class DeviceLost(InputError):
+    """No process can use the GPU any more: it fell off the bus, or somebody else has filled it."""
+
+
+class Crew:
+    """Owns the nursery and every worker. Close it, and every process is gone."""
+
+    def __init__(self, device_kind: str, nursery: Callable[[], Nursery] | None = None, threads: int = 0) -> None:
+        """threads are those of timed cases on a CPU; 0: as `softbench.measure.cores.threads` chooses."""
+        self.device = device_kind
+        self._make_nursery = nursery or (
+            lambda: (
+                Nursery(["torch", "triton"], self._environment)
+                if device_kind == "cuda"
+                else Nursery(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
+            )
+        )
+        self._environment: dict[str, str] = {}
+        self._has_started = False
+        self._nursery: Nursery | None = None
+        self._workers: dict[Key, Worker] = {}
+        self._deaths: Counter[Key] = Counter()
+        self._last: dict[Key, str] = {}
+
+    def hire(self, entrants: Sequence[Entrant]) -> None:
+        """Give every open entrant a living worker; starts the missing ones side by side."""
+        if self._nursery is not None and not self._nursery.is_alive:
+            self.close()  # its workers went with it, which is nobody's fault here
+        missing = {
+            key for e in entrants if (key := self._key(e)) not in self._workers or not self._workers[key].is_alive
+        }
+        descriptors.make_room(len(missing))
+        fresh: dict[Worker, Key] = {}
+        for entrant in entrants:
+            key = self._key(entrant)
+            worker = self._workers.get(key)
+            if worker is None or not worker.is_alive:
+                worker = self._start(key, entrant)
+                if worker is None:
+                    continue
+                fresh[worker] = key
+            entrant.worker = worker
+        answers = gather(
+            {w: {"op": "hello", "device": self.device_of(key[2])} for w, key in fresh.items()}, _HELLO_TIMEOUT_S
+        )
+        failed = {worker: answer for worker, answer in answers.items() if not answer.ok}
+        if not self._has_started and any(worker.is_isolated for worker in failed) and not self._environment:
+            self.close()  # a driver that does not start in a namespace may start outside: nobody's file was imported yet
+            self._environment["SOFTBENCH_NAMESPACES"] = "off"
+            return self.hire(entrants)
+        self._has_started |= any(answer.ok for answer in answers.values())
+        for entrant in entrants:
+            if entrant.worker in failed and entrant.is_open:
+                entrant.take(failed[entrant.worker])
+        for worker, answer in failed.items():
+            self._count(fresh[worker], answer)  # one death, however many variants the process was for
+
+    def note(self, entrant: Entrant, answer: Answer) -> None:
+        """Count deaths in a row; a good answer starts the count again."""
+        self._count(self._key(entrant), answer)
+
+    def _count(self, key: Key, answer: Answer) -> None:
+        if answer.ok:
+            self._deaths[key] = 0
+        elif answer.fatal:
+            self._deaths[key] += 1
+            self._last[key] = answer.reason
+
+    def device_of(self, mode: str) -> str:
+        return self.device if mode in ("measure", "device") else "cpu"
+
+    @property
+    def living(self) -> list[Worker]:
+        return [w for w in self._workers.values() if w.is_alive]
+
+    def owns(self, pids: Collection[int]) -> bool:
+        """Whether one of these is a process of this crew."""
+        return bool(pids) and self._nursery is not None and not self._nursery.tree.isdisjoint(pids)
+
+    def everyone(self, operation: str, timeout_s: float) -> None:
+        """Ask all living workers for the same; whoever fails is ended."""
+        for worker, answer in gather({w: {"op": operation} for w in self.living}, timeout_s).items():
+            if not answer.ok and worker.is_alive:
+                worker.end()
+
+    def free_bytes(self, entrants: Sequence[Entrant]) -> int | None:
+        """Free memory of the device as the first worker that lives and answers sees it; 0 on a CPU, None where none does."""
+        for entrant in entrants:
+            if entrant.worker is not None and entrant.worker.is_alive:
+                answer = ask(entrant.worker, {"op": "hello"}, _HELLO_TIMEOUT_S)
+                if answer.ok:
+                    return int(answer.data.get("free_bytes", 0))
+        return None
+
+    def refused(self) -> str:
+        """What a fresh process that has imported nothing of anybody's is told when it wants to use the device; "" if it can."""
+        try:
+            if self._nursery is None or not self._nursery.is_alive:
+                self.close()
+                self._nursery = self._make_nursery()
+            worker = Worker(self._nursery, environment_for("measure"))
+        except NurseryError:
+            return ""  # which says nothing of the device
+        answer = ask(worker, {"op": "hello", "device": self.device}, _HELLO_TIMEOUT_S)
+        worker.end()
+        return "" if answer.ok else answer.reason
+
+    def close(self) -> None:
+        """End every worker and the nursery."""
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
+        for worker in self.living:
+            worker.end(kill=False)
+        self._workers.clear()
+
+    def _start(self, key: Key, entrant: Entrant) -> Worker | None:
+        if self._deaths[key] >= MAX_DEATHS:
+            reason = f"not started again after its process died {MAX_DEATHS} times in a row; the last time: {self._last[key]}"
+            entrant.settle(Status.CRASHED, reason)
+            return None
+        try:
+            if self._nursery is None:
+                self._nursery = self._make_nursery()
+            worker = Worker(self._nursery, environment_for(key[2]))
+        except NurseryError as error:
+            entrant.settle(Status.CRASHED, str(error))
+            entrant.is_lost = self._has_started
+            return None
+        self._workers[key] = worker
+        return worker
+
+    @staticmethod
+    def _key(entrant: Entrant) -> Key:
+        return (entrant.variant.path, entrant.variant.implementation, entrant.mode)

@@ -1,0 +1,217 @@
+"""Questions to workers: ask many at once with a deadline, read what they say, and tell what a death means."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from softbench.measure.contest import answers
+from softbench.measure.contest.processes import Worker
+from softbench.measure.worker import wire
+from softbench.measure.worker.wire import Message
+from softbench.model import Status
+
+Idle = Callable[[int], None] | None
+MORE = "; --softbench-timeout gives more"
+STEPS = {
+    "hello": ("the start of its process", ""),
+    "prepare": ("compiling and checking", MORE),
+    "compile": ("building cubins", MORE),
+    "estimate": ("the first timed calls", MORE),
+    "place": ("making the buffers of a placement", MORE),
+    "turn": ("a timed turn", MORE),
+    "verify": ("comparing what timed calls wrote", MORE),
+    "call": ("timing single calls", MORE),
+    "device": ("timing by the device clock", MORE),
+    "calibrate": ("checking the clocks", ""),
+    "release": ("giving its memory back", ""),
+    "drop": ("leaving the case", ""),
+}
+"""Operation -> what it is called where it took too long, and which option sets the limit."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker said, or what became of it. fatal: the process is gone or must go.
+
+    With a failure come the traceback that the worker sent and the end of what it printed since it was given the case.
+    """
+
+    ok: bool
+    data: Message = field(default_factory=dict)
+    status: Status = Status.PASSED
+    reason: str = ""
+    fatal: bool = False
+    seconds: float = 0.0
+    traceback: tuple[str, ...] = ()
+    output: str = ""
+
+
+@dataclass
+class _Question:
+    """One that is under way. Its id is drawn for it, and the answer has to repeat it: nothing can be answered ahead."""
+
+    worker: Worker
+    operation: str
+    start: float
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    buffer: wire.Buffer = field(default_factory=wire.Buffer)
+
+
+def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = None) -> dict[Worker, Answer]:
+    """Ask several workers at the same time. One that dies or is late is ended, and its answer says so.
+
+    idle hears every second how many have answered; leave it out where anything is timed, and nothing wakes the parent.
+    """
+    given: dict[Worker, Answer] = {}
+    start = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        open_ones: dict[Worker, _Question] = {}
+        for worker, request in requests.items():
+            question = _Question(worker, request["op"], start)
+            if "case" in request:
+                worker.forget_output()
+            try:
+                wire.send(worker.sock, request | {"id": question.id})
+            except wire.Closed:
+                given[worker] = _death(worker, start)
+                continue
+            open_ones[worker] = question
+            selector.register(worker.sock, selectors.EVENT_READ, worker)
+            selector.register(worker.output, selectors.EVENT_READ, worker)
+        deadline = time.monotonic() + timeout_s  # not from the start: a send to a dead worker has waited for its end
+        while open_ones and (left := deadline - time.monotonic()) > 0:
+            if idle is not None:
+                idle(len(given))
+            for key, _ in selector.select(left if idle is None else min(left, 1.0)):
+                worker = key.data
+                if worker not in open_ones:
+                    continue  # ended or answered earlier in this batch of events
+                if key.fileobj is worker.output:
+                    worker.drain()
+                    if _at_end(worker.output):
+                        selector.unregister(worker.output)
+                elif (answer := _advance(open_ones[worker])) is not None:
+                    given[worker] = answer
+                    del open_ones[worker]
+                    _forget(selector, worker, answer)
+        for worker, question in open_ones.items():  # reaping others takes time: what came meanwhile is not late
+            answer = _advance(question)
+            _forget(selector, worker, answer)
+            given[worker] = answer or _too_late(question, timeout_s)
+    return {worker: answer if answer.ok else _with_output(worker, answer) for worker, answer in given.items()}
+
+
+def _with_output(worker: Worker, answer: Answer) -> Answer:
+    if worker.is_alive:
+        worker.drain()
+    return replace(answer, output=worker.printed)
+
+
+def ask(worker: Worker, request: Message, timeout_s: float) -> Answer:
+    """`gather` for one."""
+    return gather({worker: request}, timeout_s)[worker]
+
+
+def _advance(question: _Question) -> Answer | None:
+    """Read what has arrived; the answer once it is whole, or the news that the worker is gone."""
+    worker, buffer = question.worker, question.buffer
+    try:
+        while (message := buffer.take()) is None:
+            chunk = worker.sock.recv(buffer.wanted, socket.MSG_DONTWAIT)
+            if not chunk:
+                return _death(worker, question.start)
+            buffer.feed(chunk)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return _death(worker, question.start)  # with the question unread: a connection reset, not the end of a stream
+    except wire.Malformed as error:
+        return _nonsense(worker, f"wrote into the harness's own channel: {error}")
+    if message.pop("id", None) != question.id:
+        return _nonsense(worker, "wrote into the harness's own channel: an answer to what it was not asked")
+    return _read(question, message)
+
+
+def _read(question: _Question, message: Message) -> Answer:
+    """What a worker says to the question, held to what such an answer may be."""
+    seconds = time.monotonic() - question.start
+    try:
+        ok = message.pop("ok", None)
+        if ok is True:
+            return Answer(True, answers.read(question.operation, message), seconds=seconds)
+        if ok is not False:
+            raise ValueError("neither good nor bad")
+        failure = answers.read_failure(message)
+    except ValueError as error:
+        return _nonsense(
+            question.worker, f"answered nonsense to {question.operation!r}: {answers.cut(str(error), 100)}"
+        )
+    return Answer(False, {}, failure.status, failure.reason, failure.fatal, seconds, failure.traceback)
+
+
+def _nonsense(worker: Worker, reason: str) -> Answer:
+    worker.end()
+    return Answer(False, status=Status.CRASHED, reason=reason, fatal=True)
+
+
+def _death(worker: Worker, start: float) -> Answer:
+    code = worker.end(kill=False)
+    if code is None:
+        how = "the process is gone, and the one that starts processes with it"
+    elif code == wire.LOST_CONNECTION:
+        how = "the process closed its connection to the harness"
+    elif code < 0:
+        how = f"the process died of {_signal_name(-code)}"
+    else:
+        how = f"the process ended itself with exit code {code}"
+    words = f"; its last words: {worker.last_words}" if worker.last_words else ""
+    return Answer(False, status=Status.CRASHED, reason=how + words, fatal=True, seconds=time.monotonic() - start)
+
+
+def _signal_name(number: int) -> str:
+    if number == signal.SIGKILL:
+        return "SIGKILL (sent by itself, by the system when memory ran out, or by hand)"
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _too_late(question: _Question, timeout_s: float) -> Answer:
+    question.worker.note_stop()
+    question.worker.end()
+    step, hint = STEPS[question.operation]
+    return Answer(False, status=Status.TIMEOUT, fatal=True, reason=f"no end of {step} within {timeout_s:g} s{hint}")
+
+
+def _forget(selector: selectors.BaseSelector, worker: Worker, answer: Answer | None) -> None:
+    for target in (worker.sock, worker.output):
+        try:
+            selector.unregister(target)
+        except (KeyError, ValueError):
+            continue  # already closed or unregistered with the worker's end
+    if answer is not None and answer.fatal and worker.is_alive:
+        worker.end()
+
+
+def _at_end(descriptor: Any) -> bool:
+    """Whether the writing side is closed (an empty pipe that still has a writer is not at its end)."""
+    try:
+        return os.read(descriptor, 0) == b"" and _hung_up(descriptor)
+    except OSError:
+        return True
+
+
+def _hung_up(descriptor: int) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN | select.POLLHUP)
+    return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poller.poll(0))

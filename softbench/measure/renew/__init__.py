@@ -1,0 +1,141 @@
+"""New values in the buffers of a placement between two replays, so that every timed replay earns its result again.
+
+A kernel can keep what it likes in device memory: one that hashed its row and wrote only where the hash had changed scored
+121 % of the roof. So between the untimed replay and the timed one every output is poisoned and every row of every input
+changes, in a few launches for all buffers together, and no line of the L2 persists.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases.operators.changes import STEP
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_FILL_BLOCK = 8192
+_ROWS_BLOCK = 128
+_READ_BLOCK = 1024
+_READERS = 8
+_HOLD_CYCLES = 100_000
+"""50 us of a GPU at 2 GHz, in which the host enqueues the timed replay: without them it begins 3 us after the first event."""
+
+Matrix = tuple[int, int, int, int]
+"""Rows, columns and the two strides, in elements."""
+
+
+class Renewal:
+    """Renews the buffers that it was made for. A call waits for the GPU, and returns while the current stream is busy.
+
+    inputs   of all calls. The first tensor of each has one element of each row moved by `STEP`, as `changes.nudge` does; in
+             rows of the others (weights, the y of a gradient) two elements change places, which leaves them what they are
+    outputs  of all calls: NaN in every element of a floating-point dtype, -1 of an integer one
+    is_warm  the inputs are in the L2, and are to be there afterwards. A line that was written lies in one half of the L2 only,
+             so all inputs are read by several multiprocessors: without that a launch of 1 us took 2 % longer
+    """
+
+    def __init__(self, inputs: Sequence[tuple[Tensor, ...]], outputs: Sequence[Any], *, is_warm: bool = False) -> None:
+        from softbench.measure.renew import _kernels
+
+        self._kernels = _kernels
+        self._wait, self._reset_l2, self._hold = _device_calls()
+        self._random = random.SystemRandom()
+        returned = [y for output in outputs for y in (output if isinstance(output, tuple) else (output,))]
+        self._poisoned = list(_poisoned(returned))
+        self._moved = list(_matrices([call[0] for call in inputs]))
+        self._swapped = list(_matrices([x for call in inputs for x in call[1:]]))
+        self._read = [*self._moved, *self._swapped] if is_warm else []
+
+    def __call__(self) -> None:
+        """The inputs first: what is dirty in the L2 is then the end of the outputs, as a replay leaves it."""
+        import triton
+
+        self._wait()
+        self._reset_l2()
+        for table, matrix, element in self._moved:
+            grid = (triton.cdiv(matrix[0], _ROWS_BLOCK), table.numel())
+            seed = self._random.getrandbits(31)
+            self._kernels.move_rows[grid](table, seed, *matrix, STEP=STEP, ELEMENT=element, BLOCK=_ROWS_BLOCK)
+        for table, matrix, element in self._swapped:
+            grid = (triton.cdiv(matrix[0], _ROWS_BLOCK), table.numel())
+            self._kernels.swap_rows[grid](
+                table, self._random.getrandbits(31), *matrix, ELEMENT=element, BLOCK=_ROWS_BLOCK
+            )
+        for table, words, word in self._poisoned:
+            grid = (triton.cdiv(words, _FILL_BLOCK), table.numel())
+            self._kernels.poison[grid](table, words, WORD=word, BLOCK=_FILL_BLOCK)
+        for table, matrix, element in self._read:
+            grid = (_READERS * triton.cdiv(matrix[0] * matrix[1], _READ_BLOCK), table.numel())
+            word = _word(element.primitive_bitwidth // 8)
+            self._kernels.read_rows[grid](table, table, *matrix, WORD=word, BLOCK=_READ_BLOCK, READERS=_READERS)
+        self._hold(_HOLD_CYCLES)
+
+
+def _device_calls() -> tuple[Callable[[], object], Callable[[], object], Callable[[int], object]]:
+    """Wait for the GPU; make the L2's persisting lines ordinary ones, by the driver; keep the stream busy for some cycles."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return (lambda: None), (lambda: None), (lambda cycles: None)
+    reset = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+    return torch.cuda.synchronize, reset, getattr(torch.cuda, "_sleep", lambda cycles: None)
+
+
+def _poisoned(outputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, int, Any]]:
+    """Tables of dense outputs that are alike: addresses, words in each, the type of a word.
+
+    A view that is larger than its memory is no output of ours: comparing it says so.
+    """
+    groups: dict[tuple[int, int], list[Tensor]] = {}
+    for y in outputs:
+        end = (y.storage_offset() + y.numel()) * y.element_size()
+        if y.numel() and end <= y.untyped_storage().nbytes():
+            groups.setdefault((y.numel(), y.element_size()), []).append(y)
+    for (elements, size), alike in groups.items():
+        yield _table(alike), elements, _word(size)
+
+
+def _matrices(inputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, Matrix, Any]]:
+    """Tables of inputs as matrices that are alike: addresses, shape and strides, the type of an element."""
+    groups: dict[tuple[Matrix, Any], list[Tensor]] = {}
+    for x in inputs:
+        for matrix in _as_matrices(x):
+            shape = (matrix.shape[0], matrix.shape[1], matrix.stride(0), matrix.stride(1))
+            groups.setdefault((shape, x.dtype), []).append(matrix)
+    for (shape, dtype), alike in groups.items():
+        yield _table(alike), shape, _element(dtype)
+
+
+def _as_matrices(x: Tensor) -> list[Tensor]:
+    """x without what repeats in memory, as views of two dimensions: one where its rows are equally far apart."""
+    for dimension, stride in enumerate(x.stride()[:-1]):
+        if stride == 0:
+            x = x.narrow(dimension, 0, 1)
+    if not x.numel():
+        return []
+    try:
+        return [x.view(-1, x.shape[-1]) if x.dim() else x.view(1, 1)]
+    except RuntimeError:
+        return [matrix for part in x.unbind(0) for matrix in _as_matrices(part)]
+
+
+def _table(tensors: Sequence[Tensor]) -> Tensor:
+    import torch
+
+    return torch.tensor([x.data_ptr() for x in tensors], dtype=torch.int64, device=tensors[0].device)
+
+
+def _word(size: int) -> Any:
+    import triton.language as tl
+
+    return {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}[size]
+
+
+def _element(dtype: Any) -> Any:
+    import triton.language as tl
+
+    return getattr(tl, str(dtype).removeprefix("torch."))

@@ -1,0 +1,78 @@
+"""The roof: kernels that show what the memory, or the arithmetic, can do, declared like implementations and timed like entrants.
+
+An operator names its set, by how many streams of its size it reads and writes: with two reads for one write an H200 reaches
+1.8 % more than with one for one. Each set has one file and one factory for a GPU, whose parameters span the fixed kernels, and
+one for machines without. A roof takes the operator's inputs and moves the first of them; a weight, or a figure a row, that the
+operator moves beside them is left out. `roofline` is for an operator that arithmetic may limit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from softbench.cases import registry
+from softbench.cases.operators.outputs import as_tuple
+from softbench.measure.roof import roofline
+from softbench.model import Variant
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Source(NamedTuple):
+    """Where a roof is declared: a file of this folder and the factory in it."""
+
+    file: str
+    function: str
+
+
+SETS: dict[str, dict[str, Source]] = {
+    "copy": {"cuda": Source("copy.py", "copy"), "cpu": Source("host.py", "host_copy")},
+    "read2_write1": {
+        "cuda": Source("read2_write1.py", "read2_write1"),
+        "cpu": Source("host.py", "host_read2_write1"),
+    },
+    "read2_write2": {
+        "cuda": Source("read2_write2.py", "read2_write2"),
+        "cpu": Source("host.py", "host_read2_write2"),
+    },
+    "roofline": {"cuda": Source("roofline.py", "roofline"), "cpu": Source("host.py", "host_roofline")},
+}
+
+
+def variants(name: str, kind: str) -> tuple[Variant, ...]:
+    """The kernels of a set for a kind of device ("cuda" or "cpu"), read like any implementation's declaration."""
+    source = SETS[name][kind]
+    found = registry.find([Path(__file__).parent], operators=tuple(SETS))
+    return tuple(v for v in found if v.implementation == source.function)
+
+
+def verify(name: str, inputs: tuple[Tensor, ...], outputs: Any) -> str:
+    """What is wrong with a roof kernel's outputs, or "": what is moved, every bit of it follows from the inputs' bits."""
+    import torch
+
+    if name not in SETS:
+        raise ValueError(f"no check for the roof set {name!r}; choose from {', '.join(SETS)}")
+    returned = as_tuple(outputs)
+    if name == "roofline":
+        return roofline.fault(inputs, returned)
+    wanted = _expected(name, inputs)
+    if len(returned) != len(wanted):
+        return f"the roof wrote {len(returned)} outputs where {name} has {len(wanted)}"
+    right = (torch.equal(_bytes(y), right) for y, right in zip(returned, wanted, strict=True))
+    return "" if all(right) else "the copy differs from its source" if name == "copy" else f"the output is not {name}'s"
+
+
+def _expected(name: str, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The bytes of each output."""
+    if name == "copy":
+        return (_bytes(inputs[0]),)
+    a, b = (_bytes(x) for x in inputs[:2])
+    return (a ^ b,) if name == "read2_write1" else (a ^ b, a & b)
+
+
+def _bytes(x: Tensor) -> Tensor:
+    import torch
+
+    return x.contiguous().view(-1).view(torch.uint8)

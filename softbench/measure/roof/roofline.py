@@ -1,0 +1,102 @@
+"""The nearer of two limits, for an operator of two products: arithmetic where flops a byte are many, else memory.
+
+Arithmetic: one product by cuBLAS with as many flops as the operator's ideal ones, on normals. It is the speed that a library
+reaches on tensor cores under the power that real operands draw, so an operator that has to do more than multiply stays below it.
+Memory: the kernel of `copy` on q and on k, which reads and writes as many bytes as q, k, v and an output have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases import operators
+from softbench.cases.operators.attention import keys_of
+from softbench.contract import Unsupported, implementation
+from softbench.model import BALANCE
+
+from ._moving import Roof
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from softbench.model import Case
+
+SIDES = (1024, 2048, 4096, 8192)
+MOVES = ((256, "plain"), (512, "plain"), (256, "evict_first"), (512, "evict_first"))
+"""Threads and hint of the copies that stand in a side's place where memory is the nearer limit."""
+COPY = Roof("copy_words", reads=1, writes=1)
+SEED = 7
+
+
+def is_arithmetic(case: Case) -> bool:
+    """Whether arithmetic, and not memory, limits a case."""
+    operator = operators.get(case.operator)
+    return operator.ideal_flops(case) >= BALANCE * operator.ideal_bytes(case)
+
+
+def height(case: Case, side: int) -> int:
+    """Rows of a factor of (rows, side) whose product with (side, side) takes the flops of the case, rounded to one row."""
+    return max(1, round(operators.get(case.operator).ideal_flops(case) / (2 * side * side)))
+
+
+def fitting(case: Case, most: int) -> int:
+    """The largest side up to `most` that leaves as many rows as columns, else the smallest."""
+    return max((side for side in SIDES if side <= most and height(case, side) >= side), default=SIDES[0])
+
+
+def factors(rows: int, side: int, dtype: Any, device: Any) -> tuple[Any, Any]:
+    """(rows, side) and (side, side) of normals, the same at every call."""
+    import torch
+
+    generator = torch.Generator(device=device).manual_seed(SEED)
+    shapes = ((rows, side), (side, side))
+    a, b = (torch.randn(shape, generator=generator, device=device, dtype=dtype) for shape in shapes)
+    return a, b
+
+
+@implementation(operator="roofline", requires=["cuda>=sm_80", "triton"], params={"side": [1024, 2048, 4096, 8192]})
+def roofline(case: Case, side: int) -> Callable[..., Any]:
+    """launch(q, k, v) -> the product, (rows, side), or copies of q and k.
+
+    side  the most; products of fewer rows than columns take a smaller one. Raises Unsupported as `moved`.
+    """
+    import torch
+
+    if not is_arithmetic(case):
+        return moved(case, *MOVES[SIDES.index(side)])
+    side = fitting(case, side)
+    a, b = factors(
+        height(case, side), side, getattr(torch, case.dtype), torch.device("cuda", torch.cuda.current_device())
+    )
+    return lambda *inputs: torch.mm(a, b)
+
+
+def moved(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+    """launch(q, k, v) -> copies of q and k; raises Unsupported for views."""
+    keys = keys_of(case)
+    if case.layout not in ("contiguous", f"keys-{keys}"):
+        raise Unsupported(f"the roof moves contiguous memory, not the layout {case.layout}")
+    shapes = (case.shape, (*case.shape[:2], keys, case.columns))
+    one, other = (COPY.launcher(replace(case, shape=shape, layout="contiguous"), threads, hint) for shape in shapes)
+    return lambda q, k, v: (one(q), other(k))
+
+
+def fault(inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> str:
+    """What is wrong with a launch's outputs, or "": copies bit for bit, a product by its first and last rows in float64."""
+    import torch
+
+    if len(outputs) == 2:
+        return "" if all(map(torch.equal, outputs, inputs)) else "a copy differs from its source"
+    if len(outputs) != 1 or outputs[0].dim() != 2:
+        return f"the roof wrote {len(outputs)} outputs where roofline has a product, or two copies"
+    (y,) = outputs
+    rows, side = y.shape
+    a, b = factors(rows, side, y.dtype, y.device)
+    for row in (0, -1):
+        right = a[row].double() @ b.double()
+        # A rounding of the product, and of sums in float32 on the way.
+        allowed = torch.finfo(y.dtype).eps * right.abs() + 2.0**-16 * (a[row].double().abs() @ b.double().abs())
+        if bool(((y[row].double() - right).abs() > allowed).any()):
+            return f"row {row} is not the product's"
+    return ""

@@ -1,0 +1,47 @@
+"""Kernels that spin on the GPU's own timer: of known duration, to check clocks by, and to stand between calls in a profile.
+
+The timer, %globaltimer, counts ns in steps, of 32 ns to 1 us by GPU and driver; a kernel begins to count at a step and ends at
+one. What it does before the first step and around its spinning is no longer than a step and a launch, whatever it spins for, so
+that two durations tell a clock's rate from a constant.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MARK = "softbench_mark"
+"""The name of the kernel that `mark` launches, as profilers give it."""
+
+
+def mark(ns: int) -> None:
+    """Enqueue on the current stream a kernel of one warp that spins for ns. Raises ImportError where triton is missing."""
+    from softbench.measure.spin_kernels import _kernels
+
+    _kernels.softbench_mark[(1,)](ns, num_warps=1)
+
+
+class Spin:
+    """A launch function: one warp spins for ns, and writes for how long it did."""
+
+    def __init__(self, ns: int) -> None:
+        from softbench.measure.spin_kernels import _kernels
+
+        self._kernel, self._ns = _kernels.softbench_spin, ns
+        self._outputs: list[Tensor] = []
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """launch(...) -> (1,) int64, ns by the GPU's timer. Inputs are not read."""
+        import torch
+
+        found = torch.empty(1, dtype=torch.int64, device="cuda")
+        self._kernel[(1,)](found, self._ns, num_warps=1)
+        self._outputs.append(found)
+        return found
+
+    def spun_ns(self) -> int:
+        """For how long the launches spun by the GPU's timer, the median of all; waits for them."""
+        return round(statistics.median(int(found.item()) for found in self._outputs))

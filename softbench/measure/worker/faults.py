@@ -1,0 +1,83 @@
+"""An exception in a worker -> status and a reason that a person can act on."""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import re
+import sys
+
+from softbench import packages
+from softbench.contract import Unsupported
+from softbench.measure.worker import loading, traces
+from softbench.model import Status
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COMPILER_WORDS = ("Compil", "OutOfResources", "PTXAS", "DSL", "NVRTC", "BackendCompilerFailed", "InductorError")
+_MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|CUDA_ERROR_OUT_OF_MEMORY|not enough memory", re.I)
+UNJOINED = "work on another stream, for which the launch's own does not wait: a captured graph ended without it"
+_UNJOINED_TEXT = re.compile(r"unjoined work|STREAM_CAPTURE_UNJOINED", re.I)
+_LIBRARY_TEXT = re.compile(r'Failure finding "(libnvrtc)')
+_STICKY_TEXT = re.compile(
+    r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|device-side assert"
+    r"|CUDA_ERROR_ILLEGAL|CUDA_ERROR_LAUNCH_FAILED|ECC error",
+    re.I,
+)
+
+
+def classify(error: BaseException, phase: str) -> tuple[Status, str]:
+    """Status and one-line reason for what was raised in a phase: "import", "factory", "launch", "capture", "cubins"."""
+    text = _one_line(error)
+    if isinstance(error, Unsupported):
+        return Status.UNSUPPORTED, text or "no reason given"
+    if lacking := _lacking(error):
+        return Status.UNAVAILABLE, packages.advice(lacking)
+    if isinstance(error, MemoryError) or _MEMORY_TEXT.search(text):
+        return Status.OUT_OF_MEMORY, f"{phase}: {text or type(error).__name__}"
+    if phase == "capture" and _UNJOINED_TEXT.search(text):
+        return Status.INCORRECT, UNJOINED
+    named = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    where = traces.place(error, loading.folders())
+    reason = f"{phase} raised {named}" + (f" ({where})" if where else "")
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if phase == "cubins" or any(word in name for name in names for word in _COMPILER_WORDS):
+        return Status.COMPILE_ERROR, reason
+    return Status.RUNTIME_ERROR, reason
+
+
+def _lacking(error: BaseException) -> str:
+    """The package, or the library that cuda-core looks for, without which it failed; "" where it is another failure.
+
+    A module of the implementation's own that does not exist is a mistake of its author.
+    """
+    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) and error.name:
+        top = error.name.split(".")[0]
+        own = any((folder / f"{top}{end}").exists() for folder in loading.folders() for end in ("", ".py"))
+        return "" if own or top.startswith(("_softbench", "softbench")) or not packages.is_missing(top) else top
+    library = _LIBRARY_TEXT.search(str(error))
+    if library is None and error.__cause__ is not None:
+        return _lacking(error.__cause__)
+    return library[1] if library else ""
+
+
+def told(error: BaseException) -> list[str]:
+    """The traceback of a failure, from the implementation's own file down; nothing for a refusal, which is none."""
+    is_refusal = isinstance(error, Unsupported) or _lacking(error)
+    return [] if is_refusal else list(traces.of(error, loading.folders()))
+
+
+def speak_up() -> None:
+    """Let this process say where it is when a signal ends it, and keep back nothing of what an implementation prints."""
+    faulthandler.enable(2, all_threads=False)
+    sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "replace", write_through=True)
+
+
+def is_sticky(reason: str) -> bool:
+    """Whether an error of this kind leaves the context, or torch's allocator, unusable, so that the process must go."""
+    return reason == UNJOINED or bool(_STICKY_TEXT.search(reason))
+
+
+def _one_line(error: BaseException, limit: int = 300) -> str:
+    said = _COLOURS.sub("", str(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
+    text = " ".join(said.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

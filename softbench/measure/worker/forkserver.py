@@ -1,0 +1,228 @@
+"""The nursery: a process that forks workers cheaply and outlives the parent just long enough to end them.
+
+It loads torch once and touches no CUDA; a worker is a fork of it and starts in milliseconds. When the parent goes away
+for whatever reason, kill -9 included, the control socket ends and the nursery kills every worker with all
+its descendants. When the nursery itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
+
+Between the nursery and a worker stands its guard: whoever kills its parent kills nobody else's, and what a worker leaves
+behind falls to its guard, which ends it with the worker. Outside, a guard's pid stands for its worker.
+
+Where the kernel allows it a worker lives in a PID namespace (`isolation.py`) with a first process of its own between
+it and its guard: it reaches no process but its own, and none of these outlives it.
+
+Requests, one at a time, each answered:
+    {"op": "spawn", "env": {...}} with two file descriptors (the worker's socket, its output pipe)
+        -> {"pid": N, "is_isolated": whether it has a namespace}
+    {"op": "reap", "pid": N}      the worker has ended or been killed -> {"code": exit code, or -signal}
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from softbench.measure.worker import isolation, wire
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_REAP_SECONDS = 2.0
+
+
+def main(control_fd: int, preload: list[str]) -> None:
+    """Serve spawn and reap requests until the parent goes away, then end everything."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans become ours, so that they can be found and killed
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody reads the control socket during the imports
+    for module in preload:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            continue  # not installed: implementations that need it are UNAVAILABLE, and say so themselves
+    _prctl(_PR_SET_PDEATHSIG, 0)
+    control = socket.socket(fileno=control_fd)
+    workers: set[int] = set()
+    is_isolated = isolation.is_possible()
+    try:
+        while True:
+            _serve_one(control, workers, is_isolated)
+    except (wire.Closed, wire.Malformed):
+        pass
+    finally:
+        _kill_all_children()
+        os._exit(0)
+
+
+def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool) -> None:
+    data, fds, _, _ = socket.recv_fds(control, 1 << 20, 2)
+    if not data:
+        raise wire.Closed("parent is gone")
+    request = json.loads(data)
+    if request["op"] == "spawn":
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _become_guard(fds[0], fds[1], request["env"], is_isolated)
+        for fd in fds:
+            os.close(fd)
+        workers.add(pid)
+        answer = {"pid": pid, "is_isolated": is_isolated}
+    else:
+        answer = {"code": _reap(request["pid"])}
+        workers.discard(request["pid"])
+        _kill_strays(workers)
+    control.sendall(json.dumps(answer).encode())
+
+
+def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], is_isolated: bool) -> None:
+    """Start the worker, wait for its end, end what it left, and end as it did."""
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        number = os.getpid()
+        ending, writer = os.pipe()
+        if is_isolated:
+            isolation.leave()
+        worker = os.fork()
+        if worker == 0 and is_isolated:
+            os.close(ending)
+            _become_first(number, writer, worker_fd, output_fd, environment)
+        elif worker == 0:
+            os.close(ending)
+            os.close(writer)
+            _become_worker(worker_fd, output_fd, environment)
+        for fd in (worker_fd, output_fd, writer):
+            os.close(fd)
+        status = _wait_for(worker)
+        _kill_group(worker)
+        _kill_all_children()
+        told = os.read(ending, 20)
+        code = os.waitstatus_to_exitcode(int(told) if told else status)
+        if code < 0:
+            if -code not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+    finally:
+        os._exit(1)
+
+
+def _become_first(number: int, ending: int, worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
+    """The first process of a namespace: start the worker, and tell how it ended, since a signal cannot end this one so."""
+    try:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        isolation.arrive(number)
+        worker = os.fork()
+        if worker == 0:
+            os.close(ending)
+            _become_worker(worker_fd, output_fd, environment)
+        os.close(worker_fd)
+        os.close(output_fd)
+        os.write(ending, str(_wait_for(worker)).encode())
+    finally:
+        os._exit(1)
+
+
+def _wait_for(worker: int) -> int:
+    """The status of a child's end; others that end before it are orphans of its."""
+    pid, status = os.wait()
+    while pid != worker:
+        pid, status = os.wait()
+    return status
+
+
+def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
+    code = 1
+    try:
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output_fd, 1)
+        os.dup2(output_fd, 2)
+        os.close(output_fd)
+        os.environ.update(environment)
+        from softbench.measure.worker import handler
+
+        handler.serve(socket.socket(fileno=worker_fd))
+        code = wire.LOST_CONNECTION
+    except wire.Closed:
+        code = wire.LOST_CONNECTION
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        _flush_and_exit(code)
+
+
+def _flush_and_exit(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # closed or replaced by the implementation
+            continue
+    os._exit(code)
+
+
+def _reap(pid: int) -> int:
+    """Exit code of a worker (negative: the signal); one that does not end by itself is killed and has lost its connection."""
+    deadline = time.monotonic() + _REAP_SECONDS
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            _kill_group(pid)
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    _kill_group(pid)
+    os.waitpid(pid, 0)
+    return wire.LOST_CONNECTION
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _children() -> list[int]:
+    try:
+        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _kill_strays(workers: set[int]) -> None:
+    """Kill what dead workers left behind: orphans in sessions of their own, which now are our children."""
+    while strays := set(_children()) - workers:
+        for pid in strays:
+            _kill_group(pid)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _kill_all_children() -> None:
+    deadline = time.monotonic() + _REAP_SECONDS
+    while (pids := _children()) and time.monotonic() < deadline:
+        for pid in pids:
+            _kill_group(pid)
+            try:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+        time.sleep(0.01)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

@@ -1,0 +1,288 @@
+"""One worker's life: answer requests until the parent goes away.
+
+Every answer is {"ok": true, ...} or {"ok": false, "status", "reason", "fatal"}, with the id of its request; a fatal one asks the
+parent for a new process. What may be in it is a table of the parent's: `softbench.measure.contest.answers`.
+The only place that imports implementation files.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from softbench.cases import operators
+from softbench.measure import check, clocks, cupti_clock, roof, wall
+from softbench.measure.check import modes
+from softbench.measure.cores import PINNED
+from softbench.measure.plans import Plan
+from softbench.measure.worker import clock_readings, faults, interpreter, loading, process_limits, wire
+from softbench.measure.worker.tamper import Seal
+from softbench.measure.worker.wire import Message
+from softbench.model import WRONG_WHEN_TIMED, Case
+
+EXACT_ELEMENTS = 2**20
+"""Of a timed call, rows of so many elements together are computed on the CPU besides: 16 rows of a million columns once
+took half a second, in every verification of every entrant, and with it most of a case's budget."""
+
+SHORT_BLOCKS = 2
+"""Of `BLOCK_ELEMENTS` each, of every timed call that a short comparison takes."""
+
+MOST_THREADS = 16
+"""Of the CPU, for a case that is only checked."""
+
+
+class Slot:
+    """One variant prepared for one case."""
+
+    def __init__(self, launch: clocks.Launch) -> None:
+        self.launch = launch
+        self.placement: Any = None
+
+
+class Session:
+    """The state between requests: the clock, the case, its slots."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.clock: Any = clocks.GraphClock() if device == "cuda" else wall.WallClock()
+        self.spans = cupti_clock.DeviceClock(device)
+        self.case = Case("", (), "float32", "float32")
+        self.operator: Any = None
+        self.slots: dict[int, Slot] = {}
+        self.seal = Seal()
+        self.phase = "start"
+        if os.environ.get("TRITON_INTERPRET") == "1":
+            interpreter.round_to_nearest_even()
+            interpreter.multiply_bfloat16()
+
+    def handle(self, request: Message) -> Message:
+        return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}
+
+    def do_hello(self, request: Message) -> Message:
+        """Make a context; free and total device memory in bytes."""
+        if self.device != "cuda":
+            return {}
+        import torch
+
+        free, total = torch.cuda.mem_get_info()
+        return {"free_bytes": free, "total_bytes": total}
+
+    def do_prepare(self, request: Message) -> Message:
+        """Import, build and check one variant for a case; its launch stays in the slot.
+
+        It is not checked again where it is only to be profiled.
+        """
+        self.case = case_of(request["case"])
+        self.operator = operators.get(self.case.operator)
+        self._share_cores()
+        self.phase = "import"
+        path = Path(request["path"])
+        factory = loading.load(path, request["name"], request["source_hash"])
+        if wrong := self.seal.broken("the import"):
+            return _incorrect(wrong)
+        self.phase = "factory"
+        launch = factory(self.case, **request["params"])
+        loading.require_unchanged(path)
+        if wrong := self.seal.broken("the factory"):
+            return _incorrect(wrong)
+        if not callable(launch):
+            raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
+        self.phase = "launch"
+        if not request.get("is_profiled") and (wrong := self._check(launch, request)):
+            return _incorrect(wrong)
+        self.slots[request["slot"]] = Slot(launch)
+        return {}
+
+    def _check(self, launch: clocks.Launch, request: Message) -> str:
+        """What is wrong with a launch's outputs, or with the timers after it; "" where nothing is."""
+        if request["role"] == "roof":
+            inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+            wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
+        else:
+            wrong = check.check(self.case, launch, self.device, request["seed"]).reason
+        return self.seal.broken("the check") or wrong
+
+    def _share_cores(self) -> None:
+        """Workers check timed cases side by side; 16 threads in each of them once tripled the time of all.
+
+        Cases that are only checked have the machine to themselves, but for runs on its other GPUs: 64 threads each made
+        checks that take milliseconds take seconds. On a CPU what is timed has the threads that the parent says, one by itself.
+        """
+        cores = len(os.sched_getaffinity(0))
+        timed = max(1, cores // 8) if self.device == "cuda" else int(os.environ.get(PINNED, "0"))
+        if timed:
+            import torch
+
+            threads = timed if self.case.timed else min(cores, MOST_THREADS)
+            torch.set_num_threads(threads)
+            if self.device != "cuda":  # of libraries that an implementation brings, which read it as they are loaded
+                os.environ["OMP_NUM_THREADS"] = str(threads)
+
+    def do_compile(self, request: Message) -> Message:
+        """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
+        from softbench.measure import cubin
+
+        self.phase = "import"
+        path = Path(request["path"])
+        factory = loading.load(path, request["name"], request["source_hash"])
+        self.phase = "cubins"
+        kernels = []
+        for name, code in factory.softbench_cubins(case_of(request["case"]), **request["params"]):
+            kernels += [asdict(found) | {"name": name} for found in cubin.resources(code)]
+        loading.require_unchanged(path)
+        if not kernels:
+            return {"ok": False, "status": "COMPILE_ERROR", "reason": "cubins yielded no kernel", "fatal": False}
+        return {"kernels": kernels}
+
+    def do_estimate(self, request: Message) -> Message:
+        self.phase = "launch"
+        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+        return {"ns": self.clock.estimate(self.slots[request["slot"]].launch, inputs)}
+
+    def do_place(self, request: Message) -> Message:
+        """New buffers (and a new graph) for a slot, drawn from a new seed."""
+        self.phase = "capture" if self.device == "cuda" else "launch"
+        slot = self.slots[request["slot"]]
+        plan = Plan(**request["plan"])
+        slot.placement = self.clock.place(self.operator, self.case, slot.launch, plan, request["seed"], slot.placement)
+        return {}
+
+    def do_turn(self, request: Message) -> Message:
+        self.phase = "launch"
+        return {"ns": self.slots[request["slot"]].placement.turn()}
+
+    def do_verify(self, request: Message) -> Message:
+        """Compare what randomly chosen timed calls wrote, and a call on an input that has changed since the call before.
+
+        With is_short only some blocks of the former: it takes milliseconds, however large the case is.
+        """
+        self.phase = "launch"
+        slot = self.slots[request["slot"]]
+        buffers = slot.placement.buffers
+        is_short = request["is_short"]
+        exact = 0 if is_short else min(check.EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
+        blocks = SHORT_BLOCKS if is_short else 0
+        wrong = self.seal.broken("the timed calls") or check.shared(buffers.outputs)
+        for inputs, outputs in buffers.pick():
+            if request["role"] == "roof":
+                wrong = wrong or roof.verify(self.operator.roof, inputs, outputs)
+            else:
+                wrong = wrong or check.compare(self.case, inputs, outputs, exact_rows=exact, blocks=blocks).reason
+        if not wrong and request["role"] != "roof":
+            wrong = buffers.changed() or ("" if is_short else self._repeated(slot.launch, buffers, exact))
+        self.clock.close()  # what the comparison took is another entrant's room
+        return _wrong_when_timed(wrong) if wrong else {}
+
+    def _repeated(self, launch: clocks.Launch, buffers: clocks.Placement, exact_rows: int) -> str:
+        """What is wrong with the second of two launches on an input that changes in between."""
+        inputs, outputs = self.clock.repeat(launch, buffers)
+        return modes.left_on() or check.compare(self.case, inputs, outputs, exact_rows=exact_rows).reason
+
+    def do_call(self, request: Message) -> Message:
+        """Host time of single calls; behind a flush as well, where that is asked for."""
+        self.phase = "launch"
+        launch = self.slots[request["slot"]].launch
+        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+        answer: Message = {"call": self.clock.call_samples(launch, inputs)}
+        if request.get("cold_l2_bytes"):
+            answer["cold"] = self.clock.cold_samples(launch, inputs, request["cold_l2_bytes"])
+        return answer
+
+    def do_device(self, request: Message) -> Message:
+        """Spans of single calls on the GPU, or why they are not seen; no other clock is to be read here afterwards."""
+        self.phase = "launch"
+        launch, plan = self.slots[request["slot"]].launch, Plan(**request["plan"])
+        try:
+            found = self.spans.samples(self.operator, self.case, launch, plan, request["seed"], request["l2_bytes"])
+        except cupti_clock.Unseen as error:
+            return {"unseen": str(error)}
+        finally:
+            self.clock.close()
+        return {"device": found}
+
+    def do_calibrate(self, request: Message) -> Message:
+        """Each clock against kernels of known duration, the device clock last and where it is asked for."""
+        self.phase = "calibration"
+        found = clock_readings.calibrate(self.clock, self.spans if request["device"] else None, request["l2_bytes"])
+        return {"calibrations": [asdict(calibration) for calibration in found]}
+
+    def do_release(self, request: Message) -> Message:
+        """Let go of all placements, keep the slots; free device memory in bytes."""
+        for slot in self.slots.values():
+            slot.placement = None
+        self.clock.close()
+        return self.do_hello(request)
+
+    def do_drop(self, request: Message) -> Message:
+        """Forget the whole case, and give the memory back."""
+        self.slots.clear()
+        self.clock.close()
+        return {}
+
+
+def serve(sock: socket.socket) -> None:
+    """Answer requests until the parent goes away. The first request, "hello", names the device."""
+    process_limits.set_always()
+    faults.speak_up()
+    session: Session | None = None
+    pid = os.getpid()
+    while True:
+        try:
+            request = wire.receive(sock)
+            identity = request.pop("id", "")
+        except wire.Closed:
+            return
+        try:
+            if session is None:
+                session = Session(request["device"])
+                if session.device == "cpu":
+                    process_limits.bound_memory()
+            answer = session.handle(request)
+        except BaseException as error:  # sys.exit at import is the cell's failure as well
+            answer = _failure(error, session.phase if session else "start")
+        if os.getpid() != pid:
+            os._exit(0)  # a fork that the implementation let run on: only one may answer
+        wire.send(sock, answer | {"id": identity})
+
+
+def _incorrect(reason: str) -> Message:
+    return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": _context_is_dead()}
+
+
+def _wrong_when_timed(reason: str) -> Message:
+    return _incorrect(f"{WRONG_WHEN_TIMED}: {reason}")
+
+
+def _failure(error: BaseException, phase: str) -> Message:
+    if type(error) is clocks.Wrong:
+        return _wrong_when_timed(str(error))
+    if type(error) is loading.SourcesChanged:
+        return {"ok": False, "status": "RUNTIME_ERROR", "reason": str(error), "fatal": False}
+    status, reason = faults.classify(error, phase)
+    return {
+        "ok": False,
+        "status": status.value,
+        "reason": reason,
+        "traceback": faults.told(error),
+        "fatal": faults.is_sticky(reason) or _context_is_dead(),
+    }
+
+
+def _context_is_dead() -> bool:
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
+
+
+def case_of(data: dict[str, Any]) -> Case:
+    """A case as it came over the wire."""
+    return Case(**{**data, "shape": tuple(data["shape"])})

@@ -1,0 +1,136 @@
+"""Imports one implementation file under a private package name, so that `impls/triton` never shadows `triton`.
+
+Python files of a family are executed from the bytes that were hashed, whatever has become of the files since; linecache holds
+them too, from where Triton and the CuTe DSL read their kernels. Other sources are held against these bytes once more after use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import linecache
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from softbench.cases import sources
+from softbench.model import SOURCES_CHANGED
+
+_ROOT = "_softbench_implementations"
+
+
+class SourcesChanged(Exception):
+    """What would be executed is not what the run began with; the message is one line."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{SOURCES_CHANGED}: {what}; it is no failure of the kernel: run it again")
+
+
+def load(path: Path, name: str, source_hash: str = "") -> Any:
+    """The declared factory `name` of a file; siblings are importable relatively (`from ._kernels import ...`).
+
+    Raises SourcesChanged where a hash is given and the sources of its family are others; what the file raises is raised.
+    """
+    return getattr(_module(path.resolve(), source_hash), name)
+
+
+def require_unchanged(path: Path) -> None:
+    """Raises SourcesChanged where a source that is not Python, read by the implementation itself, is not what was hashed."""
+    finder = _finder(path.resolve().parent)
+    for name, held in finder.family.files.items():
+        file = finder.family.folder / name
+        if not name.endswith(".py") and file.is_file() and file.read_bytes() != held:
+            raise SourcesChanged(f"{finder.family.folder.name}/{name} changed")
+
+
+def folders() -> list[Path]:
+    """Where the implementations that this process has loaded lie; a worker has those of one."""
+    return [finder.family.folder for finder in sys.meta_path if isinstance(finder, _Finder)]
+
+
+def _module(path: Path, source_hash: str) -> types.ModuleType:
+    finder = _finder(path.parent)
+    if source_hash and finder.family.hash_of(path) != source_hash:
+        sys.meta_path.remove(finder)  # they may have been put back when they are asked for next
+        raise SourcesChanged(f"the sources in {path.parent.name} changed")
+    full = f"{finder.package}.{path.stem}"
+    if full in sys.modules:
+        return sys.modules[full]
+    spec = finder.find_spec(full, [str(path.parent)])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[full] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[full]  # the next variant is to meet the same error, not half a module
+        raise
+    return module
+
+
+def _finder(folder: Path) -> _Finder:
+    """That of a family; its sources are read when it is asked for first."""
+    package = f"{_ROOT}.f{hashlib.sha256(str(folder).encode()).hexdigest()[:10]}"
+    found = next((f for f in sys.meta_path if isinstance(f, _Finder) and f.package == package), None)
+    if found is None:
+        found = _Finder(package, sources.read(folder))
+        sys.meta_path.insert(0, found)
+        _package(_ROOT, None)
+        _package(package, folder)
+    return found
+
+
+def _package(name: str, folder: Path | None) -> None:
+    if name not in sys.modules:
+        package = types.ModuleType(name)
+        package.__path__ = [str(folder)] if folder else []
+        sys.modules[name] = package
+
+
+class _Finder:
+    """Finds the modules of one family among the sources that were read. What is no source is left to Python's own finders."""
+
+    def __init__(self, package: str, family: sources.Family) -> None:
+        self.package, self.family = package, family
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith(f"{self.package}."):
+            return None
+        for folder in map(Path, path or ()):
+            stem = folder / fullname.rpartition(".")[2]
+            for file, own in ((stem / "__init__.py", [str(stem)]), (stem.with_suffix(".py"), None)):
+                if not file.is_relative_to(self.family.folder):
+                    continue
+                held = self.family.files.get(file.relative_to(self.family.folder).as_posix())
+                if held is not None:
+                    loader = _Held(fullname, str(file), held)
+                    return importlib.util.spec_from_file_location(
+                        fullname, file, loader=loader, submodule_search_locations=own
+                    )
+                if file.is_file():
+                    raise SourcesChanged(f"{self.family.folder.name}/{file.name} has come since")
+        return None
+
+
+class _Held(importlib.machinery.SourceFileLoader):
+    """Executes bytes that are held, under the name of their file; no compiled file is read or written."""
+
+    def __init__(self, fullname: str, path: str, data: bytes) -> None:
+        super().__init__(fullname, path)
+        self._data = data
+
+    def get_data(self, path: str) -> bytes:
+        return self._data if path == self.path else super().get_data(path)
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        text = importlib.util.decode_source(self._data)
+        # without a time of change an entry is never held against the file
+        linecache.cache[self.path] = (len(self._data), None, text.splitlines(keepends=True), self.path)
+        code: types.CodeType = self.source_to_code(self._data, self.path)
+        return code

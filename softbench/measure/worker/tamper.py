@@ -1,0 +1,66 @@
+"""Notices that an implementation has replaced a timer. The clocks hold references from before, which it cannot reach."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from softbench.measure.check import modes
+
+WATCHED: dict[str, tuple[str, ...]] = {
+    "time": (
+        "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
+        "process_time_ns",
+    ),
+    "torch.cuda": ("synchronize", "Event", "Stream", "CUDAGraph", "current_stream", "is_current_stream_capturing"),
+    "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "query", "wait"),
+    "torch.cuda.Stream": ("synchronize", "wait_stream", "wait_event", "record_event"),
+    "torch.cuda.CUDAGraph": ("replay", "capture_begin", "capture_end"),
+    "torch._C": ("_cuda_synchronize",),
+    "torch.autograd.profiler": ("profile",),
+    "torch": ("Tensor", "equal"),
+    "torch.nn": ("Parameter",),
+    "os": ("urandom",),
+    "random": ("_urandom", "SystemRandom"),
+    "random.SystemRandom": ("getrandbits", "random"),
+    "random.Random": ("randrange", "sample", "_randbelow"),
+    "softbench.measure.check": ("check", "compare", "shared"),
+    "softbench.measure.check.modes": ("left_on",),
+    "softbench.measure.wall": ("WallPlacement", "disagreement"),
+    "softbench.measure.wall.WallClock": ("time",),
+    "softbench.measure.wall.WallPlacement": ("turn",),
+    "softbench.measure.clocks": ("GraphPlacement", "Placement"),
+    "softbench.measure.clocks.Placement": ("nudge", "keep", "pick", "changed", "repeat"),
+    "softbench.measure.clocks.GraphPlacement": ("turn",),
+    "softbench.measure.cupti_clock.DeviceClock": ("samples",),
+}  # fmt: skip
+"""Owner -> what of it is compared by identity. Triton, Liger, quack, the CuTe DSL and torch.compile replace none of them."""
+
+
+class Seal:
+    """What the watched names stood for when it was made; make it before any implementation is imported."""
+
+    def __init__(self) -> None:
+        self._owners = {owner: _find(owner) for owner in WATCHED}
+        self._originals = dict(self._now())
+        self._left_on = modes.left_on
+        self._left_on()  # takes what it needs from torch
+
+    def broken(self, when: str) -> str:
+        """Which name stands for something else by now, or which mode of torch is on, in words; "" where nothing is."""
+        if left := self._left_on():
+            return left
+        name = next((name for name, thing in self._now() if thing is not self._originals[name]), "")
+        return f"patched: {name} was replaced by the end of {when}" if name else ""
+
+    def _now(self) -> Iterator[tuple[str, Any]]:
+        for owner, names in WATCHED.items():
+            for name in names:
+                yield f"{owner}.{name}", getattr(self._owners[owner], name, None)
+
+
+def _find(path: str) -> Any:
+    """A module, or a class in one."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name) if name[0].isupper() else importlib.import_module(path)

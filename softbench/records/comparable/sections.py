@@ -1,0 +1,171 @@
+"""Several runs as the boards that they make: one a machine, each with the newest of its cases. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from softbench.model import Passport, Record, Run
+from softbench.records import comparable
+from softbench.records.comparable import MACHINE, Terms
+from softbench.texts import InputError
+
+
+class Incomparable(InputError):
+    """Runs that may not be shown in one table; the message names them and says why."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One machine's part of several runs; `title` tells it from the other machines.
+
+    run is what its runs come to, with the passport of the newest, which of several says no number of cases; passports are
+    those of all, the oldest first; notes say where cells come from, what was left out, and what differs between the runs.
+    """
+
+    title: str
+    run: Run
+    passports: tuple[Passport, ...]
+    notes: tuple[str, ...] = ()
+
+
+def arrange(runs: Sequence[Run]) -> tuple[Section, ...]:
+    """The runs by machine, in the order in which machines first appear. Raises Incomparable.
+
+    The runs of one machine become one: a timed case is taken whole from the newest run that has it, since samples of two
+    runs are not paired; of an untimed case the newest record of each variant counts. An implementation whose source has
+    changed in between stands once a version.
+    """
+    groups: list[list[Run]] = []
+    for index, run in enumerate(runs):
+        if run in runs[:index]:
+            continue
+        group = next((group for group in groups if _is_one_board(group[0], run)), None)
+        if group is None:
+            groups.append([run])
+        else:
+            group.append(run)
+    _refuse_two_questions(runs)
+    titles, common = _titles([group[0].passport for group in groups]), tuple(_roof_notes(runs))
+    return tuple(_section(title, group, common) for title, group in zip(titles, groups, strict=True))
+
+
+def one_machine(runs: Sequence[Run]) -> Sequence[Run]:
+    """The runs as they are, where clock and machine are one; its driver and versions may differ. Raises Incomparable."""
+    for run in runs[1:]:
+        answer = comparable.runs(runs[0].passport, run.passport)
+        hardware = [what for what, *_ in comparable.differences(runs[0].passport, run.passport) if what in MACHINE]
+        if answer.terms is Terms.REFUSED:
+            raise Incomparable(answer.reason)
+        if hardware:
+            raise Incomparable(f"{answer.reason}; softbench table shows them side by side")
+    return runs
+
+
+def _is_one_board(a: Run, b: Run) -> bool:
+    answer = comparable.runs(a.passport, b.passport)
+    if answer.terms is Terms.REFUSED:
+        raise Incomparable(answer.reason)
+    return answer.terms is Terms.ONE_BOARD
+
+
+def _refuse_two_questions(runs: Sequence[Run]) -> None:
+    """One name may not stand for two questions, on one board or on two beside each other."""
+    first: dict[tuple[str, bool], tuple[str, Record]] = {}
+    for run in runs:
+        for record in run.records:
+            run_id, known = first.setdefault((record.case.id, record.role == "roof"), (run.passport.run_id, record))
+            answer = comparable.questions(known, record)
+            if answer.terms is Terms.REFUSED:
+                where = f"{run_id} and {run.passport.run_id}"
+                raise Incomparable(f"{where}: {answer.reason}; leave out one run, or the case with --cases")
+
+
+def _section(title: str, group: Sequence[Run], common: tuple[str, ...]) -> Section:
+    ordered = sorted(group, key=lambda run: run.passport.started)
+    passports = tuple(run.passport for run in ordered)
+    records, notes = _merged(ordered)
+    records, versions = _told_apart(ordered, records)
+    notes += versions
+    for one, other in pairwise(passports):
+        notes += [note for note in comparable.runs(one, other).notes if note not in notes]
+    profiles = tuple(dict.fromkeys(name for passport in passports for name in passport.profiles))
+    passport = replace(passports[-1], profiles=profiles, cases=passports[0].cases if len(ordered) == 1 else 0)
+    return Section(title, Run(passport, records), passports, (*notes, *common))
+
+
+def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:
+    """The records that count, their cases in the order in which they first appear, and what became of the others."""
+    cases: dict[str, dict[str, tuple[str, Record]]] = {}
+    notes = []
+    for run in runs:
+        again: Counter[str] = Counter()
+        lost: Counter[str] = Counter()
+        for case_id, records in _by_case(run).items():
+            before = cases.get(case_id, {})
+            if any(record.case.timed for record in records.values()):
+                again.update({run_id for run_id, _ in before.values()})
+                kept = {record.variant.implementation for record in records.values()}
+                gone = (record for _, record in before.values() if record.role != "roof")
+                lost.update({record.variant.implementation for record in gone} - kept)
+                before = {}
+            cases[case_id] = before | {key: (run.passport.run_id, record) for key, record in records.items()}
+        notes += [
+            f"timed cases of {old} that count from {run.passport.run_id}: {count}" for old, count in again.items()
+        ]
+        if lost:
+            names = ", ".join(f"{name} ({count})" for name, count in lost.items())
+            notes.append(f"not measured again there, and left out: {names}")
+    held = [entry for entries in cases.values() for entry in entries.values()]
+    if len(runs) > 1:
+        sizes = Counter(run_id for run_id, _ in held)
+        notes.insert(0, f"{len(runs)} runs: " + ", ".join(f"{n} cells of {run_id}" for run_id, n in sizes.items()))
+    return tuple(record for _, record in held), notes
+
+
+def _by_case(run: Run) -> dict[str, dict[str, Record]]:
+    found: dict[str, dict[str, Record]] = {}
+    for record in run.records:
+        found.setdefault(record.case.id, {})[f"{record.role == 'roof'}/{record.variant.id}"] = record
+    return found
+
+
+def _told_apart(runs: Sequence[Run], records: Sequence[Record]) -> tuple[tuple[Record, ...], list[str]]:
+    """The records with older versions of an implementation under names of their own."""
+    newest = {r.variant.implementation: r.variant.source_hash for run in runs for r in run.records if r.role != "roof"}
+    named: list[Record] = []
+    notes: dict[str, None] = {}
+    for record in records:
+        variant = record.variant
+        if record.role != "roof" and variant.source_hash != newest[variant.implementation]:
+            name = f"{variant.implementation}@{variant.source_hash[:7]}"
+            notes[f"{variant.implementation} was changed: its cells from before are those of {name}"] = None
+            variant = replace(variant, implementation=name)
+        named.append(record if variant is record.variant else replace(record, variant=variant))
+    return tuple(named), list(notes)
+
+
+def _titles(passports: Sequence[Passport]) -> list[str]:
+    """The name of each machine, with what tells it from another of the same name."""
+    names = [str(passport.device.get("name", "unknown machine")) for passport in passports]
+    titles = []
+    for name, passport in zip(names, passports, strict=True):
+        others = (other for other, its in zip(passports, names, strict=True) if its == name and other is not passport)
+        own = {what: mine for other in others for what, mine, _ in comparable.differences(passport, other)}
+        titles.append(", ".join([name, *(f"{what} {mine}" for what, mine in own.items())]))
+    return titles
+
+
+def _roof_notes(runs: Sequence[Run]) -> Iterator[str]:
+    """% of roof holds across runs only as far as the roof's kernels are the same."""
+    sources: dict[str, dict[str, str]] = {}
+    for run in runs:
+        for record in run.records:
+            if record.role == "roof":
+                own = sources.setdefault(record.variant.implementation, {})
+                own.setdefault(record.variant.source_hash, run.passport.run_id)
+    for name, own in sources.items():
+        if len(own) > 1:
+            yield f"the roof {name} is not the same code in {', '.join(own.values())}: so is % of roof"

@@ -1,0 +1,133 @@
+"""Records on disk: append-only JSON lines, the passport first, one line a cell. What is read is data, and is checked.
+
+A run is one file, `<folder>/<run id>.jsonl`; one that is kept may be compressed, `<run id>.jsonl.gz`. A line that a killed process
+left unfinished at the end of the file is ignored; any other line that cannot be read is an error that names it, and `mend` sets it
+aside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from softbench.model import Case, Passport, Record, Run, Variant, limits
+from softbench.records.store import lines
+from softbench.records.store.lines import RunExists, StoreError, storable
+from softbench.records.store.writer import Writer
+from softbench.resources import listed
+
+__all__ = [
+    "RunExists",
+    "StoreError",
+    "Writer",
+    "find",
+    "finished",
+    "header",
+    "mend",
+    "read",
+    "run_name",
+    "runs",
+    "storable",
+]
+
+_REMEDY = "remove the line to read the rest, or --softbench-resume the run, which does so and measures its case again"
+
+
+def read(path: Path) -> Run:
+    """A whole run; where a cell was measured again the newest record counts. What `limits` calls impossible is INCORRECT."""
+    rows = lines.rows(path)
+    passport = lines.passport(path, rows[0])
+    cells: dict[tuple[str, str], Record] = {}
+    for row in rows[1:]:
+        try:
+            record = lines.cell(path, row)
+        except StoreError as error:
+            raise StoreError(f"{error}; {_REMEDY}") from None
+        if record is not None:
+            key = (record.case.id, f"{record.role == 'roof'}/{record.variant.id}")
+            cells.pop(key, None)
+            cells[key] = record
+    return limits.held(Run(passport, _without_stale_roofs(tuple(cells.values()))))
+
+
+def header(path: Path) -> Passport:
+    """The passport of a run, whatever else its file holds."""
+    return lines.passport(path, lines.rows(path)[0])
+
+
+def mend(path: Path) -> tuple[str, ...]:
+    """Set aside the lines that `read` would refuse, in a file beside the run; what was wrong with each.
+
+    Their cells count as not measured. The lines that are left stay as they are, byte by byte.
+    """
+    if lines.is_compressed(path):
+        raise StoreError(f"{path}: is compressed, so that nothing can be added to it; gunzip it to go on with the run")
+    rows = lines.rows(path)
+    whole, damaged, why = [rows[0].data], [], []
+    for row in rows[1:]:
+        try:
+            if lines.cell(path, row) is not None:
+                whole.append(row.data)
+        except StoreError as error:
+            damaged.append(row.data)
+            why.append(str(error))
+    if not damaged:
+        return ()
+    aside, rest = path.with_name(f"{path.name}.damaged"), path.with_name(f"{path.name}.mended")
+    try:
+        for target, kept, mode in ((aside, damaged, "ab"), (rest, whole, "wb")):
+            with target.open(mode) as file:
+                file.writelines(row + b"\n" for row in kept)
+                file.flush()
+                os.fsync(file.fileno())
+        rest.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path}: its damaged lines cannot be set aside ({error.strerror})") from None
+    return tuple(why)
+
+
+def find(folder: Path, name: str) -> Path:
+    """The file of a run named by path, by id, or as "latest"."""
+    known = runs(folder)
+    if name == "latest":
+        if not known:
+            raise StoreError(f"{folder}: holds no run yet")
+        # A clone writes many files within a tick of the file system's clock; their names begin with their times.
+        return max(known, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    for path in (Path(name), folder / name, folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"):
+        try:
+            if path.is_file():
+                return path
+        except (OSError, ValueError):  # a name too long, a folder that may not be searched, a NUL
+            continue
+    newest = ", ".join(map(run_name, known[-5:])) or "none"
+    raise StoreError(f"no run {name!r:.60} in {folder}; the newest there: {newest}")
+
+
+def runs(folder: Path) -> list[Path]:
+    """The files of a folder's runs, sorted by name."""
+    return sorted(listed(folder, "*.jsonl") + listed(folder, "*.jsonl.gz"), key=run_name)
+
+
+def run_name(path: Path) -> str:
+    """The name of a run's file without what says that it is one."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")
+
+
+def finished(run: Run, case: Case, variants: Sequence[Variant]) -> bool:
+    """Whether a case needs no second run: every variant has a record, of the same case and the same source.
+
+    A timed case has its roof's record as well, or its last write was cut off.
+    """
+    theirs = [r for r in run.records if r.case == case]
+    have = {r.variant.id: r for r in theirs if r.role != "roof"}
+    if case.timed and not any(r.role == "roof" for r in theirs):
+        return False
+    return all(v.id in have and have[v.id].variant.source_hash == v.source_hash for v in variants)
+
+
+def _without_stale_roofs(records: tuple[Record, ...]) -> tuple[Record, ...]:
+    """A case that ran twice may have chosen another roof kernel the second time; the last one counts."""
+    last = {r.case.id: r.variant.id for r in records if r.role == "roof"}
+    return tuple(r for r in records if r.role != "roof" or last[r.case.id] == r.variant.id)

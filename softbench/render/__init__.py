@@ -1,0 +1,1 @@
+"""From findings to text, HTML pages and CSV. Pure: no clock, no GPU, no torch."""

@@ -1,0 +1,205 @@
+"""A board as Markdown for a README and as CSV for everything else. Pure."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
+
+from softbench.analysis.document import Heading, Lines, Sheet
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell, is_declared
+from softbench.analysis.leaderboard.across import ACROSS, Machine, shares
+from softbench.analysis.leaderboard.formatting import (
+    cell_text,
+    clock_note,
+    legend,
+    names,
+    outcome_counts,
+    rate_title,
+    resources,
+    section_title,
+    sections,
+    shape_head,
+    shape_text,
+    unfinished,
+)
+from softbench.analysis.leaderboard.headline import verdict
+from softbench.model import Traffic
+from softbench.render.tables import ranking_header, standing_row
+
+COLUMNS = (
+    *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role", "implementation"),
+    *(
+        "variant",
+        "family",
+        "status",
+        "declared",
+        "rank",
+        "mark",
+        "dagger",
+        "best_of",
+        "latency_ns",
+        "low_ns",
+        "high_ns",
+    ),
+    *(
+        "bandwidth_gb_s",
+        "tflop_s",
+        "percent_of_roof",
+        "speedup",
+        "call_ns",
+        "device_ns",
+        "cache",
+        "registers",
+        "stack_bytes",
+    ),
+    *(
+        "shared_bytes",
+        "traffic_factor",
+        "read_bytes",
+        "written_bytes",
+        "kernels_ns",
+        "l1_hit_percent",
+        "l2_hit_percent",
+    ),
+    *("reason", "notes", "reproduce"),
+)
+
+_FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?$")
+"""A cell of a table that begins with a sign and is no formula."""
+
+
+def markdown(board: Board) -> str:
+    """Verdict, ranking (or counts where nothing was timed) and the timed cases."""
+    parts = [_escaped(said) for said in (verdict(board), unfinished(board)) if said]
+    if board.has_scores:
+        parts.append(_escaped(clock_note(board)))
+        rows = [standing_row(standing) for standing in board.ranking]
+        header = ranking_header(board)
+    else:
+        header = ["implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
+        rows = [[s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]
+    parts += [_table(header, rows)] if rows else []
+    for section, cases in sections(board).items():
+        shown = names(board, section[0], cases)
+        parts.append(f"### {_escaped(section_title(section))}: latency (ms) / {rate_title(cases)}")
+        roof = ["roof"] if any(case.roof for case in cases) else []
+        parts.append(
+            _table([shape_head(cases), *shown, *roof], (_summary_row(case, shown, bool(roof)) for case in cases))
+        )
+    parts += [_escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
+    return "\n\n".join(parts) + "\n"
+
+
+def machines_markdown(machines: Sequence[Machine]) -> str:
+    """The board of one machine, or those of several under their names and a table of % of roof."""
+    parts: list[str] = []
+    if len(machines) > 1:
+        parts.append(_escaped(ACROSS))
+        header = ["[M, N]", "implementation", *(machine.title for machine in machines)]
+        for title, rows in shares(machines).items():
+            parts += [f"## {_escaped(title)}: % of roof", _table(header, rows)]
+    for machine in machines:
+        parts += [f"## {_escaped(machine.title)}"] if len(machines) > 1 else []
+        parts.append(markdown(machine.board).rstrip())
+        parts += ["\n".join(f"- {_escaped(note)}" for note in machine.notes)] if machine.notes else []
+    return "\n\n".join(parts) + "\n"
+
+
+def sheet_markdown(sheet: Sheet) -> str:
+    """A sheet for a pull request."""
+    parts: list[str] = []
+    for part in sheet:
+        if isinstance(part, Heading):
+            parts.append(f"## {_escaped(part.text)}")
+        elif isinstance(part, Lines):
+            parts.append(_fenced("\n".join(part.lines)) if part.commands else "\n\n".join(map(_escaped, part.lines)))
+        else:
+            parts += [f"**{_escaped(part.title)}**"] if part.title else []
+            parts.append(_table(part.header, part.rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _fenced(text: str) -> str:
+    """Between fences longer than any in the text."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def csv(board: Board) -> str:
+    """One line a cell under the header `COLUMNS`, figures with all their digits, "" where there is none."""
+    return csv_text(COLUMNS, _cells(board))
+
+
+def machines_csv(machines: Sequence[Machine]) -> str:
+    """`csv` of one machine; of several with the machine of each line in front of it."""
+    if len(machines) == 1:
+        return csv(machines[0].board)
+    lines = ([machine.title, *line] for machine in machines for line in _cells(machine.board))
+    return csv_text(("machine", *COLUMNS), lines)
+
+
+def csv_text(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    buffer = io.StringIO()
+    writer = csv_module.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_inert(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
+    return buffer.getvalue()
+
+
+def _inert(text: str) -> str:
+    """A text that no spreadsheet takes for a formula; a lone sign is none."""
+    return f"'{text}" if len(text) > 1 and text.lstrip(" ")[:1] in tuple("=+-@\t\r\n") else text
+
+
+def _cells(board: Board) -> Iterable[list[object]]:
+    for case in board.cases:
+        found = [*case.cells.values(), *map(Cell, case.others), *case.references.values()]
+        found += [case.roof] if case.roof else []
+        yield from map(_line, found)
+
+
+def _line(cell: Cell) -> list[object]:
+    record = cell.record
+    case, variant = record.case, record.variant
+    asked = [case.id, case.operator, "x".join(map(str, case.shape)), case.dtype, case.out_dtype, case.layout]
+    asked += [case.distribution, str(case.timed).lower()]
+    who = [record.role, variant.implementation, variant.id, variant.family]
+    cache = cell.samples[0].cache if cell.samples else ""
+    return [
+        *(*asked, *who, record.status.value, str(is_declared(record)).lower()),
+        *(cell.rank, cell.mark, str(cell.dagger).lower(), record.best_of),
+        *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.tflop_s),
+        *(cell.percent_of_roof, cell.speedup),
+        *(cell.call_ns, cell.device_ns, cache, *resources(record)),
+        cell.traffic_factor,
+        *(astuple(record.traffic) if record.traffic else [None] * len(fields(Traffic))),
+        *(record.reason, "; ".join(record.notes), record.reproduce),
+    ]
+
+
+def _summary_row(case: CaseBoard, shown: Sequence[str], has_roof: bool) -> list[str]:
+    row = [
+        shape_text(case.case),
+        *(cell_text(case.cells[name]) if name in case.cells else "not run" for name in shown),
+    ]
+    return row + [cell_text(case.roof) if case.roof else ""] * has_roof
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    rule = "| " + " | ".join(lines[1]) + " |"
+    return "\n".join(rule if index == 1 else _row(line) for index, line in enumerate(lines))
+
+
+def _row(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(_escaped(text if _FIGURE.match(text) else _inert(text)) for text in texts) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line."""
+    flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    flat = re.sub(r"[\\|*`]", r"\\\g<0>", flat).replace("](", "]\\(")
+    return re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", flat)

@@ -1,0 +1,52 @@
+"""A run as a badge for a README: who leads, with which score, on which GPU."""
+
+from __future__ import annotations
+
+from softbench.analysis.leaderboard import Board, Standing
+from softbench.analysis.leaderboard.formatting import short
+from softbench.analysis.leaderboard.headline import leader
+from softbench.render.report.html import join, tag
+from softbench.texts import InputError
+
+HEIGHT = 20
+_LETTER = 6.6
+"""Pixels a letter of an 11 px sans serif takes on the whole; textLength holds a font to it."""
+_LEFT, _RIGHT = "#3b434c", "#00588f"
+
+
+def badge(board: Board, implementation: str = "") -> str:
+    """SVG of one standing: that of an implementation, or of the first leader; "undecided" where there is none.
+
+    Raises InputError where nobody has a score.
+    """
+    found = _standing(board, implementation)
+    where = short(str(board.passport.device.get("name", "")).removeprefix("NVIDIA "), 24)
+    left = f"{found.operator} on {where}"
+    right = f"{short(found.implementation)} {found.score:.1f} % of roof"
+    if not implementation and leader(board, found.operator) is None:
+        right = "undecided"
+    widths = [round(len(text) * _LETTER) + 14 for text in (left, right)]
+    total, said = sum(widths), f"{left}: {right}"
+    parts = [
+        tag("title", said),
+        tag("rect", width=widths[0], height=HEIGHT, fill=_LEFT),
+        tag("rect", x=widths[0], width=widths[1], height=HEIGHT, fill=_RIGHT),
+        tag("text", left, x=7, y=14, textLength=widths[0] - 14),
+        tag("text", right, x=widths[0] + 7, y=14, textLength=widths[1] - 14),
+    ]
+    size = f'width="{total}" height="{HEIGHT}" viewBox="0 0 {total} {HEIGHT}"'
+    font = 'font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" fill="#fff"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>{join(parts)}</svg>\n'
+
+
+def _standing(board: Board, implementation: str) -> Standing:
+    scored = [row for row in board.ranking if row.score is not None]
+    if implementation:
+        scored = [row for row in scored if row.implementation == implementation]
+    else:
+        scored = [row for row in scored if row.rank is not None]
+        scored = [row for row in scored if row == leader(board, row.operator)] or scored
+    if not scored:
+        who = f"{implementation!r:.60} has no score" if implementation else "nobody leads"
+        raise InputError(f"{board.passport.run_id}: {who} in it, so that there is nothing for a badge")
+    return scored[0]

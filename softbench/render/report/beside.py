@@ -1,0 +1,49 @@
+"""Several machines on one page: % of roof across them, and of each its ranking and where its figures come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softbench.analysis.leaderboard.across import ACROSS, Machine, shares
+from softbench.analysis.leaderboard.formatting import clock_note, short, unfinished
+from softbench.model import Passport
+from softbench.render.report.html import Markup, join, table, tag
+from softbench.render.report.page import document
+from softbench.render.tables import ranking_header, standing_row
+
+
+def page(machines: Sequence[Machine]) -> str:
+    """The whole document; a machine's cases and cells stand on a page of its own runs."""
+    title = " beside ".join(short(machine.title, 60) for machine in machines)
+    head = tag("header", tag("h1", title), tag("p", ACROSS, class_="verdict"))
+    return document(title, tag("main", join([head, *_shares(machines), *map(_machine, machines)], "\n")))
+
+
+def _shares(machines: Sequence[Machine]) -> list[Markup]:
+    """% of roof by case and implementation, a column a machine."""
+    header = ["[M, N]", "implementation", *(machine.title for machine in machines)]
+    parts: list[Markup] = []
+    for title, texts in shares(machines).items():
+        rows = [[tag("td", text, class_="label" if i < 2 else None) for i, text in enumerate(row)] for row in texts]
+        parts += [tag("h2", f"% of roof: {title}"), table(header, rows, left=(0, 1), label=f"% of roof: {title}")]
+    return parts
+
+
+def _machine(machine: Machine) -> Markup:
+    board = machine.board
+    parts = [tag("h2", machine.title)]
+    parts += [tag("p", clock_note(board), class_="note")] if board.has_scores else []
+    for operator in board.operators:
+        rows = [[tag("td", text) for text in standing_row(standing)] for standing in board.standings(operator)]
+        label = f"ranking of {operator} on {machine.title}"
+        parts += [tag("h3", operator), table(ranking_header(board), rows, left=(1, 2), label=label)]
+    lines = [*map(_origin, machine.passports), *filter(None, [unfinished(board)]), *machine.notes]
+    return join([*parts, tag("ul", *(tag("li", line) for line in lines), class_="plain")])
+
+
+def _origin(passport: Passport) -> str:
+    """Which run, of when, made with what."""
+    driver = passport.device.get("driver")
+    versions = [f"{name} {version}" for name, version in sorted(passport.packages.items())]
+    parts = [passport.run_id, passport.started, f"driver {driver}" if driver else "", *versions]
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,148 @@
+"""A board as plain data for the page's script: every cell with its figures and its raw samples.
+
+What the script can compute from samples (speed-ups over any baseline) is not stored, nor what stands in a table that
+it can read. Times are nanoseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from softbench.analysis.leaderboard import CaseBoard, Cell, is_declared
+from softbench.analysis.leaderboard.formatting import dtype_text, shape_text, status_text
+from softbench.analysis.leaderboard.regimes import regime
+from softbench.model import Passport, Record, Samples
+from softbench.render.report.index import Contents, baselines, peak_gb_s, repeat_command
+
+DIGITS = 6
+SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
+"""By `kind`, beside the colour of a status, so that it can be told without."""
+
+
+def payload(contents: Contents) -> dict[str, Any]:
+    """Everything that the script knows of a run."""
+    board, cells = contents.board, contents.cells
+    cases = {case.case.id: number for number, case in enumerate(board.cases)}
+    names = {name: number for number, name in enumerate(cells.implementations)}
+    variants: list[Any] = []
+    keys: dict[tuple[str, str], int] = {}
+    rows = []
+    for case, cell in cells.all:
+        variant = cell.record.variant
+        number = keys.setdefault((variant.id, variant.source_hash), len(keys))
+        if number == len(variants):
+            variants.append(_variant(cell.record))
+        who = {"case": cases[case.case.id], "impl": names[variant.implementation], "variant": number}
+        rows.append(who | _cell(case, cell, board.passport))
+    return {
+        "baseline": board.baseline,
+        "baselines": baselines(board),
+        "clock": board.passport.ranking_clock,
+        "peak": peak_gb_s(board),
+        "implementations": cells.implementations,
+        "cases": [_case(case) for case in board.cases],
+        "variants": variants,
+        "cells": rows,
+        "slices": [[cases[case.case.id] for case in part.cases] for _, part in contents.slices],
+        "figures": [asdict(figure) for figure in contents.figures.values()],
+    }
+
+
+def _case(board: CaseBoard) -> dict[str, Any]:
+    case = board.case
+    return {
+        "id": case.id,
+        "operator": case.operator,
+        "shape": shape_text(case),
+        "dtype": dtype_text(case),
+        "layout": case.layout,
+        "distribution": case.distribution,
+        "timed": case.timed,
+        "regime": regime(board).name,
+    }
+
+
+def _variant(record: Record) -> dict[str, Any]:
+    variant = record.variant
+    return {
+        "id": variant.id,
+        "family": variant.family,
+        "path": variant.path,
+        "source": variant.source_hash,
+        "summary": variant.summary,
+    }
+
+
+def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
+    """What is known of a cell; fields without a value are left out."""
+    record = cell.record
+    fields = {
+        "role": record.role if record.role != "entrant" else "",
+        "other": cell.record in case.others,
+        "status": status_text(record),
+        "kind": kind(record),
+        "rank": cell.rank,
+        "mark": mark(cell),
+        "dagger": cell.dagger,
+        "warm": cell.is_warm,
+        "unsteady": cell.is_unsteady,
+        "overlap": cell.is_overlapping,
+        "ns": _rounded(cell.latency_ns),
+        "low": _rounded(cell.low_ns),
+        "high": _rounded(cell.high_ns),
+        "gbs": _rounded(cell.bandwidth_gb_s),
+        "tflops": _rounded(cell.tflop_s),
+        "roof": _rounded(cell.percent_of_roof),
+        "ideal": record.ideal_bytes,
+        "best_of": record.best_of if record.best_of > 1 else 0,
+        "gpu": record.gpu,
+        "reason": record.reason,
+        "known": record.known_failure,
+        "notes": list(record.notes),
+        "again": repeat_command(record, passport) if record.role != "roof" else "",
+        "kernels": [list(vars(kernel).values()) for kernel in record.kernels],
+        "traffic": _traffic(cell),
+        "telemetry": [list(vars(state).values()) for state in record.telemetry],
+        "samples": [_samples(samples) for samples in record.samples],
+    }
+    return {key: value for key, value in fields.items() if value or (value == 0 and key == "roof")}
+
+
+def kind(record: Record) -> str:
+    """What the colour and the sign of a cell go by."""
+    if is_declared(record):
+        return "declared"
+    return "failed" if record.status.is_failure else "refused" if record.status.is_refusal else "right"
+
+
+def mark(cell: Cell) -> str:
+    """As in the terminal: alone the fastest, tied, cannot tell, or not ranked for a hard case that it fails."""
+    return "†" if cell.dagger else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
+
+
+def _traffic(cell: Cell) -> list[float | None] | None:
+    """[factor, bytes read, bytes written, ns of its kernels, hits in L1 and L2 in %]."""
+    counted = cell.record.traffic
+    return None if counted is None else [_rounded(cell.traffic_factor), *vars(counted).values()]
+
+
+def _samples(samples: Samples) -> dict[str, Any]:
+    """Exact, as whole steps above the smallest sample: a fourth of the digits that the times have."""
+    values = [value for rounds in samples.ns for value in rounds]
+    base = min(values, default=0)
+    step = math.gcd(*(value - base for value in values)) or 1
+    return {
+        "clock": samples.clock,
+        "launches": samples.launches,
+        "cache": samples.cache,
+        "heat": samples.heat,
+        "base": base,
+        "step": step,
+        "rounds": [[(value - base) // step for value in rounds] for rounds in samples.ns],
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")

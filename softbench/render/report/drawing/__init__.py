@@ -1,0 +1,150 @@
+"""A view of a figure as SVG, for a paper: no script, no style sheet, no font of its own; light, 1000 pixels wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from softbench.analysis.leaderboard.formatting import short
+from softbench.render.report.drawing.looks import INK, MUTED, RULE, Looks, looks
+from softbench.render.report.drawing.pen import document, line, sign, text
+from softbench.render.report.drawing.scales import Scale, scale
+from softbench.render.report.figure import Figure, Series, View
+from softbench.render.report.html import Markup, tag
+
+PLOT = 665
+"""Pixels between the axes; the legend stands to the right of them."""
+LEFT, TOP, PANE, GAP, BOTTOM = 80, 46, 420, 36, 60
+WORDS_BOTTOM = 52
+ASLANT = 4.2
+"""Pixels downwards that a letter of a word takes which stands aslant."""
+LINE = 19
+ROOM = 28
+MARKED = 9
+"""Marks on a line of steps at the most."""
+
+
+def svg(figure: Figure, view: View, implementations: Sequence[str]) -> str:
+    """The whole document; implementations decide colours, as on the page. The same figure gives the same bytes."""
+    pane = PANE if len(figure.panes) == 1 else PANE // 2
+    foot = TOP + len(figure.panes) * (pane + GAP) - GAP
+    names = list(_legend(view, implementations))
+    across = scale(figure.x, _ordered(view) if figure.x.scale == "words" else _values(figure, view.series, "x"))
+    height = max(foot + _bottom(across), TOP + LINE * len(names) + BOTTOM)
+    parts = [text(LEFT, 24, f"{figure.title}: {view.label}", font_size=16, font_weight=600)]
+    for number, axis in enumerate(figure.panes):
+        own = [entry for entry in view.series if entry.pane == number]
+        up = scale(axis, _values(figure, own, "y"))
+        place = _Pane(across, up, TOP + number * (pane + GAP), pane)
+        parts += [*_frame(place, axis.title), *(_series(place, e, figure, view, implementations) for e in own)]
+        parts += [_diagonal(place)] if figure.diagonal else []
+        parts += _below(place, figure.x.title) if number == len(figure.panes) - 1 else []
+    parts += (
+        [_legend_line(row, name, style) for row, (name, style) in enumerate(names)] if len(figure.panes) == 1 else []
+    )
+    return document(figure.title, figure.alt, height, parts)
+
+
+def _bottom(across: Scale) -> int:
+    """Pixels below the axis, for what stands there and for its title."""
+    if across.kind != "words":
+        return BOTTOM
+    return WORDS_BOTTOM + round(ASLANT * max((len(short(word, ROOM)) for _, word in across.ticks), default=0))
+
+
+def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float]:
+    """All numbers of one side, or of a figure with a diagonal those of both."""
+    sides = ("x", "y") if figure.diagonal else (side,)
+    return [float(value) for entry in series for each in sides for value in getattr(entry, each)]
+
+
+class _Pane:
+    """Places of values in pixels."""
+
+    def __init__(self, across: Scale, up: Scale, top: int, height: int) -> None:
+        self.across, self.up, self.top, self.height = across, up, top, height
+
+    @property
+    def foot(self) -> int:
+        return self.top + self.height
+
+    def x(self, value: float | str) -> float:
+        return LEFT + PLOT * self.across.place(value)
+
+    def y(self, value: float) -> float:
+        return self.foot - self.height * self.up.place(value)
+
+
+def _ordered(view: View) -> list[str]:
+    """Words in the order of the longest series, then whatever else there is."""
+    longest = sorted(view.series, key=lambda entry: -len(entry.x))
+    return [str(word) for entry in longest for word in entry.x]
+
+
+def _frame(place: _Pane, title: str) -> Iterator[Markup]:
+    """Rules and figures of the vertical axis, and the two axes."""
+    for value, said in place.up.ticks:
+        yield line(LEFT, place.y(value), LEFT + PLOT, place.y(value), RULE)
+        yield text(LEFT - 8, place.y(value) + 4, said, text_anchor="end")
+    yield line(LEFT, place.foot, LEFT + PLOT, place.foot, MUTED)
+    yield line(LEFT, place.top, LEFT, place.foot, MUTED)
+    middle = (place.top + place.foot) / 2
+    yield text(22, middle, title, text_anchor="middle", transform=f"rotate(-90 22 {middle:.1f})")
+
+
+def _below(place: _Pane, title: str) -> Iterator[Markup]:
+    """Rules and figures of the horizontal axis; words stand aslant."""
+    words = place.across.kind == "words"
+    for value, said in place.across.ticks:
+        x = LEFT + PLOT * value if words else place.x(value)
+        yield line(x, place.foot, x, place.foot + 5, MUTED)
+        if words:
+            turned = f"rotate(-35 {x:.1f} {place.foot + 18:.1f})"
+            yield text(x, place.foot + 18, short(said, ROOM), text_anchor="end", transform=turned)
+        else:
+            yield text(x, place.foot + 20, said, text_anchor="middle")
+    yield text(LEFT + PLOT / 2, place.foot + _bottom(place.across) - 14, title, text_anchor="middle")
+
+
+def _series(place: _Pane, entry: Series, figure: Figure, view: View, implementations: Sequence[str]) -> Markup:
+    style = looks(entry, implementations, view.series)
+    across: Sequence[float | str] = entry.x
+    points = [(place.x(x), place.y(y)) for x, y in zip(across, entry.y, strict=True)]
+    parts: list[Markup] = []
+    if not entry.loose and len(points) > 1:
+        dash = style.dash or None
+        shape = _path(points, figure.steps)
+        parts.append(tag("path", d=shape, fill="none", stroke=style.colour, stroke_width=2, stroke_dasharray=dash))
+    if entry.loose or entry.markers:
+        stride = max(1, len(points) // MARKED) if figure.steps else 1
+        parts += [sign(x, y, style) for x, y in points[::stride]]
+    return tag("g", *parts)
+
+
+def _path(points: Sequence[tuple[float, float]], steps: bool) -> str:
+    first, *rest = points
+    said = f"M{first[0]:.1f},{first[1]:.1f}"
+    for x, y in rest:
+        said += f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f},{y:.1f}"
+    return said
+
+
+def _diagonal(place: _Pane) -> Markup:
+    low, high = place.across.low, place.across.high
+    return line(place.x(low), place.y(low), place.x(high), place.y(high), INK, stroke_dasharray="6 4")
+
+
+def _legend(view: View, implementations: Sequence[str]) -> Iterator[tuple[str, Looks]]:
+    """Every name once, as it is first drawn."""
+    seen = set()
+    for entry in view.series:
+        if (entry.role, entry.name) not in seen:
+            seen.add((entry.role, entry.name))
+            name = short(entry.name, ROOM) + (" (reference)" if entry.role == "reference" else "")
+            yield name, looks(entry, implementations, view.series)
+
+
+def _legend_line(row: int, name: str, style: Looks) -> Markup:
+    x, y = LEFT + PLOT + 18, TOP + LINE * row + 6
+    dash = style.dash or None
+    stroke = line(x, y, x + 26, y, style.colour, stroke_width=2, stroke_dasharray=dash)
+    return tag("g", stroke, sign(x + 13, y, style), text(x + 34, y + 4, name))

@@ -1,0 +1,66 @@
+"""Colours, signs and dashes on paper: those of the page's script (`assets/palette.js`, `traces.js`), in its light colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from softbench.render.report.figure import Series
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+INK, MUTED, RULE, PAPER = "#1b1f24", "#59626d", "#dde1e6", "#ffffff"
+DASHES = ("", "8 5", "8 4 2 4", "2 4")
+"""solid, dash, dashdot, dot"""
+_SHAPES = {
+    "circle": "M-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0z",
+    "square": "M-3.6,-3.6h7.2v7.2h-7.2z",
+    "diamond": "M0,-5l5,5l-5,5l-5,-5z",
+    "triangle-up": "M0,-5l4.8,8.4h-9.6z",
+    "cross": "M-1.5,-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
+    "x": "M-2.4,-4.6l2.4,2.4l2.4,-2.4l2.2,2.2l-2.4,2.4l2.4,2.4l-2.2,2.2l-2.4,-2.4l-2.4,2.4l-2.2,-2.2l2.4,-2.4l-2.4,-2.4z",
+    "line": "M-5,0h10",
+}
+
+
+@dataclass(frozen=True)
+class Looks:
+    """colour as #rrggbb, dash as SVG writes it, shape as a path around the point; an open one is not filled."""
+
+    colour: str
+    dash: str
+    shape: str
+    is_open: bool = False
+
+
+def looks(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> Looks:
+    """Of an entrant by the number of its name among the implementations, as on the page."""
+    if entry.role == "roof":
+        return Looks(INK, DASHES[1], _SHAPES["line"], True)
+    if entry.role in ("peak", "reference"):
+        return Looks(MUTED, DASHES[3], _SHAPES["line"], True)
+    if entry.role == "reading":
+        return Looks(COLOURS[entry.pane % len(COLOURS)], "", _SHAPES["circle"])
+    name = entry.like or entry.name
+    number = implementations.index(name) if name in implementations else _stranger(entry, implementations, others)
+    own = numbered(number)
+    return Looks(own.colour, DASHES[3], own.shape, True) if entry.role == "published" else own
+
+
+def numbered(number: int) -> Looks:
+    """Of the implementation with that number."""
+    turn = number // len(COLOURS)
+    colour, shape = COLOURS[number % len(COLOURS)], _SHAPES[SYMBOLS[number % len(SYMBOLS)]]
+    return Looks(colour, DASHES[turn % len(DASHES)], shape, turn % 2 == 1)
+
+
+def _stranger(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> int:
+    """For who took no part in the run: from the first number on whose colour no entrant of the picture has."""
+    used = {
+        implementations.index(o.name) % len(COLOURS)
+        for o in others
+        if o.role == "entrant" and o.name in implementations
+    }
+    free = next((number for number in range(len(COLOURS)) if number not in used), len(implementations))
+    strangers = list(dict.fromkeys(o.name for o in others if (o.like or o.name) not in implementations))
+    return free + strangers.index(entry.name)

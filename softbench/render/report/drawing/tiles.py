@@ -1,0 +1,189 @@
+"""A view of a grid as SVG: tinted cells, bars, words; what does not fit side by side stands below, beside the same rows."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from softbench.analysis.leaderboard.formatting import short
+from softbench.render.report.drawing.looks import MUTED, PAPER, RULE, numbered
+from softbench.render.report.drawing.pen import WIDTH, box, document, line, sign, text
+from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
+from softbench.render.report.html import Markup
+
+SIDE, TOP, GAP = 24, 52, 26
+"""Pixels left and right of everything, above the first block, and between blocks."""
+ROW, HEAD_LINE, WORD_LINE = 21, 13, 14
+LETTER = 6.6
+"""Pixels that a letter of 12 pixels takes at the most in most fonts, on average; smaller ones in proportion."""
+BOLD = 7.6
+"""The same of a bold one of 11 pixels."""
+NARROW, WIDE = 74, 118
+"""A column's width, at the least and at the most; that of words takes the rest."""
+NAME = 44
+SIGN = 20
+MORE, LESS = "#0072b2", "#d55e00"
+DEEPEST = 0.42
+TONES = {"right": "#00664a", "failed": "#a3360a", "declared": "#855300", "refused": MUTED}
+"""As on the page, light: `--more`, `--less`, the share of a tint (`assets/tables.css`), `--good`, `--bad`, `--doubt`."""
+
+
+def svg(grid: Grid, view: GridView, implementations: Sequence[str]) -> str:
+    """The whole document; implementations decide the signs. The same grid gives the same bytes."""
+    parts = [text(SIDE, 24, f"{grid.title}: {short(view.label, 90)}", font_size=16, font_weight=600)]
+    top = float(TOP)
+    for block in view.blocks:
+        for group in _groups(block):
+            made = _Group(block, group, top, implementations, _title(view, block, group))
+            parts += made.drawn()
+            top = made.foot + GAP
+    for note in view.notes:
+        for said in textwrap.wrap(note, round((WIDTH - 2 * SIDE) / LETTER * 12 / 11)):
+            parts.append(text(SIDE, top, said, font_size=11, fill=MUTED))
+            top += WORD_LINE
+    return document(f"{grid.title}: {view.label}", grid.alt, round(top) + 8, parts)
+
+
+def tinted(heat: float, less: bool) -> str:
+    """The colour of a cell: paper with so much of the tint, as #rrggbb."""
+    share = DEEPEST * heat
+    pairs = zip(_rgb(PAPER), _rgb(LESS if less else MORE), strict=True)
+    return "#" + "".join(f"{round(paper + share * (tint - paper)):02x}" for paper, tint in pairs)
+
+
+def _rgb(colour: str) -> list[int]:
+    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+
+
+def _title(view: GridView, block: Block, group: range) -> str:
+    """Of a part of a picture, where the picture's own does not say it."""
+    part = f"{group[0] + 1} to {group[-1] + 1} of {len(block.columns)}" if len(group) < len(block.columns) else ""
+    own = short(block.title, 60) if len(view.blocks) > 1 or block.title not in view.label else ""
+    return ", ".join(filter(None, [own, part]))
+
+
+def _label_width(block: Block) -> float:
+    """Of what names the rows: sign, name and note."""
+    names = max((len(short(row.title, NAME)) for row in block.rows), default=0)
+    notes = max((len(row.note) for row in block.rows), default=0)
+    signs = SIGN if any(row.of for row in block.rows) else 0
+    return max(len(block.head), names) * LETTER + notes * LETTER * 10 / 12 + (10 if notes else 0) + signs + 14
+
+
+def _groups(block: Block) -> list[range]:
+    """Columns as they stand side by side: even groups, as few as there can be."""
+    count = len(block.columns)
+    if any(column.words for column in block.columns):
+        return [range(count)]
+    most = max(1, int((WIDTH - 2 * SIDE - _label_width(block)) // NARROW))
+    groups = -(-count // most)
+    each = -(-count // max(groups, 1))
+    return [range(first, min(first + each, count)) for first in range(0, count, max(each, 1))]
+
+
+@dataclass
+class _Group:
+    """Some columns of a block beside all its rows."""
+
+    block: Block
+    columns: range
+    top: float
+    implementations: Sequence[str]
+    title: str
+
+    def __post_init__(self) -> None:
+        self.left = SIDE + _label_width(self.block)
+        words = [self.block.columns[at].words for at in self.columns]
+        room = WIDTH - SIDE - self.left
+        own = min(WIDE, room / len(words))
+        self.widths = [room - own * words.count(False) if is_wide else own for is_wide in words]
+        self.heads = [self._head(at, width) for at, width in zip(self.columns, self.widths, strict=True)]
+        self.body = self.top + (10 if self.title else -10) + HEAD_LINE * max(map(len, self.heads)) + 14
+        self.lines = [self._words(row) for row in self.block.rows]
+        self.heights = [ROW + WORD_LINE * (max((len(said) for said in own), default=1) - 1) for own in self.lines]
+        self.foot = self.body + sum(self.heights)
+
+    def _head(self, at: int, width: float) -> list[str]:
+        column = self.block.columns[at]
+        return [*_broken(column.title, int((width - 6) / BOLD)), *([column.note] if column.note else [])]
+
+    def _words(self, row: Row) -> list[list[str]]:
+        """Of each column of words its lines."""
+        found = []
+        for at, width in zip(self.columns, self.widths, strict=True):
+            tile = row.tiles[at]
+            if self.block.columns[at].words and tile is not None:
+                found.append(textwrap.wrap(tile.text, int((width - 10) / LETTER * 12 / 11)) or [""])
+        return found
+
+    def drawn(self) -> Iterator[Markup]:
+        if self.title:
+            yield text(SIDE, self.top, self.title, font_size=14, font_weight=600)
+        yield text(SIDE, self.body - 7, self.block.head, font_size=11, fill=MUTED)
+        x = self.left
+        for at, width, said in zip(self.columns, self.widths, self.heads, strict=True):
+            yield from self._drawn_head(self.block.columns[at], x, width, said)
+            x += width
+        yield line(SIDE, self.body, x, self.body, MUTED)
+        top = self.body
+        for row, height, words in zip(self.block.rows, self.heights, self.lines, strict=True):
+            yield from self._drawn_row(row, top, words)
+            top += height
+            yield line(SIDE, top, x, top, RULE)
+
+    def _drawn_head(self, column: Column, x: float, width: float, said: Sequence[str]) -> Iterator[Markup]:
+        place, anchor = (x + 8, "start") if column.words else (x + width - 6, "end")
+        first = self.body - 7 - HEAD_LINE * (len(said) - 1)
+        if column.of in self.implementations:
+            yield sign(place - 4, first - 16, numbered(self.implementations.index(column.of)))
+        for number, part in enumerate(said):
+            is_note = bool(column.note) and number == len(said) - 1
+            look = {"font_size": 10, "fill": MUTED} if is_note else {"font_size": 11, "font_weight": 600}
+            yield text(place, first + HEAD_LINE * number, part, text_anchor=anchor, **look)
+
+    def _drawn_row(self, row: Row, top: float, words: Sequence[Sequence[str]]) -> Iterator[Markup]:
+        x, y = float(SIDE), top + 15
+        if row.of in self.implementations:
+            yield sign(x + 5, y - 4, numbered(self.implementations.index(row.of)))
+            x += SIGN
+        yield text(x, y, short(row.title, NAME), font_size=12)
+        if row.note:
+            yield text(self.left - 10, y, row.note, font_size=10, fill=MUTED, text_anchor="end")
+        x, left = self.left, iter(words)
+        for at, width in zip(self.columns, self.widths, strict=True):
+            tile = row.tiles[at]
+            if self.block.columns[at].words:
+                for number, said in enumerate(next(left, ())):
+                    yield text(x + 8, y + WORD_LINE * number, said, font_size=11, fill=MUTED)
+            else:
+                yield from _tile(tile, x, top, width)
+            x += width
+
+
+def _tile(tile: Tile | None, x: float, top: float, width: float) -> Iterator[Markup]:
+    y = top + 15
+    if tile is None:
+        yield text(x + 6, y, "not run", font_size=10, fill=MUTED)
+    elif tile.tone:
+        yield text(x + 6, y, tile.text, font_size=10, fill=TONES[tile.tone])
+    else:
+        if tile.share is not None:
+            yield box(x + 2, top + 3, (width - 4) * tile.share, ROW - 6, tinted(0.5, False))
+        elif tile.heat > 0:
+            yield box(x, top, width, ROW, tinted(tile.heat, tile.less))
+        weight = 700 if tile.bold else None
+        yield text(x + width - SIGN, y, tile.text, font_size=12, text_anchor="end", font_weight=weight)
+        if tile.sign:
+            yield text(x + width - SIGN + 3, y, tile.sign, font_size=11, font_weight=700)
+
+
+def _broken(name: str, room: int) -> list[str]:
+    """A name in lines of at most so many letters, broken behind an underscore or a blank where that can be."""
+    lines = [""]
+    for part in re.findall(rf"[^_ ]{{1,{room - 1}}}[_ ]?|[_ ]", short(name, 3 * room)):
+        if len(lines[-1]) + len(part) > room:
+            lines.append("")
+        lines[-1] += part
+    return lines

@@ -1,0 +1,84 @@
+"""What a page carries along: its style, its script, plotly.js, and data, packed so that a page stays small.
+
+`assets/` holds the style sheets and scripts as they are; a page has them all, joined in the order given here.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from softbench.render.report.html import Markup, clean, tag
+
+STYLES = ("base.css", "tables.css", "dialog.css", "print.css")
+SCRIPTS = (
+    "unpack.js",
+    "stats.js",
+    "format.js",
+    "board.js",
+    "theme.js",
+    "copy.js",
+    "grid.js",
+    "heatmap.js",
+    "speedups.js",
+    "samples.js",
+    "details.js",
+    "palette.js",
+    "traces.js",
+    "axes.js",
+    "charts.js",
+    "cells.js",
+    "print.js",
+    "pictures.js",
+    "main.js",
+)
+"""Every function of theirs is known to all, as in one file; main.js runs last."""
+
+
+def style() -> Markup:
+    return Markup("\n".join(map(text, STYLES)))
+
+
+def script() -> Markup:
+    """The page's own script, as one strict function, so that nothing of it meets plotly's names."""
+    return Markup("(() => {\n'use strict';\n" + "\n".join(map(text, SCRIPTS)) + "})();\n")
+
+
+def text(name: str) -> str:
+    """One asset as it lies in the package."""
+    return (resources.files("softbench.render.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def data_element(value: Any) -> Markup:
+    """Plain data, packed, where the script finds it. All texts in it are cleaned."""
+    line = json.dumps(_cleaned(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return tag("script", pack(line), id="data", type="application/gzip")
+
+
+def plotly_element() -> Markup:
+    """plotly.js, packed."""
+    return tag("script", _packed_plotly(), id="library", type="application/gzip")
+
+
+def pack(content: str) -> Markup:
+    """gzip in base64; the same content gives the same text, since no time is stored."""
+    return Markup(base64.b64encode(gzip.compress(content.encode("utf-8"), 9, mtime=0)).decode("ascii"))
+
+
+@lru_cache(maxsize=1)
+def _packed_plotly() -> Markup:
+    from plotly.offline import get_plotlyjs
+
+    return pack(str(get_plotlyjs()))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(key)): _cleaned(inner) for key, inner in value.items()}
+    return [_cleaned(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,27 @@
+"""The page's figures as plain data: what is drawn, without how. Each is a function of the board; None without points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from softbench.analysis.leaderboard import Board
+from softbench.records.published import Table
+from softbench.render.report.figure import Figure
+from softbench.render.report.figures import arithmetic, bandwidth, clocks, drift, latency, peers, profile
+from softbench.render.report.index import Cells
+
+__all__ = ["figures"]
+
+
+def figures(board: Board, cells: Cells, published: Mapping[str, Table]) -> list[Figure]:
+    """All figures that have something to show, in the order of the page."""
+    made = [
+        bandwidth.figure(board, cells),
+        arithmetic.figure(board, cells),
+        latency.figure(board, cells),
+        profile.figure(board),
+        clocks.figure(board, cells),
+        peers.figure(board, cells, published),
+        drift.figure(board),
+    ]
+    return [figure for figure in made if figure is not None]

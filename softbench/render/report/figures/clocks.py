@@ -1,0 +1,55 @@
+"""What other clocks read beside the one that ranks, case by case."""
+
+from __future__ import annotations
+
+from softbench.analysis.leaderboard import Board
+from softbench.analysis.leaderboard.formatting import shape_text
+from softbench.analysis.leaderboard.inversions import OTHERS
+from softbench.analysis.leaderboard.ranks import latency_ns
+from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.figures.bandwidth import points_by_name
+from softbench.render.report.index import Cells
+
+
+def figure(board: Board, cells: Cells) -> Figure | None:
+    """One view a clock that was read beside the ranking one; on the diagonal both agree."""
+    ranking = board.passport.ranking_clock
+    views = []
+    for clock, what in OTHERS.items():
+        series = _series(board, cells, clock) if clock != ranking else []
+        if series:
+            views.append(View(f"{clock}: {what}", series))
+    if not views:
+        return None
+    return Figure(
+        "clocks",
+        "Clocks side by side",
+        f"Time by another clock over the time by the {ranking} clock, a point a case; on the diagonal they agree.",
+        Axis(f"µs by the {ranking} clock", "log", "us"),
+        [Axis("µs by the other clock", "log", "us")],
+        views,
+        diagonal=True,
+    )
+
+
+def _series(board: Board, cells: Cells, clock: str) -> list[Series]:
+    found = []
+    for (name, role), points in points_by_name(board.timed).items():
+        both = [
+            (case, cell, latency_ns(heats), cell.latency_ns)
+            for case, cell in points
+            if (heats := cell.record.clock(clock)) and cell.latency_ns and role != "roof"
+        ]
+        if both:
+            found.append(
+                Series(
+                    name,
+                    [round(ranked / 1e3, 3) for _, _, _, ranked in both],
+                    [round(other / 1e3, 3) for _, _, other, _ in both],
+                    [f"{case.case.id} {shape_text(case.case)}" for case, _, _, _ in both],
+                    [cells.number(cell) for _, cell, _, _ in both],
+                    role,
+                    loose=True,
+                )
+            )
+    return found

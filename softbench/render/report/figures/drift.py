@@ -1,0 +1,115 @@
+"""How the machine changed over the run: the roof's time from placement to placement, and what telemetry read."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+from softbench.analysis.leaderboard import Board
+from softbench.model import Record, Telemetry, stats
+from softbench.render.report.figure import Axis, Figure, Series, View
+
+READINGS: tuple[tuple[Axis, str, Callable[[Telemetry], int | None]], ...] = (
+    (Axis("SM clock, MHz", form="reading"), "SM clock", lambda state: state.sm_clock_mhz),
+    (Axis("temperature, °C", form="reading"), "temperature", lambda state: state.temperature_c),
+    (Axis("power, W", form="reading"), "power", lambda state: state.power_w),
+)
+ROOF = Axis("roof, ± %")
+FEWEST = 2
+"""Points without which there is nothing to see."""
+
+
+def figure(board: Board) -> Figure | None:
+    """One pane a reading that was taken; x counts placements, in the order of the run's cases.
+
+    Of a run that was spread over several GPUs a view each: in one line their readings would look like a machine's unrest.
+    """
+    cards = _by_card(board)
+    made = {
+        card: [_roof(board, records), *(_reading(records, *which) for which in READINGS)] for card, records in cards
+    }
+    axes = [ROOF, *(axis for axis, _, _ in READINGS)]
+    used = [number for number in range(len(axes)) if any(found[number] for found in made.values())]
+    if not used:
+        return None
+    views = []
+    for turn, (card, found) in enumerate(made.items(), start=1):
+        series = [replace(s, pane=pane) for pane, number in enumerate(used) if (s := found[number]) is not None]
+        label = "whole run" if len(made) == 1 else f"GPU {turn} of {len(made)}" + (f", {card[:12]}" if card else "")
+        views += [View(label, series)] if series else []
+    where = "run" if len(made) == 1 else "run on one GPU"
+    return Figure(
+        "drift",
+        "Drift over the run",
+        f"Over the placements of the {where}, in their order: the roof's time against its median in each case, "
+        "SM clock, temperature and power.",
+        Axis(f"placement, counted through the {where}"),
+        [axes[number] for number in used],
+        views,
+    )
+
+
+def _by_card(board: Board) -> list[tuple[str, list[tuple[int, Record]]]]:
+    """Per GPU, in the order of the passport: (placements before it on that GPU, record) of what ran in every round of a
+    case, the roof, else its best-read entrant."""
+    listed = board.passport.device.get("gpus")
+    found: dict[str, list[tuple[int, Record]]] = (
+        {str(card): [] for card in listed} if isinstance(listed, (list, tuple)) else {}
+    )
+    before: dict[str, int] = {}
+    for case in board.timed:
+        cells = [cell for cell in case.cells.values() if cell.samples]
+        chosen = case.roof or max(cells, key=lambda cell: len(cell.record.telemetry), default=None)
+        if chosen is not None:
+            card = chosen.record.gpu
+            found.setdefault(card, []).append((before.get(card, 0), chosen.record))
+            taken = max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
+            before[card] = before.get(card, 0) + taken
+    return [(card, records) for card, records in found.items() if records]
+
+
+def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
+    places = [place for _, record in records for place in _places(board, record)]
+    keys = [f"{record.case.id}, placement {p + 1}" for _, record in records for p in _numbers(board, record)]
+    starts = [start + p + 1 for start, record in records for p in _numbers(board, record)]
+    if len(places) < FEWEST:
+        return None
+    return Series("roof", starts, places, keys, [-1] * len(places), "roof", loose=True)
+
+
+def _reading(
+    records: list[tuple[int, Record]], axis: Axis, name: str, read: Callable[[Telemetry], int | None]
+) -> Series | None:
+    taken = _readings(records, read)
+    if len(taken) < FEWEST:
+        return None
+    x, y, keys = map(list, zip(*taken, strict=True))
+    return Series(name, x, y, keys, [-1] * len(x), "reading", markers=False)
+
+
+def _numbers(board: Board, record: Record) -> list[int]:
+    """The placements of the first heat in which the roof has a sample."""
+    heats = record.clock(board.passport.ranking_clock) if record.role == "roof" else ()
+    return [number for number, rounds in enumerate(heats[0].ns) if rounds] if heats else []
+
+
+def _places(board: Board, record: Record) -> list[float]:
+    """Per placement of `_numbers`: by how many per cent the roof was slower than its median in the case."""
+    numbers = _numbers(board, record)
+    if not numbers:
+        return []
+    heat = record.clock(board.passport.ranking_clock)[0]
+    middle = stats.per_launch_ns(heat) * heat.launches
+    return [round(100 * (statistics.median(heat.ns[number]) / middle - 1), 3) for number in numbers]
+
+
+def _readings(
+    records: list[tuple[int, Record]], read: Callable[[Telemetry], int | None]
+) -> list[tuple[float, float, str]]:
+    return [
+        (start + number + 1, value, f"{record.case.id}, placement {number + 1}")
+        for start, record in records
+        for number, state in enumerate(record.telemetry)
+        if (value := read(state)) is not None
+    ]

@@ -1,0 +1,55 @@
+"""Scores and chosen cells over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from softbench.analysis.history import History, Line
+from softbench.analysis.history.summary import date
+from softbench.render.report.figure import Axis, Figure, Series, View
+
+
+def figures(history: History, key: str = "") -> list[Figure]:
+    """Scores with a view an operator, and chosen cells, the longest history first.
+
+    key tells the figures of several histories apart.
+    """
+    operators = _by_length(history.scores)
+    views = [
+        View(operator, _series(history, [line for line in history.scores if line.of == operator]))
+        for operator in operators
+    ]
+    made = [_figure(history, f"scores{key}", "Score over the runs", "score, % of roof", views)] if views else []
+    cases = _by_length(history.cells)
+    views = [View(case, _series(history, [line for line in history.cells if line.of == case])) for case in cases]
+    return made + (
+        [_figure(history, f"chosen{key}", "Chosen cells over the runs", "% of roof", views)] if views else []
+    )
+
+
+def _by_length(own: Sequence[Line]) -> list[str]:
+    """What the lines are of; that with the longest history first, since one run tells nothing of change."""
+    lengths: dict[str, int] = {}
+    for line in own:
+        lengths[line.of] = max(lengths.get(line.of, 0), len(line.points))
+    return sorted(lengths, key=lambda name: -lengths[name])
+
+
+def _figure(history: History, key: str, title: str, axis: str, views: list[View]) -> Figure:
+    alt = f"{title} of {history.title}, one line an implementation; a line breaks where a run asked other cases."
+    return Figure(key, title, alt, Axis("run", "words"), [Axis(axis)], views)
+
+
+def _series(history: History, own: Sequence[Line]) -> list[Series]:
+    """The roof through all runs first, from which the axis takes their order; then a series a stretch of one question."""
+    labels = [f"#{number + 1}, {date(run)}" for number, run in enumerate(history.runs)]
+    roof = Series("roof", labels, [100.0] * len(labels), [""] * len(labels), [-1] * len(labels), "roof", markers=False)
+    return [roof, *(series for line in own for series in _stretches(line, labels))]
+
+
+def _stretches(line: Line, labels: Sequence[str]) -> Iterator[Series]:
+    for _, points in groupby(line.points, key=lambda point: point.question):
+        stretch = list(points)
+        x = [labels[point.run] for point in stretch]
+        yield Series(line.implementation, x, [round(point.value, 2) for point in stretch], x, [-1] * len(x))

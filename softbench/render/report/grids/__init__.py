@@ -1,0 +1,15 @@
+"""Tables of the page that are figures too, as plain data. Each is a function of the board; None without cells."""
+
+from __future__ import annotations
+
+from softbench.analysis.leaderboard import Board
+from softbench.render.report.grid import Grid
+from softbench.render.report.grids import correctness, heatmap, ladders
+
+__all__ = ["grids"]
+
+
+def grids(board: Board) -> list[Grid]:
+    """All that have something to show, in the order of the page."""
+    made = [heatmap.grid(board), correctness.grid(board), ladders.grid(board)]
+    return [grid for grid in made if grid is not None]

@@ -1,0 +1,211 @@
+"""Timed cases by implementation, in one of several measures; the page's script has the same (`assets/heatmap.js`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import (
+    Section,
+    conditions,
+    legend,
+    milliseconds,
+    names,
+    roof_note,
+    section_title,
+    sections,
+    shape_head,
+    shape_text,
+    short,
+)
+from softbench.analysis.leaderboard.regimes import REGIMES, regime
+from softbench.render.report.data import SIGNS, kind, mark
+from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile, labels, paged
+from softbench.render.report.index import baselines, peak_gb_s
+
+METRICS = {
+    "roof": "% of roof",
+    "ms": "latency, ms",
+    "gbs": "GB/s",
+    "tflops": "TFLOP/s",
+    "speedup": "speed-up",
+    "traffic": "traffic factor",
+}
+MATRICES = "[rows, columns]"
+WORDS = {"OUT_OF_MEMORY": "no memory", "COMPILE_ERROR": "compiler", "RUNTIME_ERROR": "error"}
+"""Statuses whose words are wider than a column."""
+Place = tuple[str, str]
+"""Name and role of a column: "entrant", "reference" or "roof"."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """value of a cell, None where it has none; text of a value, depth of its tint, whether that is the tint of less."""
+
+    value: Callable[[Cell], float | None]
+    text: Callable[[float], str]
+    heat: Callable[[float, CaseBoard], float]
+    note: str
+    less: Callable[[float], bool] = lambda value: False
+
+
+def grid(board: Board) -> Grid | None:
+    """A view a measure and page: all that has a figure, or the statuses alone where nothing has."""
+    found = sections(board)
+    if not found:
+        return None
+    views = []
+    every = measures(board)
+    for key in metrics(board) or ["roof"]:
+        shown = every[key]
+        pages = paged([_block(board, section, cases, shown) for section, cases in found.items()])
+        said = (shown.note, *(" · ".join(line.split("   ")) for line in legend(board)))
+        views += [
+            GridView(f"{METRICS[key]}: {label}", page, said) for page, label in zip(pages, labels(pages), strict=True)
+        ]
+    alt = "Timed cases, a row each, by implementation, a column each: a figure a cell, the deeper its tint the better."
+    return Grid("heatmap", "Heat map", alt, tuple(views))
+
+
+def metrics(board: Board) -> list[str]:
+    """Those of which there is a figure."""
+    cells = [cell for case in board.timed for cell in case.cells.values()]
+    has = {
+        "roof": any(cell.percent_of_roof is not None for cell in cells),
+        "ms": any(cell.latency_ns for cell in cells),
+        "gbs": any(_bandwidth(cell) for cell in cells),
+        "tflops": any(cell.tflop_s for cell in cells),
+        "speedup": len(baselines(board)) > 1,
+        "traffic": any(cell.traffic_factor is not None for cell in cells),
+    }
+    return [key for key in METRICS if has[key]]
+
+
+def columns(board: Board, section: Section, cases: Sequence[CaseBoard]) -> list[Place]:
+    """Entrants, best first, then references, then the roof."""
+    found = [(name, "entrant") for name in names(board, section[0], cases)]
+    found += [(name, "reference") for name in dict.fromkeys(who for case in cases for who in case.references)]
+    return found + ([("roof", "roof")] if any(case.roof for case in cases) else [])
+
+
+def rows(cases: Sequence[CaseBoard]) -> list[CaseBoard]:
+    """By regime, then by size; where flops count, by those a byte."""
+
+    def place(board: CaseBoard) -> tuple[int, int, float, int, str]:
+        case = board.case
+        return REGIMES.index(regime(board)), case.columns, board.flops_a_byte, case.rows, case.id
+
+    return sorted(cases, key=place)
+
+
+def cell_at(case: CaseBoard, place: Place) -> Cell | None:
+    name, role = place
+    return case.roof if role == "roof" else (case.cells if role == "entrant" else case.references).get(name)
+
+
+def _bandwidth(cell: Cell) -> float | None:
+    """GB/s, where they and not TFLOP/s tell the speed."""
+    return cell.bandwidth_gb_s if cell.tflop_s is None else None
+
+
+def tint(share: float) -> float:
+    """0 to 1 for 50 to 100 %, steep near the top, where kernels differ."""
+    return _clamp((share - 50) / 50) ** 2
+
+
+def _clamp(value: float) -> float:
+    return float(min(max(value, 0.0), 1.0))
+
+
+def _block(board: Board, section: Section, cases: Sequence[CaseBoard], shown: Measure) -> Block:
+    places = columns(board, section, cases)
+    notes = {"entrant": "", "reference": "reference", "roof": roof_note(cases)}
+    heads = tuple(Column(name, notes[role], "" if role == "roof" else name) for name, role in places)
+    made = []
+    for case in rows(cases):
+        tiles = tuple(_tile(case, cell_at(case, place), shown) for place in places)
+        made.append(Row(shape_text(case.case), tiles, regime(case).name))
+    return Block(section_title(section), shape_head(cases, MATRICES), heads, tuple(made))
+
+
+def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
+    if cell is None:
+        return None
+    if cell.latency_ns is None:
+        what = kind(cell.record)
+        status = cell.status.value
+        said = "xfail" if what == "declared" else WORDS.get(status, status.lower().replace("_", " "))
+        return Tile(f"{SIGNS[what]} {said}", tone=what)
+    value = shown.value(cell)
+    sign = mark(cell) + conditions(cell)
+    if value is None:
+        return Tile("-", sign, bold=cell.is_winner)
+    return Tile(shown.text(value), sign, shown.heat(value, case), shown.less(value), cell.is_winner)
+
+
+def _highest(case: CaseBoard) -> float:
+    return max(cell.tflop_s or 0.0 for cell in case.every)
+
+
+def _fastest(case: CaseBoard) -> float:
+    """The least time of the case, in ns: that of the roof only where nobody else has one."""
+    cells = [*case.cells.values(), *case.references.values()]
+    times = [cell.latency_ns for cell in cells if cell.latency_ns]
+    return min(times or [cell.latency_ns for cell in case.every if cell.latency_ns])
+
+
+def measures(board: Board) -> dict[str, Measure]:
+    """Those of `METRICS`."""
+    return _speeds(board) | _ratios(board)
+
+
+def _speeds(board: Board) -> dict[str, Measure]:
+    reached = (cell.bandwidth_gb_s or 1.0 for case in board.timed for cell in case.every)
+    peak = peak_gb_s(board) or max(reached, default=1.0)
+    return {
+        "roof": Measure(
+            lambda cell: cell.percent_of_roof,
+            "{:.1f}".format,
+            lambda value, case: tint(value),
+            "Tint: from 50 to 100 % of roof, steep near the top.",
+        ),
+        "ms": Measure(
+            lambda cell: cell.latency_ns,
+            milliseconds,
+            lambda value, case: tint(100 * _fastest(case) / value),
+            "Tint: the fastest time of the case over this one, from a half to 1, steep near the top.",
+        ),
+        "gbs": Measure(
+            _bandwidth,
+            "{:.0f}".format,
+            lambda value, case: tint(100 * value / peak),
+            f"Tint: from a half of {peak:.0f} GB/s to all of it, steep near the top.",
+        ),
+        "tflops": Measure(
+            lambda cell: cell.tflop_s,
+            "{:.1f}".format,
+            lambda value, case: tint(100 * value / _highest(case)),
+            "Tint: from a half of the highest of the case, its roof among them, to all of it, steep near the top.",
+        ),
+    }
+
+
+def _ratios(board: Board) -> dict[str, Measure]:
+    return {
+        "speedup": Measure(
+            lambda cell: cell.speedup,
+            "{:.2f}x".format,
+            lambda value, case: _clamp(abs(math.log2(value)) / 2),
+            f"Over {short(board.baseline)}; blue is faster, orange slower, deepest at 4x.",
+            lambda value: value < 1,
+        ),
+        "traffic": Measure(
+            lambda cell: cell.traffic_factor,
+            "{:.3f}x".format,
+            lambda value, case: _clamp(abs(value - 1)),
+            "Bytes moved over ideal bytes; orange is more, blue less, deepest at 2x.",
+            lambda value: value > 1,
+        ),
+    }

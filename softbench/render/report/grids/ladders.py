@@ -1,0 +1,113 @@
+"""Families' ladders: what every step from one implementation to the next is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from softbench.analysis.leaderboard import Board, CaseBoard, Standing
+from softbench.analysis.leaderboard.formatting import short
+from softbench.model import stats
+from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
+
+HEADS = ("score", "over the one before", "over the first", "idea")
+IDEA = 140
+NOTE = "Score: % of roof. Steps: geometric mean over the cases that both sides passed, their number in brackets."
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A geometric mean over so many cases."""
+
+    factor: float
+    cases: int
+
+
+@dataclass(frozen=True)
+class Rung:
+    """share is its score over the best of its family; a gain is None for the first, or where no case has both sides."""
+
+    implementation: str
+    score: float
+    share: float
+    over_last: Gain | None
+    over_first: Gain | None
+    idea: str
+
+
+def grid(board: Board) -> Grid | None:
+    """A view an operator."""
+    heads = (Column(HEADS[0]), *(Column(text) for text in HEADS[1:3]), Column(HEADS[3], words=True))
+    views = []
+    for operator in board.operators:
+        blocks = [
+            Block(f"{family}, {operator}", "rung", heads, tuple(map(_row, rungs)))
+            for family, rungs in ladders(board, operator)
+        ]
+        views += [GridView(operator, tuple(blocks), (NOTE,))] * bool(blocks)
+    alt = "Implementations of a family in rising order: score in % of roof, and what each step is worth."
+    return Grid("ladders", "Ladders", alt, tuple(views)) if views else None
+
+
+def _row(rung: Rung) -> Row:
+    score = Tile(f"{rung.score:.1f}", share=rung.share)
+    gains = (Tile(f"{gain_text(gain)} ({gain.cases})" if gain else "") for gain in (rung.over_last, rung.over_first))
+    return Row(rung.implementation, (score, *gains, Tile(short(rung.idea, IDEA))), of=rung.implementation)
+
+
+def gain_text(gain: Gain | None) -> str:
+    return f"{gain.factor:.2f}x" if gain else ""
+
+
+def ladders(board: Board, operator: str) -> Iterator[tuple[str, list[Rung]]]:
+    """The rungs of every family that has a ladder, in rising order."""
+    cases = [case for case in board.timed if case.case.operator == operator]
+    ideas = {r.variant.implementation: r.variant.summary for r in board.records if r.variant.summary}
+    for family, standings in _families(board, operator).items():
+        names = [standing.implementation for standing in standings]
+        best = max(standing.score or 0.0 for standing in standings)
+        yield (
+            family,
+            [
+                Rung(
+                    who,
+                    standing.score or 0.0,
+                    (standing.score or 0.0) / best,
+                    _gain(cases, names[place - 1], who) if place else None,
+                    _gain(cases, names[0], who) if place else None,
+                    ideas.get(who, ""),
+                )
+                for place, (who, standing) in enumerate(zip(names, standings, strict=True))
+            ],
+        )
+
+
+def _families(board: Board, operator: str) -> dict[str, list[Standing]]:
+    """Rungs of every family of which a file declares several of those timed here: others are collections, no ladders."""
+    paths = {r.variant.implementation: r.variant.path for r in board.records if r.role == "entrant"}
+    declared = {text: place for place, text in enumerate(board.passport.sources)}
+    timed = [standing for standing in board.standings(operator) if standing.score is not None]
+    found: dict[str, list[Standing]] = {}
+    for family in sorted({standing.family for standing in timed}):
+        rungs = [standing for standing in timed if standing.family == family]
+        files = {
+            path: [s for s in rungs if paths[s.implementation] == path]
+            for path in {paths[s.implementation] for s in rungs}
+        }
+        if max(map(len, files.values())) > 1:
+            best = {path: max(s.score or 0.0 for s in own) for path, own in files.items()}
+            rungs.sort(
+                key=lambda s: (
+                    best[paths[s.implementation]],
+                    declared.get(s.implementation, len(declared)),
+                    s.score or 0.0,
+                )
+            )
+            found[family] = rungs
+    return found
+
+
+def _gain(cases: Sequence[CaseBoard], before: str, after: str) -> Gain | None:
+    pairs = [[case.cells[who].latency_ns if who in case.cells else None for who in (before, after)] for case in cases]
+    ratios = [slow / fast for slow, fast in pairs if slow and fast]
+    return Gain(stats.geometric_mean(ratios), len(ratios)) if ratios else None

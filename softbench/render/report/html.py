@@ -1,0 +1,102 @@
+"""Building blocks of the page: escaped text, names, elements, tables."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+
+from softbench.analysis.leaderboard.formatting import NAME_LIMIT, short
+
+_UNSHOWABLE = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""Terminal controls, marks that turn the direction of what follows, lone surrogates, what HTML forbids."""
+
+
+class Markup(str):
+    """Text that is HTML already; every other string is escaped when it enters an element."""
+
+
+EMPTY = Markup("")
+
+
+def clean(text: str) -> str:
+    """The text with every character that would act rather than show replaced by U+FFFD."""
+    return _UNSHOWABLE.sub("\ufffd", text)
+
+
+def esc(text: object) -> Markup:
+    """Escaped, clean text."""
+    return text if isinstance(text, Markup) else Markup(html.escape(clean(str(text))))
+
+
+def tag(name: str, *content: object, **attributes: object) -> Markup:
+    """An element. An attribute of None is left out; underscores in its name become hyphens, one at the end is dropped.
+
+    Content of None is left out too.
+    """
+    pairs = (
+        f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items() if value is not None
+    )
+    return Markup(f"<{name}{''.join(pairs)}>{join(content)}</{name}>")
+
+
+def join(parts: Iterable[object], separator: str = "") -> Markup:
+    return Markup(separator.join(esc(part) for part in parts if part is not None))
+
+
+def name(text: str, limit: int = NAME_LIMIT) -> Markup:
+    """A name that somebody gave: shortened, with the whole of it in its title, and isolated from the text around it."""
+    shown = short(text, limit)
+    return tag("bdi", shown, title=text if shown != text else None)
+
+
+def breakable(text: str, limit: int = NAME_LIMIT) -> Markup:
+    """A name that may go on in a second line behind an underscore, for the head of a narrow column."""
+    shown = short(text, limit)
+    parts = re.split(r"(?<=_)(?=.)", shown)
+    return tag("bdi", join(parts, "<wbr>"), title=text if shown != text else None)
+
+
+def table(
+    header: Sequence[object],
+    rows: Iterable[Iterable[Markup]],
+    left: Sequence[int] = (0,),
+    label: str = "",
+    **attributes: object,
+) -> Markup:
+    """A table in a frame that scrolls sideways by itself; rows hold finished cells, left names the columns of text.
+
+    label is the table's name for who cannot see what stands above it.
+    """
+    cells = (tag("th", text, scope="col", class_="label" if i in left else None) for i, text in enumerate(header))
+    head = tag("thead", tag("tr", *cells))
+    body = tag("tbody", join((tag("tr", *row) for row in rows), "\n"))
+    return frame(tag("table", head, body, aria_label=label or None, **attributes), label)
+
+
+def frame(content: Markup, label: str = "") -> Markup:
+    """Scrolls sideways by itself, by keyboard too."""
+    return tag(
+        "div", content, class_="frame", tabindex="0", role="region", aria_label=f"{label}, scrolls" if label else None
+    )
+
+
+def row_head(*content: object, **attributes: object) -> Markup:
+    """The cell that names its row."""
+    return tag("th", *content, scope="row", **{"class_": "label", **attributes})
+
+
+def panel(key: str, title: str, *content: object, lead: str = "") -> Markup:
+    """A section of the page; nothing at all without content. lead says what it shows."""
+    parts = [part for part in content if part]
+    if not parts:
+        return EMPTY
+    head = [tag("h2", title, id=f"{key}-title")] + ([tag("p", lead, class_="lead")] if lead else [])
+    return tag("section", *head, *parts, id=key, aria_labelledby=f"{key}-title")
+
+
+def copyable(command: str) -> Markup:
+    """A command to repeat something by; the page's script adds a button that copies it."""
+    return tag("span", tag("code", command), class_="copyable", dir="ltr") if command else EMPTY

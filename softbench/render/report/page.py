@@ -1,0 +1,97 @@
+"""The page as a whole: head, toolbar, panels in reading order, scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from softbench.analysis.leaderboard import Board
+from softbench.model import Passport
+from softbench.records.published import Table
+from softbench.render.report import data, embed
+from softbench.render.report.figures import figures
+from softbench.render.report.html import Markup, join, tag
+from softbench.render.report.index import Cells, Contents, baselines
+from softbench.render.report.panels import cells, charts, clocks, correctness, heatmap, ladders, passport, ranking
+from softbench.render.report.panels.header import header, title
+from softbench.render.report.slices import slices
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+"""Forbids the page every request, so that a report looked at is never a report sent."""
+PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
+    "ranking": ("Ranking", ranking.ranking),
+    "heatmap": ("Heat map", heatmap.heatmap),
+    "bandwidth": ("Bandwidth", charts.bandwidth),
+    "arithmetic": ("Arithmetic", charts.arithmetic),
+    "latency": ("Latency", charts.latency),
+    "profile": ("Profile", charts.profile),
+    "clocks": ("Clocks", clocks.clocks),
+    "correctness": ("Correctness", correctness.correctness),
+    "peers": ("Published", charts.peers),
+    "ladders": ("Ladders", ladders.ladders),
+    "drift": ("Drift", charts.drift),
+    "passport": ("Passport", passport.passport),
+    "cells": ("Cells", cells.cells),
+}
+"""A panel's id -> its word in the toolbar, and what makes it; in reading order."""
+
+
+def page(
+    board: Board, published: Mapping[str, Table], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
+) -> str:
+    """The whole document of a board; notes and passports are those of the runs that it is made of, where there are several."""
+    contents = gather(board, published, passports)
+    found = {key: make(contents) for key, (_, make) in PANELS.items()}
+    found = {key: content for key, content in found.items() if content}
+    body = [
+        tag("a", "Skip the toolbar", href="#main", class_="skip"),
+        _toolbar(board, list(found)),
+        tag("main", header(contents, notes), *found.values(), id="main", tabindex="-1"),
+        Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
+        *([embed.plotly_element()] if contents.figures else []),
+        embed.data_element(data.payload(contents)),
+        tag("script", embed.script()),
+    ]
+    return document(title(board), join(body, "\n"))
+
+
+def document(name: str, body: Markup) -> str:
+    """A page with its looks, and without leave to ask anybody for anything."""
+    # The script marks the root before anything is drawn, so that what needs a script never shows for a moment.
+    head = [
+        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
+        tag("title", name),
+        tag("style", embed.style()),
+        tag("script", Markup("document.documentElement.classList.add('scripted');")),
+    ]
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{join(head, chr(10))}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    )
+
+
+def gather(board: Board, published: Mapping[str, Table], passports: Sequence[Passport] = ()) -> Contents:
+    """What the panels are made of, computed once."""
+    numbered = Cells(board)
+    parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))
+    made = figures(board, numbered, published)
+    made_of = tuple(passports) or (board.passport,)
+    return Contents(board, made_of, numbered, parts, {figure.key: figure for figure in made})
+
+
+def _toolbar(board: Board, present: list[str]) -> Markup:
+    links = (tag("a", PANELS[key][0], href=f"#{key}") for key in present)
+    return tag("header", tag("nav", *links, aria_label="panels"), _baseline(board), theme(), class_="toolbar")
+
+
+def _baseline(board: Board) -> Markup | None:
+    names = baselines(board)
+    if len(names) < 2:
+        return None
+    options = (tag("option", name, value=number) for number, name in enumerate(names))
+    label = tag("label", tag("span", "speed-up over "), tag("select", *options, id="baseline"))
+    return tag("div", label, class_="needs-script control")
+
+
+def theme() -> Markup:
+    """The button that changes the page's colours."""
+    return tag("button", "theme: system", type="button", id="theme", class_="needs-script control")

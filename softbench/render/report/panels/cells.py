@@ -1,0 +1,66 @@
+"""Every cell of the run in one table, folded; the script adds a filter, and the details of every row."""
+
+from __future__ import annotations
+
+from softbench.analysis.leaderboard import CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import cell_figures, short, status_text
+from softbench.render.report.html import EMPTY, Markup, name, row_head, table, tag
+from softbench.render.report.index import Contents
+from softbench.render.report.panels.blocks import status
+
+COLUMNS = (
+    *(
+        "case",
+        "implementation",
+        "status",
+        "rank",
+        "ms",
+        "interval",
+        "GB/s",
+        "TFLOP/s",
+        "% of roof",
+        "call µs",
+        "device µs",
+        "traffic",
+    ),
+    *("registers", "stack B", "shared B"),
+)
+
+
+def cells(contents: Contents) -> Markup:
+    found = contents.cells.all
+    if not found:
+        return EMPTY
+    rows = [_row(number, case, cell) for number, (case, cell) in enumerate(found)]
+    used = [index for index in range(len(COLUMNS)) if index < 3 or any(row[index] != "<td></td>" for row in rows)]
+    body = table(
+        [COLUMNS[index] for index in used],
+        ([row[index] for index in used] for row in rows),
+        left=(0, 1, 2),
+        label="every cell",
+        class_="cells",
+        data_grid="",
+        id="cells-table",
+    )
+    filter_box = tag(
+        "p",
+        tag("label", "filter, words in any column ", Markup('<input type="search" id="cells-filter">')),
+        tag("span", class_="count", role="status"),
+        class_="needs-script",
+    )
+    return tag("details", tag("summary", f"Every cell ({len(rows)})"), filter_box, body, id="cells")
+
+
+def _row(number: int, case: CaseBoard, cell: Cell) -> list[Markup]:
+    record = cell.record
+    role = " (not chosen)" if record in case.others else "" if record.role == "entrant" else f" ({record.role})"
+    best = f" best of {record.best_of}" if record.best_of > 1 else ""
+    who = tag(
+        "td", name(record.variant.id, 40), best + role, "†" if cell.dagger else "", class_="label", data_cell=number
+    )
+    return [
+        row_head(tag("bdi", short(record.case.id, 60))),
+        who,
+        tag("td", status(record, status_text(record)), class_="label"),
+        *(tag("td", text) for text in cell_figures(cell)),
+    ]

@@ -1,0 +1,82 @@
+"""The clocks side by side: what else a call costs, and where another clock would rank differently."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from softbench.analysis.leaderboard import Board
+from softbench.analysis.leaderboard.formatting import microseconds, milliseconds, plural, short
+from softbench.analysis.leaderboard.inversions import Inversion, inversions
+from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
+from softbench.render.report.index import Contents
+from softbench.render.report.panels.blocks import figure
+
+LEAD = (
+    "The ranking clock leaves the host out. A stream of calls from Python goes at the pace of the slower of host and kernel: "
+    "above the diagonal the host decides."
+)
+
+
+def clocks(contents: Contents) -> Markup:
+    made = contents.figures.get("clocks")
+    if made is None:
+        return EMPTY
+    found = inversions(contents.board)
+    parts = [_summary(contents.board, found), figure(made), _list(contents.board, found)]
+    return panel("clocks", made.title, *parts, lead=LEAD)
+
+
+def _summary(board: Board, found: Sequence[Inversion]) -> Markup:
+    """By implementation: the median call, how often the host is what takes longest, how often another clock turns a rank."""
+    ranking = board.passport.ranking_clock
+    header = [
+        "implementation",
+        f"{ranking}, median µs",
+        "call µs",
+        "host slower than kernel",
+        "overtaken by other clocks",
+    ]
+    rows = []
+    for who in dict.fromkeys(standing.implementation for standing in board.ranking):
+        cells = [case.cells[who] for case in board.timed if who in case.cells and case.cells[who].latency_ns]
+        calls = [(cell.latency_ns or 0.0, cell.call_ns) for cell in cells if cell.call_ns is not None]
+        if not calls or ranking == "call":
+            continue
+        bound = sum(call > kernel for kernel, call in calls)
+        overtaken = [inversion for inversion in found if inversion.first == who]
+        rows.append(
+            [
+                row_head(name(who)),
+                tag("td", microseconds(statistics.median(kernel for kernel, _ in calls))),
+                tag("td", microseconds(statistics.median(call for _, call in calls))),
+                tag("td", f"{bound} of {plural(len(calls), 'case')}"),
+                tag("td", plural(len(overtaken), "time")),
+            ]
+        )
+    return table(header, rows, label="clocks by implementation") if rows else EMPTY
+
+
+def _list(board: Board, found: Sequence[Inversion]) -> Markup:
+    if not found:
+        return tag("p", "No other clock turns a rank around.", class_="note")
+    ranking = board.passport.ranking_clock
+    rows = [
+        [
+            row_head(tag("bdi", short(entry.case.case.id, 60))),
+            tag("td", entry.clock, class_="label"),
+            tag("td", _order(entry.first, entry.second, entry.ranked_ns), class_="label"),
+            tag("td", "⇅ ", _order(entry.second, entry.first, entry.other_ns[::-1]), class_="label"),
+        ]
+        for entry in found
+    ]
+    header = ["case", "clock", f"by {ranking}, ms", "⇅ by the other clock, ms"]
+    head = tag("summary", f"⇅ Ranks that another clock turns around: {plural(len(found), 'pair')}")
+    note = "By the call clock an implementation counts with the slower of its host time and its kernel."
+    body = table(header, rows, left=(0, 1, 2, 3), label="rank inversions")
+    return tag("details", head, tag("p", note, class_="note"), body, class_="small")
+
+
+def _order(first: str, second: str, times: tuple[float, float]) -> Markup:
+    one, two = (f" {milliseconds(ns)}" for ns in times)
+    return join([name(first), one, " before ", name(second), two])

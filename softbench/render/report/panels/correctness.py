@@ -1,0 +1,106 @@
+"""What is right: counts, the hard cases by implementation, and every failure and refusal with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import outcome_counts, plural, short, status_groups, status_text
+from softbench.render.report.data import SIGNS, kind
+from softbench.render.report.grids.correctness import columns, parted
+from softbench.render.report.html import EMPTY, Markup, frame, join, name, panel, row_head, table, tag
+from softbench.render.report.index import Contents
+from softbench.render.report.panels.blocks import outcome
+
+LEAD = (
+    "Every output is compared whole with a float64 reference, the timed cases' too. Hard cases are inputs on which kernels are "
+    "known to fail."
+)
+OUTCOMES = ("passed", "checked", "compiled", "failed", "declared", "refused")
+FAILED = OUTCOMES.index("failed")
+WORDS = {"right": "right", "failed": "failed", "declared": "failed, as declared", "refused": "refused"}
+
+
+def correctness(contents: Contents) -> Markup:
+    board = contents.board
+    if not board.cases:
+        return EMPTY
+    hard = [part for operator in board.operators for part in _hard(contents, operator)]
+    return panel("correctness", "Correctness", _counts(board), *hard, _groups(board), lead=LEAD)
+
+
+def _counts(board: Board) -> Markup:
+    """Implementation by outcome; outcomes that nothing had are left out."""
+    counted = [(standing, outcome_counts(board, standing)) for standing in board.ranking]
+    used = [index for index in range(len(OUTCOMES)) if any(counts[index] for _, counts in counted)]
+    many = len(board.operators) > 1
+    rows = [
+        [
+            row_head(name(standing.implementation)),
+            *([tag("td", name(standing.operator), class_="label")] if many else []),
+            *(_count(index, counts[index]) for index in used),
+        ]
+        for standing, counts in counted
+    ]
+    header = ["implementation", *(["operator"] if many else []), *(OUTCOMES[index] for index in used)]
+    return table(header, rows, left=(0, 1) if many else (0,), label="outcomes by implementation")
+
+
+def _count(index: int, count: int) -> Markup:
+    bad = index == FAILED and count > 0
+    return tag("td", f"✗ {count}" if bad else count, class_="failed" if bad else None)
+
+
+def _hard(contents: Contents, operator: str) -> list[Markup]:
+    """The matrix of one operator: cases that somebody failed at once, all the others folded."""
+    board = contents.board
+    bad, good = parted(board, operator)
+    if not bad and not good:
+        return []
+    parts = [tag("h3", "Hard cases: ", tag("bdi", short(operator)))]
+    if bad:
+        parts += [
+            tag("h4", f"Somebody fails ({len(bad)})"),
+            _matrix(contents, operator, bad, f"{operator}: hard cases that somebody fails"),
+        ]
+    if good:
+        title = f"Nobody fails ({len(good)})"
+        body = _matrix(contents, operator, good, f"{operator}: hard cases that nobody fails")
+        parts.append(tag("details", tag("summary", title), body, class_="small"))
+    return parts
+
+
+def _matrix(contents: Contents, operator: str, cases: Sequence[CaseBoard], label: str) -> Markup:
+    shown = columns(contents.board, operator, cases)
+    head = tag(
+        "tr", tag("th", "case", scope="col", class_="label"), *(tag("th", name(who, 16), scope="col") for who in shown)
+    )
+    rows = [
+        tag(
+            "tr",
+            row_head(tag("bdi", short(case.case.id, 60)), title=case.case.id),
+            *(_cell(contents, case.cells.get(who)) for who in shown),
+        )
+        for case in cases
+    ]
+    body = tag("tbody", join(rows, "\n"))
+    return frame(tag("table", tag("thead", head), body, aria_label=label, class_="matrix", data_grid=""), label)
+
+
+def _cell(contents: Contents, cell: Cell | None) -> Markup:
+    """A sign and a word where it failed; the word for the eye that cannot see the sign elsewhere."""
+    if cell is None:
+        return tag("td", class_="none")
+    what = kind(cell.record)
+    failed = what in ("failed", "declared")
+    word = tag("span", f" {status_text(cell.record) if failed else WORDS[what]}", class_=None if failed else "unseen")
+    return tag("td", SIGNS[what], word, class_=what, data_cell=contents.cells.number(cell))
+
+
+def _groups(board: Board) -> Markup:
+    groups = status_groups(board)
+    if not groups:
+        return tag(
+            "p", f"Nothing failed and nothing was refused, of {plural(len(board.records), 'cell')}.", class_="note"
+        )
+    return join([tag("h3", "Failures and refusals"), tag("ul", *(outcome(*group) for group in groups), class_="plain")])

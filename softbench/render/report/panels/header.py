@@ -1,0 +1,187 @@
+"""What a reader wants first: who wins, by how much, is it right, and what the figures rest on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from softbench.analysis.leaderboard import Board, Standing, headline
+from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
+from softbench.model import stats
+from softbench.render.report.html import EMPTY, Markup, join, name, tag
+from softbench.render.report.index import Contents
+from softbench.render.report.panels.blocks import outcome
+from softbench.render.report.panels.ranking import speedup
+from softbench.render.report.trust import checks
+
+SHOWN_GROUPS = 8
+
+
+def title(board: Board) -> str:
+    where = short(str(board.passport.device.get("name", "an unknown machine")), 60)
+    return f"{', '.join(map(short, board.operators)) or 'softbench'} on {where}"
+
+
+def header(contents: Contents, notes: Sequence[str] = ()) -> Markup:
+    """notes say which runs the board is made of, where there are several."""
+    board = contents.board
+    answers = [_answers(contents, operator) for operator in board.operators]
+    single = [cards[0] for cards in answers if len(cards) == 1]
+    several = [tag("div", *cards, class_="answers") for cards in answers if len(cards) > 1]
+    return tag(
+        "header",
+        tag("h1", tag("bdi", title(board))),
+        tag("p", tag("bdi", headline.verdict(board)), class_="verdict"),
+        _facts(board),
+        tag("ul", *(tag("li", note) for note in notes), class_="plain small") if notes else None,
+        *several,
+        tag("div", *single, class_="answers") if single else None,
+        _trust(contents),
+        _not_measured(board),
+        id="top",
+    )
+
+
+def _facts(board: Board) -> Markup:
+    passport = board.passport
+    date = re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$", r"\1 \2 UTC", passport.started)
+    versions = [f"{key} {value}" for key, value in passport.packages.items() if key in ("torch", "triton")]
+    driver = passport.device.get("driver")
+    cards = passport.device.get("gpus")
+    count = len(cards) if isinstance(cards, (list, tuple)) else 1
+    facts = [
+        date,
+        f"spread over {count} GPUs, each case on one" if count > 1 else "",
+        f"commit {passport.commit}" if passport.commit else "",
+        f"profile {', '.join(passport.profiles)}" if passport.profiles else "",
+        f"driver {driver}" if driver else "",
+        *versions,
+    ]
+    return tag("p", join((tag("bdi", fact) for fact in facts if fact), " · "), class_="facts")
+
+
+def _answers(contents: Contents, operator: str) -> list[Markup]:
+    """An operator's cards, under its name where there are several; one card alone bears it."""
+    board = contents.board
+    standings = board.standings(operator)
+    scored = [standing for standing in standings if standing.score is not None]
+    leader, best = headline.leader(board, operator), headline.best(board, operator)
+    is_one = len(board.operators) == 1
+    if not scored:
+        return [_is_right(board, leader, standings, "" if is_one else operator)]
+    cards = [] if is_one else [tag("h2", tag("bdi", operator))]
+    if best is None:
+        cards.append(_answer("Who wins", "nobody", "every timed implementation fails a hard case or timed calls (†)"))
+    elif leader is None:
+        scores = join(
+            [
+                name(best.implementation),
+                f" scores best, {best.score:.1f} % of roof, but ",
+                headline.undecided(board, operator),
+            ]
+        )
+        cards.append(_answer("Who wins", "undecided", scores))
+    else:
+        cards += [_who(leader, scored), _how_much(contents, leader, scored)]
+    return [*cards, _is_right(board, leader, standings)]
+
+
+def _answer(question: object, answer: object, *more: object) -> Markup:
+    rest = [tag("p", part) for part in more if part]
+    return tag("div", tag("p", question, class_="question"), tag("p", answer, class_="answer"), *rest, class_="card")
+
+
+def _who(leader: Standing, scored: list[Standing]) -> Markup:
+    following = scored[1] if len(scored) > 1 else None
+    score = f"score {leader.score:.1f} % of roof, all {leader.timed} timed cases counted"
+    rest = None
+    if following is not None:
+        rest = join(["next: ", name(following.implementation), f", {following.score:.1f}"])
+    return _answer("Who wins", name(leader.implementation), score, rest)
+
+
+def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> Markup:
+    board = contents.board
+    (number, whole), *_ = contents.slices_of(leader.operator)
+    row = whole.standing(leader.implementation)
+    over = [speedup(contents, number, row), " ", tag("bdi", short(board.baseline), class_="baseline-name")]
+    ties = f", tied for it in {leader.ties}" if leader.ties else ""
+    places = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
+    following = _over_next(board, leader, scored)
+    if leader.implementation == board.baseline or leader.speedup is None:
+        return _answer("By how much", following or "alone in the ranking", places)
+    return _answer("By how much", join(over), following, places)
+
+
+def _over_next(board: Board, leader: Standing, scored: list[Standing]) -> Markup | None:
+    """Geometric mean of the times over that of the next in the ranking, where both passed."""
+    if len(scored) < 2:
+        return None
+    names = [leader.implementation, scored[1].implementation]
+    cases = [case for case in board.timed if case.case.operator == leader.operator]
+    pairs = [[case.cells[n].latency_ns if n in case.cells else None for n in names] for case in cases]
+    ratios = [theirs / ours for ours, theirs in pairs if ours and theirs]
+    if not ratios:
+        return None
+    return join(
+        [f"{stats.geometric_mean(ratios):.2f}x ", name(names[1]), f" over the {plural(len(ratios), 'case')} of both"]
+    )
+
+
+def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...], operator: str = "") -> Markup:
+    """Of the leader where there is one; below it everybody together, declared failures being failures."""
+    every = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
+    right, undeclared, declared, refused = sum(every[:3]), every[3], every[4], every[5]
+    failed = undeclared + declared
+    said = f"{right} right, {failures(undeclared, declared)}, {refused} refused"
+    if leader is None:
+        nothing = f"nothing failed but {plural(declared, 'cell')} as declared" if declared else "nothing failed"
+        answer = f"{plural(failed, 'cell')} failed" if undeclared else nothing
+        question = join(["Is it right", ": " if operator else "", tag("bdi", operator) if operator else None])
+        return _answer(question, answer, f"of {plural(right + failed + refused, 'cell')} {said}")
+    counts = outcome_counts(board, leader)
+    asked, passed = sum(counts), sum(counts[:3])
+    hard = [case for case in board.cases if case.case.operator == leader.operator and not case.case.timed]
+    own = sum(leader.implementation in case.cells for case in hard)
+    none = f"no hard case, of {len(hard)} here, was put to it" if hard else "this run holds no hard case"
+    checked = f"{plural(own, 'hard case')} among them" if own else none
+    return _answer("Is it right", f"{passed} of {plural(asked, 'case')}", checked, f"everybody's cells: {said}")
+
+
+def _trust(contents: Contents) -> Markup:
+    looked_at = checks(contents.board, contents.passports)
+    doubts = sum(not check.good for check in looked_at)
+    words = "no reservation" if not doubts else plural(doubts, "reservation")
+    lines = [
+        tag(
+            "li",
+            tag("span", "✓ " if check.good else "▲ ", class_="good" if check.good else "doubt", aria_hidden="true"),
+            None if check.good else tag("span", "Reservation: ", class_="unseen"),
+            tag("bdi", check.text),
+        )
+        for check in looked_at
+    ]
+    badge = tag("span", "✓ " if not doubts else "▲ ", words, class_="badge " + ("doubt" if doubts else "good"))
+    return tag("div", tag("p", "Can I trust it ", badge, class_="question"), tag("ul", *lines), class_="trust card")
+
+
+def _not_measured(board: Board) -> Markup:
+    """Cases that the run did not come to, at once in sight; cells without a result and why; who was known and took no part."""
+    groups = status_groups(board)
+    present = {record.variant.implementation for record in board.records}
+    absent = [name for name in board.passport.sources if name not in present]
+    cells = sum(len(records) for _, _, records in groups)
+    parts = [tag("p", unfinished(board))] if board.missing else []
+    if groups:
+        parts.append(tag("ul", *(outcome(*group) for group in groups[:SHOWN_GROUPS]), class_="plain"))
+    if len(groups) > SHOWN_GROUPS:
+        more = plural(len(groups) - SHOWN_GROUPS, "further reason")
+        parts.append(tag("p", tag("a", f"{more}, under Correctness", href="#correctness")))
+    if absent:
+        parts.append(tag("p", "Not selected in this run: ", join((name(text) for text in absent), ", "), "."))
+    if not parts:
+        return EMPTY
+    counts = {"case": board.missing, "cell": cells, "implementation": len(absent)}
+    said = " and ".join(", ".join(plural(n, noun) for noun, n in counts.items() if n).rsplit(", ", 1))
+    summary = tag("summary", f"Not measured, and why: {said}")
+    return tag("details", summary, *parts, class_="small", open="" if board.missing else None)

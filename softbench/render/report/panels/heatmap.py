@@ -1,0 +1,107 @@
+"""Timed cases by implementation. Without a script % of roof stands there; with one the reader chooses the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softbench.analysis.leaderboard import CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import (
+    Section,
+    conditions,
+    legend,
+    milliseconds,
+    resources,
+    roof_note,
+    section_title,
+    sections,
+    shape_head,
+    shape_text,
+    status_text,
+)
+from softbench.analysis.leaderboard.regimes import regime
+from softbench.render.report.data import SIGNS, kind, mark
+from softbench.render.report.grids.heatmap import MATRICES, METRICS, cell_at, columns, metrics, rows, tint
+from softbench.render.report.html import EMPTY, Markup, breakable, frame, join, panel, row_head, tag
+from softbench.render.report.index import Contents
+
+LEAD = (
+    "Every timed case; the deeper the tint, the better. A cell opens its details: samples, intervals, how to repeat it."
+)
+
+
+def heatmap(contents: Contents) -> Markup:
+    found = sections(contents.board)
+    tables = [
+        join([tag("h3", tag("bdi", section_title(section))), _table(contents, section, cases)])
+        for section, cases in found.items()
+    ]
+    signs_told = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
+    return panel("heatmap", "Heat map", *([_controls(contents), signs_told] if tables else []), *tables, lead=LEAD)
+
+
+def _controls(contents: Contents) -> Markup:
+    """The switch, for the metrics of which there is a figure."""
+    shown = metrics(contents.board)
+    if len(shown) < 2:
+        return EMPTY
+    choices = (
+        tag(
+            "label",
+            Markup(f'<input type="radio" name="metric" value="{key}"{" checked" * (key == shown[0])}>'),
+            METRICS[key],
+        )
+        for key in shown
+    )
+    return tag("fieldset", tag("legend", "show"), *choices, class_="switch needs-script", id="metric")
+
+
+def _table(contents: Contents, section: Section, cases: Sequence[CaseBoard]) -> Markup:
+    places = columns(contents.board, section, cases)
+    heads = (_head(contents, cases, *place) for place in places)
+    head = tag("tr", tag("th", shape_head(cases, MATRICES), scope="col", class_="label"), *heads)
+    body = []
+    for case in rows(cases):
+        title = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
+        body.append(tag("tr", title, *(_cell(contents, cell_at(case, place)) for place in places)))
+    label = f"{section_title(section)}: timed cases by implementation"
+    made = tag(
+        "table", tag("thead", head), tag("tbody", join(body, "\n")), aria_label=label, class_="heat", data_grid=""
+    )
+    return frame(made, label)
+
+
+def _head(contents: Contents, cases: Sequence[CaseBoard], text: str, role: str) -> Markup:
+    if role == "roof":
+        return tag("th", "roof", tag("small", roof_note(cases)), scope="col")
+    return tag("th", _who(contents, text), tag("small", "reference") if role == "reference" else None, scope="col")
+
+
+def _who(contents: Contents, text: str) -> Markup:
+    return join([tag("i", class_="key", data_impl=contents.cells.implementations.index(text)), breakable(text, 16)])
+
+
+def _cell(contents: Contents, cell: Cell | None) -> Markup:
+    if cell is None:
+        return tag("td", "not run", class_="none")
+    number = contents.cells.number(cell)
+    if cell.latency_ns is None:
+        what = kind(cell.record)
+        registers = resources(cell.record)[0]
+        said = status_text(cell.record).lower().replace("_", " ") + (f", {registers} regs" if registers else "")
+        word = tag("span", f"{SIGNS[what]} {said}")
+        return tag("td", word, class_=f"none {what}", data_cell=number)
+    share = cell.percent_of_roof
+    text = f"{milliseconds(cell.latency_ns)} ms" if share is None else f"{share:.1f}"
+    return tag(
+        "td",
+        text,
+        signs(cell),
+        class_="won" if cell.is_winner else None,
+        style=None if share is None else f"--heat:{tint(share):.2f}",
+        data_cell=number,
+    )
+
+
+def signs(cell: Cell) -> Markup:
+    """Mark and conditions, in a place of their own width, so that figures stay aligned."""
+    return tag("i", mark(cell), conditions(cell))

@@ -1,0 +1,49 @@
+"""Where and with what the run was made, and how to make it again."""
+
+from __future__ import annotations
+
+import json
+
+from softbench.analysis.leaderboard.formatting import short
+from softbench.model import Passport
+from softbench.render.report.html import Markup, copyable, esc, join, panel, row_head, table, tag
+from softbench.render.report.index import Contents
+
+
+def passport(contents: Contents) -> Markup:
+    """How to make every run behind the board again, and all that is known of each."""
+    parts: list[Markup] = []
+    for run in reversed(contents.passports):
+        parts += [tag("h3", tag("bdi", run.run_id))] if len(contents.passports) > 1 else []
+        again = [
+            tag("p", "To repeat the run, on such a machine and with these versions:"),
+            *map(copyable, commands(run)),
+        ]
+        known = tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open")
+        parts += [tag("div", *again, class_="again"), known]
+    return panel("passport", "Passport", *parts)
+
+
+def commands(run: Passport) -> list[str]:
+    """The commit, where there was one and nothing was changed beside it, then the command with the seed that it drew."""
+    seeded = run.command if "--softbench-seed" in run.command else f"{run.command} --softbench-seed={run.seed}"
+    known = run.commit and not run.commit.endswith("+")
+    return [*([f"git checkout {run.commit}"] if known else []), seeded]
+
+
+def _fields(run: Passport) -> Markup:
+    fields = {key: value for key, value in vars(run).items() if value not in ("", {}, ())}
+    rows = [[row_head(key.replace("_", " ")), tag("td", _value(value), class_="text")] for key, value in fields.items()]
+    return table(["field", "value"], rows, label=f"passport of {short(run.run_id, 60)}") if rows else Markup("")
+
+
+def _value(value: object) -> Markup:
+    if isinstance(value, dict):
+        return join((tag("bdi", f"{key}: {_plain(value[key])}") for key in sorted(value)), Markup("<br>"))
+    return esc(_plain(value))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, tuple) and all(isinstance(entry, str) for entry in value):
+        return ", ".join(value)
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)

@@ -1,0 +1,133 @@
+"""The ranking of every operator, over all its cases and over parts of them."""
+
+from __future__ import annotations
+
+from softbench.analysis.leaderboard import Board, Standing
+from softbench.analysis.leaderboard.formatting import clock_note, plural, short, why_marked
+from softbench.analysis.leaderboard.regimes import REGIMES, regime
+from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
+from softbench.render.report.index import Contents
+from softbench.render.report.slices import Slice
+
+HEADER = (
+    "rank",
+    "implementation",
+    "family",
+    "score",
+    "coverage",
+    "speed-up",
+    "alone first",
+    "tied first",
+    "cannot tell",
+)
+
+
+def ranking(contents: Contents) -> Markup:
+    board = contents.board
+    if not board.has_scores:
+        return EMPTY
+    parts: list[Markup] = []
+    for operator in board.operators:
+        if any(standing.score is not None for standing in board.standings(operator)):
+            parts += [tag("h3", tag("bdi", operator))] if len(board.operators) > 1 else []
+            parts += [_whole(contents, operator), _daggers(board, operator), _parts(contents, operator)]
+    note = "Speed-up: geometric mean of the ratios of the cases that both passed."
+    notes = [tag("p", clock_note(board), class_="note"), tag("p", note, class_="note")]
+    return panel("ranking", "Ranking", *parts, *notes, _definitions(board))
+
+
+def _base(board: Board) -> Markup:
+    return tag("bdi", short(board.baseline), class_="baseline-name")
+
+
+def speedup(contents: Contents, number: int, standing: Standing | None) -> Markup:
+    """A speed-up that follows the baseline that the reader picks; number is that of the slice."""
+    if standing is None:
+        return Markup("-")
+    who = contents.cells.implementations.index(standing.implementation)
+    text = "-" if standing.speedup is None else f"{standing.speedup:.2f}x"
+    return tag("span", text, class_="speedup", data_slice=number, data_impl=who)
+
+
+def _whole(contents: Contents, operator: str) -> Markup:
+    board = contents.board
+    number, whole = contents.slices_of(operator)[0]
+    best = max((standing.score or 0.0 for standing in whole.standings), default=0.0) or 1.0
+    unknown = {s.implementation: _unknown(board, s) for s in whole.standings}
+    standings = board.standings(operator)
+    rows = [_row(contents, number, standing, best, unknown) for standing in standings if standing.score is not None]
+    untimed = [name(standing.implementation) for standing in standings if standing.score is None]
+    header = [join(["over ", _base(board)]) if text == "speed-up" else text for text in HEADER]
+    header[2] = tag("span", "family", class_="family")
+    shown = table(header, rows, left=(1, 2), label=f"ranking of {short(operator)}", class_="ranking")
+    rest = tag("p", "Without a timed pass: ", join(untimed, ", "), ".", class_="note") if untimed else EMPTY
+    return join([shown, rest])
+
+
+def _unknown(board: Board, standing: Standing) -> int:
+    cells = (case.cells.get(standing.implementation) for case in board.timed if case.case.operator == standing.operator)
+    return sum(cell is not None and cell.rank == 1 and cell.mark == "?" for cell in cells)
+
+
+def _row(contents: Contents, number: int, standing: Standing, best: float, unknown: dict[str, int]) -> list[Markup]:
+    dagger = "†" if standing.failed_hard else ""
+    who = contents.cells.implementations.index(standing.implementation)
+    score = "-" if standing.score is None else f"{standing.score:.1f}"
+    share = 0.0 if standing.score is None else standing.score / best
+    part = contents.slices[number][1].standing(standing.implementation)
+    return [
+        tag("td", standing.rank or dagger or "-"),
+        row_head(tag("i", class_="key", data_impl=who), name(standing.implementation), dagger),
+        tag("td", name(standing.family), class_="label family"),
+        tag("td", score, class_="bar", style=f"--share:{share:.3f}"),
+        tag("td", f"{standing.passed}/{standing.timed}"),
+        tag("td", speedup(contents, number, part)),
+        tag("td", standing.wins),
+        tag("td", standing.ties),
+        tag("td", unknown.get(standing.implementation, 0)),
+    ]
+
+
+def _daggers(board: Board, operator: str) -> Markup:
+    notes = []
+    for standing in board.standings(operator):
+        if standing.failed_hard:
+            ids = join((tag("code", case) for case in standing.failed_hard), ", ")
+            why = f" {why_marked(board, standing)}"
+            notes.append(tag("details", tag("summary", "† ", name(standing.implementation), why), ids, class_="small"))
+    return join(notes)
+
+
+def _parts(contents: Contents, operator: str) -> Markup:
+    """Score and speed-up by dtype and by regime, where there are several of one."""
+    parts = contents.slices_of(operator)
+    if len(parts) < 2:
+        return EMPTY
+    header = ["implementation", *(_heading(part) for _, part in parts)]
+    rows = [
+        [row_head(name(standing.implementation)), *(_part(contents, number, part, standing) for number, part in parts)]
+        for standing in contents.board.standings(operator)
+        if standing.score is not None
+    ]
+    label = f"{short(operator)}: score and speed-up by dtype and regime"
+    title = tag("h3", "Score by dtype and regime, below it the speed-up over ", _base(contents.board), class_="minor")
+    return join([title, table(header, rows, label=label, class_="parts")])
+
+
+def _heading(part: Slice) -> Markup:
+    return join([part.title, tag("small", plural(len(part.cases), "case"))])
+
+
+def _part(contents: Contents, number: int, part: Slice, standing: Standing) -> Markup:
+    own = part.standing(standing.implementation)
+    if own is None or own.score is None:
+        return tag("td", "-")
+    first = "first" if own.rank == 1 else None
+    sign = tag("span", " *", title="highest score of this part") if own.rank == 1 else None
+    return tag("td", f"{own.score:.1f}", sign, tag("small", speedup(contents, number, own)), class_=first)
+
+
+def _definitions(board: Board) -> Markup:
+    present = {regime(case) for case in board.timed}
+    words = [f"{kind.name}: {kind.definition}" for kind in REGIMES if kind in present]
+    return tag("p", f"Regimes. {'; '.join(words)}.", class_="note") if len(words) > 1 else EMPTY

@@ -1,0 +1,82 @@
+"""Sheets as pages: headings, sentences and tables, with figures behind the first sentences where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from softbench.analysis.document import Heading, Lines, Part, Sheet, Table
+from softbench.render.report import embed
+from softbench.render.report.figure import Figure
+from softbench.render.report.html import Markup, copyable, join, panel, row_head, table, tag
+from softbench.render.report.page import document, theme
+from softbench.render.report.panels.blocks import figure
+
+LONG = 40
+"""Letters above which a text is wrapped in its column, so that what stands behind it can be seen."""
+
+
+def page(title: str, sheet: Sheet, figures: Sequence[Figure] = ()) -> str:
+    """The whole document. The same sheet and figures give the same bytes."""
+    # What opens it says what the figures are about, and its first sentences are the verdict.
+    first = next((index for index, part in enumerate(sheet) if isinstance(part, Lines)), -1) + 1
+    head = [_part(part, is_verdict=True) for part in sheet[:first]]
+    drawn = [panel(made.key, made.title, figure(made)) for made in figures]
+    rest = [_part(part) for part in sheet[first:]]
+    body = [
+        tag("header", theme(), class_="toolbar"),
+        tag("main", tag("header", *head), *drawn, *rest, id="main", tabindex="-1"),
+        Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
+        *([embed.plotly_element()] if figures else []),
+        embed.data_element(_payload(figures)),
+        tag("script", embed.script()),
+    ]
+    return document(title, join(body, "\n"))
+
+
+def _part(part: Part, is_verdict: bool = False) -> Markup:
+    if isinstance(part, Heading):
+        return tag("h1" if is_verdict else "h2", tag("bdi", part.text))
+    if isinstance(part, Lines):
+        if part.commands:
+            return join(copyable(line) for line in part.lines)
+        return join(tag("p", tag("bdi", line), class_="verdict" if is_verdict else None) for line in part.lines)
+    return _table(part)
+
+
+def _table(part: Table) -> Markup:
+    rows = [
+        [
+            row_head(tag("bdi", text)) if index == 0 else tag("td", tag("bdi", text), class_=_side(part, index))
+            for index, text in enumerate(row)
+        ]
+        for row in part.rows
+    ]
+    made = table(part.header, rows, left=(0, *part.left), label=part.title)
+    if part.folded:
+        return tag("details", tag("summary", part.title), made, class_="print-open")
+    return tag("section", tag("h2", part.title), made) if part.title else made
+
+
+def _side(part: Table, index: int) -> str | None:
+    if index not in part.left:
+        return None
+    return "text" if max(len(row[index]) for row in part.rows) > LONG else "label"
+
+
+def _payload(figures: Sequence[Figure]) -> dict[str, Any]:
+    """What the script of a page expects of a run, with figures alone; names keep the order in which they come."""
+    series = [entry for made in figures for view in made.views for entry in view.series]
+    return {
+        "baseline": "",
+        "baselines": [],
+        "clock": "",
+        "peak": None,
+        "implementations": list(dict.fromkeys(entry.name for entry in series if entry.role == "entrant")),
+        "cases": [],
+        "variants": [],
+        "cells": [],
+        "slices": [],
+        "figures": [asdict(made) for made in figures],
+    }

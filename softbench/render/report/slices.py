@@ -1,0 +1,36 @@
+"""Parts of a board that are ranked among themselves: an operator's timed cases, those of a dtype, those of a regime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softbench.analysis.leaderboard import Board, CaseBoard, Standing
+from softbench.analysis.leaderboard.formatting import dtype_text
+from softbench.analysis.leaderboard.regimes import REGIMES, regime
+from softbench.analysis.leaderboard.score import ranking
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Timed cases of one operator with the standings over them; kind is "all", "dtype" or "regime"."""
+
+    kind: str
+    title: str
+    cases: tuple[CaseBoard, ...]
+    standings: tuple[Standing, ...]
+
+    def standing(self, implementation: str) -> Standing | None:
+        return next((row for row in self.standings if row.implementation == implementation), None)
+
+
+def slices(board: Board, operator: str) -> tuple[Slice, ...]:
+    """All timed cases of an operator, then by dtype, then by regime; a kind with one part only is left out."""
+    timed = tuple(case for case in board.timed if case.case.operator == operator)
+    failed = {(s.operator, s.implementation): s.failed_hard for s in board.standings(operator)}
+    dtypes = dict.fromkeys(dtype_text(case.case) for case in timed)
+    parts = [("all", "all", timed)]
+    by_dtype = [("dtype", name, tuple(c for c in timed if dtype_text(c.case) == name)) for name in dtypes]
+    by_regime = [("regime", kind.name, tuple(c for c in timed if regime(c) is kind)) for kind in REGIMES]
+    for group in (by_dtype, [part for part in by_regime if part[2]]):
+        parts += group if len(group) > 1 else []
+    return tuple(Slice(kind, title, cases, ranking(cases, failed)) for kind, title, cases in parts)

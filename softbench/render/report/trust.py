@@ -1,0 +1,177 @@
+"""What the figures of a run rest on, as a list of things looked at. Pure: a board in, words out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import plural
+from softbench.model import Passport, Record, calibration, notes, stats
+
+MANY_UNDECIDED = 0.1
+"""Share of cases whose leader is unknown above which a run is called undecided."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at; where it is not good it is a reservation about the figures."""
+
+    good: bool
+    text: str
+
+
+def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...]:
+    """In the order in which they matter; of a run without times only what concerns its sources.
+
+    passports are those of the runs behind the board, where there are several.
+    """
+    timed = [(case, cell) for case in board.timed for cell in case.cells.values() if cell.samples]
+    found: list[Check | None] = []
+    if timed:
+        cells = [cell for _, cell in timed]
+        found = [
+            _clock(board),
+            _calibrated(board),
+            _decided(board),
+            _placements(cells),
+            _throttled(board),
+            _warm(cells),
+            _overlapping(cells),
+            _busy(board),
+        ]
+    return tuple(
+        check for check in [*found, *dict.fromkeys(map(_commit, passports or (board.passport,)))] if check is not None
+    )
+
+
+def _clock(board: Board) -> Check | None:
+    if board.passport.ranking_clock != "wall":
+        return None
+    return Check(False, "measured on a machine without a GPU: compares implementations on that CPU only")
+
+
+def _calibrated(board: Board) -> Check | None:
+    """How the clocks stood against kernels of known duration; nothing of a run that has not tried."""
+    tried = [found for record in board.records for found in record.calibrations]
+    if not tried:
+        return None
+    names = ", ".join(dict.fromkeys(found.clock for found in tried))
+    for found in tried:
+        if why := calibration.off(found):
+            states = [bool(calibration.off(other)) for other in tried if other.clock == found.clock]
+            where = "" if all(states) else f", in {sum(states)} of {plural(len(states), 'case')}"
+            return Check(False, f"the {found.clock} clock {why}{where}; it was not used")
+        if found.fault:
+            return Check(False, f"the {found.clock} clock was not checked: {found.fault}")
+    worst = max(map(calibration.share_off, tried))
+    return Check(True, f"clocks checked against kernels of known duration: {names}, right within {worst:.2%}")
+
+
+def _busy(board: Board) -> Check | None:
+    """Of a CPU: in how many cases others had much of it, and how much at the most."""
+    timed = board.timed
+    used = [
+        {note for cell in case.every for note in cell.record.notes if note.startswith(notes.CPU_BUSY)} for case in timed
+    ]
+    texts = [note.removeprefix(notes.CPU_BUSY) for found in used for note in found]
+    if not texts:
+        return None
+    most = max(texts, key=lambda text: float(text.split()[0]))
+    return Check(
+        False, f"this CPU was busy in {sum(map(bool, used))} of {plural(len(timed), 'case')}: others used up to {most}"
+    )
+
+
+def _decided(board: Board) -> Check | None:
+    """Whether in every case the leader, or who shares its place, is known."""
+    contested = [case for case in board.timed if sum(cell.rank is not None for cell in case.cells.values()) > 1]
+    if not contested:
+        return Check(True, "no contest: fewer than two implementations were timed in any case")
+    open_cases = sum(_is_open(case) for case in contested)
+    unknown = sum(cell.mark == "?" for case in contested for cell in case.cells.values())
+    total = sum(cell.rank is not None for case in contested for cell in case.cells.values())
+    text = (
+        f"the fastest, or a tie for it, is known in {len(contested) - open_cases} of {plural(len(contested), 'case')}"
+    )
+    text += f"; {unknown} of {total} ranks are undecided (?)"
+    return Check(open_cases <= MANY_UNDECIDED * len(contested), text)
+
+
+def _is_open(case: CaseBoard) -> bool:
+    return any(cell.rank == 1 and cell.mark == "?" for cell in case.cells.values())
+
+
+def _placements(cells: list[Cell]) -> Check:
+    counts = [max(sum(map(bool, samples.ns)) for samples in cell.samples) for cell in cells]
+    few = sum(count < stats.LOOKS[0] for count in counts)
+    low, high = min(counts), max(counts)
+    text = f"{low} to {high} placements a cell" if low < high else f"{plural(low, 'placement')} a cell"
+    if few:
+        text += f"; {plural(few, 'cell')} of {len(cells)} got fewer than the {stats.LOOKS[0]} of a first look"
+    return Check(not few, text)
+
+
+def _throttled(board: Board) -> Check | None:
+    """Placements are counted once, however many implementations ran in them. At the power limit many cards are all the time."""
+    if board.passport.ranking_clock == "wall":
+        return None
+    records = _once_a_case(board)
+    known = [state for record in records for state in record.telemetry if state.sm_clock_mhz is not None]
+    if not known:
+        return Check(False, "no telemetry: whether the GPU was throttled is not known")
+    said, limited = [], [state for state in known if state.throttle]
+    throttled = [state for state in known if state.is_throttled]
+    aside = sum(bool(rounds) for record in records for samples in record.clock("unsteady") for rounds in samples.ns)
+    if throttled:
+        why = ", ".join(sorted({state.throttle for state in throttled}))
+        said.append(f"throttled in {len(throttled)} of {len(known)} placements ({why})")
+    elif limited:
+        said.append(f"at its power limit in {len(limited)} of {len(known)} placements")
+    else:
+        said.append(f"never throttled in {plural(len(known), 'placement')}")
+    clocks = [state.sm_clock_mhz for state in known if state.sm_clock_mhz is not None]
+    said.append(f"{_span(clocks)} MHz")
+    if aside:
+        said.append(f"{plural(aside, 'placement')} of a throttled or slower GPU not counted, marked ~")
+    return Check(not throttled and not aside, ", ".join(said))
+
+
+def _overlapping(cells: list[Cell]) -> Check | None:
+    """Only what was read by the device clock too can be told."""
+    read = [cell for cell in cells if cell.device_ns is not None]
+    found = sum(cell.is_overlapping for cell in read)
+    if not found:
+        return None
+    return Check(False, f"{plural(found, 'time')} of {len(read)} are of launches that overlap in a replay, marked o")
+
+
+def _once_a_case(board: Board) -> list[Record]:
+    """Of every timed case the record with the most telemetry: all that ran in a placement share its readings."""
+    records = []
+    for case in board.timed:
+        records.append(max((cell.record for cell in case.every), key=lambda record: len(record.telemetry)))
+    return records
+
+
+def _span(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _warm(cells: list[Cell]) -> Check | None:
+    if not any(samples.cache for cell in cells for samples in cell.samples):
+        return None  # a clock for which the cache has no meaning
+    warm = sum(cell.is_warm for cell in cells)
+    if not warm:
+        return Check(True, "every time was taken with a cold L2 cache")
+    return Check(False, f"{plural(warm, 'time')} of {len(cells)} taken with a warm L2 cache, marked w")
+
+
+def _commit(passport: Passport) -> Check:
+    commit = passport.commit
+    if not commit:
+        return Check(False, "the commit of the code is not known")
+    if commit.endswith("+"):
+        return Check(False, f"commit {commit}: files were changed and not committed")
+    return Check(True, f"commit {commit}, unchanged")

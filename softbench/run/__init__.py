@@ -1,0 +1,1 @@
+"""One command, from pytest's options to the files that it leaves."""

@@ -1,0 +1,246 @@
+"""How a run looks to pytest: shapes.yaml holds a collector a case, a case holds an item a variant."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
+
+from softbench import packages
+from softbench.measure.contest.descriptors import TooFewFiles
+from softbench.measure.contest.worker_pool import DeviceLost
+from softbench.model import Case, Record, Variant
+from softbench.records.store import StoreError
+from softbench.run import replay
+from softbench.run.bench import Bench
+from softbench.texts import InputError
+
+
+class CellFailed(Exception):
+    """A cell that did not pass; its text is the whole report."""
+
+
+def _told(record: Record) -> str:
+    """Why a cell failed, where in its author's file, and how to repeat it."""
+    where = ["", *record.traceback, ""] if record.traceback else []
+    return "\n".join([f"{record.status.value}: {record.reason}", *where, f"repeat it with: {record.reproduce}"])
+
+
+class Collecting:
+    """The hooks by which pytest finds the cells."""
+
+    def __init__(self, config: pytest.Config, bench: Bench) -> None:
+        self._config, self._bench, self._shapes = config, bench, bench.settings.shapes
+        is_named = config.args_source is pytest.Config.ArgsSource.ARGS
+        here = config.invocation_params.dir
+        self._named = [(here / argument.split("::")[0]).resolve() for argument in config.args] if is_named else []
+
+    def arguments(self) -> list[str]:
+        """The benchmark alone, in place of testpaths; paths that are named are collected beside it."""
+        if any(path == self._shapes or path in self._shapes.parents for path in self._named):
+            return self._config.args
+        return [str(self._shapes), *(self._config.args if self._named else [])]
+
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> ShapesFolder | None:
+        """A folder that was named for its shapes file alone: pytest's own would run the conftest.py in it."""
+        ours = self._config.rootpath, self._config.invocation_params.dir
+        if path not in self._shapes.parents or any(path == own or path in own.parents for own in ours):
+            return None
+        if any(path == named or path in named.parents or named in path.parents for named in self._named):
+            return None
+        folder: ShapesFolder = ShapesFolder.from_parent(parent, path=path)
+        folder.step = path / self._shapes.relative_to(path).parts[0]
+        return folder
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> ShapesFile | None:
+        if file_path != self._shapes:
+            return None
+        # pytest names a file outside its root by nothing at all; ids begin with the file's name then.
+        name = None if file_path.is_relative_to(self._config.rootpath) else file_path.name
+        file: ShapesFile = ShapesFile.from_parent(parent, path=file_path, nodeid=name)
+        file.bench = self._bench
+        return file
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Any:
+        """--benchmark-only and --benchmark-skip tell benchmarks by their fixture: a cell that is timed is one."""
+        option = self._config.getoption
+        asked = option("benchmark_only", False) or option("benchmark_skip", False)
+        with contextlib.ExitStack() as stack:
+            for item in items if asked else ():
+                if isinstance(item, CellItem):
+                    stack.enter_context(item.as_benchmark())
+            found = yield
+        if self._bench.part is not None:  # the controller takes every cell that a worker names for one that takes part
+            items[:] = [item for item in items if not isinstance(item, CellItem) or item.will_run]
+        return found
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Who takes part in a contest is known once everything is deselected that will be."""
+        for item in session.items:
+            if isinstance(item, CellItem) and item.will_run:
+                self._bench.takes_part.setdefault(item.case, []).append(item.variant)
+        if self._bench.takes_part and not self._config.option.collectonly:
+            if packages.is_missing("torch"):
+                raise pytest.UsageError(f"softbench: {packages.advice('torch')}")
+            try:
+                self._bench.open()
+            except InputError as error:
+                raise pytest.UsageError(f"softbench: {error}") from None
+
+
+class ShapesFolder(pytest.Collector):
+    """On the way to a shapes file outside of the project: nothing else in it is looked at, or run."""
+
+    step: Path
+
+    def __init__(self, path: Path, parent: pytest.Collector) -> None:
+        super().__init__(name=path.name, parent=parent, path=path, nodeid=path.name)
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        if self.step.is_dir():
+            yield self.ihook.pytest_collect_directory(path=self.step, parent=self)
+        else:
+            yield from self.ihook.pytest_collect_file(file_path=self.step, parent=self)
+
+
+class ShapesFile(pytest.File):
+    """shapes.yaml as a collector of cases."""
+
+    bench: Bench
+    fixtures: Any = None
+    """What pytest found for the first cell; it is the same for all, and to ask for each took half of collection."""
+
+    def collect(self) -> Iterator[CaseCollector | UnreadItem]:
+        for case in self.bench.cases:
+            collector = CaseCollector.from_parent(self, name=case.id)
+            collector.case, collector.bench = case, self.bench
+            yield collector
+        for why in self.bench.selection.unread:
+            item = UnreadItem.from_parent(self, name=why.partition(":")[0])
+            item.why = why
+            yield item
+
+
+class UnreadItem(pytest.Item):
+    """A file of implementations that is not Python: it fails, and costs no other file's cells anything."""
+
+    why: str
+
+    def runtest(self) -> None:
+        raise CellFailed(self.why)
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        return str(excinfo.value) if isinstance(excinfo.value, CellFailed) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        return self.path, 0, self.name
+
+
+class CaseCollector(pytest.Collector):
+    """One case; its items are measured together, whichever is asked for first."""
+
+    case: Case
+    bench: Bench
+    rounds: dict[str, replay.Rounds] | None = None
+
+    def collect(self) -> Iterator[CellItem]:
+        for variant in self.bench.selection.candidates(self.case):
+            yield CellItem.of(self, variant)
+
+
+def _cell(request: pytest.FixtureRequest) -> None:
+    request.node.measure(request)
+
+
+class CellItem(pytest.Function):
+    """One variant on one case. A Function, so that pytest-benchmark's fixture serves it."""
+
+    case: Case
+    variant: Variant
+    outcome: Record | None = None
+
+    @classmethod
+    def of(cls, parent: CaseCollector, variant: Variant) -> CellItem:
+        file = parent.parent
+        assert isinstance(file, ShapesFile)
+        item: CellItem = cls.from_parent(parent, name=variant.id, callobj=_cell, fixtureinfo=file.fixtures)
+        file.fixtures = item._fixtureinfo
+        item.case, item.variant, item.bench = parent.case, variant, parent.bench
+        return item
+
+    bench: Bench
+
+    @property
+    def will_run(self) -> bool:
+        """Whether no marker keeps it from running: a cell that is skipped takes no part in its contest."""
+        try:
+            xfail = evaluate_xfail_marks(self)
+            return evaluate_skip_marks(self) is None and (xfail is None or xfail.run or self.config.option.runxfail)
+        except (pytest.fail.Exception, TypeError):  # a marker that cannot be evaluated, which its own setup reports
+            return False
+
+    @contextlib.contextmanager
+    def as_benchmark(self) -> Iterator[None]:
+        """Have the fixture of pytest-benchmark among its own for so long, as every test that is a benchmark has."""
+        names = self.fixturenames
+        self.fixturenames = [*names, "benchmark"] if self.case.timed else names
+        try:
+            yield
+        finally:
+            self.fixturenames = names  # it is asked for with the samples, not before
+
+    def measure(self, request: pytest.FixtureRequest) -> None:
+        """Take the record and speak pytest: pass, skip, xfail or fail."""
+        try:
+            record = self.outcome = self.bench.record(self.case, self.variant)
+        except (
+            StoreError,
+            DeviceLost,
+            TooFewFiles,
+        ) as error:  # what cannot be kept, or not be run, need not be measured
+            pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+        self._note_figures(record)
+        if record.status.is_refusal:
+            pytest.skip(f"{record.status.value}: {record.reason}")
+        if record.status.is_failure:
+            if record.known_failure:
+                pytest.xfail(f"{record.status.value}, as declared: {record.known_failure}")
+            raise CellFailed(_told(record))
+        if record.samples and self.bench.part is None and self.config.pluginmanager.hasplugin("benchmark"):
+            self._hand_over(request)
+
+    def _note_figures(self, record: Record) -> None:
+        """What JUnit's XML says of a cell, as properties."""
+        self.user_properties.append(("status", record.status.value))
+        if (stored := self._rounds()) is not None:
+            self.user_properties.append(("time_us", round(stored.latency_ns / 1e3, 4)))
+            share = stored.extra["percent_of_roof"]
+            self.user_properties += [("percent_of_roof", round(share, 2))] if share is not None else []
+
+    def _rounds(self) -> replay.Rounds | None:
+        """Its samples of the ranking clock; those of a case are put together once."""
+        found = self.parent
+        assert isinstance(found, CaseCollector)
+        if found.rounds is None:
+            run = self.bench.result(self.case)
+            found.rounds = replay.rounds(run) if run else {}
+        return found.rounds.get(self.variant.id)
+
+    def _hand_over(self, request: pytest.FixtureRequest) -> None:
+        """Let pytest-benchmark take the samples as its own fixture takes rounds."""
+        if (stored := self._rounds()) is not None:
+            self.add_marker(pytest.mark.benchmark(**stored.options))
+            stored.play(request.getfixturevalue("benchmark"))
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
+        if isinstance(excinfo.value, CellFailed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        return self.path, 0, f"{self.case.id}::{self.name}"

@@ -1,0 +1,120 @@
+"""Where and when the running contest is drawn on pytest's terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from typing import Any
+
+from softbench.measure.contest.progress import Scene
+from softbench.model import Case
+from softbench.run.bench import Bench
+from softbench.run.live.board import Board
+from softbench.run.live.pace import Pace, clock_text
+
+FRAME_S = 0.25
+"""Least time between two frames; only the first one of a stage comes sooner."""
+AMID_ROUNDS_S = 2.0
+"""Least age of a frame that is drawn anew between two rounds that count. On a GPU a placement seldom lasts so long, and behind the
+placing of buffers a round is thrown away as it is: nearly all frames of a heat are drawn there."""
+_NO_CURSOR = ("dumb", "unknown")
+
+
+class Live:
+    """The board of the run, or its line. Asked for nothing, it touches neither rich nor the terminal."""
+
+    def __init__(self, config: Any, bench: Bench) -> None:
+        self._config, self._bench = config, bench
+        self._pace = Pace(bench.settings.budget_s)
+        self._board: Board | None = None
+        self._has_line = self._is_plain = False
+        self._drawn, self._stage = -FRAME_S, ""
+
+    def width(self, most: int) -> int:
+        """Columns for tables: those of the terminal where there is one, but not more than is easily read."""
+        reporter = reporter_of(self._config)
+        return min(most, reporter._tw.fullwidth) if _is_terminal(reporter) else most
+
+    def show(self, scene: Scene) -> None:
+        """Draw it where there is a terminal, and it is time to. Never raises for what becomes of the terminal."""
+        if scene.case is not None:
+            self._pace.at(scene.case)
+        reporter = reporter_of(self._config)
+        if not _is_terminal(reporter) or not self._is_due(scene):
+            return
+        self._stage = scene.stage
+        with contextlib.suppress(OSError), uncaptured(self._config):
+            if not self._draw_board(reporter, scene):
+                reporter.rewrite(self._words(scene)[0][: max(20, reporter._tw.fullwidth - 1)], erase=True)
+                self._has_line = True
+        self._drawn = time.monotonic()
+
+    def done(self, case: Case) -> None:
+        """A case is over, which tells how long others may take."""
+        self._pace.done(case)
+
+    def close(self) -> None:
+        """Take away whatever is drawn."""
+        board, had_line = self._board, self._has_line
+        self._board, self._has_line, self._stage = None, False, ""
+        if board is None and not had_line:
+            return
+        with contextlib.suppress(OSError), uncaptured(self._config):
+            if board is not None:
+                board.close()
+            else:
+                reporter_of(self._config).rewrite("", erase=True)
+
+    def _is_due(self, scene: Scene) -> bool:
+        age = time.monotonic() - self._drawn
+        return scene.stage != self._stage or age >= (AMID_ROUNDS_S if scene.amid_rounds else FRAME_S)
+
+    def _draw_board(self, reporter: Any, scene: Scene) -> bool:
+        """Whether there can be a board here."""
+        if self._board is None and not self._is_plain:
+            self._board = _board(reporter)
+            self._is_plain = self._board is None
+        if self._board is not None:
+            size = reporter._tw.fullwidth, shutil.get_terminal_size().lines
+            self._board.draw(self._words(scene), scene.players(), size)
+        return self._board is not None
+
+    def _words(self, scene: Scene) -> list[str]:
+        """How far the run is and what goes on; the time that has passed, and about how much is left."""
+        waiting, count = self._bench.waiting_cases, len(self._bench.takes_part)
+        times = [f"{clock_text(self._pace.elapsed_s)} elapsed", f"this case {clock_text(self._pace.case_s)}"]
+        if left := self._pace.left_s(waiting):
+            times.append(f"about {clock_text(left)} left")
+        return [f"[{min(count - len(waiting) + 1, count)}/{count}] {scene}", ", ".join(times)]
+
+
+def reporter_of(config: Any) -> Any:
+    """pytest's terminal reporter; None where it is turned off."""
+    return config.pluginmanager.get_plugin("terminalreporter")
+
+
+def uncaptured(config: Any) -> Any:
+    """What is written inside reaches the terminal while a test runs."""
+    manager = config.pluginmanager.get_plugin("capturemanager")
+    return manager.global_and_fixture_disabled() if manager else contextlib.nullcontext()
+
+
+def _is_terminal(reporter: Any) -> bool:
+    return reporter is not None and bool(getattr(reporter, "isatty", False))
+
+
+def _board(reporter: Any) -> Board | None:
+    """A board in the place of pytest's unfinished line; None without rich, or where a terminal cannot move its cursor."""
+    writer = reporter._tw
+    file = writer._file
+    if os.environ.get("TERM", "").lower() in _NO_CURSOR or not (file.encoding or "").lower().startswith("utf"):
+        return None
+    used = writer.width_of_current_line
+    if used and not reporter.currentfspath:  # the dots of other tests, which stay
+        writer.line()
+        used = 0
+    with contextlib.suppress(ImportError):
+        return Board(file, has_colors=writer.hasmarkup, above=max(0, used - 1) // writer.fullwidth)
+    return None

@@ -1,0 +1,94 @@
+"""What a worker of pytest-xdist is told, and how it sits down on its GPU before anything touches the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from softbench import typed
+from softbench.measure import device
+from softbench.model import Passport
+from softbench.records.shards import Part
+from softbench.run.multi_gpu.seats import Seat
+from softbench.run.settings import Settings, SettingsError
+
+KEY = "softbench"
+ERROR = "softbench_error"
+"""Where the controller finds why a worker has given up."""
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Orders:
+    """A worker's seat, its part of the run, and whether that run was begun earlier."""
+
+    seat: Seat
+    part: Part
+    resumes: bool
+
+    def settings(self, chosen: Settings) -> Settings:
+        """The command's own settings; what is gone on with is the file that the controller has found."""
+        return replace(chosen, resume=str(self.part.run) if self.resumes else "")
+
+    def pack(self) -> str:
+        """As text, since all that pytest-xdist carries is plain data."""
+        return json.dumps(
+            {
+                "seat": asdict(self.seat),
+                "run": str(self.part.run),
+                "passport": asdict(self.part.passport),
+                "worker": self.part.worker,
+                "resumes": self.resumes,
+            }
+        )
+
+
+def worker_count(config: Any) -> int:
+    """How many workers the command asks for; 0 without pytest-xdist, and where cells are only listed.
+
+    Raises SettingsError for workers elsewhere: the GPUs that are counted are those of this machine.
+    """
+    option = config.option
+    specs = getattr(option, "tx", None) or []
+    if is_worker(config) or option.collectonly or getattr(option, "dist", "no") == "no":
+        return 0
+    if set(specs) - {"popen"}:
+        raise SettingsError(f"--tx {' '.join(specs)}: workers are processes of this machine; use -n")
+    return len(specs)
+
+
+def is_worker(config: Any) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def give_up(config: Any, why: str) -> None:
+    """Tell the controller why this worker ends the run."""
+    config.workeroutput[ERROR] = why
+
+
+def take_orders(config: Any) -> Orders:
+    """Read what the controller says, and narrow this process to its GPU and cores.
+
+    It ends with the controller, and its own workers with it. Raises SettingsError where CUDA was in use before.
+    """
+    data = json.loads(config.workerinput[KEY])
+    part = Part(Path(data["run"]), typed.build(Passport, data["passport"]), data["worker"])
+    orders = Orders(typed.build(Seat, data["seat"]), part, data["resumes"])
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    seat = orders.seat
+    os.sched_setaffinity(0, seat.cores)
+    if seat.visible:
+        os.environ["CUDA_VISIBLE_DEVICES"] = seat.visible
+        found = device.gpus()
+        if len(found) != 1 or (seat.gpu and found[0].id != seat.gpu):
+            names = ", ".join(card.id for card in found) or "none"
+            raise SettingsError(
+                f"worker {part.worker} is to measure on GPU {seat.visible} ({seat.gpu or 'id unknown'}) and sees {names}; "
+                "does a conftest.py or a plugin start CUDA?"
+            )
+    return orders

@@ -1,0 +1,87 @@
+"""An earlier run that this one is held against at its end: `--softbench-baseline` and `--softbench-fail-on`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from softbench.analysis import compare
+from softbench.analysis.compare import summary
+from softbench.model import Case, Passport, Run, Variant
+from softbench.records import store
+from softbench.records.comparable.sections import one_machine
+from softbench.render import tables
+from softbench.run.settings import Settings, SettingsError
+from softbench.texts import InputError
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a run at its end, and whether the limit was exceeded."""
+
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The earlier run, read before anything is measured; limit is a share, or None where none was given."""
+
+    run: Run
+    limit: float | None
+    is_resumed: bool = False
+    """Whether this run has cells already, which may be in both."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Baseline | None:
+        """The run that the settings name, None where they name none. Raises InputError where it cannot be read."""
+        if not settings.baseline:
+            return None
+        try:
+            path = store.find(settings.reports, settings.baseline)
+            resumed = settings.resume and store.find(settings.reports, settings.resume).resolve()
+            run = store.read(path)
+        except InputError as error:
+            raise SettingsError(f"--softbench-baseline: {error}") from None
+        if path.resolve() == resumed:
+            raise SettingsError(
+                f"--softbench-baseline: {path.name} is the run that is gone on with; name an earlier one"
+            )
+        return cls(run, settings.fail_on, bool(settings.resume))
+
+    def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
+        """Raises SettingsError where a run of that passport cannot be compared with it, or none of its cells can; {} is not known.
+
+        In a timed case torch eager is always there.
+        """
+        known = {(r.case.id, r.variant.implementation) for r in self.run.records if r.role != "roof"}
+        cases = {case for case, _ in known}
+        asked = ((case, v.implementation) for case, variants in cells.items() for v in variants)
+        if (
+            cells
+            and not any((c.id, name) in known or (c.timed and c.id in cases) for c, name in asked)
+            and not self.is_resumed
+        ):
+            one, profiles = self.run.passport.run_id, ",".join(self.run.passport.profiles)
+            raise SettingsError(
+                f"--softbench-baseline: {one} (profile {profiles}) has none of the cells of this run; name a run that has"
+            )
+        try:
+            one_machine((self.run, Run(passport, ())))
+        except InputError as error:
+            raise SettingsError(f"--softbench-baseline: {error}") from None
+
+    def judge(self, run: Run, width: int = tables.WIDTH) -> Verdict:
+        """The comparison as text, width columns wide.
+
+        A limit that nothing could be held against is exceeded: a gate must not stand open.
+        """
+        try:
+            found = compare.compare(self.run, run)
+        except InputError as error:
+            return Verdict(f"softbench: --softbench-baseline: {error}", self.limit is not None)
+        text = tables.sheet_text(summary.sheet(found), width).rstrip()
+        if self.limit is None:
+            return Verdict(text)
+        gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(found, self.limit)}"
+        return Verdict(f"{text}\n\n{gate}", bool(found.failures(self.limit)))

@@ -1,0 +1,118 @@
+"""Cells that passed as pytest-benchmark stores them: the samples of the ranking clock as rounds, in seconds a launch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from softbench.analysis import leaderboard
+from softbench.model import Run
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """One cell: its rounds in seconds, its group, what it says beside the rounds, and the clock they were taken with."""
+
+    seconds: tuple[float, ...]
+    group: str
+    extra: dict[str, Any]
+    clock: str
+    latency_ns: float = 0.0
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of pytest-benchmark's marker."""
+        return {"timer": _replaying(self.seconds, self.clock), "group": self.group, "disable_gc": False}
+
+    def play(self, benchmark: Any) -> None:
+        """Let pytest-benchmark's fixture, which was made with these options, take the rounds."""
+        benchmark.extra_info.update(self.extra)
+        benchmark.pedantic(_nothing, rounds=len(self.seconds))
+
+
+def rounds(run: Run) -> dict[str, Rounds]:
+    """What there is to store of a run of one case, by variant."""
+    clock, found = run.passport.ranking_clock, {}
+    for board in leaderboard.build(run).cases:
+        for cell in board.cells.values():
+            if cell.samples:
+                extra = {
+                    "clock": clock,
+                    "bandwidth_gb_s": cell.bandwidth_gb_s,
+                    "latency_interval_ns": [_finite(cell.low_ns), _finite(cell.high_ns)],
+                    "percent_of_roof": cell.percent_of_roof,
+                    "implementation": cell.record.variant.implementation,
+                    "case": board.case.id,
+                }
+                seconds = tuple(ns / s.launches / 1e9 for s in cell.samples for turns in s.ns for ns in turns)
+                found[cell.record.variant.id] = Rounds(seconds, board.case.id, extra, clock, cell.latency_ns or 0.0)
+    return found
+
+
+class Storage:
+    """pytest-benchmark beside pytest-xdist: it turns itself off there, and the controller fills it from the records."""
+
+    def __init__(self, config: Any) -> None:
+        """Turn it off before it does so itself with a warning; the workers store nothing."""
+        option = config.option
+        self._config = config
+        self._is_wanted = hasattr(option, "benchmark_disable") and not (
+            option.benchmark_skip or (option.benchmark_disable and not option.benchmark_enable)
+        )
+        option.benchmark_disable, option.benchmark_enable = True, False
+
+    def fill(self, cells: Iterable[tuple[str, str, Rounds]]) -> None:
+        """Store cells: node id, variant and rounds of each."""
+        if not self._is_wanted:
+            return
+        from pytest_benchmark.fixture import BenchmarkFixture
+        from pytest_benchmark.utils import NameWrapper
+
+        session = self._config._benchmarksession
+        session.disabled = False
+        for nodeid, variant, stored in cells:
+            options = {**session.options, **stored.options}
+            fixture = BenchmarkFixture(
+                SimpleNamespace(
+                    name=variant, nodeid=nodeid, _nodeid=nodeid
+                ),  # up to pytest-benchmark 5.3.0 it is _nodeid
+                add_stats=session.benchmarks.append,
+                logger=session.logger,
+                warner=None,
+                disabled=False,
+                **{**options, "timer": NameWrapper(options["timer"])},
+            )
+            stored.play(fixture)
+
+
+def _finite(bound: float | None) -> float | None:
+    """JSON has no infinity."""
+    return bound if bound is not None and math.isfinite(bound) else None
+
+
+def _nothing() -> None:
+    return None
+
+
+def _replaying(seconds: Iterable[float], clock: str) -> Any:
+    """A timer whose successive differences are the given samples."""
+
+    def ticks() -> Iterator[float]:
+        total = 0.0
+        for sample in seconds:
+            yield total
+            total += sample
+            yield total
+        while True:
+            yield total
+
+    iterator = ticks()
+
+    def timer() -> float:
+        return next(iterator)
+
+    timer.__name__ = timer.__qualname__ = f"softbench_{clock}"
+    return timer

@@ -1,0 +1,90 @@
+"""The run that --softbench-resume goes on with: found, held against this machine, and put in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from softbench.model import Passport, Run, Variant
+from softbench.records import shards, store
+from softbench.run import passport
+from softbench.run.settings import Settings, SettingsError
+from softbench.texts import InputError
+
+
+def reopen(
+    settings: Settings, variants: Sequence[Variant], note: Callable[[str], None]
+) -> tuple[store.Writer, Passport]:
+    """The file of the run, which no other command may add to any more, and its passport. Raises InputError.
+
+    The passport names the sources and packages of all implementations that were found, by whichever command.
+    """
+    path = store.find(settings.reports, settings.resume)
+    writer = store.Writer(path)
+    writer.lock()
+    try:
+        found = store.header(path)
+        if why := passport.difference(found, variants) or _other_settings(found, settings):
+            raise _refusal(path.name, why)
+        for damage in store.mend(path):
+            note(f"{damage}: set aside in {path.name}.damaged")
+        shards.absorb(path, note)
+        writer.lock()  # mending may have put another file in its place
+        writer.hold()
+        if why := _other_sources(store.read(path), variants):
+            raise _refusal(path.name, why)
+        mine = {v.implementation: v.source_hash for v in variants}
+        known = replace(found, sources=found.sources | mine, packages=passport.packages(variants) | found.packages)
+        if known != found:
+            writer.relabel(known)
+    except InputError:
+        writer.unlock()
+        raise
+    return writer, known
+
+
+def progress(settings: Settings) -> str:
+    """A line on what is gone on with, "" where that cannot be read: `reopen` then says why."""
+    try:
+        run = store.read(store.find(settings.reports, settings.resume))
+    except InputError:
+        return ""
+    of = f" of {run.passport.cases}" if run.passport.cases else ""
+    return f"continues {run.passport.run_id}: {len({record.case for record in run.records})}{of} cases done"
+
+
+def _refusal(name: str, why: str) -> SettingsError:
+    return SettingsError(f"--softbench-resume: {name} cannot be gone on with: {why}; start a new run")
+
+
+def _other_settings(found: Passport, settings: Settings) -> str:
+    """Which option or code of softbench is not what the run was begun with: its cells would not be measured alike."""
+    now = {name: value for name, value in passport.measuring(settings).items() if name in found.settings}
+    was = {name: found.settings[name] for name in now}
+    if settings.seed is not None:
+        now["seed"], was["seed"] = settings.seed, found.seed
+    for name, value in now.items():
+        if was[name] != value:
+            option = "--softbench-" + name.removesuffix("_s").replace("_", "-")
+            return f"it was made {_given(option, was[name])}, and here {_given(option, value)}"
+    here = passport.commit()
+    if found.commit and here and found.commit != here:
+        return f"it was made by softbench of commit {found.commit}, and here it is {here}"
+    return ""
+
+
+def _given(option: str, value: object) -> str:
+    if isinstance(value, bool):
+        return f"with {option}" if value else f"without {option}"
+    return f"with {option}={value:g}" if isinstance(value, int | float) else f"with {option}={value!r:.40}"
+
+
+def _other_sources(run: Run, variants: Sequence[Variant]) -> str:
+    """Which implementation that has records is not of the same source any more: a run has one version of each."""
+    now = {(v.operator, v.implementation): v.source_hash for v in variants}
+    for record in run.records:
+        source = now.get((record.variant.operator, record.variant.implementation))
+        is_answer = record.role != "roof" and not record.is_of_other_sources
+        if is_answer and source not in (None, record.variant.source_hash):
+            return f"{record.variant.implementation} has changed since"
+    return ""

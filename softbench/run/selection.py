@@ -1,0 +1,159 @@
+"""What a command asks: its cases, the implementations, and which of them take part in a case."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from softbench import resources
+from softbench.cases import matrix, registry, shrinking
+from softbench.measure import device
+from softbench.measure.contest import traffic
+from softbench.model import Case, Variant
+from softbench.run.settings import Settings, SettingsError
+
+_WORD = re.compile(r"(not\s+)?([^\s()]+)")
+"""A word of pytest's -k, with the "not" before it."""
+_OPERATORS = {"and", "or", "not"}
+
+
+@dataclass(frozen=True)
+class Ladders:
+    """Where rungs of ladders take part: everywhere, in cases of profiles that say so, and where they are named.
+
+    words    words of -k; a rung is named by any part of its id
+    nodes    names of cells on the command line; a rung is named by its id, or by its implementation
+    """
+
+    everywhere: bool = False
+    words: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    cases: frozenset[Case] = frozenset()
+
+    @classmethod
+    def asked(cls, everywhere: bool, keyword: str, arguments: Sequence[str]) -> Ladders:
+        """From --softbench-ladders, -k and the paths of a command. A word that stands behind "not" names nobody."""
+        found = [match.groups() for match in _WORD.finditer(keyword)]
+        words = tuple(word.lower() for negated, word in found if not negated and word not in _OPERATORS)
+        return cls(everywhere, words, tuple(text.split("::")[2] for text in arguments if text.count("::") == 2))
+
+    def admit(self, variant: Variant, case: Case) -> bool:
+        """Whether the variant takes part in the case, as far as ladders go: what is no rung always does."""
+        return not variant.ladder or self.everywhere or case in self.cases or self._name(variant)
+
+    def _name(self, variant: Variant) -> bool:
+        is_a_part = any(word in variant.id.lower() for word in self.words)
+        return is_a_part or variant.id in self.nodes or variant.implementation in self.nodes
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All cases that a command asks, all variants that were found, and who of them takes part where.
+
+    unread: what is wrong with files that declare nothing, as they are not Python.
+    shrunk counts the cases that were cut down for a CPU. Some of them may have become one.
+    """
+
+    cases: tuple[Case, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    ladders: Ladders = Ladders()
+    unread: tuple[str, ...] = ()
+    shrunk: int = 0
+
+    def candidates(self, case: Case) -> tuple[Variant, ...]:
+        """The variants that take part in a case, before -k and its like."""
+        return tuple(v for v in self.variants if v.operator == case.operator and self.ladders.admit(v, case))
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """CASE::VARIANT of all cells, before -k and its like."""
+        return tuple(f"{case.id}::{variant.id}" for case in self.cases for variant in self.candidates(case))
+
+    def nothing(self, keyword: str) -> str:
+        """Why -k, or whatever deselects, leaves no cell: the words that no cell has, and what they may have meant."""
+        cells = self.cells
+        text = "\n".join(cells).lower()
+        words = [word for negated, word in _WORD.findall(keyword) if not negated and word not in _OPERATORS]
+        unknown = next((word for word in words if word.lower() not in text), "")
+        listing = "pytest --softbench --collect-only -q lists them"
+        if not unknown:
+            return f"none of {len(cells)} cells is selected; {listing}"
+        names = dict.fromkeys(v.implementation for case in self.cases for v in self.candidates(case))
+        near = difflib.get_close_matches(unknown, [*names, *(case.id for case in self.cases)], n=1)
+        hint = f"did you mean {near[0]!r}? " if near else f"implementations here: {_few(list(names))}; "
+        return f"-k: none of {len(cells)} cells has {unknown!r:.60}; {hint}{listing}"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the rungs that take part in no case, though one asks for their operator."""
+        operators = {case.operator for case in self.cases}
+        asked = dict.fromkeys(v.implementation for v in self.variants if v.operator in operators)
+        present = {v.implementation for case in self.cases for v in self.candidates(case)}
+        return tuple(name for name in asked if name not in present)
+
+
+def default_profile(path: Path, preferred: str) -> str:
+    """The profile asked where none is named: the preferred one, or the only one. Raises SettingsError that lists all."""
+    if path == resources.bundled_shapes().resolve():
+        return preferred  # which it has
+    names = list(matrix.load(path).profiles)
+    if preferred not in names and len(names) > 1:
+        what = f"no profile {preferred!r}, which is the default here; name one with --softbench-profile"
+        raise SettingsError(f"{resources.shown(path)}: {what}: {', '.join(names)}")
+    return preferred if preferred in names else names[0]
+
+
+def select(settings: Settings, ladders: Ladders) -> Selection:
+    """Read shapes and implementations; no process is started and nothing heavy is imported."""
+    shapes = matrix.load(settings.shapes)
+    cases: dict[str, Case] = {}
+    for name in settings.profiles:
+        for case in shapes.profile(name):
+            if cases.setdefault(case.id, case) != case:
+                raise SettingsError(
+                    f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
+                )
+    operators = dict.fromkeys(case.operator for case in cases.values())
+    cases |= {case.id: case for case in matrix.drawn(operators, settings.drawn, settings.drawn_from)}
+    _require_gpu(settings)
+    selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
+    if not selected:
+        raise SettingsError(_empty(tuple(cases.values()), settings))
+    own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}
+    fits = (lambda case: case) if settings.full_size or device.gpu() is not None else shrinking.fit
+    fitted = {case: fits(case) for case in selected}
+    unread: list[registry.NotPython] = []
+    return Selection(
+        tuple(dict.fromkeys(fitted.values())),
+        registry.find(settings.impls, unread=unread),
+        replace(ladders, cases=frozenset(fitted[case] for case in selected if case in own)),
+        tuple(map(str, unread)),
+        sum(case != found for case, found in fitted.items()),
+    )
+
+
+def _empty(cases: Sequence[Case], settings: Settings) -> str:
+    """What the options for axes would have to name."""
+    given = [(name, text) for name, text in settings.axes if text]
+    there = (f"{name} there: {_few(sorted({getattr(case, name) for case in cases}))}" for name, _ in given)
+    options = " ".join(f"--softbench-{name}={text:.60}" for name, text in given)
+    return f"{options}: no case of profile {','.join(settings.profiles)} is left; {'; '.join(there)}"
+
+
+def _few(values: Sequence[object], most: int = 12) -> str:
+    shown = [str(value) for value in values[:most]]
+    return ", ".join([*shown, f"and {len(values) - most} more"] if len(values) > most else shown)
+
+
+def _require_gpu(chosen: Settings) -> None:
+    traffics = "--softbench-traffic: counts bytes" if chosen.traffic else ""
+    wants = traffics or ("--softbench-device-clock: times kernels" if chosen.device_clock else "")
+    if wants and device.gpu() is None:
+        raise SettingsError(f"{wants} on a GPU, and no CUDA GPU is visible here")
+    if chosen.traffic and not traffic.profiler():
+        raise SettingsError(
+            "--softbench-traffic: ncu is neither on the PATH nor in $CUDA_HOME/bin; install Nsight Compute, or leave it out"
+        )

@@ -1,0 +1,267 @@
+"""The benchmark inside a pytest session: what is collected, what is shown while running, what is left at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softbench import packages
+from softbench.analysis.leaderboard.formatting import plural
+from softbench.cases.shrinking import MOST_ELEMENTS
+from softbench.measure import busy, device
+from softbench.measure.other_processes import Neighbours
+from softbench.model import Case, Run, calibration, notes
+from softbench.render import tables
+from softbench.run import multi_gpu, replay, resuming, settings
+from softbench.run.bench import Bench
+from softbench.run.collect import CellItem, Collecting
+from softbench.run.live import Live, uncaptured
+from softbench.run.regression import Baseline, Verdict
+from softbench.run.selection import Ladders, Selection, default_profile
+from softbench.texts import InputError
+
+
+def start(config: pytest.Config) -> None:
+    """Read the options, refuse what cannot be, and take over collection. Raises `pytest.UsageError`."""
+    try:
+        orders = multi_gpu.take_orders(config) if multi_gpu.is_worker(config) else None
+        workers = multi_gpu.worker_count(config)
+        seats = multi_gpu.seats(workers) if workers else ()
+        preferred = "gpu" if device.gpu() else "cpu"
+        chosen = settings.read(config, preferred, default_profile)
+        _refuse_other_gpu(chosen)
+        baseline = None if orders else Baseline.of(chosen)
+        bench = Bench.plan(chosen, _ladders(config))
+        if baseline is not None:
+            bench.accept = baseline.refuse
+    except (InputError, FileNotFoundError) as error:
+        raise pytest.UsageError(f"softbench: {error}") from None
+    collecting = Collecting(config, bench)
+    config.pluginmanager.register(collecting, "softbench-collection")
+    config.args = collecting.arguments()
+    if not _wants_benchmark_table(config):
+        config.option.benchmark_quiet = True
+    controller = None
+    if orders is not None:
+        bench.part, bench.settings = orders.part, orders.settings(chosen)
+    elif seats:
+        controller = multi_gpu.Controller(bench, seats)
+        config.pluginmanager.register(controller, "softbench-spread")
+    storage = replay.Storage(config) if seats or orders else None
+    config.pluginmanager.register(BenchSession(config, bench, controller, storage, baseline), "softbench-session")
+
+
+class BenchSession:
+    """The hooks of a running benchmark; in the controller of workers, and in each worker, those of its own share."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        bench: Bench,
+        controller: multi_gpu.Controller | None = None,
+        storage: replay.Storage | None = None,
+        baseline: Baseline | None = None,
+    ) -> None:
+        self._config, self._bench = config, bench
+        self._baseline, self._verdict = baseline, Verdict("")
+        self._controller, self._storage = controller, storage
+        self._live = Live(config, bench)
+        self._page: Path | None = None
+        self._misread: set[str] = set()
+        if bench.part is None:  # a worker has nothing to write on
+            bench.progress, bench.on_case = self._live.show, self._case_board
+            bench.note = lambda text: self._line(f"softbench: {text}")
+
+    def pytest_report_header(self) -> list[str]:
+        machine = device.describe()
+        chosen, bench = self._bench.settings, self._bench
+        where = f"{len(bench.gpus)} x {machine['name']}, a worker each" if bench.gpus else machine["name"]
+        lines = [
+            f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
+            f"softbench: {_counts(bench.selection)}",
+            *(f"softbench: WARNING: {why}; it fails, and the others run" for why in bench.selection.unread),
+        ]
+        if chosen.resume and (said := resuming.progress(chosen)):
+            lines.append(f"softbench: {said}")
+        if self._controller is not None and not bench.gpus:
+            lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
+        cards = device.gpus()[: max(1, len(bench.gpus))]
+        if not cards and not self._config.option.collectonly and (used := busy.now()):
+            lines.append(
+                f"softbench: WARNING: this CPU is busy: others use {used}; times will spread, and few ranks be decided"
+            )
+        return lines + [
+            f"softbench: WARNING: also on GPU {card.id}: {name}; figures may be worse than they are without it"
+            for card in cards
+            for name in Neighbours(device.Monitor(card)).found().values()
+        ]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Any:
+        """However a contest ends, by Ctrl-C or an error too, nothing of it is left on the screen."""
+        try:
+            return (yield)
+        finally:
+            self._live.close()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
+        report = yield
+        if isinstance(item, CellItem) and report.when == "call" and item.outcome is not None:
+            report.softbench_status = item.outcome.status.value
+            if item.outcome.output:
+                report.sections.append(("Captured kernel output", "\n".join(item.outcome.output)))
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
+        """No dots between the boards; the status' own word with -v."""
+        status = getattr(report, "softbench_status", None)
+        if status is None or hasattr(report, "wasxfail"):
+            return None
+        return report.outcome, "", status
+
+    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
+        """A worker that gives up says why, since its output reaches nobody."""
+        if self._bench.part is not None and isinstance(excinfo.value, pytest.exit.Exception):
+            multi_gpu.give_up(self._config, str(excinfo.value))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Any:
+        """Around pytest-benchmark's wrapper, which saves what it has at its beginning."""
+        self._bench.close()
+        if self._bench.part is None:
+            self._conclude()
+            if self._verdict.failed and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return (yield)
+
+    def _conclude(self) -> None:
+        if self._controller is not None:
+            self._controller.finish()
+        run = self._bench.result()
+        records = self._bench.record_file
+        if run is not None and run.records and records is not None:
+            if not self._bench.settings.no_page:
+                self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
+            if self._baseline is not None:
+                self._verdict = self._baseline.judge(run, self._live.width(tables.WIDTH))
+        if self._controller is not None and self._storage is not None:
+            self._storage.fill(self._rounds(self._controller))
+
+    def pytest_unconfigure(self) -> None:
+        self._bench.close()
+        if self._controller is not None:
+            self._controller.clear_up()
+
+    def _rounds(self, controller: multi_gpu.Controller) -> Iterator[tuple[str, str, replay.Rounds]]:
+        for case, cells in itertools.groupby(controller.cells(), lambda cell: cell[1]):
+            run = self._bench.result(case)
+            found = replay.rounds(run) if run is not None and case.timed else {}
+            yield from ((nodeid, v.id, found[v.id]) for nodeid, _, v in cells if v.id in found)
+
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
+        run = self._bench.result()
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._bench.part is None:
+            terminalreporter.write_line(f"softbench: {self._bench.selection.nothing(self._config.option.keyword)}")
+        if run is None or not run.records or self._bench.part is not None:
+            return
+        from softbench.analysis import leaderboard
+
+        terminalreporter.write(tables.board_tables(leaderboard.build(run), self._live.width(tables.WIDTH)))
+        terminalreporter.write(f"\n{self._verdict.text}\n" if self._verdict.text else "")
+        terminalreporter.write_line("")
+        terminalreporter.write_line(f"records: {self._bench.record_file}")
+        if self._page is not None:
+            terminalreporter.write_line(f"page:    {self._page} (also {self._page.with_name('latest.html').name})")
+
+    def _write_page(self, run: Run, path: Path) -> Path | None:
+        from softbench.records import published
+        from softbench.render import report
+
+        try:
+            tables = published.bundled()
+        except published.PublishedError as error:
+            self._line(f"softbench: {error}; the page goes without published figures")
+            tables = {}
+        try:
+            page = report.render(run, published=tables)
+        except ModuleNotFoundError as error:
+            self._line(
+                f"softbench: no page is written: {packages.advice(error.name or '')}; then: softbench report latest"
+            )
+            return None
+        for target in (path, path.with_name("latest.html")):
+            try:
+                target.write_text(page, encoding="utf-8")
+            except OSError as error:
+                self._line(f"softbench: {target} cannot be written ({error.strerror}); the records are kept")
+                with contextlib.suppress(OSError):
+                    target.unlink()  # a page that ends in its middle
+                return None
+        return path
+
+    def _case_board(self, case: Case) -> None:
+        from softbench.analysis import leaderboard
+
+        run = self._bench.result(case)
+        if run is not None:
+            self._live.done(case)
+            width = self._live.width(tables.WIDTH)
+            self._line("\n" + tables.case_table(leaderboard.build(run), case, width).rstrip())
+            also = (
+                note
+                for record in run.records
+                for note in record.notes
+                if note.startswith((notes.ALSO_ON_GPU, notes.CPU_BUSY))
+            )
+            for note in [*self._clocks_off(run), *dict.fromkeys(also)]:
+                self._line(f"softbench: WARNING: {note}")
+
+    def _clocks_off(self, run: Run) -> list[str]:
+        """Of the clocks that were refused, those that nothing was said of yet."""
+        found = {c.clock: calibration.off(c) for record in run.records for c in record.calibrations}
+        new = {clock: why for clock, why in found.items() if why and clock not in self._misread}
+        self._misread |= set(new)
+        return [f"the {clock} clock {why}; it is not used" for clock, why in new.items()]
+
+    def _line(self, text: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is None:
+            return
+        self._live.close()
+        with uncaptured(self._config):
+            reporter.write_line(text)
+            reporter.flush()  # into a pipe it would be late, or among what pytest captures of the test
+
+
+def _ladders(config: pytest.Config) -> Ladders:
+    return Ladders.asked(config.getoption("--softbench-ladders"), config.option.keyword, config.args)
+
+
+def _counts(selected: Selection) -> str:
+    """How many cells there are before -k, and which rungs are none of them."""
+    candidates = [selected.candidates(case) for case in selected.cases]
+    names = {variant.implementation for variants in candidates for variant in variants}
+    cells = plural(sum(map(len, candidates)), "cell")
+    said = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
+    rungs = plural(len(selected.left_out), "rung")
+    if selected.shrunk:
+        said += f"; for a CPU {plural(selected.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
+    return said + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if selected.left_out else "")
+
+
+def _refuse_other_gpu(chosen: settings.Settings) -> None:
+    if not chosen.expected_gpu or chosen.any_gpu:
+        return
+    if why := device.expectation(chosen.expected_gpu, device.gpu()):
+        raise settings.SettingsError(f"{why}; add --softbench-any-gpu to run here all the same")
+
+
+def _wants_benchmark_table(config: pytest.Config) -> bool:
+    return any(getattr(config.option, name, None) for name in ("benchmark_compare", "benchmark_verbose"))
