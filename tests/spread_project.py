@@ -28,9 +28,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import builders
-from softbench import device, parts, store
+from softbench.measure import device
+from softbench.records import shards, store
 from softbench.model import Status
-from softbench.run import Bench
+from softbench.run.bench import Bench
 
 HERE = Path(__file__).parent
 NAMES = os.environ.get("FAKE_NAMES", "NVIDIA H200,NVIDIA H200,NVIDIA H200").split(",")

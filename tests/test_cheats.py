@@ -137,7 +137,7 @@ def test_a_seal_sees_whatever_is_watched(monkeypatch: pytest.MonkeyPatch) -> Non
 LIBRARIES = ("triton", "liger_kernel.ops.softmax", "quack", "cutlass.cute", "cuda.core", "torch._inductor", "numpy")
 IMPORT_ALL = f"""
 import importlib.util
-from softbench.worker.seal import Seal
+from softbench.measure.worker.tamper import Seal
 seal = Seal()
 for name in {LIBRARIES!r}:
     if importlib.util.find_spec(name.split(".")[0]):

@@ -119,7 +119,7 @@ def test_flash_attention_is_handed_lengths_before_heads(monkeypatch):
 
 
 def test_host_copy_is_a_copy_of_any_view():
-    copy = load(ROOT / "softbench" / "roof" / "host.py", "host_copy")
+    copy = load(ROOT / "softbench" / "measure" / "roof" / "host.py", "host_copy")
     x = torch.randn(4, 6).t()
     y = copy(Case("copy", (6, 4), "float32", "float32"))(x)
     assert torch.equal(x, y)
@@ -130,7 +130,7 @@ COMPILED = """
 import sys, torch
 from pathlib import Path
 from softbench.model import Case
-from softbench.worker.loading import load
+from softbench.measure.worker.loading import load
 launch = load(Path(sys.argv[1]), "torch_compile")(Case("softmax", (4, 100), "float32", "float16"))
 compiled = []
 torch._dynamo.callback_handler.register_start_callback(compiled.append)
@@ -159,9 +159,9 @@ def test_compile_happens_before_the_timing():
 FORMULAS = """
 import sys
 from pathlib import Path
-from softbench.check import check
+from softbench.measure.check import check
 from softbench.model import Case
-from softbench.worker.loading import load
+from softbench.measure.worker.loading import load
 factory = load(Path(sys.argv[1]), "torch_compile")
 cases = [Case(operator, (6, 100), "bfloat16", "bfloat16") for operator in sys.argv[2:]]
 for operator in ("attention", "attention_causal"):

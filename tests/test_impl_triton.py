@@ -16,7 +16,7 @@ from softbench.model import Case
 pytest.importorskip("triton")
 ROOT = Path(__file__).resolve().parents[1]
 FAMILY = ROOT / "impls" / "triton"
-COPY = ROOT / "softbench" / "roof" / "copy.py"
+COPY = ROOT / "softbench" / "measure" / "roof" / "copy.py"
 ANY_LENGTH = ("three_pass", "chunked", "exp2", "unrolled", "two_reads", "best")
 RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best")
 
@@ -38,7 +38,7 @@ warnings.filterwarnings("ignore", category=RuntimeWarning)
 import torch
 from pathlib import Path
 from softbench.model import Case
-from softbench.worker.loading import load
+from softbench.measure.worker.loading import load
 factory = load(Path(sys.argv[1]), sys.argv[2])
 inf, nan = float("inf"), float("nan")
 torch.manual_seed(7)
@@ -167,8 +167,8 @@ def test_what_lies_far_below_the_peak_is_not_lost(rung):
     body = """
 import numpy as np
 import depths
-from softbench.check import compare
-from softbench.worker import interpreter
+from softbench.measure.check import compare
+from softbench.measure.worker import interpreter
 
 interpreter.round_to_nearest_even()
 exp2 = np.exp2

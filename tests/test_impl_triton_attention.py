@@ -23,10 +23,10 @@ INTERPRETED = """
 import sys, warnings
 warnings.filterwarnings("ignore", category=RuntimeWarning)  # numpy's words for what a GPU does silently
 from pathlib import Path
-from softbench.check import check
+from softbench.measure.check import check
 from softbench.model import Case
-from softbench.worker import interpreter
-from softbench.worker.loading import load
+from softbench.measure.worker import interpreter
+from softbench.measure.worker.loading import load
 interpreter.round_to_nearest_even()
 interpreter.multiply_bfloat16()
 factory = load(Path(sys.argv[1]), "triton_attention")

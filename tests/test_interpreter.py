@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = """
 import sys
 import torch, triton, triton.language as tl
-from softbench.worker import interpreter
+from softbench.measure.worker import interpreter
 interpreter.round_to_nearest_even()
 
 {kernel}
@@ -53,7 +53,7 @@ def test_bfloat16_is_rounded_to_the_nearest_even(tmp_path):
 PRODUCT = """
 import sys
 import torch, triton, triton.language as tl
-from softbench.worker import interpreter
+from softbench.measure.worker import interpreter
 interpreter.round_to_nearest_even()
 interpreter.multiply_bfloat16()
 

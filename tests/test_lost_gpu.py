@@ -28,8 +28,8 @@ profiles:
 """
 CONFTEST = """
 from pathlib import Path
-from softbench import device
-from softbench.contest.crew import Crew
+from softbench.measure import device
+from softbench.measure.contest.worker_pool import Crew
 
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3201000, 6016, driver="580.1", uuid="GPU-7")
 LOST = Path(__file__).parent / "lost"

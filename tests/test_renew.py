@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # In a process of its own: the interpreter is chosen before a kernel is decorated.
 SCRIPT = """
 import torch
-from softbench import operators
+from softbench.cases import operators
 from softbench.model import Case
-from softbench.renew import Renewal
+from softbench.measure.renew import Renewal
 
 SHAPES = [((5, 7), layout) for layout in ("contiguous", "offset-3+padded-3", "strided-2", "transposed", "broadcast")]
 SHAPES += [((2, 3, 40), "transposed")]

@@ -73,7 +73,8 @@ def test_the_page_asks_for_nothing_from_anywhere(page):
 
 
 def test_the_same_records_give_the_same_bytes():
-    code = "import sys, pages; from softbench import report; sys.stdout.buffer.write(report.render(pages.everything()).encode())"
+    code = "import sys, pages; from softbench.render import report; "
+    code += "sys.stdout.buffer.write(report.render(pages.everything()).encode())"
     found = [
         subprocess.run(
             [sys.executable, "-c", code],

@@ -94,15 +94,15 @@ def test_refusals():
         with pytest.raises(Unsupported, match="float16 to float32"):
             factory(case(name, out_dtype="float32"), 128, "plain")
     with pytest.raises(Unsupported, match="as many bytes"):
-        load(ROOT / "softbench" / "roof" / "host.py", "host_read2_write1")(case("read2_write1", out_dtype="float32"))
+        load(ROOT / "softbench" / "measure" / "roof" / "host.py", "host_read2_write1")(case("read2_write1", out_dtype="float32"))
 
 
 INTERPRETED = """
 import sys, torch
 from pathlib import Path
-from softbench import roof
+from softbench.measure import roof
 from softbench.model import Case
-from softbench.worker.loading import load
+from softbench.measure.worker.loading import load
 factory = load(Path(roof.__file__).parent / "roofline.py", "roofline")
 for side in (1024, 8192):
     case = Case("attention", (2, 3, 1, 64), "float16", "float16", "keys-77")

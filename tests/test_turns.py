@@ -28,7 +28,7 @@ from softbench.run.settings import Settings
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from softbench.turns import Turns
+from softbench.measure.device_lock import Turns
 
 name, count, seconds, shared, log = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), bool(int(sys.argv[4])), sys.argv[5]
 for _ in range(count):

@@ -23,7 +23,7 @@ _BOOT = """
 import json, sys
 argument = json.loads(sys.argv[1])
 sys.path[:0] = argument["path"]
-from softbench.worker.nursery import main
+from softbench.measure.worker.forkserver import main
 main(argument["fd"], argument["preload"])
 """
 
