@@ -94,7 +94,9 @@ def test_refusals():
         with pytest.raises(Unsupported, match="float16 to float32"):
             factory(case(name, out_dtype="float32"), 128, "plain")
     with pytest.raises(Unsupported, match="as many bytes"):
-        load(ROOT / "softbench" / "measure" / "roof" / "host.py", "host_read2_write1")(case("read2_write1", out_dtype="float32"))
+        load(ROOT / "softbench" / "measure" / "roof" / "host.py", "host_read2_write1")(
+            case("read2_write1", out_dtype="float32")
+        )
 
 
 INTERPRETED = """
