@@ -10,7 +10,7 @@ import builders as make
 
 from softbench.model import Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
 from softbench.records import store
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
 
 LADDER = ("first", "second", "third")
 SHAPES = [(32768, 1024), (16384, 2048), (8192, 4096), (4096, 65536), (1024, 65536), (16, 131072), (1, 131072)]
@@ -47,7 +47,7 @@ def stored(folder: Path) -> Run:
     return run
 
 
-def published_beside() -> dict[str, Table]:
+def published_beside() -> dict[str, PublishedTable]:
     """Figures of an H800 for two shapes of `everything`, of which one implementation refused the second."""
     rows = (
         ("32768", "1024", "theirs", "0.0485"),
@@ -55,7 +55,11 @@ def published_beside() -> dict[str, Table]:
         ("16384", "2048", "theirs", "0.0490"),
     )
     names = ("rows", "columns", "implementation", "latency_ms")
-    return {"h800": Table("a paper", "NVIDIA H800", "ms", tuple(dict(zip(names, row, strict=True)) for row in rows))}
+    return {
+        "h800": PublishedTable(
+            "a paper", "NVIDIA H800", "ms", tuple(dict(zip(names, row, strict=True)) for row in rows)
+        )
+    }
 
 
 def _contest(case: Case, number: int) -> list[Record]:

@@ -14,7 +14,7 @@ from calibrations import BLIND, CALL, FAST, RIGHT, WHY
 from simulated import World
 
 from softbench.analysis import leaderboard
-from softbench.doctor import known_kernel
+from softbench.doctor import known_durations
 from softbench.measure.contest import calibrating as parent
 from softbench.measure.contest import contest as contest_module
 from softbench.measure.contest.contest import Contest, Rules
@@ -186,14 +186,14 @@ def test_the_terminal_warns_once_of_each_clock() -> None:
 
 
 def test_the_doctor_says_how_the_clocks_stand() -> None:
-    part = known_kernel.tell([RIGHT, CALL, BLIND])
+    part = known_durations.tell([RIGHT, CALL, BLIND])
     assert part.failures == ()
-    assert part.lines == tuple(map(calibration.told, (RIGHT, CALL, BLIND)))
+    assert part.lines == tuple(map(calibration.describe, (RIGHT, CALL, BLIND)))
     assert part.trust == (
         "clocks: graph, call are right within 0.15%, by the GPU's own timer",
         f"clocks: no device clock here: {BLIND.fault}",
     )
-    assert known_kernel.tell([FAST, CALL]).failures == (f"the graph clock {WHY}",)
-    assert known_kernel.tell([Calibration("call", fault="no triton")]).failures == (
+    assert known_durations.tell([FAST, CALL]).failures == (f"the graph clock {WHY}",)
+    assert known_durations.tell([Calibration("call", fault="no triton")]).failures == (
         "the call clock was not checked: no triton",
     )

@@ -34,7 +34,7 @@ from softbench.model import Calibration, Status, calibration
 )
 def test_a_clock_may_be_off_by_a_percent_and_half_a_microsecond(read: tuple[int, ...], why: str) -> None:
     found = Calibration("graph", KNOWN, read)
-    assert calibration.off(found) == why
+    assert calibration.misreading(found) == why
     assert calibration.refusal([CALL, found], "graph") == why
     assert calibration.refusal([CALL, found], "call") == ""
 
@@ -49,10 +49,12 @@ def test_a_clock_that_could_not_be_tried_is_used_unless_it_could_not_be_read() -
 
 
 def test_a_line_says_rate_and_constant() -> None:
-    assert calibration.told(RIGHT) == "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us beside each"
-    assert calibration.told(CALL) == "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us beside each"
-    assert calibration.told(FAST) == f"graph: OFF, and not used: {WHY}"
-    assert calibration.told(BLIND) == "device: not checked: the profiler saw nothing on the GPU"
+    assert (
+        calibration.describe(RIGHT) == "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us beside each"
+    )
+    assert calibration.describe(CALL) == "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us beside each"
+    assert calibration.describe(FAST) == f"graph: OFF, and not used: {WHY}"
+    assert calibration.describe(BLIND) == "device: not checked: the profiler saw nothing on the GPU"
 
 
 class Gpu:
@@ -117,14 +119,14 @@ def test_each_clock_is_read_as_implementations_are() -> None:
     assert call.known_ns == known
     assert [read - spun for spun, read in zip(known, call.read_ns, strict=True)] == [23_280, 23_280, 23_280]
     assert device == Calibration("device", known, (20_932, 100_932, 500_932))
-    assert not any(map(calibration.off, (graph, call, device)))
+    assert not any(map(calibration.misreading, (graph, call, device)))
     assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
 
 
 @pytest.mark.parametrize("clock", ["graph", "call", "device"])
 def test_a_clock_that_runs_two_percent_off_is_tried_thrice_and_found_out(clock: str) -> None:
     gpu = Profiled(**{clock: 1.02})
-    found = {c.clock: calibration.off(c) for c in calibrated(gpu)}
+    found = {c.clock: calibration.misreading(c) for c in calibrated(gpu)}
     assert [name for name, why in found.items() if why] == [clock]
     assert len(gpu.tried) == 3 * (2 + clock_readings.ATTEMPTS)
 
@@ -133,7 +135,7 @@ def test_a_moment_of_another_process_is_forgiven() -> None:
     gpu = Gpu()
     taken, calls = gpu.taken, iter(range(1000))
     gpu.taken = lambda *given: taken(*given) + (90_000 if 9 <= next(calls) < 18 else 0)  # type: ignore[method-assign]
-    assert not any(map(calibration.off, calibrated(gpu)))
+    assert not any(map(calibration.misreading, calibrated(gpu)))
     assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
 
 

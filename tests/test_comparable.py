@@ -101,7 +101,7 @@ def test_another_answerer_is_noted_and_compared(other: Any, note: str) -> None:
 
 def test_a_cell_is_no_nearer_than_its_run() -> None:
     one, other = timed(CASE, "mine", 5e3), timed(OTHER, "mine", 5e3)
-    assert comparable.cells(passport(), one, passport(), one) == comparable.Answer(Terms.ONE_BOARD)
+    assert comparable.cells(passport(), one, passport(), one) == comparable.Comparability(Terms.ONE_BOARD)
     assert comparable.cells(passport(), one, device(sms=1), one).terms is Terms.SIDE_BY_SIDE
     assert comparable.cells(passport(), one, device(sms=1), other).terms is Terms.REFUSED
     assert comparable.cells(passport(), one, passport("wall"), one).terms is Terms.REFUSED

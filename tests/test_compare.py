@@ -35,7 +35,7 @@ def new(*records: Record, **changes: Any) -> Run:
     return run(records, run_id="new", started="2026-01-03T00:00:00Z", **changes)
 
 
-def of(found: compare.Comparison, name: str = "mine") -> compare.Pair:
+def of(found: compare.RunComparison, name: str = "mine") -> compare.Pair:
     (cell,) = (cell for cell in found.cells if cell.implementation == name)
     return cell
 
@@ -67,7 +67,7 @@ def test_a_machine_that_got_slower_as_a_whole_is_no_slower_kernel() -> None:
     )
     assert of(found).verdict == "same"
     assert found.roof == (pytest.approx(1.2, rel=1e-3),)
-    assert "The roof's own time: +20" in tables.sheet_text(summary.sheet(found))
+    assert "The roof's own time: +20" in tables.document_text(summary.document(found))
 
 
 def test_the_interval_is_welchs() -> None:
@@ -145,7 +145,7 @@ def test_what_became_of_a_status(before: Record, after: Record, moved: str) -> N
 def test_hard_cases_are_compared_by_their_status_alone() -> None:
     found = compare.compare(old(timed(HARD, "mine", 1, samples=())), new(ended(HARD, "mine", Status.INCORRECT, "NaN")))
     assert (of(found).moved, of(found).verdict) == ("fell", "")
-    assert "Status: 1 fell. No cell has a time in both runs." in tables.sheet_text(summary.sheet(found))
+    assert "Status: 1 fell. No cell has a time in both runs." in tables.document_text(summary.document(found))
 
 
 @pytest.mark.parametrize(("after", "failing"), [(5_090, []), (5_110, ["mine"]), (4_000, [])])
@@ -228,7 +228,7 @@ def test_cells_that_ask_something_else_are_left_out_with_the_reason() -> None:
         new(*contest(CASE, bytes_, timed(CASE, "other", 5_000), timed(CASE, "third", 5_000))),
     )
     assert [cell.implementation for cell in found.cells] == ["other"]
-    text = tables.sheet_text(summary.sheet(found))
+    text = tables.document_text(summary.document(found))
     assert f"Not compared: {CASE.id}::mine" in text
     assert "the operator was defined anew" in text.replace("\n", " ")
     assert f"Only in new: 1 cell ({CASE.id}::third)." in text

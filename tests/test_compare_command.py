@@ -112,6 +112,6 @@ def test_hostile_names_are_shown_and_do_nothing() -> None:
     found = compare.compare(
         old(*contest(CASE, timed(CASE, name, 5_000))), new(*contest(CASE, timed(CASE, name, 6_000)))
     )
-    markdown = export.sheet_markdown(summary.sheet(found))
+    markdown = export.document_markdown(summary.document(found))
     assert "<script>" not in markdown
     assert r"\|\*" in markdown

@@ -14,7 +14,7 @@ import pytest
 
 from softbench import cli, doctor
 from softbench.doctor import against_itself, examples, machine
-from softbench.doctor.findings import Part, Setting
+from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
 from softbench.model import Record, Status, Telemetry, stats
 
@@ -23,8 +23,8 @@ CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, 
 NEEDS_GPU = ("other_stream", "out_of_bounds", "escapes_the_graph")
 
 
-def setting(card: device.Gpu | None = None, reports: Path = Path("reports"), contests: int | None = None) -> Setting:
-    return Setting(card, reports, contests, lambda text: None)
+def target(card: device.Gpu | None = None, reports: Path = Path("reports"), contests: int | None = None) -> Target:
+    return Target(card, reports, contests, lambda text: None)
 
 
 def test_a_machine_without_a_gpu_is_examined(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
     return lambda *_: found
 
 
-def looked(monkeypatch: pytest.MonkeyPatch, **changes: Record | None) -> Part:
+def looked(monkeypatch: pytest.MonkeyPatch, **changes: Record | None) -> Findings:
     monkeypatch.setattr(examples, "outcomes", outcomes(**changes))
-    return examples.look(setting(CARD))
+    return examples.look(target(CARD))
 
 
 def test_what_is_caught_by_its_word_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,10 @@ def test_an_honest_one_that_is_accused_fails(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_exit_code_is_that_of_the_findings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failures: tuple[str, ...], code: int
 ) -> None:
-    parts = (lambda given: Part("One", ("a line",), (), ("trust this",)), lambda given: Part("Two", (), failures))
+    parts = (
+        lambda given: Findings("One", ("a line",), (), ("trust this",)),
+        lambda given: Findings("Two", (), failures),
+    )
     monkeypatch.setattr(doctor, "PARTS", parts)
     assert cli.main(["doctor"]) == code
     said = capsys.readouterr().out
@@ -191,7 +194,7 @@ def test_so_many_may_differ_by_chance() -> None:
 
 def test_a_twin_that_does_not_pass_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(against_itself, "contest", lambda *_: "twin_a on softmax: OUT_OF_MEMORY: full")
-    part = against_itself.look(setting(contests=3))
+    part = against_itself.look(target(contests=3))
     assert part.failures == ("one kernel against itself: twin_a on softmax: OUT_OF_MEMORY: full",)
 
 
@@ -208,9 +211,9 @@ class Monitor:
         return self.who
 
 
-def machine_with(monkeypatch: pytest.MonkeyPatch, monitor: Monitor) -> Part:
+def machine_with(monkeypatch: pytest.MonkeyPatch, monitor: Monitor) -> Findings:
     monkeypatch.setattr(device, "Monitor", lambda card: monitor)
-    return machine.look(setting(CARD))
+    return machine.look(target(CARD))
 
 
 def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,10 +241,8 @@ def test_without_nvml_it_says_what_is_not_seen(monkeypatch: pytest.MonkeyPatch) 
 
 def test_where_records_go_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
     reports = tmp_path / "not" / "there"
-    assert f"records: {reports} can be written" in machine.look(setting(reports=reports)).lines[-1]
+    assert f"records: {reports} can be written" in machine.look(target(reports=reports)).lines[-1]
     assert list(tmp_path.iterdir()) == []
     assert (
-        machine.look(setting(reports=Path("/proc/self")))
-        .lines[-1]
-        .startswith("records: /proc/self cannot be written (")
+        machine.look(target(reports=Path("/proc/self"))).lines[-1].startswith("records: /proc/self cannot be written (")
     )

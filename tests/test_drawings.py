@@ -16,12 +16,12 @@ from softbench.cli import pictures
 from softbench.records import published, store
 from softbench.render.report import embed
 from softbench.render.report.badge import badge
+from softbench.render.report.contents import Cells
 from softbench.render.report.drawing import LEFT, PANE, PLOT, TOP, svg
-from softbench.render.report.drawing.looks import COLOURS, SYMBOLS, looks
 from softbench.render.report.drawing.scales import FACTORS, MOST_TICKS, scale
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.drawing.styles import COLOURS, SYMBOLS, style_of
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures import figures
-from softbench.render.report.index import Cells
 from softbench.texts import InputError
 
 CASE = make.softmax_case(4096, 1024)
@@ -30,7 +30,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(series: list[Series], x: Axis | None = None, y: Axis | None = None, **more: object) -> ET.Element:
-    view = View("view", series)
+    view = FigureView("view", series)
     figure = Figure("key", "title", "alt", x or Axis("x"), [y or Axis("y")], [view], **more)
     return ET.fromstring(svg(figure, view, ["one", "two"]))
 
@@ -88,17 +88,17 @@ def test_colours_signs_and_dashes_are_those_of_the_page() -> None:
     assert re.search(r"SYMBOLS = \[(.*)\]", script)[1].replace('"', "").split(", ") == list(SYMBOLS)
     entrants = [series(f"e{n}", [1], [1]) for n in range(8)]
     names = [entry.name for entry in entrants]
-    found = [looks(entry, names, entrants) for entry in entrants]
+    found = [style_of(entry, names, entrants) for entry in entrants]
     assert [style.colour for style in found] == [*COLOURS, *COLOURS[:2]]
     assert [style.is_open for style in found] == [False] * 6 + [True] * 2
     assert len({(style.colour, style.shape, style.dash) for style in found}) == 8
     stranger = series("x, H800", [1], [1], role="published", like="x")
-    assert looks(stranger, names[:2], [*entrants[:2], stranger]).colour == COLOURS[2]
+    assert style_of(stranger, names[:2], [*entrants[:2], stranger]).colour == COLOURS[2]
 
 
 def test_names_are_text() -> None:
     name = "<script>&\x1b\u202e"
-    view = View(name, [series(name, [1, 2], [1, 2])])
+    view = FigureView(name, [series(name, [1, 2], [1, 2])])
     root = ET.fromstring(svg(Figure("key", name, name, Axis(name), [Axis(name)], [view]), view, [name]))
     assert not list(root.iter(f"{SVG}script"))
     assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))

@@ -20,7 +20,7 @@ def test_a_word_that_is_a_formula_is_made_a_text(word: str) -> None:
     board = leaderboard.build(run([ended(CASE, "mine", reason=word, notes=(word,))]))
     (row,) = csv.DictReader(io.StringIO(export.csv(board)))
     assert row["reason"] == row["notes"] == f"'{word}"
-    *_, line = export.sheet_markdown([Table(("what",), ((word,),))]).splitlines()
+    *_, line = export.document_markdown([Table(("what",), ((word,),))]).splitlines()
     assert line.startswith("| '")
 
 
@@ -28,5 +28,5 @@ def test_signs_and_figures_stay_as_they_are() -> None:
     board = leaderboard.build(run([timed(CASE, name, 5e4, spread=0) for name in "ab"]))
     assert [row["mark"] for row in csv.DictReader(io.StringIO(export.csv(board)))] == ["=", "="]
     cells = ("-0.3 %", "+12 ns", "-", "=", "+1.25")
-    *_, line = export.sheet_markdown([Table(tuple("abcde"), (cells,))]).splitlines()
+    *_, line = export.document_markdown([Table(tuple("abcde"), (cells,))]).splitlines()
     assert line == f"| {' | '.join(cells)} |"

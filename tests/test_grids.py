@@ -18,12 +18,12 @@ from softbench.cli.drawings import NAMES
 from softbench.model import Status
 from softbench.records import store
 from softbench.render.report import embed
+from softbench.render.report.contents import Cells
 from softbench.render.report.drawing import tiles
-from softbench.render.report.drawing.pen import WIDTH
+from softbench.render.report.drawing.svg_elements import WIDTH
 from softbench.render.report.figures import figures
 from softbench.render.report.grid import HEAD, LINES, Block, Column, Grid, GridView, Row, Tile, labels, paged
 from softbench.render.report.grids import grids, heatmap, ladders
-from softbench.render.report.index import Cells
 
 ROOT = resources.bundled_shapes().parent
 RUNS = store.runs(ROOT / "reports" / "h200")

@@ -14,8 +14,8 @@ import pages
 import pytest
 
 from softbench.analysis import document, leaderboard
-from softbench.analysis.leaderboard.across import Machine
 from softbench.analysis.leaderboard.formatting import short
+from softbench.analysis.leaderboard.machines import Machine
 from softbench.model import Run, Status
 from softbench.records import published, store
 from softbench.render import report
@@ -232,7 +232,7 @@ def test_the_header_says_over_how_many_gpus_a_run_was_spread():
     assert "spread over" not in tree(run).find("top").text
 
 
-def test_long_texts_of_a_sheet_are_wrapped_in_their_column():
+def test_long_texts_of_a_document_are_wrapped_in_their_column():
     parts = document.table("Steps", ("#", "what", "why", "since"), [("1", "a", "b " * 30, "2")], left=(0, 1, 2, 3))
-    cells = outline.outline(report.render_sheet("title", parts)).all("td")
+    cells = outline.outline(report.render_document("title", parts)).all("td")
     assert [cell.attributes["class"] for cell in cells] == ["label", "text", "label"]

@@ -10,7 +10,7 @@ import pages
 import pytest
 
 from softbench.model import Telemetry
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
 from softbench.render import report
 
 CASE = make.softmax_case(32768, 1024)
@@ -179,10 +179,12 @@ def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
 @pytest.mark.parametrize(
     "table",
     [
-        Table("a paper", "a GPU that nobody knows", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": "1"},)),
-        Table("a paper", "NVIDIA H800", "ms", ({"rows": "5", "columns": "1024", "latency_ms": "1"},)),
-        Table("a paper", "NVIDIA H800", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": ""},)),
-        Table("a paper", "NVIDIA H800", "ms", ({"metric": "x", "target": "1"},)),
+        PublishedTable(
+            "a paper", "a GPU that nobody knows", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": "1"},)
+        ),
+        PublishedTable("a paper", "NVIDIA H800", "ms", ({"rows": "5", "columns": "1024", "latency_ms": "1"},)),
+        PublishedTable("a paper", "NVIDIA H800", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": ""},)),
+        PublishedTable("a paper", "NVIDIA H800", "ms", ({"metric": "x", "target": "1"},)),
     ],
     ids=["unknown GPU", "other shapes", "refused", "no times"],
 )

@@ -19,8 +19,8 @@ from softbench.analysis.leaderboard.ranks import versus
 from softbench.model import stats
 from softbench.render import report
 from softbench.render.report import embed
+from softbench.render.report.contents import Cells
 from softbench.render.report.grids.heatmap import METRICS, measures, tint
-from softbench.render.report.index import Cells
 
 FOLDER = Path(embed.__file__).with_name("assets")
 Call = Callable[..., Any]

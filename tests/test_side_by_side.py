@@ -13,7 +13,7 @@ from builders import GPU, ended, run, softmax_case, timed, variant
 
 from softbench import cli
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard.across import ACROSS, Machine
+from softbench.analysis.leaderboard.machines import ACROSS, Machine
 from softbench.model import Record, Run, Status
 from softbench.records import store
 from softbench.records.comparable.sections import Incomparable, Section, arrange, one_machine

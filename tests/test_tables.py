@@ -226,12 +226,12 @@ def two_clocks(case, name, graph_ns, other_ns, clock="call", **more):
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_sheet_keeps_to_the_width_and_loses_no_word(width: int) -> None:
+def test_a_document_keeps_to_the_width_and_loses_no_word(width: int) -> None:
     said = "one cause after another, each with a reason that is far too long for a column beside others"
     header = ("#", "case", "what", "change", "what else", "since")
     rows = [(str(n), f"softmax-float16-{n}x1048576", "slower", "+1.10 %", said if n % 2 else "", "#4") for n in (9, 10)]
     title = "a_name_without_a_blank against another_name_without_a_blank_that_goes_on"
-    text = tables.sheet_text([Heading(title), *table("Steps", header, rows, left=(1, 2, 4), labels=2)], width)
+    text = tables.document_text([Heading(title), *table("Steps", header, rows, left=(1, 2, 4), labels=2)], width)
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     assert " ".join(lines[: lines.index("=" * max(map(len, lines[:2])))]) == title

@@ -37,7 +37,7 @@ class Table:
 
 
 Part = Heading | Lines | Table
-Sheet = Sequence[Part]
+Document = Sequence[Part]
 
 
 def table(

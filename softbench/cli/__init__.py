@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from softbench import packages
-from softbench.cli.command import Said
+from softbench.cli.command import CommandResult
 from softbench.cli.parser import COMMANDS, parser
 from softbench.resources import choose_from
 from softbench.texts import InputError
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no "†" is no reason to say nothing
     try:
-        said: Said = options.command(options)
+        said: CommandResult = options.command(options)
         sys.stdout.write(said[0])
         sys.stdout.flush()
     except BrokenPipeError:

@@ -8,9 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard.across import Machine
 from softbench.analysis.leaderboard.formatting import ended_early, unfinished
-from softbench.cli.command import RUN, Command, Said, cases_argument, only, read, reports_argument, width, write
+from softbench.analysis.leaderboard.machines import Machine
+from softbench.cli.command import (
+    RUN,
+    Command,
+    CommandResult,
+    cases_argument,
+    only,
+    read,
+    reports_argument,
+    width,
+    write,
+)
 from softbench.model import Run
 from softbench.records import published, store
 from softbench.records.comparable.sections import Section, arrange
@@ -24,7 +34,7 @@ _FORMATS: dict[str, Callable[[Sequence[Machine]], str]] = {
 }
 
 
-def _report(options: argparse.Namespace) -> Said:
+def _report(options: argparse.Namespace) -> CommandResult:
     machines = _machines(options)
     path = store.find(Path(options.reports), options.runs[0])
     if len(options.runs) > 1 and not options.output:
@@ -34,7 +44,7 @@ def _report(options: argparse.Namespace) -> Said:
     return f"{tables.machine_tables(machines, width())}\npage:    {page}\n", 0
 
 
-def _table(options: argparse.Namespace) -> Said:
+def _table(options: argparse.Namespace) -> CommandResult:
     machines = _machines(options)
     if options.format == "csv":
         notes = (note for machine in machines for note in (unfinished(machine.board), *machine.notes) if note)

@@ -1,4 +1,4 @@
-"""What a command is, and what several of them do: find runs, choose cases, write a file, print a sheet."""
+"""What a command is, and what several of them do: find runs, choose cases, write a file, print a document."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from softbench.analysis.document import Sheet
+from softbench.analysis.document import Document
 from softbench.model import Run
 from softbench.records import store
 from softbench.render import export, tables
 from softbench.texts import InputError
 
-Said = tuple[str, int]
+CommandResult = tuple[str, int]
 """What goes to stdout, and the exit code."""
 RUN = "id of a run, path of its file, or latest"
 
@@ -29,7 +29,7 @@ class Command:
     summary: str
     examples: tuple[tuple[str, str], ...]
     arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], Said]
+    run: Callable[[argparse.Namespace], CommandResult]
 
 
 def width() -> int:
@@ -37,15 +37,15 @@ def width() -> int:
     return min(tables.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else tables.WIDTH
 
 
-SHEETS: dict[str, Callable[[Sheet], str]] = {
-    "text": lambda sheet: tables.sheet_text(sheet, width()),
-    "markdown": export.sheet_markdown,
+FORMATS: dict[str, Callable[[Document], str]] = {
+    "text": lambda document: tables.document_text(document, width()),
+    "markdown": export.document_markdown,
 }
-"""How a sheet is printed, by --format."""
+"""How a document is printed, by --format."""
 
 
-def sheet_format(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--format", choices=tuple(SHEETS), default="text", help="default: %(default)s")
+def format_argument(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--format", choices=tuple(FORMATS), default="text", help="default: %(default)s")
 
 
 def read(options: argparse.Namespace, name: str) -> Run:

@@ -7,29 +7,39 @@ from pathlib import Path
 
 from softbench.analysis import compare
 from softbench.analysis.compare import summary
-from softbench.cli.command import RUN, SHEETS, Command, Said, cases_argument, only, read, reports_argument, write
+from softbench.cli.command import (
+    FORMATS,
+    RUN,
+    Command,
+    CommandResult,
+    cases_argument,
+    only,
+    read,
+    reports_argument,
+    write,
+)
 from softbench.render import export, report
 from softbench.texts import InputError, share
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     limit = None if options.fail_on is None else _limit(options.fail_on)
     before, after = only([read(options, name) for name in (options.before, options.after)], options.cases or "")
     found = compare.compare(before, after)
     said = _text(found, options)
     if options.output:
         title = f"{found.after.run_id} against {found.before.run_id}"
-        write(Path(options.output), report.render_sheet(title, summary.sheet(found, whole=True, fold=True)))
+        write(Path(options.output), report.render_document(title, summary.document(found, whole=True, fold=True)))
     if options.format != "csv":
         said += f"\npage:    {options.output}\n" if options.output else ""
         said += f"\n--fail-on {options.fail_on} {summary.gate(found, limit)}\n" if limit is not None else ""
     return said, int(limit is not None and bool(found.failures(limit)))
 
 
-def _text(found: compare.Comparison, options: argparse.Namespace) -> str:
+def _text(found: compare.RunComparison, options: argparse.Namespace) -> str:
     if options.format == "csv":
         return export.csv_text(summary.COLUMNS, summary.csv_lines(found))
-    return SHEETS[options.format](summary.sheet(found, whole=options.all))
+    return FORMATS[options.format](summary.document(found, whole=options.all))
 
 
 def _limit(text: str) -> float:
@@ -45,7 +55,7 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
     cases_argument(sub)
     reports_argument(sub)
     sub.add_argument("--all", action="store_true", help="list cells that are the same or cannot be told, too")
-    sub.add_argument("--format", choices=(*SHEETS, "csv"), default="text", help="default: %(default)s")
+    sub.add_argument("--format", choices=(*FORMATS, "csv"), default="text", help="default: %(default)s")
     sub.add_argument("--output", metavar="FILE", help="write a page of every cell, too")
     sub.add_argument(
         "--fail-on",

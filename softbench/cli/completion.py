@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from softbench.cli.command import Command, Said
+from softbench.cli.command import Command, CommandResult
 
 SHELLS = ("bash", "zsh")
 _SCRIPT = """\
@@ -40,7 +40,7 @@ complete -o filenames -F _softbench softbench
 _RUN_WORDS = {"RUN", "A", "B"}
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     return script(options.shell, options.parser), 0
 
 

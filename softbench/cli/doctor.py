@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from softbench.cli.command import Command, Said, reports_argument
+from softbench.cli.command import Command, CommandResult, reports_argument
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     from softbench import doctor  # brings the contest, which pages and tables do without
 
     def progress(text: str) -> None:

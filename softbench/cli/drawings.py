@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from softbench.analysis import leaderboard
-from softbench.cli.command import RUN, Command, Said, read, reports_argument, write
+from softbench.cli.command import RUN, Command, CommandResult, read, reports_argument, write
 from softbench.cli.pictures import png
 from softbench.records import published
 from softbench.render.report.badge import badge
+from softbench.render.report.contents import Cells
 from softbench.render.report.drawing import svg, tiles
-from softbench.render.report.figure import Figure, View
+from softbench.render.report.figure import Figure, FigureView
 from softbench.render.report.figures import figures
 from softbench.render.report.grid import Grid, GridView
 from softbench.render.report.grids import grids
-from softbench.render.report.index import Cells
 from softbench.resources import choose_from
 from softbench.texts import InputError
 
@@ -36,7 +36,7 @@ NAMES = (
 """Of figures, in the order of the page."""
 
 
-def _figure(options: argparse.Namespace) -> Said:
+def _figure(options: argparse.Namespace) -> CommandResult:
     kind = Path(options.output).suffix.lower()
     if kind not in KINDS:
         raise InputError(f"--output: {options.output!r:.80} ends in neither {' nor '.join(KINDS)}")
@@ -55,7 +55,7 @@ def _figure(options: argparse.Namespace) -> Said:
     names = cells.implementations
     drawn = tiles.svg(found, found.views[at], names) if isinstance(found, Grid) else svg(found, found.views[at], names)
     write(Path(options.output), png(drawn) if kind == ".png" else drawn)
-    views: Sequence[View | GridView] = found.views
+    views: Sequence[FigureView | GridView] = found.views
     others = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(views, start=1))
     return f"written: {options.output}\n" + (f"views of {found.key}:\n{others}" if len(found.views) > 1 else ""), 0
 
@@ -66,7 +66,7 @@ def _view(figure: Figure | Grid, wanted: str) -> int:
     return int(wanted) - 1
 
 
-def _badge(options: argparse.Namespace) -> Said:
+def _badge(options: argparse.Namespace) -> CommandResult:
     board = leaderboard.build(read(options, options.run))
     write(Path(options.output), badge(board, options.implementation))
     return f"written: {options.output}\n", 0

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 from softbench.analysis import experiments
-from softbench.cli.command import Command, Said, read, reports_argument, write
+from softbench.cli.command import Command, CommandResult, read, reports_argument, write
 from softbench.records import published
 from softbench.records.comparable.sections import one_machine
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     runs = one_machine([read(options, name) for name in options.runs])
     figures = published.read(Path(options.published)) if options.published else published.bundled()
     text = experiments.markdown(runs, figures)

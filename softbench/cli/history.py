@@ -8,7 +8,7 @@ from pathlib import Path
 from softbench.analysis import history
 from softbench.analysis.document import Part, lines
 from softbench.analysis.history import summary
-from softbench.cli.command import SHEETS, Command, Said, sheet_format, write
+from softbench.cli.command import FORMATS, Command, CommandResult, format_argument, write
 from softbench.model import Run
 from softbench.records import store
 from softbench.render import report
@@ -16,7 +16,7 @@ from softbench.render.report.figures.history import figures
 from softbench.texts import InputError
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     folder = Path(options.folder)
     runs, unread = _read(folder)
     found = history.trace(runs, options.cells or "")
@@ -24,11 +24,11 @@ def _run(options: argparse.Namespace) -> Said:
         raise InputError(
             f"no timed cell matches {options.cells!r:.60}; a cell is CASE::NAME, as in '*-float16-*::cute_*'"
         )
-    parts = _sheet(found, unread)
-    said = SHEETS[options.format](parts)
+    parts = _document(found, unread)
+    said = FORMATS[options.format](parts)
     if options.output:
         drawn = [made for number, own in enumerate(found) for made in figures(own, str(number or ""))]
-        write(Path(options.output), report.render_sheet(f"history of {folder}", parts, drawn))
+        write(Path(options.output), report.render_document(f"history of {folder}", parts, drawn))
         said += f"\npage:    {options.output}\n"
     return said, 0
 
@@ -46,8 +46,8 @@ def _read(folder: Path) -> tuple[list[Run], list[str]]:
     return runs, unread
 
 
-def _sheet(found: tuple[history.History, ...], unread: list[str]) -> list[Part]:
-    parts = [part for own in found for part in summary.sheet(own)]
+def _document(found: tuple[history.History, ...], unread: list[str]) -> list[Part]:
+    parts = [part for own in found for part in summary.document(own)]
     return [*parts, *lines(summary.HOW, *(f"Left out: {error}." for error in unread))]
 
 
@@ -56,7 +56,7 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
         "folder", metavar="DIR", nargs="?", default="reports", help="folder of runs (default: %(default)s)"
     )
     sub.add_argument("--cells", metavar="PATTERNS", help="draw these cells too: 'softmax-float16-*::cute_*'")
-    sheet_format(sub)
+    format_argument(sub)
     sub.add_argument("--output", metavar="FILE", help="write a page with figures, too")
 
 

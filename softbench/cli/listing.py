@@ -8,12 +8,12 @@ from pathlib import Path
 from softbench import resources
 from softbench.analysis.document import Heading, Part, lines, table
 from softbench.analysis.leaderboard.formatting import plural, short
-from softbench.cli.command import SHEETS, Command, Said, sheet_format
+from softbench.cli.command import FORMATS, Command, CommandResult, format_argument
 from softbench.measure import device
 from softbench.model import Variant
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     from softbench.cases import registry  # with the operators, which pages and tables do without
 
     folders = [resources.bundled_impls(), *map(Path, options.impls)]
@@ -34,7 +34,7 @@ def _run(options: argparse.Namespace) -> Said:
     parts: list[Part] = [Heading(str(device.describe().get("name", "this machine"))), *lines(said)]
     parts += table("", header, rows, left=(0, 1, 2, 4, 5, 6))
     parts += table("✗ missing here", ("requirement", "why"), [(need, missing[need]) for need in lacking], left=(0, 1))
-    return SHEETS[options.format](parts), 0
+    return FORMATS[options.format](parts), 0
 
 
 def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
         default=[],
         help="further folder of implementation files; may be repeated",
     )
-    sheet_format(sub)
+    format_argument(sub)
 
 
 COMMAND = Command(

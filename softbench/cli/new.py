@@ -9,14 +9,14 @@ from importlib import resources as files
 from pathlib import Path
 
 from softbench import resources
-from softbench.cli.command import Command, Said
+from softbench.cli.command import Command, CommandResult
 from softbench.texts import InputError
 
 LANGUAGES = ("triton", "torch")
 LONGEST = 60
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     folder = Path(options.folder)
     name = _usable(options.name, folder)
     path = folder / f"{name}.py"

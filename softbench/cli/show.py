@@ -10,10 +10,10 @@ from softbench.analysis import leaderboard
 from softbench.analysis.document import Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import cell_figures, microseconds, number, status_text
-from softbench.cli.command import RUN, SHEETS, Command, Said, read, reports_argument, sheet_format, width
+from softbench.cli.command import FORMATS, RUN, Command, CommandResult, format_argument, read, reports_argument, width
 from softbench.model import Record, Samples, Telemetry, stats
 from softbench.render import tables
-from softbench.render.report.index import repeat_command
+from softbench.render.report.contents import repeat_command
 from softbench.resources import choose_from
 from softbench.texts import InputError
 
@@ -23,13 +23,13 @@ FIGURES = (
 )
 
 
-def _run(options: argparse.Namespace) -> Said:
+def _run(options: argparse.Namespace) -> CommandResult:
     board = leaderboard.build(read(options, options.run))
     case_id, _, who = _bare(options.cell).partition("::")
     case = _case(board, case_id)
     if not who:
         return f"{tables.case_table(board, case.case, width())}\n", 0
-    return SHEETS[options.format](list(_sheet(board, _cell(case, who)))), 0
+    return FORMATS[options.format](list(_document(board, _cell(case, who)))), 0
 
 
 def _bare(cell: str) -> str:
@@ -64,7 +64,7 @@ def _cell(case: CaseBoard, name: str) -> Cell:
     raise InputError(f"{case.case.id} has no cell of {name!r:.60}; {choose_from(name, known)}")
 
 
-def _sheet(board: Board, cell: Cell) -> Iterator[Part]:
+def _document(board: Board, cell: Cell) -> Iterator[Part]:
     record = cell.record
     variant = record.variant
     yield Heading(f"{record.case.id}::{variant.id}")
@@ -117,7 +117,7 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
         "cell", metavar="CELL", help="CASE::NAME, as pytest names it; without ::NAME the board of the case"
     )
     sub.add_argument("--run", metavar="RUN", default="latest", help=f"{RUN} (default: %(default)s)")
-    sheet_format(sub)
+    format_argument(sub)
     reports_argument(sub)
 
 

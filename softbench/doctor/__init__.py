@@ -6,13 +6,18 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
-from softbench.doctor import against_itself, examples, known_kernel, machine
-from softbench.doctor.findings import Part, Setting
+from softbench.doctor import against_itself, examples, known_durations, machine
+from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
 from softbench.measure.device_lock import Turns
 from softbench.texts import InputError
 
-PARTS: tuple[Callable[[Setting], Part], ...] = (machine.look, known_kernel.look, examples.look, against_itself.look)
+PARTS: tuple[Callable[[Target], Findings], ...] = (
+    machine.look,
+    known_durations.look,
+    examples.look,
+    against_itself.look,
+)
 """Each looks at one thing. What they find goes together: they neither know each other nor their order."""
 
 
@@ -20,7 +25,7 @@ class DoctorError(InputError):
     """Nothing can be examined here; the message says why, in one line."""
 
 
-def examine(reports: Path, contests: int | None, progress: Callable[[str], None]) -> tuple[Part, ...]:
+def examine(reports: Path, contests: int | None, progress: Callable[[str], None]) -> tuple[Findings, ...]:
     """What every part finds on this machine. Workers are started, and are gone at the end.
 
     reports   the folder that runs would be written to; nothing is written into it
@@ -32,13 +37,13 @@ def examine(reports: Path, contests: int | None, progress: Callable[[str], None]
     if importlib.util.find_spec("torch") is None:
         raise DoctorError("torch is not installed, and nothing can be run without it: pip install torch")
     card = device.gpu()
-    setting = Setting(card, reports, contests, progress)
+    target = Target(card, reports, contests, progress)
     turns = Turns(card.id if card is not None else "cpu", "of the doctor")
     with turns.turn(shared=False, waiting=lambda who, _: progress(f"waiting for {who}")):
-        return tuple(part(setting) for part in PARTS)
+        return tuple(part(target) for part in PARTS)
 
 
-def text(parts: tuple[Part, ...]) -> str:
+def text(parts: tuple[Findings, ...]) -> str:
     """All findings, what follows from them, and what failed."""
     sections = [f"{part.title}\n{_indented(part.lines)}" for part in parts]
     sections.append(f"What the numbers of this machine can be trusted to\n{_indented(_all(parts, 'trust'))}")
@@ -47,12 +52,12 @@ def text(parts: tuple[Part, ...]) -> str:
     return "\n".join(sections)
 
 
-def failed(parts: tuple[Part, ...]) -> bool:
+def failed(parts: tuple[Findings, ...]) -> bool:
     """Whether anything did not come out as it must."""
     return any(part.failures for part in parts)
 
 
-def _all(parts: tuple[Part, ...], field: str) -> tuple[str, ...]:
+def _all(parts: tuple[Findings, ...], field: str) -> tuple[str, ...]:
     return tuple(line for part in parts for line in getattr(part, field))
 
 

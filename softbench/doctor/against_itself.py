@@ -10,7 +10,7 @@ from contextlib import closing
 
 from softbench.cases import registry
 from softbench.doctor.examples import TWINS
-from softbench.doctor.findings import Part, Setting
+from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
 from softbench.measure.contest.worker_pool import Crew
@@ -28,19 +28,19 @@ RULE = (
 )
 
 
-def look(setting: Setting) -> Part:
+def look(target: Target) -> Findings:
     """Contests of torch's softmax against itself; it fails where more are called different than chance explains."""
     comparisons: list[stats.Comparison] = []
     began = time.monotonic()
-    wanted, kind = setting.contests or AT_MOST, "cpu" if setting.card is None else "cuda"
+    wanted, kind = target.contests or AT_MOST, "cpu" if target.card is None else "cuda"
     with closing(Crew(kind)) as crew:
         while len(comparisons) < wanted:
-            if not setting.contests and len(comparisons) >= AT_LEAST and time.monotonic() - began > ENOUGH_S:
+            if not target.contests and len(comparisons) >= AT_LEAST and time.monotonic() - began > ENOUGH_S:
                 break
-            setting.progress(f"one kernel against itself, contest {len(comparisons) + 1}")
-            found = contest(crew, setting.card, len(comparisons))
+            target.progress(f"one kernel against itself, contest {len(comparisons) + 1}")
+            found = contest(crew, target.card, len(comparisons))
             if isinstance(found, str):
-                return Part(TITLE, (found,), (f"one kernel against itself: {found}",))
+                return Findings(TITLE, (found,), (f"one kernel against itself: {found}",))
             comparisons.append(found)
     return tell(comparisons, BUDGET_S[kind])
 
@@ -64,7 +64,7 @@ def contest(crew: Crew, card: device.Gpu | None, number: int, *, fresh: bool = T
     return stats.compare(a[0], b[0])
 
 
-def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Part:
+def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
     """What the comparisons of identical kernels say."""
     count = len(comparisons)
     verdicts = [c.verdict for c in comparisons]
@@ -90,7 +90,7 @@ def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Part:
         trust = (
             f"ranks: nothing, in {budget_s:g} s a case: one kernel's own times are too far apart; is this machine busy?"
         )
-    return Part(TITLE, lines, tuple(failures), (trust,))
+    return Findings(TITLE, lines, tuple(failures), (trust,))
 
 
 def allowed(count: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from softbench.cases import registry
-from softbench.doctor.findings import NOT_TRIED, Part, Setting
+from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
 from softbench.measure.contest.worker_pool import Crew
@@ -113,18 +113,18 @@ def _crew(card: device.Gpu | None) -> Crew:
     return Crew("cpu")
 
 
-def look(setting: Setting) -> Part:
+def look(target: Target) -> Findings:
     """Run all examples beside an honest implementation; what is not caught by its word, or accused though honest, fails."""
-    setting.progress(f"{len(EXAMPLES)} examples of cheats and mistakes")
-    records = outcomes(setting.card)
+    target.progress(f"{len(EXAMPLES)} examples of cheats and mistakes")
+    records = outcomes(target.card)
     lines, failures = [], []
     caught = not_tried = 0
     for example in EXAMPLES:
         record = records[example.name]
         why = missed(example, record)
-        if record.status is Status.UNAVAILABLE and (setting.card is None or example.is_of_cpu):
+        if record.status is Status.UNAVAILABLE and (target.card is None or example.is_of_cpu):
             not_tried += 1
-            lines.append(f"{NOT_TRIED if setting.card is None else OF_CPU}: {_told(record.variant)}")
+            lines.append(f"{NOT_TRIED if target.card is None else OF_CPU}: {_told(record.variant)}")
         elif why:
             lines.append(f"MISSED: {_told(record.variant)}")
             failures.append(f"{example.name}: {why}")
@@ -137,8 +137,8 @@ def look(setting: Setting) -> Part:
     tried = len(EXAMPLES) - not_tried
     trust = f"results: {caught} of {tried} cheats and mistakes were caught by their names"
     if not_tried:
-        trust += f"; {not_tried} were not tried, since they {'need' if setting.card is None else 'are not for'} a GPU"
-    return Part("Cheats and mistakes", tuple(lines), tuple(failures), (trust,))
+        trust += f"; {not_tried} were not tried, since they {'need' if target.card is None else 'are not for'} a GPU"
+    return Findings("Cheats and mistakes", tuple(lines), tuple(failures), (trust,))
 
 
 def missed(example: Example, record: Record) -> str:

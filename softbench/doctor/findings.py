@@ -12,7 +12,7 @@ NOT_TRIED = "not tried here: needs a GPU"
 
 
 @dataclass(frozen=True)
-class Setting:
+class Target:
     """The machine under examination. `contests`, `reports` and `progress` as for `softbench.doctor.examine`."""
 
     card: device.Gpu | None
@@ -22,7 +22,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Part:
+class Findings:
     """The findings of one part, in lines of plain words.
 
     failures  what did not come out as it must

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from softbench.doctor.findings import NOT_TRIED, Part, Setting
+from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure import cubin, device
 from softbench.measure.other_processes import Neighbours
 from softbench.run import passport
@@ -14,10 +14,10 @@ from softbench.run import passport
 GIB = 1 << 30
 
 
-def look(setting: Setting) -> Part:
+def look(target: Target) -> Findings:
     """Nothing here fails: a machine that lacks something says so, and what follows from it."""
-    setting.progress("the machine")
-    card = setting.card
+    target.progress("the machine")
+    card = target.card
     lines = [
         _device(card),
         "packages: " + ", ".join(f"{name} {version}" for name, version in passport.packages().items()),
@@ -33,8 +33,8 @@ def look(setting: Setting) -> Part:
         told, warnings = _monitored(card)
         lines += told
         trust += [f"times: of this {card.name}", *warnings]
-    lines.append(_disk(setting.reports))
-    return Part("Machine", tuple(lines), (), tuple(trust))
+    lines.append(_disk(target.reports))
+    return Findings("Machine", tuple(lines), (), tuple(trust))
 
 
 def _device(card: device.Gpu | None) -> str:

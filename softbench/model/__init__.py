@@ -243,6 +243,11 @@ class Record:
             raise ValueError(f"{self.case.id} / {self.variant.id}: {self.status.value} needs a reason")
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Case and variant, by which a run tells its records apart: a roof's kernel may also be an entrant."""
+        return self.case.id, f"roof/{self.variant.id}" if self.role == "roof" else self.variant.id
+
+    @property
     def is_wrong_when_timed(self) -> bool:
         """Whether it was right where it was checked and wrong, or impossibly fast, where it was timed: nothing else of it is
         believed then."""

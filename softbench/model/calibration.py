@@ -16,7 +16,7 @@ TOLERANCE = 0.01
 TOLERANCE_NS = 500
 
 
-def off(found: Calibration) -> str:
+def misreading(found: Calibration) -> str:
     """How a clock misreads, or "" where it does not, or was not tried."""
     for known, read in zip(found.known_ns, found.read_ns, strict=False):
         if read < known - _allowed(known):
@@ -32,14 +32,14 @@ def refusal(calibrations: Iterable[Calibration], clock: str) -> str:
     found = next((c for c in calibrations if c.clock == clock), None)
     if found is None:
         return ""
-    return off(found) or (found.fault if clock == "device" else "")
+    return misreading(found) or (found.fault if clock == "device" else "")
 
 
-def told(found: Calibration) -> str:
+def describe(found: Calibration) -> str:
     """A line on one clock."""
     if found.fault:
         return f"{found.clock}: not checked: {found.fault}"
-    if why := off(found):
+    if why := misreading(found):
         return f"{found.clock}: OFF, and not used: {why}"
     if not found.known_ns:
         return f"{found.clock}: not checked"

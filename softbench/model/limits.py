@@ -111,7 +111,7 @@ class Limits:
         return ideal_bytes if is_long else max(0, ideal_bytes - math.ceil(self.l2_bytes / launches))
 
 
-def held(run: Run) -> Run:
+def without_impossible(run: Run) -> Run:
     """The run, in which cells with a time that cannot be are INCORRECT and have no samples."""
     limits = Limits.of(run.passport.device)
     return replace(run, records=tuple(_held(record, limits) for record in run.records))

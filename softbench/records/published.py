@@ -22,7 +22,7 @@ class PublishedError(InputError):
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """One file: the document that its figures stand in, the GPU, what they are (with units), and rows of texts."""
 
     source: str
@@ -54,15 +54,15 @@ class Table:
         return float(text)
 
 
-def read(folder: Path) -> dict[str, Table]:
+def read(folder: Path) -> dict[str, PublishedTable]:
     """Every table of a folder by its file's stem. Raises PublishedError where there is none, or one is malformed."""
-    tables = {path.stem: _table(path) for path in listed(folder, "*.csv")}
+    tables = {path.stem: _read(path) for path in listed(folder, "*.csv")}
     if not tables:
         raise PublishedError(f"{folder}: holds no published figures (*.csv)")
     return tables
 
 
-def bundled() -> dict[str, Table]:
+def bundled() -> dict[str, PublishedTable]:
     """The tables that come with softbench, none where it came without. Raises PublishedError where one is malformed."""
     try:
         return read(bundled_published())
@@ -70,7 +70,7 @@ def bundled() -> dict[str, Table]:
         return {}
 
 
-def _table(path: Path) -> Table:
+def _read(path: Path) -> PublishedTable:
     lines = read_utf8(path, PublishedError).splitlines()
     head = {}
     for number, name in enumerate(_HEAD):
@@ -84,7 +84,7 @@ def _table(path: Path) -> Table:
         raise PublishedError(f"{path}: is not CSV ({error})") from None
     if not rows:
         raise PublishedError(f"{path}: has no rows")
-    return Table(head["source"], head["gpu"], head["what"], tuple(_rows(path, rows)))
+    return PublishedTable(head["source"], head["gpu"], head["what"], tuple(_rows(path, rows)))
 
 
 def _rows(path: Path, rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:

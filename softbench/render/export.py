@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 
-from softbench.analysis.document import Heading, Lines, Sheet
+from softbench.analysis.document import Document, Heading, Lines
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell, is_declared
-from softbench.analysis.leaderboard.across import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.formatting import (
     cell_text,
     clock_note,
@@ -26,6 +25,7 @@ from softbench.analysis.leaderboard.formatting import (
     unfinished,
 )
 from softbench.analysis.leaderboard.headline import verdict
+from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.model import Traffic
 from softbench.render.tables import ranking_header, standing_row
 
@@ -108,10 +108,10 @@ def machines_markdown(machines: Sequence[Machine]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def sheet_markdown(sheet: Sheet) -> str:
-    """A sheet for a pull request."""
+def document_markdown(document: Document) -> str:
+    """A document for a pull request."""
     parts: list[str] = []
-    for part in sheet:
+    for part in document:
         if isinstance(part, Heading):
             parts.append(f"## {_escaped(part.text)}")
         elif isinstance(part, Lines):

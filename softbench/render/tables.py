@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from softbench.analysis.document import Heading, Lines, Sheet, Table
+from softbench.analysis.document import Document, Heading, Lines, Table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing
-from softbench.analysis.leaderboard.across import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.formatting import (
     cell_figures,
     cell_text,
@@ -31,6 +30,7 @@ from softbench.analysis.leaderboard.formatting import (
 )
 from softbench.analysis.leaderboard.headline import undecided_note
 from softbench.analysis.leaderboard.inversions import lead_note
+from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.model import Case
 
 WIDTH = 120
@@ -197,10 +197,10 @@ def _blocks(labels: Sequence[str], columns: Sequence[Sequence[str]], width: int)
     return blocks
 
 
-def sheet_text(sheet: Sheet, width: int = WIDTH) -> str:
-    """A sheet for a terminal, at most width columns wide: headings underlined, tables aligned, sentences wrapped."""
+def document_text(document: Document, width: int = WIDTH) -> str:
+    """A document for a terminal, at most width columns wide: headings underlined, tables aligned, sentences wrapped."""
     parts: list[str] = []
-    for part in sheet:
+    for part in document:
         if isinstance(part, Heading):
             said = _filled(part.text, width)
             parts.append(f"{said}\n{'=' * max(map(len, said.splitlines()))}")

@@ -80,7 +80,7 @@ class Baseline:
             found = compare.compare(self.run, run)
         except InputError as error:
             return Verdict(f"softbench: --softbench-baseline: {error}", self.limit is not None)
-        text = tables.sheet_text(summary.sheet(found), width).rstrip()
+        text = tables.document_text(summary.document(found), width).rstrip()
         if self.limit is None:
             return Verdict(text)
         gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(found, self.limit)}"

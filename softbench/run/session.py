@@ -225,7 +225,7 @@ class BenchSession:
 
     def _clocks_off(self, run: Run) -> list[str]:
         """Of the clocks that were refused, those that nothing was said of yet."""
-        found = {c.clock: calibration.off(c) for record in run.records for c in record.calibrations}
+        found = {c.clock: calibration.misreading(c) for record in run.records for c in record.calibrations}
         new = {clock: why for clock, why in found.items() if why and clock not in self._misread}
         self._misread |= set(new)
         return [f"the {clock} clock {why}; it is not used" for clock, why in new.items()]

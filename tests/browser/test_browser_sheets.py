@@ -32,14 +32,14 @@ def comparison() -> str:
     found = compare.compare(
         make.run([*older, roof], run_id="old"), make.run([*newer, roof], run_id="new", commit="feed")
     )
-    return report.render_sheet("new against old", compared.sheet(found, whole=True, fold=True))
+    return report.render_document("new against old", compared.document(found, whole=True, fold=True))
 
 
 def tale() -> str:
     (found,) = history.trace(
         [store.read(store.find(ROOT / "reports" / "h200", name)) for name in RUNS], "*-32768x4096::*"
     )
-    return report.render_sheet("history", told.sheet(found), figures(found))
+    return report.render_document("history", told.document(found), figures(found))
 
 
 PAGES = {"comparison": comparison, "history": tale}

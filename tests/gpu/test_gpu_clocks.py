@@ -35,10 +35,10 @@ def card() -> device.Gpu:
 def test_every_clock_reads_kernels_of_known_duration(crew: Crew) -> None:
     began = time.monotonic()
     found = calibrating.calibrate(crew, card().l2_bytes, device=True)
-    print(f"{time.monotonic() - began:.1f} s", *map(calibration.told, found), *found, sep="\n")
+    print(f"{time.monotonic() - began:.1f} s", *map(calibration.describe, found), *found, sep="\n")
     assert [c.clock for c in found] == ["graph", "call", "device"]
     assert [c.fault for c in found] == ["", "", ""]
-    assert [calibration.off(c) for c in found] == ["", "", ""]
+    assert [calibration.misreading(c) for c in found] == ["", "", ""]
 
 
 def per_call_ns(record: Record, clock: str) -> float:

@@ -80,5 +80,5 @@ def test_the_call_clock_is_right_ten_times_in_ten(crew: Crew) -> None:
     assert card is not None
     for _ in range(10):
         found = {c.clock: c for c in calibrating.calibrate(crew, card.l2_bytes, device=False)}
-        print(f"\n{calibration.told(found['call'])}; {calibration.told(found['graph'])}")
-        assert calibration.off(found["call"]) == ""
+        print(f"\n{calibration.describe(found['call'])}; {calibration.describe(found['graph'])}")
+        assert calibration.misreading(found["call"]) == ""

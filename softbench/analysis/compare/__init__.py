@@ -50,7 +50,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Run `after` against run `before`; cells in the order of the older run.
 
     apart are cells of both that cannot be compared, with the reason; gone and new are ids of cells that one run alone has.
@@ -89,7 +89,7 @@ class Comparison:
         )
 
 
-def compare(before: Run, after: Run) -> Comparison:
+def compare(before: Run, after: Run) -> RunComparison:
     """Compare two runs of one machine and clock; drivers, versions and sources may differ, and are named.
 
     Raises Incomparable for another machine or clock, and InputError where not one cell is in both.
@@ -108,7 +108,7 @@ def compare(before: Run, after: Run) -> Comparison:
     if not pairs:
         reason = f": {apart[0][1]}" if apart else ", of the same case and implementation"
         raise InputError(f"{before.passport.run_id} and {after.passport.run_id} have no cell to compare{reason}")
-    return Comparison(
+    return RunComparison(
         before.passport,
         after.passport,
         tuple(pairs),

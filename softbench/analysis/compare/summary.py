@@ -1,4 +1,4 @@
-"""A comparison as a sheet, and as CSV's lines. Pure."""
+"""A comparison as a document, and as CSV's lines. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from softbench.analysis.compare import FELL, OTHER, ROSE, VERDICTS, Comparison, Pair
-from softbench.analysis.document import Heading, Part, Sheet, lines, table
+from softbench.analysis.compare import FELL, OTHER, ROSE, VERDICTS, Pair, RunComparison
+from softbench.analysis.document import Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, status_text
 from softbench.model import stats
 
@@ -35,7 +35,7 @@ COLUMNS = (
 REASON = 60
 
 
-def sheet(comparison: Comparison, whole: bool = False, fold: bool = False) -> Sheet:
+def document(comparison: RunComparison, whole: bool = False, fold: bool = False) -> Document:
     """Changes of status, what else changed, who gained and lost, the cells that did; with whole all other cells too.
 
     With fold (for a page) these stand folded up.
@@ -56,7 +56,7 @@ def sheet(comparison: Comparison, whole: bool = False, fold: bool = False) -> Sh
     return [*found, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict(comparison: RunComparison) -> str:
     """What came of it, in one sentence, status first."""
     counts = [(len(comparison.moved(how)), word) for how, word in ((FELL, "fell"), (ROSE, "rose"), (OTHER, "changed"))]
     said = [f"{count} {word}" for count, word in counts if count]
@@ -68,7 +68,7 @@ def verdict(comparison: Comparison) -> str:
     return f"{status} Of {plural(timed, 'timed cell')} {verdicts}."
 
 
-def gate(comparison: Comparison, limit: float) -> str:
+def gate(comparison: RunComparison, limit: float) -> str:
     """What a limit says to it, in one line."""
     found, unclear = comparison.failures(limit), comparison.unclear(limit)
     fell = len(comparison.moved(FELL))
@@ -80,7 +80,7 @@ def gate(comparison: Comparison, limit: float) -> str:
     return text + (f"; of {plural(unclear, 'cell')} it cannot be told" if unclear else "")
 
 
-def csv_lines(comparison: Comparison) -> Iterator[Sequence[object]]:
+def csv_lines(comparison: RunComparison) -> Iterator[Sequence[object]]:
     """One line a cell under `COLUMNS`, figures with all their digits."""
     for cell in comparison.cells:
         change, before, after = cell.change, cell.before, cell.after
@@ -114,7 +114,7 @@ def _plainly(verdict: str) -> str:
     return {"cannot tell": "cannot be told", "same": "the same"}.get(verdict, verdict)
 
 
-def _moves(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _moves(comparison: RunComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     header = ("", "case", "implementation", "before", "after", "reason")
     rows: list[tuple[str, ...]] = []
     for cell in [*comparison.moved(FELL), *comparison.moved(ROSE), *comparison.moved(OTHER)]:
@@ -124,7 +124,7 @@ def _moves(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...
     return header, rows
 
 
-def _summary(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _summary(comparison: RunComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """A row an implementation, counts of zero left out; its change is the geometric mean over the cells that have one."""
     header = ("implementation", *VERDICTS.values(), "mean change", "fell", "rose", "source")
     rows: list[tuple[str, ...]] = []
@@ -169,7 +169,7 @@ def _brief(note: str) -> str:
     return "another source" if note.startswith("two versions of") else note
 
 
-def _roof(comparison: Comparison) -> str:
+def _roof(comparison: RunComparison) -> str:
     """What the machine itself came to."""
     if not comparison.roof:
         return ""
@@ -179,7 +179,7 @@ def _roof(comparison: Comparison) -> str:
     return f"The roof's own time: {middle} in the median {where}, {low} to {high}."
 
 
-def _rest(comparison: Comparison) -> Iterator[str]:
+def _rest(comparison: RunComparison) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for cell, reason in comparison.apart:
         reasons.setdefault(reason, []).append(cell)

@@ -8,7 +8,7 @@ from softbench.analysis import leaderboard
 from softbench.analysis.experiments import fusion, overhead, stability, triton
 from softbench.analysis.experiments.evidence import Evidence
 from softbench.model import Run
-from softbench.records.published import PublishedError, Table
+from softbench.records.published import PublishedError, PublishedTable
 
 __all__ = ["SECTIONS", "markdown"]
 
@@ -29,7 +29,7 @@ _COLUMNS = {
 SUBJECTS = ("cuda_naive", "cuda_multi_pass", "cuda_fused", "triton_three_pass")
 
 
-def markdown(runs: Sequence[Run], published: Mapping[str, Table]) -> str:
+def markdown(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> str:
     """The page: per experiment the published figures, those of the runs, and whether each finding holds on this GPU.
 
     Where several runs have a case, the last one counts. Raises PublishedError for a published table that is missing,

@@ -12,7 +12,7 @@ from softbench.analysis.experiments.evidence import (
     spread,
     table,
 )
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
 
 PASSES, FUSED, TORCH = "cuda_multi_pass", "cuda_fused", "torch_eager"
 REPAIRED = ("cuda_fused_wide", "cuda_fused_two", "cuda_cooperative", "cuda_on_chip")
@@ -21,7 +21,7 @@ MULTI_PASS_STREAMS, TWO_READ_STREAMS = 4, 3
 LARGE, HUGE = "10000000", "100000000"
 
 
-def section(evidence: Evidence, published: Table) -> str:
+def section(evidence: Evidence, published: PublishedTable) -> str:
     """One row of 100K to 100M elements: many passes, three kernels, the repairs, and torch eager."""
     sizes = list(dict.fromkeys(row["elements"] for row in published.rows))
     names = (PASSES, FUSED, *REPAIRED, TORCH)

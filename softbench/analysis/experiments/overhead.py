@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from softbench.analysis.experiments.evidence import Evidence, factor, finding, is_faster, latency_ms, spread, table
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
 
 NAIVE, STABLE = "cuda_naive", "cuda_multi_pass"
 
 
-def section(evidence: Evidence, published: Table) -> str:
+def section(evidence: Evidence, published: PublishedTable) -> str:
     """One row of 1K to 10M elements: two kernels without the maximum against passes for maximum, sum and output."""
     rows, here, there, slower = [], [], [], []
     for elements in dict.fromkeys(row["elements"] for row in published.rows):

@@ -7,13 +7,13 @@ import re
 from softbench.analysis.experiments.evidence import Evidence, finding, table
 from softbench.analysis.leaderboard import Cell
 from softbench.model import Status
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
 
 NAIVE, STABLE = "cuda_naive", "cuda_multi_pass"
 RANGES = {"uniform_0_10": "[0, 10]", "uniform_500_1000": "[500, 1000]"}
 
 
-def section(evidence: Evidence, published: Table) -> str:
+def section(evidence: Evidence, published: PublishedTable) -> str:
     """One row of 1000 elements in two ranges, with and without the maximum subtracted."""
     rows = []
     for entry in published.rows:

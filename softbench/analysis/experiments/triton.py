@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from softbench.analysis.experiments.evidence import Evidence, Finding, cell_of, table
 from softbench.analysis.leaderboard import CaseBoard
 from softbench.model import stats
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
 
 LADDER = {
     "triton_three_pass": "three passes",
@@ -29,7 +29,7 @@ _TITLES = {
 }
 
 
-def section(evidence: Evidence, published: Table) -> str:
+def section(evidence: Evidence, published: PublishedTable) -> str:
     """The ladder over the same matrices: geometric means where a rung passed, against the plan's columns."""
     cases = [
         case for case in evidence.cases if case.case.timed and case.case.rows > 1 and set(LADDER) & set(case.cells)
@@ -78,7 +78,7 @@ def _coverage(name: str, large: Sequence[CaseBoard]) -> str:
     return f"{len(passed)} of {len(large)}"
 
 
-def _reached(metric: str, word: str, published: Table, figures: dict[str, dict[str, float | None]]) -> Finding:
+def _reached(metric: str, word: str, published: PublishedTable, figures: dict[str, dict[str, float | None]]) -> Finding:
     """Whether any rung reaches a figure of the plan, and the first of the ladder that does."""
     goal, is_less = published.number(word, metric=metric), metric == "launch_overhead"
     statement = f"The plan's {word} can be reached: {_TITLES[metric]} {_FORMS[metric].format(goal)}."

@@ -1,4 +1,4 @@
-"""A history as a sheet: the runs, scores and cells drawn in a line of text, and the steps. Pure."""
+"""A history as a document: the runs, scores and cells drawn in a line of text, and the steps. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE
 from softbench.analysis.compare.summary import change_text, percent
-from softbench.analysis.document import Heading, Part, Sheet, lines, table
+from softbench.analysis.document import Document, Heading, Part, lines, table
 from softbench.analysis.history import STEP, History, Line, Step
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.model import Passport, stats
@@ -24,7 +24,7 @@ HOW = (
 )
 
 
-def sheet(history: History) -> Sheet:
+def document(history: History) -> Document:
     """The verdict, the steps, then what they are read from. What a step is says HOW, once for all histories."""
     found: list[Part] = [Heading(history.title), *lines(verdict(history))]
     found += table("Steps", *_steps(history), left=(1, 2, 3, 4), labels=3)

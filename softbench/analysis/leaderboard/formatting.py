@@ -11,7 +11,7 @@ from softbench.model import Case, Passport, Record, Status
 NAME_LIMIT = 24
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case or timed calls, so not ranked   w warm L2 cache"
 RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}
-Section = tuple[str, str, str, str]
+SectionKey = tuple[str, str, str, str]
 
 
 def why_marked(board: Board, standing: Standing) -> str:
@@ -93,16 +93,16 @@ def who(records: Iterable[Record]) -> str:
     return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
 
 
-def sections(board: Board) -> dict[Section, list[CaseBoard]]:
+def sections(board: Board) -> dict[SectionKey, list[CaseBoard]]:
     """Timed cases by (operator, dtype, out_dtype, layout), in the order of the run."""
-    found: dict[Section, list[CaseBoard]] = {}
+    found: dict[SectionKey, list[CaseBoard]] = {}
     for case in board.timed:
         key = (case.case.operator, case.case.dtype, case.case.out_dtype, case.case.layout)
         found.setdefault(key, []).append(case)
     return found
 
 
-def section_title(section: Section) -> str:
+def section_title(section: SectionKey) -> str:
     operator, dtype, out_dtype, layout = section
     return f"{operator}, {_dtypes(dtype, out_dtype)}" + ("" if layout == "contiguous" else f", {layout}")
 

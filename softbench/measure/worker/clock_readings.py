@@ -103,7 +103,7 @@ def _checked(clock: str, read: Reader, launches: Callable[[int], Any]) -> Calibr
     """The first attempt in which the clock is right, or else the last."""
     for _ in range(ATTEMPTS):
         found = _read(clock, read, launches)
-        if not calibration.off(found):
+        if not calibration.misreading(found):
             break
     return found
 

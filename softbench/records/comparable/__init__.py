@@ -35,7 +35,7 @@ class Terms(Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Comparability:
     """`reason` says what keeps the two apart, "" where nothing does; `notes` say what differs and does not."""
 
     terms: Terms
@@ -43,29 +43,31 @@ class Answer:
     notes: tuple[str, ...] = ()
 
 
-def runs(a: Passport, b: Passport) -> Answer:
+def runs(a: Passport, b: Passport) -> Comparability:
     """Of two runs: clock, machine, driver and versions."""
     if a.ranking_clock != b.ranking_clock:
         said = f"{a.run_id} is ranked by the clock {a.ranking_clock!r}, {b.run_id} by {b.ranking_clock!r}"
-        return Answer(Terms.REFUSED, f"{said}: times of two clocks never stand in one table; show each run by itself")
+        return Comparability(
+            Terms.REFUSED, f"{said}: times of two clocks never stand in one table; show each run by itself"
+        )
     apart = [f"{what} {x} and {y}" for what, x, y in differences(a, b)]
     if apart:
-        return Answer(Terms.SIDE_BY_SIDE, f"{a.run_id} and {b.run_id} are of other machines: {', '.join(apart)}")
-    return Answer(Terms.ONE_BOARD, notes=tuple(_harmless(a, b)))
+        return Comparability(Terms.SIDE_BY_SIDE, f"{a.run_id} and {b.run_id} are of other machines: {', '.join(apart)}")
+    return Comparability(Terms.ONE_BOARD, notes=tuple(_harmless(a, b)))
 
 
-def questions(a: Record, b: Record) -> Answer:
+def questions(a: Record, b: Record) -> Comparability:
     """Of two cells, whatever runs they are from: what was asked, and of whom."""
     if why := _other_question(a, b):
-        return Answer(Terms.REFUSED, why)
-    return Answer(Terms.ONE_BOARD, notes=tuple(_other_answerer(a, b)))
+        return Comparability(Terms.REFUSED, why)
+    return Comparability(Terms.ONE_BOARD, notes=tuple(_other_answerer(a, b)))
 
 
-def cells(a: Passport, of_a: Record, b: Passport, of_b: Record) -> Answer:
+def cells(a: Passport, of_a: Record, b: Passport, of_b: Record) -> Comparability:
     """Of two cells with the runs that they are from: the further apart of both answers, and all notes."""
     both = (runs(a, b), questions(of_a, of_b))
     worse = max(both, key=lambda answer: answer.terms.value)
-    return Answer(worse.terms, worse.reason, tuple(note for answer in both for note in answer.notes))
+    return Comparability(worse.terms, worse.reason, tuple(note for answer in both for note in answer.notes))
 
 
 def differences(a: Passport, b: Passport) -> Iterator[tuple[str, str, str]]:

@@ -98,7 +98,7 @@ def _section(title: str, group: Sequence[Run], common: tuple[str, ...]) -> Secti
 
 def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:
     """The records that count, their cases in the order in which they first appear, and what became of the others."""
-    cases: dict[str, dict[str, tuple[str, Record]]] = {}
+    cases: dict[str, dict[tuple[str, str], tuple[str, Record]]] = {}
     notes = []
     for run in runs:
         again: Counter[str] = Counter()
@@ -125,10 +125,10 @@ def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:
     return tuple(record for _, record in held), notes
 
 
-def _by_case(run: Run) -> dict[str, dict[str, Record]]:
-    found: dict[str, dict[str, Record]] = {}
+def _by_case(run: Run) -> dict[str, dict[tuple[str, str], Record]]:
+    found: dict[str, dict[tuple[str, str], Record]] = {}
     for record in run.records:
-        found.setdefault(record.case.id, {})[f"{record.role == 'roof'}/{record.variant.id}"] = record
+        found.setdefault(record.case.id, {})[record.key] = record
     return found
 
 

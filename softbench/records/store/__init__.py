@@ -45,10 +45,9 @@ def read(path: Path) -> Run:
         except StoreError as error:
             raise StoreError(f"{error}; {_REMEDY}") from None
         if record is not None:
-            key = (record.case.id, f"{record.role == 'roof'}/{record.variant.id}")
-            cells.pop(key, None)
-            cells[key] = record
-    return limits.held(Run(passport, _without_stale_roofs(tuple(cells.values()))))
+            cells.pop(record.key, None)
+            cells[record.key] = record
+    return limits.without_impossible(Run(passport, _without_stale_roofs(tuple(cells.values()))))
 
 
 def header(path: Path) -> Passport:

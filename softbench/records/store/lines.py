@@ -41,7 +41,7 @@ class RunExists(StoreError):
     """A run of this id is there already, and is not written over."""
 
 
-class Row(NamedTuple):
+class StoredLine(NamedTuple):
     """A line of a file, without its end; is_open where it has none."""
 
     number: int
@@ -49,10 +49,10 @@ class Row(NamedTuple):
     is_open: bool
 
 
-def rows(path: Path) -> list[Row]:
+def rows(path: Path) -> list[StoredLine]:
     """The lines of a file, compressed or not, that are not blank. Raises StoreError where there are none."""
     split = _data(path).split(b"\n")
-    found = [Row(number, row, number == len(split)) for number, row in enumerate(split, start=1) if row.strip()]
+    found = [StoredLine(number, row, number == len(split)) for number, row in enumerate(split, start=1) if row.strip()]
     if long := next((row for row in found if len(row.data) > MOST_LINE), None):
         raise StoreError(f"{path}:{long.number}: is longer than {MOST_LINE >> 10} KiB; a line of softbench is shorter")
     if not found:
@@ -78,7 +78,7 @@ def _data(path: Path) -> bytes:
     return data
 
 
-def passport(path: Path, row: Row) -> Passport:
+def passport(path: Path, row: StoredLine) -> Passport:
     """The passport that a run begins with. Raises StoreError where the line is none."""
     number = row.number
     try:
@@ -99,7 +99,7 @@ def passport(path: Path, row: Row) -> Passport:
     return _build(path, number, build)
 
 
-def cell(path: Path, row: Row) -> Record | None:
+def cell(path: Path, row: StoredLine) -> Record | None:
     """The record of a line; None where its writing was cut off. Raises StoreError that names the line."""
     number = row.number
     try:
@@ -156,7 +156,7 @@ def _read_back(record: Record) -> Record:
         line = cell_line(record)
     except (ValueError, OverflowError) as error:  # an integer of more digits than Python writes
         raise StoreError(f"{where}: is no record ({error})") from None
-    found = cell(where, Row(0, line, False)) if len(line) <= MOST_LINE else None
+    found = cell(where, StoredLine(0, line, False)) if len(line) <= MOST_LINE else None
     if found is None:
         raise StoreError(f"{where}: is no record (its line is longer than {MOST_LINE >> 10} KiB)")
     return found

@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from softbench.analysis.leaderboard import BASELINE, build
-from softbench.analysis.leaderboard.across import Machine
+from softbench.analysis.leaderboard.machines import Machine
 from softbench.model import Run
-from softbench.records.published import Table
-from softbench.render.report import beside
+from softbench.records.published import PublishedTable
+from softbench.render.report import machines_page
+from softbench.render.report.document_page import page as render_document
 from softbench.render.report.page import page
-from softbench.render.report.sheets import page as render_sheet
 
-__all__ = ["render", "render_machines", "render_sheet"]
+__all__ = ["render", "render_document", "render_machines"]
 
 
-def render(run: Run, baseline: str = BASELINE, published: Mapping[str, Table] | None = None) -> str:
+def render(run: Run, baseline: str = BASELINE, published: Mapping[str, PublishedTable] | None = None) -> str:
     """The page of a run, encodable as UTF-8. Panels that would be empty are left out, the charting library with them."""
     return page(build(run, baseline), published or {})
 
 
-def render_machines(machines: Sequence[Machine], published: Mapping[str, Table] | None = None) -> str:
+def render_machines(machines: Sequence[Machine], published: Mapping[str, PublishedTable] | None = None) -> str:
     """The page of what several runs come to: that of one machine's board, or % of roof over several machines."""
     if len(machines) > 1:
-        return beside.page(machines)
+        return machines_page.page(machines)
     machine = machines[0]
     return page(machine.board, published or {}, machine.notes, machine.passports)

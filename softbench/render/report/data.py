@@ -14,7 +14,7 @@ from softbench.analysis.leaderboard import CaseBoard, Cell, is_declared
 from softbench.analysis.leaderboard.formatting import dtype_text, shape_text, status_text
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import Passport, Record, Samples
-from softbench.render.report.index import Contents, baselines, peak_gb_s, repeat_command
+from softbench.render.report.contents import Contents, baselines, peak_gb_s, repeat_command
 
 DIGITS = 6
 SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}

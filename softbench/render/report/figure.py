@@ -39,7 +39,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class View:
+class FigureView:
     """One of the pictures among which the reader of a figure chooses."""
 
     label: str
@@ -59,6 +59,6 @@ class Figure:
     alt: str
     x: Axis
     panes: list[Axis]
-    views: list[View]
+    views: list[FigureView]
     diagonal: bool = False
     steps: bool = False

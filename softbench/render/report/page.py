@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from softbench.analysis.leaderboard import Board
 from softbench.model import Passport
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
 from softbench.render.report import data, embed
+from softbench.render.report.contents import Cells, Contents, baselines
 from softbench.render.report.figures import figures
 from softbench.render.report.html import Markup, join, tag
-from softbench.render.report.index import Cells, Contents, baselines
 from softbench.render.report.panels import cells, charts, clocks, correctness, heatmap, ladders, passport, ranking
 from softbench.render.report.panels.header import header, title
 from softbench.render.report.slices import slices
@@ -36,7 +36,7 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
 
 
 def page(
-    board: Board, published: Mapping[str, Table], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
+    board: Board, published: Mapping[str, PublishedTable], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
 ) -> str:
     """The whole document of a board; notes and passports are those of the runs that it is made of, where there are several."""
     contents = gather(board, published, passports)
@@ -51,10 +51,10 @@ def page(
         embed.data_element(data.payload(contents)),
         tag("script", embed.script()),
     ]
-    return document(title(board), join(body, "\n"))
+    return html_document(title(board), join(body, "\n"))
 
 
-def document(name: str, body: Markup) -> str:
+def html_document(name: str, body: Markup) -> str:
     """A page with its looks, and without leave to ask anybody for anything."""
     # The script marks the root before anything is drawn, so that what needs a script never shows for a moment.
     head = [
@@ -69,7 +69,7 @@ def document(name: str, body: Markup) -> str:
     )
 
 
-def gather(board: Board, published: Mapping[str, Table], passports: Sequence[Passport] = ()) -> Contents:
+def gather(board: Board, published: Mapping[str, PublishedTable], passports: Sequence[Passport] = ()) -> Contents:
     """What the panels are made of, computed once."""
     numbered = Cells(board)
     parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))

@@ -58,8 +58,8 @@ def _calibrated(board: Board) -> Check | None:
         return None
     names = ", ".join(dict.fromkeys(found.clock for found in tried))
     for found in tried:
-        if why := calibration.off(found):
-            states = [bool(calibration.off(other)) for other in tried if other.clock == found.clock]
+        if why := calibration.misreading(found):
+            states = [bool(calibration.misreading(other)) for other in tried if other.clock == found.clock]
             where = "" if all(states) else f", in {sum(states)} of {plural(len(states), 'case')}"
             return Check(False, f"the {found.clock} clock {why}{where}; it was not used")
         if found.fault:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from softbench.analysis.leaderboard.formatting import short
-from softbench.render.report.drawing.looks import INK, MUTED, RULE, Looks, looks
-from softbench.render.report.drawing.pen import document, line, sign, text
 from softbench.render.report.drawing.scales import Scale, scale
-from softbench.render.report.figure import Figure, Series, View
+from softbench.render.report.drawing.styles import INK, MUTED, RULE, Style, style_of
+from softbench.render.report.drawing.svg_elements import line, sign, svg_document, text
+from softbench.render.report.figure import Figure, FigureView, Series
 from softbench.render.report.html import Markup, tag
 
 PLOT = 665
@@ -23,7 +23,7 @@ MARKED = 9
 """Marks on a line of steps at the most."""
 
 
-def svg(figure: Figure, view: View, implementations: Sequence[str]) -> str:
+def svg(figure: Figure, view: FigureView, implementations: Sequence[str]) -> str:
     """The whole document; implementations decide colours, as on the page. The same figure gives the same bytes."""
     pane = PANE if len(figure.panes) == 1 else PANE // 2
     foot = TOP + len(figure.panes) * (pane + GAP) - GAP
@@ -41,7 +41,7 @@ def svg(figure: Figure, view: View, implementations: Sequence[str]) -> str:
     parts += (
         [_legend_line(row, name, style) for row, (name, style) in enumerate(names)] if len(figure.panes) == 1 else []
     )
-    return document(figure.title, figure.alt, height, parts)
+    return svg_document(figure.title, figure.alt, height, parts)
 
 
 def _bottom(across: Scale) -> int:
@@ -74,7 +74,7 @@ class _Pane:
         return self.foot - self.height * self.up.place(value)
 
 
-def _ordered(view: View) -> list[str]:
+def _ordered(view: FigureView) -> list[str]:
     """Words in the order of the longest series, then whatever else there is."""
     longest = sorted(view.series, key=lambda entry: -len(entry.x))
     return [str(word) for entry in longest for word in entry.x]
@@ -105,8 +105,8 @@ def _below(place: _Pane, title: str) -> Iterator[Markup]:
     yield text(LEFT + PLOT / 2, place.foot + _bottom(place.across) - 14, title, text_anchor="middle")
 
 
-def _series(place: _Pane, entry: Series, figure: Figure, view: View, implementations: Sequence[str]) -> Markup:
-    style = looks(entry, implementations, view.series)
+def _series(place: _Pane, entry: Series, figure: Figure, view: FigureView, implementations: Sequence[str]) -> Markup:
+    style = style_of(entry, implementations, view.series)
     across: Sequence[float | str] = entry.x
     points = [(place.x(x), place.y(y)) for x, y in zip(across, entry.y, strict=True)]
     parts: list[Markup] = []
@@ -133,17 +133,17 @@ def _diagonal(place: _Pane) -> Markup:
     return line(place.x(low), place.y(low), place.x(high), place.y(high), INK, stroke_dasharray="6 4")
 
 
-def _legend(view: View, implementations: Sequence[str]) -> Iterator[tuple[str, Looks]]:
+def _legend(view: FigureView, implementations: Sequence[str]) -> Iterator[tuple[str, Style]]:
     """Every name once, as it is first drawn."""
     seen = set()
     for entry in view.series:
         if (entry.role, entry.name) not in seen:
             seen.add((entry.role, entry.name))
             name = short(entry.name, ROOM) + (" (reference)" if entry.role == "reference" else "")
-            yield name, looks(entry, implementations, view.series)
+            yield name, style_of(entry, implementations, view.series)
 
 
-def _legend_line(row: int, name: str, style: Looks) -> Markup:
+def _legend_line(row: int, name: str, style: Style) -> Markup:
     x, y = LEFT + PLOT + 18, TOP + LINE * row + 6
     dash = style.dash or None
     stroke = line(x, y, x + 26, y, style.colour, stroke_width=2, stroke_dasharray=dash)

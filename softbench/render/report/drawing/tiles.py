@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from softbench.analysis.leaderboard.formatting import short
-from softbench.render.report.drawing.looks import MUTED, PAPER, RULE, numbered
-from softbench.render.report.drawing.pen import WIDTH, box, document, line, sign, text
+from softbench.render.report.drawing.styles import MUTED, PAPER, RULE, numbered_style
+from softbench.render.report.drawing.svg_elements import WIDTH, box, line, sign, svg_document, text
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
 from softbench.render.report.html import Markup
 
@@ -43,7 +43,7 @@ def svg(grid: Grid, view: GridView, implementations: Sequence[str]) -> str:
         for said in textwrap.wrap(note, round((WIDTH - 2 * SIDE) / LETTER * 12 / 11)):
             parts.append(text(SIDE, top, said, font_size=11, fill=MUTED))
             top += WORD_LINE
-    return document(f"{grid.title}: {view.label}", grid.alt, round(top) + 8, parts)
+    return svg_document(f"{grid.title}: {view.label}", grid.alt, round(top) + 8, parts)
 
 
 def tinted(heat: float, less: bool) -> str:
@@ -137,7 +137,7 @@ class _Group:
         place, anchor = (x + 8, "start") if column.words else (x + width - 6, "end")
         first = self.body - 7 - HEAD_LINE * (len(said) - 1)
         if column.of in self.implementations:
-            yield sign(place - 4, first - 16, numbered(self.implementations.index(column.of)))
+            yield sign(place - 4, first - 16, numbered_style(self.implementations.index(column.of)))
         for number, part in enumerate(said):
             is_note = bool(column.note) and number == len(said) - 1
             look = {"font_size": 10, "fill": MUTED} if is_note else {"font_size": 11, "font_weight": 600}
@@ -146,7 +146,7 @@ class _Group:
     def _drawn_row(self, row: Row, top: float, words: Sequence[Sequence[str]]) -> Iterator[Markup]:
         x, y = float(SIDE), top + 15
         if row.of in self.implementations:
-            yield sign(x + 5, y - 4, numbered(self.implementations.index(row.of)))
+            yield sign(x + 5, y - 4, numbered_style(self.implementations.index(row.of)))
             x += SIGN
         yield text(x, y, short(row.title, NAME), font_size=12)
         if row.note:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from softbench.analysis.leaderboard import Board
-from softbench.records.published import Table
+from softbench.records.published import PublishedTable
+from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Figure
 from softbench.render.report.figures import arithmetic, bandwidth, clocks, drift, latency, peers, profile
-from softbench.render.report.index import Cells
 
 __all__ = ["figures"]
 
 
-def figures(board: Board, cells: Cells, published: Mapping[str, Table]) -> list[Figure]:
+def figures(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> list[Figure]:
     """All figures that have something to show, in the order of the page."""
     made = [
         bandwidth.figure(board, cells),

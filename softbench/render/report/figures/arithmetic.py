@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from softbench.analysis.leaderboard import Board, CaseBoard
 from softbench.analysis.leaderboard.formatting import section_title, sections
 from softbench.model import Case
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.contents import Cells, peak_gb_s
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.bandwidth import measured
-from softbench.render.report.index import Cells, peak_gb_s
 
 
 def figure(board: Board, cells: Cells) -> Figure | None:
@@ -20,7 +20,7 @@ def figure(board: Board, cells: Cells) -> Figure | None:
             timed = [case for case in cases if case.case.columns == columns and _is_told_in_flops(case)]
             if timed:
                 label = f"{section_title(section)}, {columns} columns"
-                views.append(View(label, _series(cells, timed) + _slope(board, timed)))
+                views.append(FigureView(label, _series(cells, timed) + _slope(board, timed)))
     if not views:
         return None
     return Figure(

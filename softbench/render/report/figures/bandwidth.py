@@ -8,8 +8,8 @@ from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text
 from softbench.analysis.leaderboard.regimes import FEW, regime
 from softbench.model import Case
-from softbench.render.report.figure import Axis, Figure, Series, View
-from softbench.render.report.index import Cells, peak_gb_s
+from softbench.render.report.contents import Cells, peak_gb_s
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 Point = tuple[CaseBoard, Cell]
 X = Callable[[CaseBoard], float]
@@ -22,7 +22,7 @@ def figure(board: Board, cells: Cells) -> Figure | None:
     for section, cases in sections(board).items():
         timed = [case for case in cases if not case.flops_a_byte and any(c.bandwidth_gb_s for c in case.cells.values())]
         if timed:
-            views.append(View(section_title(section), _series(cells, timed) + _peak(board, timed)))
+            views.append(FigureView(section_title(section), _series(cells, timed) + _peak(board, timed)))
     if not views:
         return None
     return Figure(

@@ -6,9 +6,9 @@ from softbench.analysis.leaderboard import Board
 from softbench.analysis.leaderboard.formatting import shape_text
 from softbench.analysis.leaderboard.inversions import OTHERS
 from softbench.analysis.leaderboard.ranks import latency_ns
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.contents import Cells
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.bandwidth import points_by_name
-from softbench.render.report.index import Cells
 
 
 def figure(board: Board, cells: Cells) -> Figure | None:
@@ -18,7 +18,7 @@ def figure(board: Board, cells: Cells) -> Figure | None:
     for clock, what in OTHERS.items():
         series = _series(board, cells, clock) if clock != ranking else []
         if series:
-            views.append(View(f"{clock}: {what}", series))
+            views.append(FigureView(f"{clock}: {what}", series))
     if not views:
         return None
     return Figure(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from softbench.analysis.leaderboard import Board
 from softbench.model import Record, Telemetry, stats
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 READINGS: tuple[tuple[Axis, str, Callable[[Telemetry], int | None]], ...] = (
     (Axis("SM clock, MHz", form="reading"), "SM clock", lambda state: state.sm_clock_mhz),
@@ -37,7 +37,7 @@ def figure(board: Board) -> Figure | None:
     for turn, (card, found) in enumerate(made.items(), start=1):
         series = [replace(s, pane=pane) for pane, number in enumerate(used) if (s := found[number]) is not None]
         label = "whole run" if len(made) == 1 else f"GPU {turn} of {len(made)}" + (f", {card[:12]}" if card else "")
-        views += [View(label, series)] if series else []
+        views += [FigureView(label, series)] if series else []
     where = "run" if len(made) == 1 else "run on one GPU"
     return Figure(
         "drift",

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from softbench.analysis.history import History, Line
 from softbench.analysis.history.summary import date
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 
 def figures(history: History, key: str = "") -> list[Figure]:
@@ -17,12 +17,12 @@ def figures(history: History, key: str = "") -> list[Figure]:
     """
     operators = _by_length(history.scores)
     views = [
-        View(operator, _series(history, [line for line in history.scores if line.of == operator]))
+        FigureView(operator, _series(history, [line for line in history.scores if line.of == operator]))
         for operator in operators
     ]
     made = [_figure(history, f"scores{key}", "Score over the runs", "score, % of roof", views)] if views else []
     cases = _by_length(history.cells)
-    views = [View(case, _series(history, [line for line in history.cells if line.of == case])) for case in cases]
+    views = [FigureView(case, _series(history, [line for line in history.cells if line.of == case])) for case in cases]
     return made + (
         [_figure(history, f"chosen{key}", "Chosen cells over the runs", "% of roof", views)] if views else []
     )
@@ -36,7 +36,7 @@ def _by_length(own: Sequence[Line]) -> list[str]:
     return sorted(lengths, key=lambda name: -lengths[name])
 
 
-def _figure(history: History, key: str, title: str, axis: str, views: list[View]) -> Figure:
+def _figure(history: History, key: str, title: str, axis: str, views: list[FigureView]) -> Figure:
     alt = f"{title} of {history.title}, one line an implementation; a line breaks where a run asked other cases."
     return Figure(key, title, alt, Axis("run", "words"), [Axis(axis)], views)
 

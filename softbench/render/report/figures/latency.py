@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard
 from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.contents import Cells
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.bandwidth import points_by_name
-from softbench.render.report.index import Cells
 
 
 def figure(board: Board, cells: Cells) -> Figure | None:
@@ -16,14 +16,14 @@ def figure(board: Board, cells: Cells) -> Figure | None:
 
     Where flops count rows say little of the work, and a figure of those stands in its place.
     """
-    found: list[tuple[float, View]] = []
+    found: list[tuple[float, FigureView]] = []
     for section, all_cases in sections(board).items():
         cases = [case for case in all_cases if not case.flops_a_byte]
         for columns in sorted({case.case.columns for case in cases}):
             same = [case for case in cases if case.case.columns == columns]
             heights = {case.case.rows for case in same if any(cell.latency_ns for cell in case.cells.values())}
             if len(heights) > 1:
-                view = View(f"{section_title(section)}, {columns} columns", _series(cells, same))
+                view = FigureView(f"{section_title(section)}, {columns} columns", _series(cells, same))
                 found.append((max(heights) / max(min(heights), 1), view))
     if not found:
         return None

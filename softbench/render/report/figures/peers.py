@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import Board
 from softbench.model import DTYPE_BYTES, Case
-from softbench.records.published import Table
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.records.published import PublishedTable
+from softbench.render.report.contents import Cells, peak_gb_s
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.bandwidth import points_by_name
-from softbench.render.report.index import Cells, peak_gb_s
 
 PEAKS_GB_S = {
     "H800": 2619e6 * 2 * 5120 / 8 / 1e9,
@@ -25,7 +25,7 @@ TABLES = {"h800": "float16", "fusion": "float32", "overhead": "float32"}
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedPoint:
     """One published time as a point beside the case that asks the same."""
 
     case: Case
@@ -33,7 +33,7 @@ class Published:
     percent_of_peak: float
 
 
-def figure(board: Board, cells: Cells, published: Mapping[str, Table]) -> Figure | None:
+def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> Figure | None:
     """One view a published table whose cases this run timed, too."""
     peak = peak_gb_s(board)
     views = []
@@ -41,7 +41,7 @@ def figure(board: Board, cells: Cells, published: Mapping[str, Table]) -> Figure
         points = matches(board, published[key], dtype) if key in published else []
         if points and peak is not None:
             gpu = _gpu(published[key])
-            views.append(View(f"{gpu}: {published[key].source}", _series(board, cells, points, gpu, peak)))
+            views.append(FigureView(f"{gpu}: {published[key].source}", _series(board, cells, points, gpu, peak)))
     if not views:
         return None
     return Figure(
@@ -54,11 +54,11 @@ def figure(board: Board, cells: Cells, published: Mapping[str, Table]) -> Figure
     )
 
 
-def matches(board: Board, table: Table, dtype: str) -> list[Published]:
+def matches(board: Board, table: PublishedTable, dtype: str) -> list[PublishedPoint]:
     """The published times whose case this run has. Figures that are no number, or of an unknown GPU, are left out."""
     peak = next((value for name, value in PEAKS_GB_S.items() if _gpu(table).startswith(name)), None)
     cases = {case.case.id: case.case for case in board.timed if any(cell.samples for cell in case.cells.values())}
-    found: dict[tuple[str, str], Published] = {}
+    found: dict[tuple[str, str], PublishedPoint] = {}
     for row in table.rows:
         shape = (row.get("rows", "1"), row.get("columns") or row.get("elements", ""))
         case = cases.get(f"softmax-{dtype}-{shape[0]}x{shape[1]}")
@@ -68,12 +68,12 @@ def matches(board: Board, table: Table, dtype: str) -> list[Published]:
             continue
         if case is not None and peak is not None and latency_ns > 0:
             moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
-            point = Published(case, row.get("implementation", "?"), 100 * moved / latency_ns / peak)
+            point = PublishedPoint(case, row.get("implementation", "?"), 100 * moved / latency_ns / peak)
             found.setdefault((case.id, point.implementation), point)
     return list(found.values())
 
 
-def _series(board: Board, cells: Cells, points: list[Published], gpu: str, peak: float) -> list[Series]:
+def _series(board: Board, cells: Cells, points: list[PublishedPoint], gpu: str, peak: float) -> list[Series]:
     wanted = sorted({point.case for point in points}, key=lambda case: (case.columns, case.rows))
     found = []
     for name in dict.fromkeys(point.implementation for point in points):
@@ -94,5 +94,5 @@ def _label(case: Case) -> str:
     return f"{case.rows} x {case.columns}"
 
 
-def _gpu(table: Table) -> str:
+def _gpu(table: PublishedTable) -> str:
     return table.gpu.removeprefix("NVIDIA ").split(", CUDA")[0]

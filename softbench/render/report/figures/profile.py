@@ -6,7 +6,7 @@ Dolan and Moré, "Benchmarking optimization software with performance profiles",
 from __future__ import annotations
 
 from softbench.analysis.leaderboard import Board
-from softbench.render.report.figure import Axis, Figure, Series, View
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 LAST_FACTOR = 8.0
 STEPS = 120
@@ -30,7 +30,7 @@ def figure(board: Board) -> Figure | None:
     )
 
 
-def _view(board: Board, operator: str) -> View | None:
+def _view(board: Board, operator: str) -> FigureView | None:
     ratios: dict[str, list[float]] = {}
     cases = [case for case in board.timed if case.case.operator == operator]
     for case in cases:
@@ -45,4 +45,4 @@ def _view(board: Board, operator: str) -> View | None:
     for name in sorted(ratios):
         shares = [round(100 * sum(ratio <= factor for ratio in ratios[name]) / len(cases), 1) for factor in grid]
         series.append(Series(name, [round(factor, 4) for factor in grid], shares, keys, [-1] * len(grid)))
-    return View(operator, series)
+    return FigureView(operator, series)

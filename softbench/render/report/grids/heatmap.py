@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import (
-    Section,
+    SectionKey,
     conditions,
     legend,
     milliseconds,
@@ -21,9 +21,9 @@ from softbench.analysis.leaderboard.formatting import (
     short,
 )
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
+from softbench.render.report.contents import baselines, peak_gb_s
 from softbench.render.report.data import SIGNS, kind, mark
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile, labels, paged
-from softbench.render.report.index import baselines, peak_gb_s
 
 METRICS = {
     "roof": "% of roof",
@@ -83,7 +83,7 @@ def metrics(board: Board) -> list[str]:
     return [key for key in METRICS if has[key]]
 
 
-def columns(board: Board, section: Section, cases: Sequence[CaseBoard]) -> list[Place]:
+def columns(board: Board, section: SectionKey, cases: Sequence[CaseBoard]) -> list[Place]:
     """Entrants, best first, then references, then the roof."""
     found = [(name, "entrant") for name in names(board, section[0], cases)]
     found += [(name, "reference") for name in dict.fromkeys(who for case in cases for who in case.references)]
@@ -119,7 +119,7 @@ def _clamp(value: float) -> float:
     return float(min(max(value, 0.0), 1.0))
 
 
-def _block(board: Board, section: Section, cases: Sequence[CaseBoard], shown: Measure) -> Block:
+def _block(board: Board, section: SectionKey, cases: Sequence[CaseBoard], shown: Measure) -> Block:
     places = columns(board, section, cases)
     notes = {"entrant": "", "reference": "reference", "roof": roof_note(cases)}
     heads = tuple(Column(name, notes[role], "" if role == "roof" else name) for name, role in places)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import cell_figures, short, status_text
+from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, name, row_head, table, tag
-from softbench.render.report.index import Contents
 from softbench.render.report.panels.blocks import status
 
 COLUMNS = (

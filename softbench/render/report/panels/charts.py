@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from softbench.render.report.contents import Contents
 from softbench.render.report.html import Markup, panel, tag
-from softbench.render.report.index import Contents
 from softbench.render.report.panels.blocks import figure
 
 BANDWIDTH = (

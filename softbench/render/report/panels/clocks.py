@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from softbench.analysis.leaderboard import Board
 from softbench.analysis.leaderboard.formatting import microseconds, milliseconds, plural, short
 from softbench.analysis.leaderboard.inversions import Inversion, inversions
+from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
-from softbench.render.report.index import Contents
 from softbench.render.report.panels.blocks import figure
 
 LEAD = (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from softbench.analysis.leaderboard import Board, Standing, headline
 from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
 from softbench.model import stats
+from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, tag
-from softbench.render.report.index import Contents
 from softbench.render.report.panels.blocks import outcome
 from softbench.render.report.panels.ranking import speedup
 from softbench.render.report.trust import checks

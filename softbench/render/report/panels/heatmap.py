@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import (
-    Section,
+    SectionKey,
     conditions,
     legend,
     milliseconds,
@@ -19,10 +19,10 @@ from softbench.analysis.leaderboard.formatting import (
     status_text,
 )
 from softbench.analysis.leaderboard.regimes import regime
+from softbench.render.report.contents import Contents
 from softbench.render.report.data import SIGNS, kind, mark
 from softbench.render.report.grids.heatmap import MATRICES, METRICS, cell_at, columns, metrics, rows, tint
 from softbench.render.report.html import EMPTY, Markup, breakable, frame, join, panel, row_head, tag
-from softbench.render.report.index import Contents
 
 LEAD = (
     "Every timed case; the deeper the tint, the better. A cell opens its details: samples, intervals, how to repeat it."
@@ -55,7 +55,7 @@ def _controls(contents: Contents) -> Markup:
     return tag("fieldset", tag("legend", "show"), *choices, class_="switch needs-script", id="metric")
 
 
-def _table(contents: Contents, section: Section, cases: Sequence[CaseBoard]) -> Markup:
+def _table(contents: Contents, section: SectionKey, cases: Sequence[CaseBoard]) -> Markup:
     places = columns(contents.board, section, cases)
     heads = (_head(contents, cases, *place) for place in places)
     head = tag("tr", tag("th", shape_head(cases, MATRICES), scope="col", class_="label"), *heads)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard.formatting import plural, short
+from softbench.render.report.contents import Contents
 from softbench.render.report.grids.ladders import HEADS, IDEA, Gain, Rung, gain_text
 from softbench.render.report.grids.ladders import ladders as found_in
 from softbench.render.report.html import Markup, join, name, panel, row_head, table, tag
-from softbench.render.report.index import Contents
 
 LEAD = (
     "Implementations of a family in the order in which its files declare them, of several files the slowest first. Every step is "

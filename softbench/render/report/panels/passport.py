@@ -6,8 +6,8 @@ import json
 
 from softbench.analysis.leaderboard.formatting import short
 from softbench.model import Passport
+from softbench.render.report.contents import Contents
 from softbench.render.report.html import Markup, copyable, esc, join, panel, row_head, table, tag
-from softbench.render.report.index import Contents
 
 
 def passport(contents: Contents) -> Markup:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from softbench.analysis.leaderboard import Board, Standing
 from softbench.analysis.leaderboard.formatting import clock_note, plural, short, why_marked
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
+from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
-from softbench.render.report.index import Contents
 from softbench.render.report.slices import Slice
 
 HEADER = (

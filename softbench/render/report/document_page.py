@@ -1,4 +1,4 @@
-"""Sheets as pages: headings, sentences and tables, with figures behind the first sentences where there are any."""
+"""Documents as pages: headings, sentences and tables, with figures behind the first sentences where there are any."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from softbench.analysis.document import Heading, Lines, Part, Sheet, Table
+from softbench.analysis.document import Document, Heading, Lines, Part, Table
 from softbench.render.report import embed
 from softbench.render.report.figure import Figure
 from softbench.render.report.html import Markup, copyable, join, panel, row_head, table, tag
-from softbench.render.report.page import document, theme
+from softbench.render.report.page import html_document, theme
 from softbench.render.report.panels.blocks import figure
 
 LONG = 40
 """Letters above which a text is wrapped in its column, so that what stands behind it can be seen."""
 
 
-def page(title: str, sheet: Sheet, figures: Sequence[Figure] = ()) -> str:
-    """The whole document. The same sheet and figures give the same bytes."""
+def page(title: str, document: Document, figures: Sequence[Figure] = ()) -> str:
+    """The whole document. The same document and figures give the same bytes."""
     # What opens it says what the figures are about, and its first sentences are the verdict.
-    first = next((index for index, part in enumerate(sheet) if isinstance(part, Lines)), -1) + 1
-    head = [_part(part, is_verdict=True) for part in sheet[:first]]
+    first = next((index for index, part in enumerate(document) if isinstance(part, Lines)), -1) + 1
+    head = [_part(part, is_verdict=True) for part in document[:first]]
     drawn = [panel(made.key, made.title, figure(made)) for made in figures]
-    rest = [_part(part) for part in sheet[first:]]
+    rest = [_part(part) for part in document[first:]]
     body = [
         tag("header", theme(), class_="toolbar"),
         tag("main", tag("header", *head), *drawn, *rest, id="main", tabindex="-1"),
@@ -32,7 +32,7 @@ def page(title: str, sheet: Sheet, figures: Sequence[Figure] = ()) -> str:
         embed.data_element(_payload(figures)),
         tag("script", embed.script()),
     ]
-    return document(title, join(body, "\n"))
+    return html_document(title, join(body, "\n"))
 
 
 def _part(part: Part, is_verdict: bool = False) -> Markup:

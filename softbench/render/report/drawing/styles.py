@@ -24,7 +24,7 @@ _SHAPES = {
 
 
 @dataclass(frozen=True)
-class Looks:
+class Style:
     """colour as #rrggbb, dash as SVG writes it, shape as a path around the point; an open one is not filled."""
 
     colour: str
@@ -33,25 +33,25 @@ class Looks:
     is_open: bool = False
 
 
-def looks(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> Looks:
+def style_of(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> Style:
     """Of an entrant by the number of its name among the implementations, as on the page."""
     if entry.role == "roof":
-        return Looks(INK, DASHES[1], _SHAPES["line"], True)
+        return Style(INK, DASHES[1], _SHAPES["line"], True)
     if entry.role in ("peak", "reference"):
-        return Looks(MUTED, DASHES[3], _SHAPES["line"], True)
+        return Style(MUTED, DASHES[3], _SHAPES["line"], True)
     if entry.role == "reading":
-        return Looks(COLOURS[entry.pane % len(COLOURS)], "", _SHAPES["circle"])
+        return Style(COLOURS[entry.pane % len(COLOURS)], "", _SHAPES["circle"])
     name = entry.like or entry.name
     number = implementations.index(name) if name in implementations else _stranger(entry, implementations, others)
-    own = numbered(number)
-    return Looks(own.colour, DASHES[3], own.shape, True) if entry.role == "published" else own
+    own = numbered_style(number)
+    return Style(own.colour, DASHES[3], own.shape, True) if entry.role == "published" else own
 
 
-def numbered(number: int) -> Looks:
+def numbered_style(number: int) -> Style:
     """Of the implementation with that number."""
     turn = number // len(COLOURS)
     colour, shape = COLOURS[number % len(COLOURS)], _SHAPES[SYMBOLS[number % len(SYMBOLS)]]
-    return Looks(colour, DASHES[turn % len(DASHES)], shape, turn % 2 == 1)
+    return Style(colour, DASHES[turn % len(DASHES)], shape, turn % 2 == 1)
 
 
 def _stranger(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softbench.analysis.leaderboard.across import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.formatting import clock_note, short, unfinished
+from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.model import Passport
 from softbench.render.report.html import Markup, join, table, tag
-from softbench.render.report.page import document
+from softbench.render.report.page import html_document
 from softbench.render.tables import ranking_header, standing_row
 
 
@@ -16,7 +16,7 @@ def page(machines: Sequence[Machine]) -> str:
     """The whole document; a machine's cases and cells stand on a page of its own runs."""
     title = " beside ".join(short(machine.title, 60) for machine in machines)
     head = tag("header", tag("h1", title), tag("p", ACROSS, class_="verdict"))
-    return document(title, tag("main", join([head, *_shares(machines), *map(_machine, machines)], "\n")))
+    return html_document(title, tag("main", join([head, *_shares(machines), *map(_machine, machines)], "\n")))
 
 
 def _shares(machines: Sequence[Machine]) -> list[Markup]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softbench.render.report.drawing.looks import INK, PAPER, Looks
+from softbench.render.report.drawing.styles import INK, PAPER, Style
 from softbench.render.report.html import Markup, join, tag
 
 WIDTH = 1000
 
 
-def document(title: str, alt: str, height: int, parts: Sequence[Markup]) -> str:
+def svg_document(title: str, alt: str, height: int, parts: Sequence[Markup]) -> str:
     """The whole of it, WIDTH pixels wide, on paper of its own, so that it can be read on a dark page too."""
     said = [tag("title", title), tag("desc", alt), tag("rect", width=WIDTH, height=height, fill=PAPER)]
     opened = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
@@ -31,6 +31,6 @@ def box(x: float, y: float, width: float, height: float, colour: str) -> Markup:
     return tag("rect", **{**sides, "fill": colour})
 
 
-def sign(x: float, y: float, style: Looks) -> Markup:
+def sign(x: float, y: float, style: Style) -> Markup:
     fill = PAPER if style.is_open else style.colour
     return tag("path", d=style.shape, transform=f"translate({x:.1f} {y:.1f})", fill=fill, stroke=style.colour)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from softbench.doctor.findings import NOT_TRIED, Part, Setting
+from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure.contest import calibrating
 from softbench.measure.contest.worker_pool import Crew
 from softbench.model import Calibration, calibration
@@ -13,24 +13,24 @@ from softbench.model import Calibration, calibration
 TITLE = "Kernels of known duration"
 
 
-def look(setting: Setting) -> Part:
+def look(target: Target) -> Findings:
     """Read kernels that spin on the GPU's timer by every clock; one that misreads fails."""
-    if setting.card is None:
-        return Part(TITLE, (NOT_TRIED,))
-    setting.progress("kernels of known duration")
+    if target.card is None:
+        return Findings(TITLE, (NOT_TRIED,))
+    target.progress("kernels of known duration")
     with closing(Crew("cuda")) as crew:
-        return tell(calibrating.calibrate(crew, setting.card.l2_bytes, device=True))
+        return tell(calibrating.calibrate(crew, target.card.l2_bytes, device=True))
 
 
-def tell(found: Sequence[Calibration]) -> Part:
+def tell(found: Sequence[Calibration]) -> Findings:
     """What the calibrations say."""
-    wrong = [f"the {c.clock} clock {why}" for c in found if (why := calibration.off(c))]
+    wrong = [f"the {c.clock} clock {why}" for c in found if (why := calibration.misreading(c))]
     wrong += [f"the {c.clock} clock was not checked: {c.fault}" for c in found if c.fault and c.clock != "device"]
-    right = [c for c in found if c.known_ns and not calibration.off(c)]
+    right = [c for c in found if c.known_ns and not calibration.misreading(c)]
     trust = []
     if right:
         worst = max(map(calibration.share_off, right))
         names = ", ".join(c.clock for c in right)
         trust.append(f"clocks: {names} are right within {worst:.2%}, by the GPU's own timer")
     trust += [f"clocks: no {c.clock} clock here: {c.fault}" for c in found if c.fault]
-    return Part(TITLE, tuple(map(calibration.told, found)), tuple(wrong), tuple(trust))
+    return Findings(TITLE, tuple(map(calibration.describe, found)), tuple(wrong), tuple(trust))
