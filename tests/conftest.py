@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from projects import project
+from support.projects import project
 
 from softbench.measure import device
 from softbench.measure.check import watching

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.paths import ROOT
 
 from softbench.model import Run
 from softbench.records import published
 from softbench.render import report
 
-TABLES = published.read(Path(__file__).resolve().parents[2] / "reports" / "published")
+TABLES = published.read(ROOT / "reports" / "published")
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

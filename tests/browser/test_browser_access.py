@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
-import pages
 import pytest
+from support import pages
+from support.paths import ROOT
 
 from softbench.records import store
 
 pytestmark = pytest.mark.browser
-RUNS = store.runs(Path(__file__).resolve().parents[2] / "reports" / "h200")
+RUNS = store.runs(ROOT / "reports" / "h200")
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 

@@ -6,9 +6,10 @@ import base64
 import re
 from pathlib import Path
 
-import builders as make
-import pages
 import pytest
+from support import builders as make
+from support import pages
+from support.paths import ROOT
 
 from softbench import cli
 from softbench.analysis import leaderboard
@@ -16,7 +17,7 @@ from softbench.cli import pictures
 from softbench.records import store
 
 pytestmark = pytest.mark.browser
-RUNS = store.runs(Path(__file__).resolve().parents[2] / "reports" / "h200")
+RUNS = store.runs(ROOT / "reports" / "h200")
 READY_MS = 2000
 TRIES = 3
 

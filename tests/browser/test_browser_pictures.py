@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
-import builders as make
-import pages
 import pytest
+from support import builders as make
+from support import pages
 
 pytestmark = pytest.mark.browser
 SVG = "{http://www.w3.org/2000/svg}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import builders as make
 import pytest
+from support import builders as make
+from support.paths import ROOT
 
 from softbench.analysis import compare, history
 from softbench.analysis.compare import summary as compared
@@ -17,7 +17,6 @@ from softbench.render import report
 from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
-ROOT = Path(__file__).resolve().parents[2]
 RUNS = ("20261122-110039-h200-published-published-dtypes-short-odd-few", "20261121-142304-h200-experiment-triton")
 CASE = make.softmax_case(4096, 1024)
 

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from softbench import resources
 from softbench.cases import matrix
@@ -28,7 +28,6 @@ from impls.cute.softmax import softmax, softmax_backward  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 
-ROOT = Path(__file__).resolve().parents[2]
 SHAPES = matrix.load(resources.bundled_shapes())
 HARD = SHAPES.profile("hard")
 HARD_BACKWARD = [case for case in SHAPES.profile("hard-operators") if case.operator == "softmax_backward"]

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from softbench import resources
 from softbench.cases import matrix, registry
@@ -16,7 +17,7 @@ from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
-IMPLS = Path(__file__).resolve().parents[2] / "impls"
+IMPLS = ROOT / "impls"
 OWN = [
     v for family in ("cuda", "triton") for v in registry.find([IMPLS / family]) if v.operator.startswith("attention")
 ]

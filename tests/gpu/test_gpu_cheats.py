@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from support.paths import SUPPORT
 
 from softbench.cases import operators, registry
 from softbench.doctor import examples
@@ -20,7 +19,7 @@ from softbench.model import Case, Record, Status
 pytestmark = pytest.mark.gpu
 
 torch = pytest.importorskip("torch")
-HONEST = registry.find([Path(__file__).parents[1] / "honest"])
+HONEST = registry.find([SUPPORT / "honest"])
 CASE = Case("softmax", (4096, 4096), "float16", "float16")
 
 

@@ -5,13 +5,12 @@ SOFTBENCH_SEARCH_CASES (20000), _SECONDS (360), _WORKERS, _SEED and _LOG, a file
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-import searching
+from support import searching
+from support.paths import ROOT
 
 pytestmark = pytest.mark.gpu
-IMPLS = Path(__file__).resolve().parents[2] / "impls"
+IMPLS = ROOT / "impls"
 OURS = tuple(IMPLS / family for family in ("cute", "cuda", "triton"))
 
 

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from recipes import Reader
-from test_how_to import expected, ran
-from test_tutorial import BLOCKS, follow
+from support.readers import TUTORIAL, expected, follow, ran
+from support.recipes import Reader
 
 pytestmark = pytest.mark.gpu
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.gpu
 def test_a_reader_with_a_gpu_can_follow_the_tutorial(some_gpu: None, tmp_path: Path) -> None:
     """Four shapes with two kernels, twice, and the hard cases of a plain Triton kernel: minutes."""
     typed = follow(Reader(tmp_path), with_gpu=True)
-    assert [block for block in typed if block.mark == "gpu"] == [block for block in BLOCKS if block.mark == "gpu"]
+    assert [block for block in typed if block.mark == "gpu"] == [block for block in TUTORIAL if block.mark == "gpu"]
 
 
 def test_the_kernels_of_the_recipes_do_what_they_say(some_gpu: None, tmp_path: Path) -> None:

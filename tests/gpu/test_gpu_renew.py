@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from softbench.cases import operators, registry
 from softbench.measure import clocks, device, renew
@@ -19,7 +20,6 @@ from softbench.model import Case, Status, calibration, stats
 
 pytestmark = pytest.mark.gpu
 
-ROOT = Path(__file__).parents[2]
 MEMO = registry.find([Path(__file__).parent / "offenders"])
 
 

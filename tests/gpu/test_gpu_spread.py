@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from offenders import seconds_until
-from projects import bench, project, record_lines, started
+from support.offenders import seconds_until
+from support.projects import bench, project, record_lines, started
 
 from softbench.measure import device
 from softbench.measure.other_processes import Neighbours

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from support.paths import SUPPORT
 
 from softbench.cases import registry
 from softbench.doctor import against_itself, examples
@@ -31,7 +32,7 @@ CONTESTS = int(os.environ.get("SOFTBENCH_TRUST_CONTESTS", "100"))
 CASE = Case("softmax", (8192, 8192), "float16", "float16")
 """268 MB, about 65 us on an H200."""
 TWINS = {v.implementation: v for v in registry.find([HERE / "twins"])}
-HONEST = [v for v in registry.find([HERE.parent / "honest"]) if v.implementation != "honest_tuner"]
+HONEST = [v for v in registry.find([SUPPORT / "honest"]) if v.implementation != "honest_tuner"]
 HONEST += [TWINS["twin_a"], TWINS["twin_b"]]
 """Without the one that chooses its kernel by the host's timer, which may choose another one in another contest."""
 OFFENDERS = ("illegal_address", "endless_kernel", "takes_all_memory", "wrong_when_captured", "breaks_while_timed")

@@ -24,7 +24,7 @@ pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
 import sanitized
-from projects import PYTHONPATH, ROOT
+from support.projects import PYTHONPATH, ROOT
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_S = 480  # of which compiling takes up to 240 where nothing is cached

@@ -1,0 +1,228 @@
+"""Two runs, cell by cell: verdicts, statuses, what else changed, and the limit that lets a gate fall shut."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.builders import GPU, ended, passport, samples, softmax_case, timed, variant
+from support.compared import CASE, contest, new, old
+
+from softbench.analysis import compare
+from softbench.analysis.compare import summary
+from softbench.model import Record, Run, Status, Telemetry, stats
+from softbench.records.comparable.sections import Incomparable
+from softbench.render import tables
+from softbench.texts import InputError
+
+WIDE = softmax_case(4096, 2048)
+HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
+
+
+def of(found: compare.RunComparison, name: str = "mine") -> compare.Pair:
+    (cell,) = (cell for cell in found.cells if cell.implementation == name)
+    return cell
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "spread", "verdict"),
+    [
+        (5_000, 5_000.1, 1e-4, "same"),
+        (5_000, 5_100, 1e-4, "slower"),
+        (5_000, 4_900, 1e-4, "faster"),
+        (5_000, 5_050, 5e-2, "cannot tell"),
+    ],
+)
+def test_verdicts(before: float, after: float, spread: float, verdict: str) -> None:
+    found = compare.compare(
+        old(*contest(CASE, timed(CASE, "mine", before, spread=spread))),
+        new(*contest(CASE, timed(CASE, "mine", after, spread=spread))),
+    )
+    cell = of(found)
+    assert cell.verdict == verdict
+    assert cell.change is not None
+    assert cell.change.ratio == pytest.approx(after / before, rel=4 * spread)
+    assert cell.change.low < cell.change.ratio < cell.change.high
+
+
+def test_a_machine_that_got_slower_as_a_whole_is_no_slower_kernel() -> None:
+    found = compare.compare(
+        old(*contest(CASE, timed(CASE, "mine", 5_000))), new(*contest(CASE, timed(CASE, "mine", 6_000), roof=4_800))
+    )
+    assert of(found).verdict == "same"
+    assert found.roof == (pytest.approx(1.2, rel=1e-3),)
+    assert "The roof's own time: +20" in tables.document_text(summary.document(found))
+
+
+def test_the_interval_is_welchs() -> None:
+    """Satterthwaite's 3.37 degrees of freedom count as 3; a pooled variance would have 6."""
+    before, after = [0.010, 0.012, 0.011, 0.013], [0.030, 0.034, 0.026, 0.038]
+    found = stats.compare_apart(before, after)
+    error = math.sqrt(5e-6 / 3 / 4 + 8e-5 / 3 / 4)
+    assert math.log(found.ratio) == pytest.approx(0.0205)
+    assert math.log(found.high / found.low) / 2 == pytest.approx(stats.student_t(3, 0.01 / 3) * error)
+
+
+def test_identical_kernels_are_called_different_as_rarely_as_promised() -> None:
+    """At the error of one look, 1 in 300; 2000 pairs of sessions, so that 15 would be more than three sigma too many."""
+    draw = random.Random(1)
+    sessions = [[[draw.gauss(0, 0.003) for _ in range(8)] for _ in range(2)] for _ in range(2000)]
+    assert sum(stats.compare_apart(a, b).verdict in ("faster", "slower") for a, b in sessions) <= 15
+
+
+def test_a_loss_of_one_per_cent_is_found() -> None:
+    draw = random.Random(2)
+    found = [
+        stats.compare_apart([draw.gauss(0, 0.002) for _ in range(8)], [draw.gauss(0.01, 0.002) for _ in range(8)])
+        for _ in range(200)
+    ]
+    assert sum(change.verdict == "slower" for change in found) >= 198
+
+
+def test_without_two_placements_nothing_can_be_told() -> None:
+    assert stats.compare_apart([], [0.1]).verdict == "unknown"
+    assert stats.compare_apart([0.1], [0.1, 0.2]).verdict == "unknown"
+    assert stats.compare_apart([0.1, 0.1], [0.1, 0.1]).verdict == "tied"
+
+
+def test_another_roof_kernel_widens_the_interval() -> None:
+    other = variant("copy", params=(("threads", 512),))
+    before = old(*contest(CASE, timed(CASE, "mine", 5_000)))
+    same_roof = of(compare.compare(before, new(*contest(CASE, timed(CASE, "mine", 5_008)))))
+    found = of(compare.compare(before, new(*contest(CASE, timed(CASE, "mine", 5_008), variant=other))))
+    assert (same_roof.verdict, found.verdict) == ("slower", "same")
+    assert found.notes == ("another roof kernel",)
+    assert found.change is not None
+    assert same_roof.change is not None
+    assert found.change.half_width == pytest.approx(same_roof.change.half_width + compare.OTHER_ROOF)
+
+
+def test_without_a_roof_in_the_same_rounds_nothing_can_be_told() -> None:
+    found = of(compare.compare(old(timed(CASE, "mine", 5_000)), new(*contest(CASE, timed(CASE, "mine", 9_000)))))
+    assert (found.verdict, found.notes) == ("cannot tell", ("no roof in the same rounds",))
+
+
+CALL = {"samples": (samples(9_000, clock="call"),)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        (timed(CASE, "mine", 5_000), ended(CASE, "mine", Status.INCORRECT), "fell"),
+        (timed(CASE, "mine", 5_000), ended(CASE, "mine", Status.UNSUPPORTED), "fell"),
+        (timed(CASE, "mine", 5_000), timed(CASE, "mine", 0, **CALL), "fell"),
+        (timed(CASE, "mine", 5_000), ended(CASE, "mine", Status.COMPILED), "fell"),
+        (ended(CASE, "mine", Status.CHECKED), ended(CASE, "mine", Status.CRASHED), "fell"),
+        (ended(CASE, "mine", Status.CRASHED), timed(CASE, "mine", 5_000), "rose"),
+        (ended(CASE, "mine", Status.TIMEOUT), ended(CASE, "mine", Status.COMPILED), "rose"),
+        (ended(CASE, "mine", Status.CRASHED), ended(CASE, "mine", Status.INCORRECT), "changed"),
+        (ended(CASE, "mine"), ended(CASE, "mine"), ""),
+        (timed(CASE, "mine", 5_000), timed(CASE, "mine", 9_000), ""),
+    ],
+)
+def test_what_became_of_a_status(before: Record, after: Record, moved: str) -> None:
+    found = compare.compare(old(*contest(CASE, before)), new(*contest(CASE, after)))
+    assert of(found).moved == moved
+    assert bool(found.failures(9)) == (moved == "fell")
+
+
+def test_hard_cases_are_compared_by_their_status_alone() -> None:
+    found = compare.compare(old(timed(HARD, "mine", 1, samples=())), new(ended(HARD, "mine", Status.INCORRECT, "NaN")))
+    assert (of(found).moved, of(found).verdict) == ("fell", "")
+    assert "Status: 1 fell. No cell has a time in both runs." in tables.document_text(summary.document(found))
+
+
+@pytest.mark.parametrize(("after", "failing"), [(5_090, []), (5_110, ["mine"]), (4_000, [])])
+def test_a_limit(after: float, failing: list[str]) -> None:
+    found = compare.compare(
+        old(*contest(CASE, timed(CASE, "mine", 5_000))), new(*contest(CASE, timed(CASE, "mine", after)))
+    )
+    assert [cell.implementation for cell in found.failures(0.02)] == failing
+    assert summary.gate(found, 0.02).startswith("fails: 0 cells fell, 1 cell slower" if failing else "holds: no cell")
+
+
+def test_what_may_be_slower_is_counted_and_fails_nothing() -> None:
+    found = compare.compare(
+        old(*contest(CASE, timed(CASE, "mine", 5_000, spread=0.05))),
+        new(*contest(CASE, timed(CASE, "mine", 5_050, spread=0.05))),
+    )
+    assert (found.failures(0.02), found.unclear(0.02)) == ([], 1)
+    assert summary.gate(found, 0.02).endswith("; of 1 cell it cannot be told")
+
+
+def test_what_else_changed() -> None:
+    def state(mhz: int, throttle: str = "") -> tuple[Telemetry, ...]:
+        return (Telemetry(sm_clock_mhz=mhz, throttle=throttle),) * 8
+
+    changed = replace(variant("mine"), source_hash="1" * 16)
+    before = old(*contest(CASE, timed(CASE, "mine", 5_000, telemetry=state(1980))), settings={"budget_s": 10.0})
+    after = new(
+        *contest(CASE, timed(CASE, "mine", 5_000, variant=changed, telemetry=state(1700, "power"))),
+        device={**GPU, "driver": "590.2"},
+        packages={"torch": "2.12.0", "triton": "3.9"},
+        commit="feed",
+        profiles=("gpu",),
+        settings={"budget_s": 1.0},
+    )
+    assert [(change.what, change.before, change.after) for change in compare.compare(before, after).changes] == [
+        ("driver", "580.1", "590.2"),
+        ("torch", "2.11.0", "2.12.0"),
+        ("triton", "missing", "3.9"),
+        ("commit of softbench", "0123abc", "feed"),
+        ("profiles", "full", "gpu"),
+        ("budget s", "10.0", "1.0"),
+        ("SM clock, MHz", "1980 (1980 to 1980)", "1700 (1700 to 1700)"),
+        ("throttled", "in 0 of 8 readings", "in 8 of 8 readings"),
+        ("source of mine", "00000000", "111111111111"),
+    ]
+
+
+def test_a_run_is_the_same_as_itself() -> None:
+    alone = old(*contest(CASE, timed(CASE, "mine", 5_000), ended(CASE, "wrong", Status.CRASHED)))
+    found = compare.compare(alone, alone)
+    assert (found.changes, found.gone, found.new, found.failures(0.0)) == ((), (), (), [])
+    assert (of(found).verdict, of(found).change.ratio if (of(found).change) else 0) == ("same", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words_"),
+    [
+        (
+            {"device": {**GPU, "name": "NVIDIA H100"}},
+            "name NVIDIA H200 and NVIDIA H100; softbench table shows them side by side",
+        ),
+        ({"ranking_clock": "wall"}, "times of two clocks never stand in one table"),
+    ],
+)
+def test_another_machine_or_clock_is_refused(changes: dict[str, Any], words_: str) -> None:
+    record = timed(CASE, "mine", 5_000)
+    with pytest.raises(Incomparable, match=words_):
+        compare.compare(old(record), Run(passport(run_id="new", **changes), (record,)))
+
+
+def test_runs_without_a_cell_in_common_are_refused() -> None:
+    with pytest.raises(InputError, match="old and new have no cell to compare, of the same case"):
+        compare.compare(old(timed(CASE, "mine", 5_000)), new(timed(WIDE, "mine", 5_000)))
+
+
+def test_cells_that_ask_something_else_are_left_out_with_the_reason() -> None:
+    bytes_ = replace(timed(CASE, "mine", 5_000), ideal_bytes=1)
+    found = compare.compare(
+        old(*contest(CASE, timed(CASE, "mine", 5_000), timed(CASE, "other", 5_000))),
+        new(*contest(CASE, bytes_, timed(CASE, "other", 5_000), timed(CASE, "third", 5_000))),
+    )
+    assert [cell.implementation for cell in found.cells] == ["other"]
+    text = tables.document_text(summary.document(found))
+    assert f"Not compared: {CASE.id}::mine" in text
+    assert "the operator was defined anew" in text.replace("\n", " ")
+    assert f"Only in new: 1 cell ({CASE.id}::third)." in text
+
+
+def test_cold_and_warm_are_not_compared() -> None:
+    warm = replace(samples(5_000), cache="warm")
+    others = [contest(CASE, timed(CASE, "mine", 5_000, samples=(s,))) for s in (samples(5_000), warm)]
+    with pytest.raises(InputError, match="with a warm L2 cache in one run"):
+        compare.compare(old(*others[0]), new(*others[1]))

@@ -1,0 +1,96 @@
+"""What a run says first: who leads, and that nobody does where no rank is decided; the same on page, terminal and badge."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from support import builders as make
+
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import Board, headline
+from softbench.model import Record
+from softbench.render import report, tables
+from softbench.render.report.badge import badge
+
+CASE = make.softmax_case()
+WIDE = make.softmax_case(columns=2048)
+
+
+def board(*records: Record, clock: str = "graph") -> Board:
+    return leaderboard.build(make.run(records, clock))
+
+
+def noisy(case: object, name: str, ns: float) -> Record:
+    """Two placements of a busy CPU, which say next to nothing."""
+    return make.timed(case, name, ns, clock="wall", placements=2, spread=0.4)
+
+
+def open_board() -> Board:
+    times = {"torch_eager": 2e4, "own": 3e4}
+    return board(*(noisy(case, name, ns) for case in (CASE, WIDE) for name, ns in times.items()), clock="wall")
+
+
+def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none() -> None:
+    norm = replace(CASE, operator="rmsnorm")
+    records = [make.timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
+    said = headline.verdict(board(*records, make.timed(WIDE, "ours", 7e5), make.timed(WIDE, "theirs", 7e5)))
+    assert said == (
+        "ours leads softmax on NVIDIA H200: score 100.0, alone the fastest in 1 and tied for it in 1 of 2 cases. "
+        "ours leads rmsnorm: score 100.0, alone the fastest in 1 of 1 case."
+    )
+
+
+def test_nobody_leads_while_no_rank_is_decided() -> None:
+    found = open_board()
+    assert {cell.mark for case in found.cases for cell in case.cells.values()} == {"?"}
+    assert headline.leader(found, "softmax") is None
+    said = headline.verdict(found)
+    assert said.startswith("Nobody leads softmax on a CPU: torch_eager scores best, ")
+    assert "is in none of 2 cases known to be the fastest: 4 of 4 ranks are undecided (?), times are known to ±" in said
+    assert "x torch_eager" not in said
+
+
+def test_the_same_on_page_terminal_and_badge() -> None:
+    found = open_board()
+    text = tables.board_tables(found).replace("\n", " ")
+    assert "Nobody leads softmax: torch_eager scores best" in text
+    page = report.render(make.run(found.records, "wall"))
+    assert "leads softmax on a CPU" not in page.replace("Nobody leads", "")
+    assert "undecided" in page
+    assert "alone the fastest in 0" not in page
+    texts = [e.text for e in ET.fromstring(badge(found)).iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["softmax on a CPU", "undecided"]
+    assert "% of roof" in badge(found, "own")
+
+
+def test_one_decided_case_makes_a_leader() -> None:
+    found = board(
+        *open_board().records,
+        make.timed(make.softmax_case(columns=4096), "torch_eager", 1e4, clock="wall"),
+        make.timed(make.softmax_case(columns=4096), "own", 9e4, clock="wall"),
+        clock="wall",
+    )
+    assert "torch_eager leads softmax" in headline.verdict(found)
+    assert headline.undecided_note(found) == ""
+
+
+def test_the_best_score_that_is_nowhere_the_fastest_leads_nobody() -> None:
+    times = {"steady": (2.1e4, 2.1e4), "first": (2e4, 9e4), "second": (9e4, 2e4)}
+    found = board(*(make.timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE))))
+    assert headline.verdict(found).endswith("steady scores best, 95.2, but is the fastest in none of 2 cases.")
+
+
+def test_who_is_alone_leads_nobody_and_is_told_so() -> None:
+    alone = board(make.timed(CASE, "own", 2e4), make.timed(CASE, "torch_eager", 3e4, role="reference"))
+    said = headline.verdict(alone)
+    assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager."
+    assert "undecided" not in badge(alone)
+
+
+@pytest.mark.parametrize(("high", "half"), [(3e4, 50.0), (math.inf, math.inf), (None, None)])
+def test_half_the_interval_in_per_cent(high: float | None, half: float | None) -> None:
+    cell = replace(board(make.timed(CASE, "own", 2e4)).cases[0].cells["own"], latency_ns=2e4, low_ns=1e4, high_ns=high)
+    assert cell.half_width == half

@@ -1,0 +1,287 @@
+"""Several runs in one table: of one machine as one board, of several side by side, and never as an average."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builders import GPU, ended, run, softmax_case, timed, variant
+
+from softbench import cli
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.machines import ACROSS, Machine
+from softbench.model import Record, Run, Status
+from softbench.records import store
+from softbench.records.comparable.sections import Incomparable, Section, arrange, one_machine
+from softbench.render import report, tables
+
+CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
+HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
+H200 = {key: GPU[key] for key in ("name", "sms", "driver")}
+"""Without a bandwidth: the times below are round, and some of them such as no memory allows."""
+H100 = {**H200, "name": "NVIDIA H100"}
+
+
+def made(name: str, day: int, *records: Record, **changes: Any) -> Run:
+    return run(records, run_id=name, started=f"2026-01-{day:02}T00:00:00+00:00", **{"device": H200, **changes})
+
+
+def measured(case: Any, ns: float = 5_000, source: str = "0" * 8, name: str = "mine") -> list[Record]:
+    """A contest of `name` with eager and the roof, in nanoseconds a launch."""
+    own = timed(case, name, ns, variant=replace(variant(name), source_hash=source))
+    return [own, timed(case, "torch_eager", 10_000), timed(case, "copy", 4_000, role="roof")]
+
+
+def cells(section: Section) -> dict[tuple[str, str], float]:
+    """(case, implementation) -> median ns a launch, to the next ten, of what counts in a section."""
+    board = leaderboard.build(section.run)
+    return {
+        (case.case.id, name): round(cell.latency_ns or 0, -1)
+        for case in board.cases
+        for name, cell in case.cells.items()
+    }
+
+
+def test_one_run_stays_as_it_is() -> None:
+    alone = made("a", 1, *measured(CASE), ended(HARD, "mine"))
+    (section,) = arrange([alone])
+    assert (section.run, section.title, section.notes) == (alone, "NVIDIA H200", ())
+    assert arrange([alone, alone]) == (section,)
+
+
+def test_runs_with_other_cases_become_one() -> None:
+    (section,) = arrange([made("b", 2, *measured(OTHER), profiles=("b",)), made("a", 1, *measured(CASE))])
+    assert [r.case for r in section.run.records] == [CASE] * 3 + [OTHER] * 3
+    assert section.run.passport.run_id == "b"
+    assert section.run.passport.profiles == ("full", "b")
+    assert section.notes == ("2 runs: 3 cells of a, 3 cells of b",)
+
+
+@pytest.mark.parametrize("given", [("old", "new"), ("new", "old")])
+def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given: tuple[str, ...]) -> None:
+    runs = {
+        "old": made("old", 1, *measured(CASE, 5_000), timed(CASE, "gone", 7_000), *measured(OTHER, 5_000)),
+        "new": made("new", 2, *measured(CASE, 9_000)),
+    }
+    (section,) = arrange([runs[name] for name in given])
+    mine, eager = [(case.id, "mine") for case in (CASE, OTHER)], [(case.id, "torch_eager") for case in (CASE, OTHER)]
+    assert cells(section) == {mine[0]: 9_000, eager[0]: 10_000, mine[1]: 5_000, eager[1]: 10_000}
+    assert section.notes == (
+        "2 runs: 3 cells of new, 3 cells of old",
+        "timed cases of old that count from new: 1",
+        "not measured again there, and left out: gone (1)",
+    )
+
+
+def test_of_a_case_that_is_checked_the_newest_record_of_each_counts() -> None:
+    """Nothing is paired there, and who was found wrong stays wrong in spite of a run that left it out."""
+    old = made("old", 1, ended(HARD, "wrong", Status.INCORRECT), ended(HARD, "mine", Status.INCORRECT), *measured(CASE))
+    new = made("new", 2, timed(HARD, "mine", 1, samples=()))
+    (section,) = arrange([old, new])
+    assert {r.variant.id: r.status.value for r in section.run.records if r.case == HARD} == {
+        "wrong": "INCORRECT",
+        "mine": "PASSED",
+    }
+
+
+def test_a_changed_source_is_another_implementation() -> None:
+    """Also within one run, where some cases were run again after a change."""
+    old, new = measured(CASE, 5_000, "a" * 16), measured(OTHER, 3_000, "b" * 16)
+    for runs in ([made("old", 1, *old), made("new", 2, *new)], [made("both", 1, *old, *new)]):
+        (section,) = arrange(runs)
+        assert cells(section) == {
+            (CASE.id, "mine@aaaaaaa"): 5_000,
+            (CASE.id, "torch_eager"): 10_000,
+            (OTHER.id, "mine"): 3_000,
+            (OTHER.id, "torch_eager"): 10_000,
+        }
+        assert "mine was changed: its cells from before are those of mine@aaaaaaa" in section.notes
+
+
+def test_a_failure_of_an_older_version_is_not_the_newer_ones() -> None:
+    failed = ended(HARD, "mine", Status.INCORRECT, variant=replace(variant("mine"), source_hash="f" * 16))
+    (section,) = arrange([made("old", 1, failed), made("new", 2, *measured(CASE))])
+    board = leaderboard.build(section.run)
+    assert {
+        row.implementation: bool(row.failed_hard) for row in board.ranking if row.implementation != "torch_eager"
+    } == {
+        "mine": False,
+        "mine@fffffff": True,
+    }
+
+
+def test_another_machine_is_another_section_and_nothing_is_averaged() -> None:
+    here, there = made("a", 1, *measured(CASE, 5_000)), made("b", 2, *measured(CASE, 8_000), device=H100)
+    sections = arrange([there, here])
+    assert [section.title for section in sections] == ["NVIDIA H100", "NVIDIA H200"]
+    assert [cells(section)[CASE.id, "mine"] for section in sections] == [8_000, 5_000]
+    assert [section.run for section in sections] == [there, here]
+
+
+def test_sections_of_one_name_are_told_apart_by_what_differs() -> None:
+    newer = made("b", 2, *measured(CASE), packages={"torch": "2.12.0"})
+    titles = [section.title for section in arrange([made("a", 1, *measured(CASE)), newer])]
+    assert titles == ["NVIDIA H200, torch 2.11.0", "NVIDIA H200, torch 2.12.0"]
+
+
+def test_two_clocks_are_refused() -> None:
+    with pytest.raises(
+        Incomparable, match="r1 is ranked by the clock 'graph', r2 by 'wall': times of two clocks never"
+    ):
+        arrange([run([]), run([], "wall", run_id="r2", device=GPU)])
+
+
+@pytest.mark.parametrize("there", [H200, H100], ids=["same-machine", "other-machine"])
+def test_two_questions_under_one_name_are_refused(there: dict[str, Any]) -> None:
+    odd = [replace(record, ideal_bytes=7) for record in measured(CASE)]
+    with pytest.raises(
+        Incomparable, match=r"^a and b: .* ideal bytes in one run and 7 in the other.*leave out one run"
+    ):
+        arrange([made("a", 1, *measured(CASE)), made("b", 2, *odd, device=there)])
+
+
+def test_another_roof_is_said() -> None:
+    changed = [
+        replace(r, variant=replace(r.variant, source_hash="new")) if r.role == "roof" else r for r in measured(CASE)
+    ]
+    sections = arrange([made("a", 1, *measured(CASE)), made("b", 2, *changed, device=H100)])
+    assert all("the roof copy is not the same code in a, b: so is % of roof" in s.notes for s in sections)
+
+
+def test_experiments_take_versions_and_refuse_machines() -> None:
+    here = run([])
+    other_versions = run([], run_id="r2", packages={"torch": "2.12"})
+    assert one_machine([here, other_versions]) == [here, other_versions]
+    for other in (run([], run_id="r2", device=H100), run([], "wall", run_id="r2")):
+        with pytest.raises(Incomparable):
+            one_machine([here, other])
+
+
+def machines(*runs: Run) -> list[Machine]:
+    return [Machine(s.title, leaderboard.build(s.run), s.passports, s.notes) for s in arrange(runs)]
+
+
+TWO = (
+    made("a", 1, *measured(CASE, 5_000), timed(CASE, "only_here", 6_000), *measured(OTHER, 5_000)),
+    made("b", 2, *measured(CASE, 8_000), ended(CASE, "fails", Status.CRASHED), device=H100),
+)
+
+
+def test_only_the_share_of_the_roof_stands_across_machines() -> None:
+    text = tables.share_table(machines(*TWO))
+    grid = text[text.index("[M, N]") :].splitlines()
+    assert grid[0].split("  ")[-1].strip() == "NVIDIA H100"
+    assert [row.split()[2:] for row in grid[2:]] == [["mine", "80.0", "50.0"], ["torch_eager", "40.0", "40.0"]]
+    assert "0.0050" not in text
+
+
+def test_a_failure_stands_across_machines_by_its_word() -> None:
+    failed = made("c", 3, ended(CASE, "mine", Status.CRASHED, "died"), device=H100)
+    assert "CRASHED" in tables.share_table(machines(TWO[0], failed))
+
+
+def on_disk(folder: Path, *runs: Run) -> None:
+    for one in runs:
+        store.Writer.create(folder, one.passport).append(one.records)
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "reports"
+    on_disk(folder, *TWO, made("a2", 3, *measured(CASE, 4_500)), run([], "wall", run_id="cpu"))
+    return folder
+
+
+def test_table_of_several_machines(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "a", "b"]) == 0
+    text = capsys.readouterr().out
+    first, second = text.index("\nNVIDIA H200\n===="), text.index("\nNVIDIA H100\n====")
+    assert (
+        first
+        < text.index("0.005000 / ")
+        < second
+        < text.index("0.008000 / ")
+        < text.index(" ".join(ACROSS.split()[:4]))
+    )
+
+
+def test_table_of_one_machine_says_what_counts(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "a", "a2"]) == 0
+    text = capsys.readouterr().out
+    assert "note: timed cases of a that count from a2: 1\n" in text
+    assert "note: not measured again there, and left out: only_here (1)\n" in text
+    assert "0.004500 / " in text
+    assert ACROSS.split(".")[0] not in text
+
+
+def test_csv_names_the_machine_of_every_line(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "a", "b", "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {
+        (row["machine"], round(float(row["latency_ns"]), -1)) for row in rows if row["implementation"] == "mine"
+    } == {
+        ("NVIDIA H200", 5_000),
+        ("NVIDIA H100", 8_000),
+    }
+    assert cli.main(["table", "a", "a2", "--format", "csv"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("case,operator,")
+    assert "softbench: timed cases of a that count from a2: 1\n" in shown.err
+
+
+def test_markdown_of_several_machines(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "a", "b", "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "| [4096, 1024] | mine | 80.0 | 50.0 |" in text
+    assert text.index("% of roof") < text.index("## NVIDIA H200") < text.index("## NVIDIA H100")
+
+
+def test_a_page_of_several_machines(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "a", "b", "--output", "page.html"]) == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert page == report.render_machines(machines(*(store.read(reports / f"{name}.jsonl") for name in "ab")))
+    assert "NVIDIA H200 beside NVIDIA H100" in page
+    assert "<td>80.0</td><td>50.0</td>" in page
+    assert sorted(p.suffix for p in reports.iterdir()) == [".jsonl"] * 4
+
+
+def test_a_page_of_one_machine_says_what_counts(reports: Path) -> None:
+    assert cli.main(["report", "a", "a2", "--output", "page.html"]) == 0
+    assert "timed cases of a that count from a2: 1" in Path("page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["table", "a", "cpu"],
+            "a is ranked by the clock 'graph', cpu by 'wall': times of two clocks never stand in one",
+        ),
+        (["report", "a", "cpu", "--output", "x.html"], "times of two clocks never stand in one table"),
+        (["report", "a", "b"], "name its file with --output"),
+        (["table", "a", "newer"], "newer.jsonl:1: has schema 2; this version reads 1: use the softbench that wrote it"),
+        (["experiments", "a", "b"], "a and b are of other machines: name NVIDIA H200 and NVIDIA H100"),
+    ],
+    ids=["clock", "clock-page", "no-output", "schema", "experiments"],
+)
+def test_what_cannot_be_compared_is_one_line(
+    reports: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    (reports / "newer.jsonl").write_text((reports / "a.jsonl").read_text().replace('"schema":1', '"schema":2'))
+    assert cli.main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert words in shown.err
+    assert shown.err.count("\n") == 1
+    assert not list(reports.parent.glob("*.html"))
+
+
+def test_cases_are_chosen_over_all_runs(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["table", "a", "b", "--cases", OTHER.id, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["case"] for row in rows} == {OTHER.id}

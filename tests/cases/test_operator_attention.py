@@ -1,0 +1,281 @@
+"""The operators attention and attention_causal: words, inputs, reference, bound, ideal work, roof."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import builders
+from support.paths import ROOT
+
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.formatting import cell_text, rate_title
+from softbench.cases import matrix
+from softbench.cases.matrix import ShapesError
+from softbench.cases.operators import get
+from softbench.cases.operators.attention import keys_of
+from softbench.measure import roof
+from softbench.measure.check import check
+from softbench.measure.roof import roofline
+from softbench.measure.worker.loading import load
+from softbench.model import Case
+from softbench.render.tables import case_table, summary_table
+
+torch = pytest.importorskip("torch")
+PACKAGE = Path(roof.__file__).resolve().parents[1]
+BOTH = ("attention", "attention_causal")
+PACKAGE = ROOT / "softbench"
+PLAIN = (1, 2, 33, 64)
+
+
+def case(
+    operator="attention", shape=(2, 3, 70, 64), dtype="float16", layout="contiguous", distribution="normal", timed=False
+):
+    return Case(operator, shape, dtype, dtype, layout, distribution, timed)
+
+
+def right(asked, weights=lambda p: p, logits=lambda s: s):
+    """The plain formula in float32, with a say over logits and probabilities."""
+
+    def launch(q, k, v):
+        s = logits(q.float() @ k.float().transpose(-1, -2) / math.sqrt(asked.columns))
+        if asked.operator == "attention_causal":
+            queries, keys = s.shape[-2:]
+            s = s.masked_fill(torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries).logical_not(), -math.inf)
+        p = torch.softmax(s, -1)
+        if asked.operator == "attention_causal":
+            p = p.nan_to_num(0.0)  # rows that see no key
+        return (weights(p) @ v.float()).to(q.dtype)
+
+    return launch
+
+
+def fault(asked, **changes):
+    return check(asked, right(asked, **changes), "cpu", 1).reason
+
+
+@pytest.mark.parametrize("operator", BOTH)
+def test_expected_agrees_with_sums_key_by_key(operator):
+    asked = case(operator, (2, 2, 5, 64), layout="keys-7")
+    inputs = get(operator).make_inputs(asked, "cpu", 3)
+    wanted = torch.tensor([19, 0, 7, 12, 1])
+    (found,) = get(operator).expected(asked, inputs, wanted, "cpu")
+    for place, row in enumerate(wanted.tolist()):
+        b, h, i = row // 10, row // 5 % 2, row % 5
+        q, k, v = (x[b, h].double().tolist() for x in inputs)
+        seen = range(7 if operator == "attention" else i + 3)
+        logits = [math.fsum(x * y for x, y in zip(q[i], k[j], strict=True)) / 8 for j in seen]
+        powers = [math.exp(s) for s in logits]
+        right = [math.fsum(p * v[j][d] for j, p in enumerate(powers)) / math.fsum(powers) for d in range(64)]
+        assert found.values[place].tolist() == pytest.approx(right, rel=1e-12, abs=1e-15)
+    (same,) = get(operator).expected(asked, inputs, slice(0, 20), "cpu")
+    torch.testing.assert_close(same.values[wanted], found.values, rtol=1e-12, atol=1e-15)
+
+
+def test_slabs_of_few_logits_change_nothing(monkeypatch):
+    asked = case(shape=(1, 2, 9, 64))
+    inputs = get("attention").make_inputs(asked, "cpu", 3)
+    (whole,) = get("attention").expected(asked, inputs, slice(0, 18), "cpu")
+    monkeypatch.setattr("softbench.cases.operators.attention.LOGITS", 20)
+    (parts,) = get("attention").expected(asked, inputs, slice(0, 18), "cpu")
+    torch.testing.assert_close(parts.values, whole.values, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(parts.slack, whole.slack, rtol=1e-12, atol=0)
+
+
+def hard():
+    return matrix.load(PACKAGE.parent / "shapes.yaml").profile("hard-attention")
+
+
+@pytest.mark.parametrize("asked", hard(), ids=lambda c: c.id)
+def test_the_plain_formula_passes_every_hard_case(asked):
+    assert fault(asked) == ""
+    if asked.elements == 0:
+        return
+    dtype = getattr(torch, asked.dtype)
+
+    def rounded(p):
+        top = p.amax(-1, keepdim=True)
+        return (p / top.clamp(1e-38)).to(dtype).float() * top
+
+    # P rounded to 16 bits relative to the row's maximum, as every fused kernel has it.
+    assert fault(asked, weights=rounded) == ""
+
+
+@pytest.mark.parametrize("operator", BOTH)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_scores_in_16_bits_pass_where_they_are_small_and_fail_behind_an_offset(operator, dtype):
+    kind = getattr(torch, dtype)
+    assert fault(case(operator, (1, 4, 300, 64), dtype), logits=lambda s: s.to(kind).float()) == ""
+    far = case(operator, PLAIN, dtype, "keys-1000", "shifted_1e2")
+    assert "got" in fault(far, logits=lambda s: s.to(kind).float())
+    assert fault(far) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ({}, {"weights": lambda p: p.to(torch.bfloat16).float()}),  # 3 bits fewer than float16 has
+        ({}, {"weights": lambda p: p * 1.01}),
+        ({"operator": "attention_causal"}, {"weights": lambda p: p.flip(-1)}),
+        ({"layout": "keys-129"}, {"weights": lambda p: torch.cat([p[..., :128], torch.zeros_like(p[..., 128:])], -1)}),
+        ({"distribution": "growing", "layout": "keys-515"}, {"weights": lambda p: p / p.amax()}),
+    ],
+    ids=["bfloat16 weights", "a scale off by 1 %", "another mask", "the last tile's key left out", "not normalised"],
+)
+def test_mistakes_are_found(words, changes):
+    assert fault(case(**words), **changes) != ""
+
+
+def test_causal_rows_without_keys_are_zero_and_nothing_else_is():
+    asked = case("attention_causal", (1, 2, 130, 64), layout="keys-100")
+    inputs = get("attention_causal").make_inputs(asked, "cpu", 1)
+    (found,) = get("attention_causal").expected(asked, inputs, slice(0, 260), "cpu")
+    zero = (found.values == 0).all(1) & (found.allowed == 0).all(1)
+    assert zero.view(2, 130).sum(1).tolist() == [30, 30]
+    assert bool(zero.view(2, 130)[:, :30].all())
+    keep = right(asked)
+
+    def average(q, k, v):
+        out = keep(q, k, v)
+        out[:, :, :30] = v.mean(2, keepdim=True)
+        return out
+
+    assert "row 0, column 0" in check(asked, average, "cpu", 1).reason
+
+
+def test_the_distribution_is_that_of_the_logits_along_the_keys():
+    asked = case("attention", (1, 2, 4, 64), layout="keys-515", distribution="growing")
+    q, k, _ = get("attention").make_inputs(asked, "cpu", 1)
+    logits = q.double() @ k.double().transpose(-1, -2) / 8
+    assert logits.mean(2).diff().mean() == pytest.approx(60 / 514, rel=0.05)
+    tiles = logits[..., :512].view(1, 2, 4, 8, 64).amax(-1)
+    assert bool((tiles.diff(dim=-1) > 0).all()), "the maximum moves in every tile of 64 keys"
+
+
+def test_refill_draws_what_make_inputs_draws():
+    asked = case(distribution="peaked", layout="offset-1+keys-17")
+    first = get("attention").make_inputs(asked, "cpu", 1)
+    second = get("attention").make_inputs(asked, "cpu", 2)
+    assert not any(map(torch.equal, first, second))
+    get("attention").refill(asked, second, 1)
+    assert all(map(torch.equal, first, second))
+
+
+def test_ideal_work():
+    plain, causal = get("attention"), get("attention_causal")
+    asked = case(shape=(2, 3, 5, 64), layout="keys-9")
+    assert keys_of(asked) == 9
+    assert plain.ideal_bytes(asked) == 2 * 6 * 64 * 2 * (5 + 9)
+    assert plain.ideal_flops(asked) == 4 * 6 * 5 * 9 * 64
+    for queries, keys in ((5, 9), (9, 5), (4, 4), (1, 7), (7, 1)):
+        sees = sum(max(0, min(keys, i + 1 + keys - queries)) for i in range(queries))
+        assert causal.pairs(case("attention_causal", (1, 1, queries, 64), layout=f"keys-{keys}")) == sees
+    assert plain.bound == "arithmetic"
+    assert get("softmax").bound == "memory"
+
+
+HEAD = "profiles:\n  mine:\n    description: d\n    timed: false\n    groups:\n"
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        (
+            "operator: attention, dtype: float16, shapes: [[4, 8]]",
+            "needs a shape [batch, heads, queries, head dimension], not [4, 8]",
+        ),
+        (
+            "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]",
+            "is float16 or bfloat16, in and out, not float32",
+        ),
+        (
+            "operator: attention, dtype: float16, out_dtype: float32, shapes: [[1, 1, 4, 64]]",
+            "is float16 or bfloat16, in and out, not float16 to float32",
+        ),
+        (
+            "operator: attention_causal, dtype: float16, shapes: [[1, 1, 4, 64]], layout: broadcast",
+            "has no layout 'broadcast'",
+        ),
+        (
+            "operator: softmax, dtype: float16, shapes: [[4, 8]], layout: keys-9",
+            "softmax has no keys, so no layout 'keys-9'",
+        ),
+    ],
+)
+def test_what_has_no_meaning_is_one_clear_error(tmp_path, group, message):
+    path = tmp_path / "shapes.yaml"
+    path.write_text(f"{HEAD}      - {{{group}}}\n")
+    with pytest.raises(ShapesError) as raised:
+        matrix.load(path)
+    assert message in str(raised.value)
+    assert "shapes.yaml:6: profiles.mine.groups[0]: " in str(raised.value)
+
+
+def test_the_id_names_the_keys():
+    assert case(layout="keys-4001", timed=True).id == "attention-float16-2x3x70x64-keys-4001"
+
+
+def test_nothing_else_names_the_operator():
+    """Only what computes it, roofs it and implements it; the rest takes a Case as it comes."""
+    own = {PACKAGE / "operators", PACKAGE / "roof"}
+    files = [path for path in PACKAGE.rglob("*.py") if path.parent not in own]
+    assert len(files) > 100
+    assert [str(path) for path in files if "attention" in path.read_text().lower()] == []
+
+
+def test_the_roof_is_the_nearer_limit():
+    long, short = case(shape=(4, 32, 4096, 64)), case(shape=(64, 32, 1, 128), layout="keys-4096")
+    assert roofline.is_arithmetic(long)
+    assert not roofline.is_arithmetic(short)
+    assert not roofline.is_arithmetic(case(shape=(128, 32, 128, 64)))
+    for most in roofline.SIDES:
+        side = roofline.fitting(long, most)
+        flops = 2 * roofline.height(long, side) * side * side
+        assert flops == pytest.approx(get("attention").ideal_flops(long), rel=1e-3)
+    assert roofline.fitting(case("attention_causal", (1, 1, 64, 64)), 8192) == 1024
+
+
+def test_the_roofs_copies_move_the_ideal_bytes_and_are_compared():
+    asked = case(shape=(2, 3, 5, 64), layout="keys-9")
+    inputs = get("attention").make_inputs(asked, "cpu", 1)
+    copies = load(PACKAGE / "roof" / "host.py", "host_roofline")(asked)(*inputs)
+    moved = 2 * sum(y.numel() * y.element_size() for y in copies)
+    assert moved == get("attention").ideal_bytes(asked)
+    assert roof.verify("roofline", inputs, copies) == ""
+    copies[1][0, 0, 8, 63] += 1
+    assert roof.verify("roofline", inputs, copies) == "a copy differs from its source"
+    assert "where roofline has a product" in roof.verify("roofline", inputs, (*copies, copies[0]))
+
+
+def test_the_roofs_product_is_compared():
+    a, b = roofline.factors(40, 96, torch.bfloat16, "cpu")
+    assert roof.verify("roofline", (), a @ b) == ""
+    assert roof.verify("roofline", (), a @ b.T) == "row 0 is not the product's"
+    assert roof.verify("roofline", (), (a @ b).index_fill(0, torch.tensor([39]), 0)) == "row -1 is not the product's"
+
+
+def test_boards_show_tflops_in_the_place_of_bandwidth():
+    asked = case(shape=(4, 32, 4096, 64), timed=True)
+    record = replace(builders.timed(asked, "mine", 1e6), ideal_flops=get("attention").ideal_flops(asked))
+    softmax = builders.timed(builders.softmax_case(), "mine", 1e4)
+    board = leaderboard.build(builders.run([record, softmax]))
+    cell = board.cases[0].cells["mine"]
+    assert cell.tflop_s == pytest.approx(4 * 128 * 4096 * 4096 * 64 / 1e6 / 1e3, rel=1e-3)
+    assert cell_text(cell).startswith(f"1.0000 / {cell.tflop_s:.2f}")
+    assert rate_title([board.cases[0]]) == "TFLOP/s"
+    assert rate_title([board.cases[1]]) == "bandwidth (GB/s)"
+    assert "attention, float16: latency (ms) / TFLOP/s" in summary_table(board)
+    assert "TFLOP/s" in case_table(board, asked)
+    assert "TFLOP/s" not in case_table(board, board.cases[1].case)
+
+
+def test_only_operators_and_roofs_know_of_it():
+    """Everything else asks an operator what it is, so that another one needs no change there."""
+    named = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.*")
+        if path.suffix in (".py", ".js", ".css") and "attention" in path.read_text().lower()
+    }
+    assert named == {"operators", "roof"}

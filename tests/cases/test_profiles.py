@@ -1,0 +1,166 @@
+"""What the bundled profiles ask of the operators, and one small run of several operators from start to end."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import yaml
+from support import projects
+
+from softbench import resources
+from softbench.analysis import leaderboard
+from softbench.cases import matrix
+from softbench.cases.operators import ROW_OPERATORS, get
+from softbench.cases.operators.attention import keys_of
+from softbench.model import DTYPE_BYTES
+from softbench.records import store
+
+
+@pytest.fixture(scope="module")
+def bundled():
+    return matrix.load(resources.bundled_shapes())
+
+
+def axes(cases) -> Counter:
+    return Counter((case.operator, case.dtype) for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("name", "operators", "dtypes"),
+    [
+        ("published-dtypes", ["softmax"], ["bfloat16", "float32"]),
+        ("backward", ["softmax_backward"], ["float16", "bfloat16", "float32"]),
+        ("norms", ["rmsnorm", "layernorm"], ["bfloat16", "float32"]),
+    ],
+)
+def test_the_published_shapes_in_other_words(bundled, name, operators, dtypes):
+    shapes = [case.shape for case in bundled.profile("published")]
+    cases = bundled.profile(name)
+    assert axes(cases) == {(operator, dtype): 13 for operator in operators for dtype in dtypes}
+    for i in range(0, len(cases), 13):
+        assert [case.shape for case in cases[i : i + 13]] == shapes
+    assert all(case.timed and case.out_dtype == case.dtype for case in cases)
+
+
+def test_add_norms_are_some_of_them(bundled):
+    cases = bundled.profile("add-norms")
+    assert {case.shape for case in cases} < {case.shape for case in bundled.profile("published")}
+    assert set(axes(cases)) == {(f"add_{n}", d) for n in ("rmsnorm", "layernorm") for d in ("bfloat16", "float32")}
+
+
+def test_odd_widths_are_not_served_from_the_l2(bundled):
+    cases = bundled.profile("odd")
+    assert min(case.elements * DTYPE_BYTES[case.dtype] for case in cases) >= 128e6
+    assert {case.columns for case in cases} == {1000, 8191, 50257, 128256, 151936, 262144}
+    assert set(axes(cases)) == {("softmax", dtype) for dtype in ("float16", "bfloat16", "float32")}
+
+
+def test_short_and_few_rows(bundled):
+    assert {case.shape for case in bundled.profile("short")} == {(32768, 128), (32768, 256), (32768, 512)}
+    few = {case.shape for case in bundled.profile("few")}
+    assert few == {(1, 131072), (16, 131072), (1, 1048576), (16, 1048576), (16, 256)}
+
+
+def test_hard_operators_ask_what_is_defined(bundled):
+    cases = bundled.profile("hard-operators")
+    assert 60 <= len(cases) <= 120
+    assert not any(case.timed for case in cases)
+    assert {case.operator for case in cases} == set(ROW_OPERATORS) - {"softmax"}
+    assert max(case.elements for case in cases) <= 2**25
+    for case in cases:
+        assert case.shape, "a norm has no 0-d input"
+        if case.operator != "softmax_backward" and case.dtype != "float16":
+            assert case.distribution not in ("dtype_max", "all_min", "causal_min", "padding_min"), "squares overflow"
+        if case.operator == "add_layernorm":
+            assert "inf" not in case.distribution, "whether a mean is then infinite or NaN depends on how it is taken"
+    for name in set(ROW_OPERATORS) - {"softmax"}:
+        mine = [case for case in cases if case.operator == name]
+        assert any(case.columns % 2 for case in mine), name
+        assert any(case.layout != "contiguous" for case in mine), name
+        assert any("nan" in case.distribution for case in mine), name
+        assert any(len(case.shape) == 3 for case in mine), name
+        assert any(case.elements == 0 for case in mine), name
+
+
+ATTENTIONS = ("attention", "attention_causal")
+TILES = (64, 128)
+
+
+def test_attention_spans_lengths_dimensions_tails_and_decoding(bundled):
+    cases = bundled.profile("attention")
+    assert len(cases) <= 50
+    assert all(case.timed for case in cases)
+    for operator in ATTENTIONS:
+        square = [c for c in cases if c.operator == operator and c.dtype == "float16" and c.layout == "contiguous"]
+        for dimension in (64, 128):
+            lengths = {c.shape[2] for c in square if c.columns == dimension}
+            assert {128, 512, 1024, 2048, 4096, 8192} <= lengths
+        assert any(all(keys_of(c) % tile for tile in TILES) for c in square)
+    decoding = [case for case in cases if case.shape[2] == 1]
+    assert {case.operator for case in decoding} == {"attention"}, "of one query a causal mask hides nothing"
+    assert {keys_of(case) for case in decoding} == {1000, 4096, 8191}
+    assert max(get(case.operator).ideal_bytes(case) for case in cases) < 3e9
+
+
+def test_hard_attention_asks_what_is_defined(bundled):
+    cases = bundled.profile("hard-attention")
+    assert not any(case.timed for case in cases)
+    assert len(cases) <= 120
+    assert max(get(case.operator).pairs(case) * case.shape[0] * case.shape[1] for case in cases) <= 2**19
+    words = {case.distribution for case in cases}
+    assert {"growing", "peaked", "segments_inf", "prefix_inf_255", "shifted_1e4"} <= words
+    assert not words & {"all_inf", "plus_inf", "nan_first", "nan_middle", "nan_last"}, "a kernel may answer 0 or NaN"
+    for operator in ATTENTIONS:
+        mine = [case for case in cases if case.operator == operator]
+        assert any(keys_of(case) < case.shape[2] for case in mine), "causal rows that see no key"
+        assert any(case.elements == 0 for case in mine)
+        assert any(keys_of(case) > 512 and case.distribution == "growing" and case.columns == 128 for case in mine)
+        assert {"transposed", "strided-2", "offset-1"} <= {case.layout for case in mine}
+
+
+def test_every_group_says_why():
+    profiles = yaml.safe_load(resources.bundled_shapes().read_text(encoding="utf-8"))["profiles"]
+    assert [
+        name for name, profile in profiles.items() if not all(group.get("why") for group in profile["groups"])
+    ] == []
+
+
+SHAPES = """
+profiles:
+  cpu:
+    description: three operators
+    groups:
+      - {operator: [softmax_backward, rmsnorm], dtype: float32, shapes: [[16, 64]]}
+      - {operator: add_layernorm, dtype: bfloat16, shapes: [[16, 64]]}
+"""
+KERNELS = """
+from softbench import implementation
+
+@implementation(operator=["softmax_backward", "rmsnorm"], requires=["torch"])
+def own(case):
+    if case.operator == "rmsnorm":
+        return lambda x, weight: x * weight
+    return lambda dy, y: (dy - (dy * y).sum(-1, keepdim=True)) * y
+"""
+
+
+@pytest.mark.slow
+def test_several_operators_in_one_run(tmp_path):
+    """One name serves two operators, each beside its own roof and eager; it is right for one and wrong for the other."""
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "own.py").write_text(KERNELS)
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    done = projects.bench(tmp_path, "-k", "own or torch_eager")
+    assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-1000:]
+    (path,) = (tmp_path / "reports").glob("*.jsonl")
+    board = leaderboard.build(store.read(path))
+    assert board.operators == ("softmax_backward", "rmsnorm", "add_layernorm")
+    backward, rmsnorm, layernorm = board.cases
+    assert backward.cells["own"].status.value == "PASSED"
+    assert backward.cells["own"].speedup is not None
+    assert rmsnorm.cells["own"].status.value == "INCORRECT"
+    assert "own" not in layernorm.cells
+    assert layernorm.cells["torch_eager"].speedup == pytest.approx(1)
+    roofs = [case.roof.record.variant.implementation for case in board.cases]
+    assert roofs == ["host_read2_write1", "host_copy", "host_read2_write2"]

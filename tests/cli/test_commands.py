@@ -1,0 +1,90 @@
+"""docs/commands.md: every command and option stands there, and every command line that it shows works."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.documents import rows
+from support.paths import ROOT
+from support.recipes import options, run_softbench, two_runs
+
+from softbench import cli
+from softbench.cli.parser import COMMANDS, parser
+
+PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+SHOWN = [line for block in re.findall(r"```\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs in reports/, alike."""
+    return two_runs(tmp_path_factory.mktemp("commands"))
+
+
+def subparsers() -> dict[str, argparse.ArgumentParser]:
+    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+def test_every_command_stands_there_with_its_options() -> None:
+    documented = {row[0].strip("`"): re.findall(r"`(--[a-z-]+)`", row[2]) for row in rows(PAGE, "command")}
+    options = {
+        name: sorted(text for action in sub._actions for text in action.option_strings if text.startswith("--"))
+        for name, sub in subparsers().items()
+    }
+    assert documented == {name: [text for text in own if text != "--help"] for name, own in options.items()}
+    assert list(documented) == [command.name for command in COMMANDS]
+
+
+def test_every_command_is_shown() -> None:
+    assert {line.split()[1] for line in SHOWN if line.startswith("softbench ")} == {c.name for c in COMMANDS}
+    assert all(line.startswith(("softbench ", "pytest --softbench ")) for line in SHOWN)
+
+
+@pytest.mark.parametrize("line", [line for line in SHOWN if line.startswith("softbench ")])
+def test_every_line_shown_works(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    monkeypatch.chdir(folder)
+    if " new " in f"{line} ":
+        shutil.rmtree("kernels", ignore_errors=True)
+    if "--impls kernels" in line and not Path("kernels").is_dir():
+        assert cli.main(["new", "my_softmax"]) == 0
+    assert run_softbench(shlex.split(line), monkeypatch) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out or "doctor" in line
+
+
+def test_what_pytest_is_shown_with_is_known() -> None:
+    """That it works is tested in test_regression."""
+    (line,) = (line for line in SHOWN if line.startswith("pytest"))
+    assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= options()
+
+
+@pytest.mark.parametrize("name", ["", *subparsers()])
+def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        cli.main([*name.split(), "--help"])
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert ("RUN is the id of a run" in text) == (name not in ("list", "new", "doctor", "completion", "history"))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_example_of_the_help_is_understood(command: Any) -> None:
+    """A redirection, and what stands for more of the same, is the shell's and the reader's."""
+    for line, text in command.examples:
+        words = shlex.split(line.partition(" >")[0].replace("[RUN ...]", "RUN"))
+        assert words[:2] == ["softbench", command.name]
+        assert parser().parse_args(words[1:]).command is command.run
+        assert text

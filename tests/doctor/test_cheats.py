@@ -1,0 +1,152 @@
+"""Every bundled cheat is caught with the word for what it does, and no honest implementation is accused of one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT, SUPPORT
+
+from softbench.cases import registry
+from softbench.doctor import examples
+from softbench.doctor.examples import EXAMPLES, TIMED, Example
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.processes import Nursery
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.worker.tamper import WATCHED, Seal
+from softbench.model import Case, Record, Status
+
+HONEST = SUPPORT / "honest"
+MEASURING = (ROOT / "docs" / "measuring.md").read_text()
+ON_CPU = [e for e in EXAMPLES if e.name not in ("other_stream", "out_of_bounds", "escapes_the_graph")]
+
+
+@pytest.fixture(scope="module")
+def records() -> dict[str, Record]:
+    return examples.outcomes(None)
+
+
+@pytest.mark.parametrize("example", ON_CPU, ids=lambda e: e.name)
+def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Example) -> None:
+    record = records[example.name]
+    assert examples.missed(example, record) == ""
+    assert not record.samples
+    others = [e for e in EXAMPLES if re.search(e.word, record.reason) and not is_of_a_kind(e, example)]
+    assert not others
+
+
+def is_of_a_kind(one: Example, other: Example) -> bool:
+    """Whether two do the same: be right in the check alone, which one word says of all that do."""
+    return one is other or (one.word.startswith(TIMED) and other.word.startswith(TIMED))
+
+
+def test_what_needs_a_gpu_is_not_tried(records: dict[str, Record]) -> None:
+    untried = {name for name, record in records.items() if record.status is Status.UNAVAILABLE}
+    assert untried == {e.name for e in EXAMPLES} - {e.name for e in ON_CPU}
+    assert all("CUDA GPU" in records[name].reason for name in untried)
+
+
+def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
+    honest = {name: r for name, r in records.items() if name.startswith("twin_")}
+    assert {r.case.dtype for r in honest.values()} == {"float32", "bfloat16"}
+    assert len(honest) == 2 * len([*examples._groups(EXAMPLES)])
+    assert {r.status for r in honest.values()} == {Status.PASSED}
+    assert all(r.clock("wall") for r in honest.values())
+
+
+def test_every_example_has_its_file_and_its_own_word() -> None:
+    found = registry.find([examples.CHEATS])
+    assert {v.implementation for v in found} == {e.name for e in EXAMPLES}
+    assert {v.implementation: Path(v.path).stem for v in found} == {e.name: e.name for e in EXAMPLES}
+    assert all(v.summary for v in found)
+    alike = [(a, b) for a, b in itertools.combinations(EXAMPLES, 2) if a.word == b.word]
+    assert all(is_of_a_kind(a, b) for a, b in alike)
+
+
+def test_the_documented_words_are_those_of_the_reasons(records: dict[str, Record]) -> None:
+    section = MEASURING.partition("\n## Cheats and mistakes\n")[2].partition("\n\nOnly what is wrong")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    words = [word for line in lines for word in line.strip("| ").split(" | ")[2].split(", ")]
+    said = {e.name: records[e.name].reason if e in ON_CPU else e.word for e in EXAMPLES}
+    assert len(lines) > 10
+    assert not [word for word in words if not any(word in reason for reason in said.values())]
+    assert not [name for name, reason in said.items() if not any(word in reason for word in words)]
+
+
+def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run() -> None:
+    groups = examples._groups([e for e in EXAMPLES if not e.is_of_cpu])
+    assert {e.name for _, _, group in groups for e in group}.isdisjoint(
+        {"back_to_back_to_a_thread", "patched_clock_object"}
+    )
+
+
+@pytest.fixture(scope="module")
+def honest() -> dict[tuple[str, str], Record]:
+    found = {}
+    with closing(Crew("cpu", lambda: Nursery(["torch"], {"OMP_NUM_THREADS": "1"}))) as crew:
+        for dtype, shape in (("float32", (64, 1000)), ("float16", (3, 5000)), ("bfloat16", (128, 64))):
+            case = Case("softmax", shape, dtype, dtype)
+            for record in Contest(examples.RULES, crew, None).run(case, registry.find([HONEST])):
+                found[record.variant.implementation, dtype] = record
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(v.implementation for v in registry.find([HONEST])))
+def test_an_honest_implementation_is_not_accused(honest: dict[tuple[str, str], Record], name: str, dtype: str) -> None:
+    record = honest[name, dtype]
+    assert (record.status, record.reason) == (Status.PASSED, "")
+    assert record.clock("wall")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "why"),
+    [
+        (Status.INCORRECT, "every element is 0: row 0", ""),
+        (Status.INCORRECT, "every element is 1/N: row 0", "caught, but not by its name: every element is 1/N: row 0"),
+        (Status.CRASHED, "every element is 0: row 0", "not caught: CRASHED: every element is 0: row 0"),
+        (Status.PASSED, "", "not caught: PASSED"),
+    ],
+)
+def test_only_the_status_and_the_word_count_as_caught(status: Status, reason: str, why: str) -> None:
+    zeros = next(v for v in registry.find([examples.CHEATS]) if v.implementation == "zeros")
+    record = Record(Case("softmax", (2, 2), "float32", "float32"), zeros, status, reason)
+    assert examples.missed(EXAMPLES[0], record) == why
+
+
+def test_a_seal_sees_whatever_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    seal = Seal()
+    assert seal.broken("the import") == ""
+    watched = [(owner, name) for owner, names in WATCHED.items() for name in names if owner != "torch._C"]
+    assert len(watched) > 20
+    for owner, name in watched:
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{owner}.{name}", object(), raising=False)
+            assert seal.broken("the factory") == f"patched: {owner}.{name} was replaced by the end of the factory"
+        assert seal.broken("the factory") == ""
+    with monkeypatch.context() as patch:
+        patch.setattr(torch._C, "_cuda_synchronize", object(), raising=False)
+        assert "torch._C._cuda_synchronize" in seal.broken("the check")
+
+
+LIBRARIES = ("triton", "liger_kernel.ops.softmax", "quack", "cutlass.cute", "cuda.core", "torch._inductor", "numpy")
+IMPORT_ALL = f"""
+import importlib.util
+from softbench.measure.worker.tamper import Seal
+seal = Seal()
+for name in {LIBRARIES!r}:
+    if importlib.util.find_spec(name.split(".")[0]):
+        __import__(name)
+print(seal.broken("the import"))
+"""
+
+
+def test_the_libraries_of_the_field_break_no_seal() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr[-2000:]

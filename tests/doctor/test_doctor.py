@@ -1,0 +1,248 @@
+"""`softbench doctor`: what it runs, what it says of it, and when it exits with 1."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import builders
+from support.paths import ROOT
+
+from softbench import cli, doctor
+from softbench.doctor import against_itself, examples, machine
+from softbench.doctor.findings import Findings, Target
+from softbench.measure import device
+from softbench.model import Record, Status, Telemetry, stats
+
+CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1")
+NEEDS_GPU = ("other_stream", "out_of_bounds", "escapes_the_graph")
+
+
+def target(card: device.Gpu | None = None, reports: Path = Path("reports"), contests: int | None = None) -> Target:
+    return Target(card, reports, contests, lambda text: None)
+
+
+def test_a_machine_without_a_gpu_is_examined(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "softbench", "doctor", "--contests", "2"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stderr == ""
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    for example in examples.EXAMPLES:
+        told = [line for line in lines if f": {example.name}: " in line]
+        assert len(told) == 1
+        assert told[0].startswith("not tried here: needs a GPU: " if example.name in NEEDS_GPU else "caught: ")
+    count = len(examples.EXAMPLES) - len(NEEDS_GPU)
+    assert (
+        f"results: {count} of {count} cheats and mistakes were caught by their names; 3 were not tried, " in done.stdout
+    )
+    assert " of 2 contests, tied in " in done.stdout
+    assert "clocks: wall" in lines
+    assert "telemetry: not tried here: needs a GPU" in lines
+    # a machine this busy may call one kernel different in two contests of two
+    assert (done.returncode, "Nothing failed." in lines) in [(0, True), (1, False)]
+    assert done.returncode == 0 or lines[-1].startswith("one kernel against itself: called different in 2 of 2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
+    """Records of all examples, caught in words like theirs, but for those that are given."""
+    words = {e.name: e.word.replace("\\", "").strip("^$").split("|")[0] for e in examples.EXAMPLES}
+    exact = {
+        "low_precision": "low precision: row 7, column",
+        "tail_columns": "tail from column 7 not written:",
+        "tail_rows": "tail from row 7 not written:",
+        "cached_when_timed": "right in the check, wrong in a timed call: row 7, column",
+        "inspects_its_callers": "right in the check, wrong in a timed call: row 7, column",
+        "back_to_back_to_a_thread": "right in the check, wrong in a timed call: left unfinished: it changed",
+        "copied_random_state": "right in the check, wrong in a timed call: row 7, column",
+    }
+    case = builders.softmax_case()
+    found = {name: builders.ended(case, name, Status.INCORRECT, word) for name, word in (words | exact).items()}
+    found["twin_a float32"] = builders.timed(case, "twin_a", 1e4)
+    for name, record in changes.items():
+        found[name] = record or found[name]
+    return lambda *_: found
+
+
+def looked(monkeypatch: pytest.MonkeyPatch, **changes: Record | None) -> Findings:
+    monkeypatch.setattr(examples, "outcomes", outcomes(**changes))
+    return examples.look(target(CARD))
+
+
+def test_what_is_caught_by_its_word_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, count = looked(monkeypatch), len(examples.EXAMPLES)
+    assert part.failures == ()
+    assert part.trust == (f"results: {count} of {count} cheats and mistakes were caught by their names",)
+
+
+CASE = builders.softmax_case()
+FAILURES = {
+    "passes": (builders.timed(CASE, "zeros", 1e4), "zeros: not caught: PASSED"),
+    "another_name": (
+        builders.ended(CASE, "zeros", Status.INCORRECT, "row 0, column 0: got 0"),
+        "zeros: caught, but not by its name: row 0, column 0: got 0",
+    ),
+    "dies": (builders.ended(CASE, "zeros", Status.CRASHED, "SIGSEGV"), "zeros: not caught: CRASHED: SIGSEGV"),
+    # with a GPU nothing may be left out
+    "unavailable": (
+        builders.ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"),
+        "zeros: not caught: UNAVAILABLE: needs sm_100",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_is_not_caught_by_its_word_fails(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    record, words = FAILURES[name]
+    part = looked(monkeypatch, zeros=record)
+    assert part.failures == (words,)
+    assert [line for line in part.lines if line.startswith("MISSED: ")] == ["MISSED: zeros: "]
+    assert part.trust[0].startswith(f"results: {len(examples.EXAMPLES) - 1} of {len(examples.EXAMPLES)} ")
+
+
+def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = builders.ended(CASE, "patched_clock_object", Status.UNAVAILABLE, examples.OF_CPU)
+    part = looked(monkeypatch, patched_clock_object=record)
+    assert part.failures == ()
+    assert f"{examples.OF_CPU}: patched_clock_object: " in part.lines
+    assert part.trust[0].endswith("; 1 were not tried, since they are not for a GPU")
+
+
+def test_an_honest_one_that_is_accused_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    accused = {"twin_a float32": builders.ended(CASE, "twin_a", Status.INCORRECT, "one static buffer: no")}
+    part = looked(monkeypatch, **accused)
+    assert part.failures == ("twin_a float32, which is honest: INCORRECT: one static buffer: no",)
+
+
+@pytest.mark.parametrize(("failures", "code"), [((), 0), (("zeros: not caught: PASSED",), 1)])
+def test_the_exit_code_is_that_of_the_findings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failures: tuple[str, ...], code: int
+) -> None:
+    parts = (
+        lambda given: Findings("One", ("a line",), (), ("trust this",)),
+        lambda given: Findings("Two", (), failures),
+    )
+    monkeypatch.setattr(doctor, "PARTS", parts)
+    assert cli.main(["doctor"]) == code
+    said = capsys.readouterr().out
+    assert "One\n  a line\n" in said
+    assert "can be trusted to\n  trust this\n" in said
+    assert ("1 failed:\n  zeros: not caught: PASSED\n" in said) == bool(failures)
+    assert ("Nothing failed." in said) != bool(failures)
+
+
+def test_without_torch_nothing_can_be_examined(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert cli.main(["doctor"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert "torch is not installed" in said.err
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many", "1001", "1e9", "9" * 5000])
+def test_a_number_of_contests_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str], count: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["doctor", f"--contests={count}"])
+    assert caught.value.code == 2
+    assert "give 1 to 1000" in capsys.readouterr().err
+
+
+def comparison(verdict: str, ratio: float = 1.001, half_width: float = 0.004) -> stats.Comparison:
+    return stats.Comparison(verdict, ratio, ratio * (1 - half_width), ratio * (1 + half_width), 8)
+
+
+def test_identical_kernels_that_tie_say_how_near_they_are() -> None:
+    part = against_itself.tell([comparison("tied"), comparison("tied", 0.997), comparison("unknown", 1.02, 0.03)], 6.0)
+    assert part.failures == ()
+    assert part.lines[0] == "called different in 0 of 3 contests, tied in 2, cannot tell in 1"
+    assert part.lines[1] == "their ratio is off 1 by 0.30% in the middle, 2.00% at most"
+    assert part.trust == ("ranks: kernels that differ by less than 0.40% are seldom told apart here in 6 s a case",)
+
+
+def test_a_machine_that_tells_nothing_says_so() -> None:
+    alone = stats.Comparison("unknown", 1.5, 0.0, float("inf"), 1)
+    assert against_itself.tell([alone], 1.5).trust[0].startswith("ranks: nothing, ")
+
+
+@pytest.mark.parametrize(
+    ("different", "count", "fails"), [(1, 8, False), (2, 8, True), (3, 100, False), (5, 100, True)]
+)
+def test_more_differences_than_chance_explains_fail(different: int, count: int, fails: bool) -> None:
+    part = against_itself.tell([comparison("faster")] * different + [comparison("tied")] * (count - different), 1.5)
+    assert part.failures == (
+        (f"one kernel against itself: called different in {different} of {count} contests",) if fails else ()
+    )
+
+
+def test_so_many_may_differ_by_chance() -> None:
+    assert [against_itself.allowed(n) for n in (1, 2, 8, 20, 100)] == [0, 1, 1, 2, 4]
+
+
+def test_a_twin_that_does_not_pass_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(against_itself, "contest", lambda *_: "twin_a on softmax: OUT_OF_MEMORY: full")
+    part = against_itself.look(target(contests=3))
+    assert part.failures == ("one kernel against itself: twin_a on softmax: OUT_OF_MEMORY: full",)
+
+
+class Monitor:
+    """NVML as it could answer. `who`: pid and name of those on the GPU."""
+
+    def __init__(self, reading: Telemetry, *who: tuple[int, str]) -> None:
+        self.reading, self.who = reading, tuple(device.GpuProcess(pid, name, 5_000_000_000) for pid, name in who)
+
+    def read(self) -> Telemetry:
+        return self.reading
+
+    def processes(self) -> tuple[Any, ...]:
+        return self.who
+
+
+def machine_with(monkeypatch: pytest.MonkeyPatch, monitor: Monitor) -> Findings:
+    monkeypatch.setattr(device, "Monitor", lambda card: monitor)
+    return machine.look(target(CARD))
+
+
+def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = machine_with(monkeypatch, Monitor(Telemetry(1980, 3201, 120, 40, "power_cap")))
+    assert (
+        "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width" in part.lines
+    )
+    assert "telemetry: SM 1980 MHz, memory 3201 MHz, 120 W, 40 °C, throttled: power_cap" in part.lines
+    assert "other processes on the GPU: none" in part.lines
+    assert part.trust == ("times: of this NVIDIA H200",)
+
+
+def test_somebody_else_on_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = machine_with(monkeypatch, Monitor(Telemetry(1980, 3201, 120, 40), (1, "train.py")))
+    others = next(line for line in part.lines if line.startswith("other processes"))
+    assert "(pid 1, 5.0 GB)" in others
+    assert "another process is on the GPU: times are worth nothing while it works" in part.trust
+
+
+def test_without_nvml_it_says_what_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = machine_with(monkeypatch, Monitor(Telemetry()))
+    assert any(line.startswith("telemetry: cannot be read") for line in part.lines)
+    assert any("a throttled GPU is not seen" in line for line in part.trust)
+
+
+def test_where_records_go_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
+    reports = tmp_path / "not" / "there"
+    assert f"records: {reports} can be written" in machine.look(target(reports=reports)).lines[-1]
+    assert list(tmp_path.iterdir()) == []
+    assert (
+        machine.look(target(reports=Path("/proc/self"))).lines[-1].startswith("records: /proc/self cannot be written (")
+    )

@@ -1,0 +1,266 @@
+"""The CUDA C++ family without a GPU: what is compiled, the cache, which cases are refused, how rows are taken."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.cuda_family import FILE, NAMES, RUNGS, host, nvrtc, plans, program
+from support.paths import ROOT
+
+from softbench.cases import matrix, registry
+from softbench.contract import Unsupported
+from softbench.measure.cubin import cuobjdump, resources
+from softbench.measure.worker.loading import load
+from softbench.model import Case
+
+SOURCES = sorted({rung.source for rung in RUNGS.values()})
+# A warp with eight vectors a lane and three blocks of 256 threads to a multiprocessor; a block of 512 alone on its own.
+MOST_REGISTERS = {"warp_rows_8": 80, "warp_rows_9": 80, "rows_on_chip": 128}
+
+DTYPES = [
+    ("float16", "float16"),
+    ("float16", "float32"),
+    ("bfloat16", "bfloat16"),
+    ("bfloat16", "float32"),
+    ("float32", "float32"),
+]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """A cache folder of the test's own."""
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compiler():
+    pytest.importorskip("cuda.core")
+    pytest.importorskip("cuda.bindings.nvrtc")
+
+
+@pytest.fixture
+def builds(monkeypatch):
+    """The sources that were compiled, in order; nothing is really compiled."""
+    seen = []
+
+    def compile_source(source, macros, arch):
+        seen.append((source, dict(macros), arch))
+        return f"cubin {len(seen)}".encode()
+
+    monkeypatch.setattr(nvrtc, "compile_source", compile_source)
+    monkeypatch.setattr(nvrtc, "_compiler_version", lambda: (13, 0))
+    return seen
+
+
+def case(dtype="float16", out_dtype=None, shape=(16, 256)):
+    return Case("softmax", shape, dtype, out_dtype or dtype)
+
+
+def built(name, *arguments):
+    return list(load(FILE, f"cuda_{name}").softbench_cubins(case(*arguments)))
+
+
+def listing(cubin, path, option):
+    path.write_bytes(cubin)
+    command = [str(cuobjdump()), option, str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("dtype", "out_dtype"), DTYPES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_kernels_fit_their_launch_and_move_16_bytes_at_a_time(compiler, tmp_path, source, dtype, out_dtype):
+    rungs = [rung for rung in RUNGS.values() if rung.source == source]
+    cubin = host.cubin(case(dtype, out_dtype), rungs[0], "sm_90a")
+    found = {kernel.name: kernel for kernel in resources(cubin)}
+    assert set(found) == {kernel for rung in rungs for kernel in rung.kernels}
+    # 64 registers keep 1024 threads on a multiprocessor.
+    assert {n: k.registers for n, k in found.items() if k.registers > MOST_REGISTERS.get(n, 64)} == {}
+    assert {n: k.stack_bytes for n, k in found.items() if k.stack_bytes} == {}
+    text = listing(cubin, tmp_path / "kernels.cubin", "-sass")
+    assert "sm_90a" in text
+    # A value that does not fit the registers goes to local memory.
+    assert re.findall(r"LDL|STL", text) == []
+    code = {part.split()[0]: part for part in text.split("Function : ")[1:]}
+    for name, part in code.items():
+        loads = len(re.findall(r"LDG\.E\.128(?!\.STRONG)|LDGSTS\S*\.128", part))
+        assert loads == expected_loads(name), name
+        writes = name in WRITING or name.startswith("warp_rows")
+        assert (("STG.E.128" if name in PLAIN else "STG.E.EF.128") in part) == writes, name
+
+
+WRITING = {
+    "divide",
+    "normalise",
+    "merge_and_normalise",
+    "online_rows",
+    "online_normalise",
+    "rows_in_shared",
+    "split_rows",
+    "rows_on_chip",
+}
+PLAIN = {"rows_on_chip"}  # whose stores do not stream
+
+
+def expected_loads(name):
+    """Instructions that read 16 bytes of the row: UNROLL of them wherever a row is read."""
+    if name.startswith("warp_rows"):
+        return int(name.rpartition("_")[2])
+    special = {
+        "online_rows": 2 * program.UNROLL,
+        "rows_in_shared": 1,
+        "split_rows": 2 * program.UNROLL + 1,
+        "rows_on_chip": plans.HELD,
+    }
+    reducing = ("reduce_maxima", "reduce_sums", "global_reduce", "merge_statistics")
+    return special.get(name, 0 if name in reducing else program.UNROLL)
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("cooperative", 2), ("on_chip", 1)])
+def test_cooperative_blocks_fit_a_multiprocessor_of_hopper(compiler, name, blocks):
+    # 228 KB of shared memory, of which 1 KB a block is the system's own; 65536 registers.
+    for kernel in resources(host.cubin(case(), RUNGS[name], "sm_90a")):
+        static = kernel.shared_bytes % 1024  # cuobjdump counts the system's KB as well
+        assert blocks * (RUNGS[name].shared_bytes + static + 1024) <= 228 * 1024
+        assert blocks * plans.SPLIT_THREADS * kernel.registers <= 65536
+
+
+def test_warps_exchange_nothing_through_shared_memory(compiler, tmp_path):
+    text = listing(host.cubin(case(), RUNGS["warp"], "sm_90a"), tmp_path / "kernels.cubin", "-sass")
+    assert "SHFL.BFLY" in text
+    assert re.findall(r"BAR\.SYNC|LDS|STS", text) == []
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_parameters_are_as_long_as_the_kernels_expect(compiler, tmp_path, source):
+    # Kernel parameters begin at byte 528 of the constant bank on sm_90.
+    rung = next(rung for rung in RUNGS.values() if rung.source == source)
+    text = listing(host.cubin(case(), rung, "sm_90a"), tmp_path / "kernels.cubin", "-res-usage")
+    sizes = dict(re.findall(r"Function (\S+):\s.*?CONSTANT\[0\]:(\d+) ", text))
+    for name, size in sizes.items():
+        level = program.LEVEL.size if name in ("reduce_maxima", "reduce_sums", "merge_statistics") else 0
+        assert int(size) == 528 + program.ARGUMENTS.size + level, name
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "kernels"),
+    [
+        ("naive", (16, 256), ["exp_sums", "divide"]),
+        ("multi_pass", (16, 256), ["chunk_maxima", "chunk_sums", "normalise"]),
+        ("multi_pass", (1, 10**6), list(RUNGS["multi_pass"].kernels)),
+        ("fused", (16, 256), list(RUNGS["fused"].kernels)),
+        ("fused_wide", (1, 10**6), list(RUNGS["fused_wide"].kernels)),
+        ("fused_two", (16, 256), list(RUNGS["fused_two"].kernels)),
+        ("online", (16, 256), ["online_rows"]),
+        ("online", (1, 10**6), ["online_statistics", "online_normalise"]),
+        ("warp", (16, 256), ["warp_rows_1", "warp_rows_2"]),
+        ("cooperative", (16, 256), ["rows_in_shared"]),
+        ("cooperative", (16, 10**6), ["split_rows"]),
+        ("cooperative", (0, 256), []),
+        ("on_chip", (1, 10**6), ["rows_on_chip"]),
+    ],
+)
+def test_cubins_are_those_that_the_case_takes(builds, name, shape, kernels):
+    found = built(name, "float16", "float16", shape)
+    assert [kernel for kernel, _ in found] == kernels
+    assert len(builds) == 1
+
+
+def test_second_build_comes_from_the_cache(builds, cache):
+    first = built("fused")[0]
+    assert built("fused", "float16", "float16", (3, 7))[0] == first
+    assert built("fused_two")[0] == first, "rungs of one source share a cubin"
+    assert builds == [("fused.cu", {"INPUT": "Half", "OUTPUT": "Half"}, "sm_90a")]
+    assert [path.suffix for path in cache.iterdir()] == [".cubin"]
+
+
+def test_other_dtypes_targets_compilers_and_sources_are_built_apart(builds, tmp_path, monkeypatch):
+    rung = RUNGS["fused"]
+    host.cubin(case(), rung, "sm_90a")
+    host.cubin(case(out_dtype="float32"), rung, "sm_90a")
+    host.cubin(case(), rung, "sm_80")
+    host.cubin(case(), RUNGS["online"], "sm_90a")
+    monkeypatch.setattr(nvrtc, "_compiler_version", lambda: (13, 5))
+    host.cubin(case(), rung, "sm_90a")
+    (tmp_path / "numeric.cuh").write_text("// changed\n")
+    monkeypatch.setattr(nvrtc, "SOURCES", tmp_path)
+    host.cubin(case(), rung, "sm_90a")
+    assert len(builds) == 6
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 16, b"\0" * 64], ids=["empty", "short", "other bytes"])
+def test_damaged_cache_file_is_built_again(builds, cache, damage):
+    host.cubin(case(), RUNGS["fused"], "sm_90a")
+    (path,) = cache.iterdir()
+    path.write_bytes(damage)
+    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 2"
+    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 2"
+    assert list(cache.iterdir()) == [path]
+
+
+def test_unwritable_cache_only_costs_time(builds, cache):
+    cache.write_text("a file where the folder should be")
+    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 1"
+    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 2"
+
+
+def test_cache_folder_without_a_choice_is_in_the_home(monkeypatch):
+    monkeypatch.delenv("SOFTBENCH_CACHE_DIR")
+    assert nvrtc.cache_folder() == Path.home() / ".cache" / "softbench" / "cubin"
+
+
+def test_source_that_does_not_compile_shows_the_log(compiler, tmp_path, monkeypatch):
+    (tmp_path / "broken.cu").write_text('extern "C" __global__ void f() { nonsense; }\n')
+    monkeypatch.setattr(nvrtc, "SOURCES", tmp_path)
+    with pytest.raises(Exception, match="nonsense"):
+        nvrtc.cubin("broken.cu", {}, "sm_90a")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out_dtype", "message"),
+    [
+        ("float64", "float64", "float64 input: the kernels read float16, bfloat16, float32"),
+        ("float32", "float16", "float16 output of float32: the kernels write the input's dtype or float32"),
+        ("float16", "bfloat16", "bfloat16 output of float16"),
+    ],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_other_dtypes_are_refused_before_anything_is_compiled(builds, name, dtype, out_dtype, message):
+    with pytest.raises(Unsupported, match=message):
+        built(name, dtype, out_dtype)
+    assert builds == []
+
+
+def test_naive_declares_what_overflows_and_nothing_else():
+    declared = {v.implementation: v for v in registry.find([FILE.parent]) if v.operator == "softmax"}
+    assert list(declared) == [f"cuda_{name}" for name in NAMES], "the ladder stands in rising order"
+    assert [name for name, variant in declared.items() if variant.known_failures] == ["cuda_naive"]
+    patterns = [failure.pattern for failure in declared["cuda_naive"].known_failures]
+    hard = matrix.load(ROOT / "shapes.yaml").profile("hard")
+    plain = [c for c in hard if not c.distribution.startswith("drawn_")]
+    hit = {c.distribution for c in plain if any(fnmatch.fnmatchcase(c.id, pattern) for pattern in patterns)}
+    shifts = {"shifted_1e2", "shifted_-1e2", "shifted_1e4", "shifted_-1e4", "shifted_1e5"}
+    assert hit == shifts | {"dtype_max", "plus_inf", "all_min", "uniform_500_1000"}
+
+
+def test_rows_are_taken_as_they_lie_and_copied_only_where_columns_are_apart():
+    torch = pytest.importorskip("torch")
+    base = torch.arange(240.0)
+    whole = base.view(12, 20)
+    padded, offset = whole[:, :17], base[3:].as_strided((2, 5), (7, 1))
+    assert host.as_rows(whole, 12, 20) == (whole, 20)
+    assert host.as_rows(base.view(3, 4, 20), 12, 20)[1] == 20
+    for view, stride in [(padded, 20), (offset, 7), (whole[:1].expand(12, 20), 0)]:
+        matrix_, found = host.as_rows(view, *view.shape)
+        assert (matrix_.data_ptr(), found) == (view.data_ptr(), stride)
+    # One row: its stride is never multiplied, so it must not make the row count as unaligned.
+    assert host.as_rows(whole[:1, :17], 1, 17)[1] == 0
+    for view in (whole.T, whole[:, ::2]):
+        matrix_, found = host.as_rows(view, *view.shape)
+        assert matrix_.is_contiguous()
+        assert found == view.shape[1]
+        assert torch.equal(matrix_, view)

@@ -1,0 +1,278 @@
+"""The attention kernels of impls/cuda without a GPU: g++ and emulated tensor cores run them, cuobjdump reads their cubins."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from support import emulated_cuda
+from support.paths import ROOT
+
+from softbench.cases import matrix
+from softbench.contract import Unsupported
+from softbench.measure.cubin import cuobjdump, resources
+from softbench.measure.worker.loading import load
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+
+from softbench.measure.check import check  # noqa: E402
+
+FILE = ROOT / "impls" / "cuda" / "attention.py"
+FACTORIES = {name: load(FILE, f"attention_{name}") for name in ("scalar", "staged", "fused")}
+own = importlib.import_module(f"{FACTORIES['fused'].__module__.rpartition('.')[0]}._attention")
+FORMS = {"scalar": own.SCALAR, "staged": own.STAGED, "fused": own.FUSED}
+KERNELS = FILE.parent / "kernels"
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="g++ compiles the kernels for the CPU")
+
+
+def case(operator="attention", shape=(1, 2, 70, 64), dtype="float16", layout="contiguous", distribution="normal"):
+    return Case(operator, shape, dtype, dtype, layout, distribution, timed=False)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The kernel of a form for a case, compiled once a module; `edits` replace text of its sources."""
+    made = {}
+
+    def of(asked, form, edits=()):
+        macros = {**form.macros(asked), "NO_LEVEL": "1"}
+        key = (*sorted(macros.items()), *edits)
+        if key not in made:
+            sources = tmp_path_factory.mktemp("sources")
+            for path in KERNELS.glob("*.cu*"):
+                shutil.copy(path, sources)
+            for name, old, new in edits:
+                text = (sources / name).read_text()
+                assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
+                (sources / name).write_text(text.replace(old, new))
+            made[key] = emulated_cuda.Kernels(sources, own.SOURCE, macros, tmp_path_factory.mktemp("kernels"))
+        return made[key]
+
+    return of
+
+
+@pytest.fixture
+def prepare(compiled, monkeypatch):
+    monkeypatch.setattr(own._driver, "Launcher", emulated_cuda.Launcher)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+
+    def of(name, asked, edits=()):
+        form = FORMS[name]
+        return own.launch_of(asked, form, (compiled(asked, form, edits), own.KERNEL), torch.device("cpu"))
+
+    return of
+
+
+# Lengths below, at and over a tile; fewer keys than queries; one query; layouts that are copied, and that are not.
+SHAPES = [
+    ((1, 1, 64, 64), "contiguous"),
+    ((2, 2, 70, 64), "keys-129"),
+    ((1, 2, 130, 64), "keys-63"),
+    ((1, 2, 1, 64), "keys-200"),
+    ((1, 1, 33, 128), "keys-65"),
+    ((1, 2, 40, 64), "offset-1+padded-3"),
+    ((1, 2, 40, 64), "offset-8+padded-8"),
+    ((1, 2, 40, 64), "transposed"),
+]
+VALUES = ["growing", "peaked", "equal", "padding_inf", "segments_inf", "prefix_inf_1", "prefix_inf_255"]
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("shape", "layout"), SHAPES)
+def test_every_form_is_right(prepare, name, shape, layout):
+    for operator, dtype in (("attention", "float16"), ("attention_causal", "bfloat16")):
+        asked = case(operator, shape, dtype, layout)
+        assert check(asked, prepare(name, asked), "cpu", 1).reason == "", asked.id
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["staged", "fused"])
+@pytest.mark.parametrize("distribution", VALUES)
+def test_every_tile_counts_whatever_its_maximum(prepare, name, distribution):
+    """Five tiles and a key more; of odd heads the first four may hold -inf alone."""
+    for operator in ("attention", "attention_causal"):
+        asked = case(operator, (1, 2, 17, 64), "bfloat16", "keys-321", distribution)
+        assert check(asked, prepare(name, asked), "cpu", 1).reason == "", asked.id
+
+
+@needs_compiler
+@pytest.mark.parametrize("word", ["shifted_1e2", "shifted_-1e4", "growing"])
+def test_scores_in_half_fail_where_it_is_declared_and_scores_in_registers_do_not(prepare, word):
+    asked = case(shape=(1, 2, 17, 64), layout="keys-200", distribution=word)
+    assert check(asked, prepare("fused", asked), "cpu", 1).reason == ""
+    assert check(asked, prepare("staged", asked), "cpu", 1).reason != ""
+
+
+def test_what_is_declared_is_scores_in_half_and_nothing_else():
+    from fnmatch import fnmatchcase
+
+    from softbench.cases import registry
+
+    found = {v.implementation: v for v in registry.find([FILE.parent]) if v.path == str(FILE)}
+    assert list(found) == ["attention_scalar", "attention_staged", "attention_fused"]
+    assert not found["attention_fused"].known_failures
+    cases = [c for name in ("attention", "hard-attention") for c in matrix.load(ROOT / "shapes.yaml").profile(name)]
+    for name in ("attention_scalar", "attention_staged"):
+        patterns = [failure.pattern for failure in found[name].known_failures]
+        hit = {c for c in cases if any(fnmatchcase(c.id, pattern) for pattern in patterns)}
+        growing = {c for c in cases if c.distribution == "growing" and c.dtype == "float16"}
+        assert hit == growing | {c for c in cases if "shifted" in c.distribution}
+
+
+# The faults of the document that the forms come from, and others that are easily made: each a small change of the sources.
+RESCALED = ("attention.cu", "part[i] *= factor[i / 2];", "part[i] *= 1.0f;")
+SUM_RESCALED = ("softmax_tile.cuh", "sum[half] *= factor[half];", "")
+ONE_STRIP = (
+    "softmax_tile.cuh",
+    "reinterpret_cast<Strip*>(shared) + threadIdx.x / 32",
+    "reinterpret_cast<Strip*>(shared)",
+)
+LAYOUT = ("attention.cu", "thread / 32 * 16 + thread % 32 / 4;", "thread / 32 * 16 + thread % 16 / 2;")
+NO_MASK = ("attention.cu", "if (tile + 2 >= count)", "if (false)")
+NO_WAIT = ("attention.cu", "        wait_groups<1>();\n", "")
+FAULTS = {
+    "what earlier tiles summed up is not rescaled when the maximum rises": ("fused", RESCALED),
+    "nor in the staged form": ("staged", RESCALED),
+    "the sum is not rescaled": ("fused", SUM_RESCALED),
+    "warps share rows' maximum, sum and scores": ("staged", ONE_STRIP),
+    "the fragment's layout is guessed": ("fused", LAYOUT),
+    "the last tile is not padded": ("fused", NO_MASK),
+    "a tile is read before it is there": ("fused", NO_WAIT),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "edit"), FAULTS.values(), ids=FAULTS.keys())
+def test_faults_are_found(prepare, name, edit):
+    asked = case("attention_causal", (1, 1, 64, 64), "bfloat16", "keys-200", "growing")
+    assert check(asked, prepare(name, asked), "cpu", 1).reason == ""
+    assert check(asked, prepare(name, asked, (edit,)), "cpu", 1).reason != ""
+
+
+@needs_compiler
+def test_arguments_are_as_long_as_the_kernel_expects(compiled):
+    compiled_form = compiled(case(), own.FUSED).compiled
+    assert compiled_form.arguments_bytes() == own.ARGUMENTS.size
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def sass(cubin, folder):
+    path = folder / "kernel.cubin"
+    path.write_bytes(cubin)
+    return subprocess.run([str(cuobjdump()), "-sass", str(path)], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", FORMS)
+def test_at_head_dimension_64_no_more_than_128_registers_and_no_spills(cache, name, dtype):
+    asked = case(dtype=dtype)
+    ((kernel, code),) = FACTORIES[name].softbench_cubins(asked)
+    (found,) = resources(code)
+    assert (found.name, kernel) == ("attention", "attention")
+    assert found.registers <= 128
+    assert found.stack_bytes == 0
+    text = sass(code, cache)
+    assert "sm_90a" in text
+    assert re.findall(r"LDL|STL", text) == []
+    # Tensor cores for both products of a tile, 32 instructions each, but for P V of the scalar form.
+    assert len(re.findall(r"HMMA\.16816", text)) == (32 if name == "scalar" else 64)
+    # Rows are read 16 bytes at a time and straight into shared memory: Q once, K and V before the loop and in it.
+    assert len(re.findall(r"LDGSTS\S*\.128", text)) == 5 * 4
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_at_head_dimension_128_there_are_no_spills(cache, name):
+    ((_, code),) = FACTORIES[name].softbench_cubins(case(shape=(1, 2, 70, 128)))
+    (found,) = resources(code)
+    assert found.stack_bytes == 0
+    assert found.registers <= 255
+    assert re.findall(r"LDL|STL", sass(code, cache)) == []
+
+
+def test_the_fused_form_exchanges_maxima_and_sums_through_registers_alone(cache):
+    ((_, code),) = FACTORIES["fused"].softbench_cubins(case())
+    text = sass(code, cache)
+    # Two shuffles a maximum of two rows, and in the end two a sum; nothing is stored to shared memory but by copies.
+    assert len(re.findall(r"SHFL\.BFLY", text)) == 8
+    assert re.findall(r"\bSTS\b", text) == []
+
+
+def test_blocks_fit_a_multiprocessor_of_hopper(cache):
+    """Four of head dimension 64, two of 128; 228 KB of shared memory, of which a block takes 1 KB for the system."""
+    for form in FORMS.values():
+        for dimension, blocks in ((64, 4), (128, 2)):
+            asked = case(shape=(1, 1, 64, dimension))
+            (found,) = resources(own.cubin(asked, form, "sm_90a"))
+            assert blocks * (form.shared_bytes(asked) + 1024) <= 228 * 1024
+            assert blocks * own.THREADS * found.registers <= 65536
+
+
+def test_the_page_says_what_the_cubins_take(cache):
+    """Registers as the page's NVRTC gives them; another may take others, within the gates above."""
+    page = (ROOT / "docs" / "attention.md").read_text()
+    table = page[page.index("| form | head dimension |") :].split("\n\n")[0].splitlines()[2:]
+    same_compiler = f"NVRTC {'.'.join(map(str, own._nvrtc._compiler_version()))}" in page
+    found = {}
+    for line in table:
+        name, dimension, *numbers = (cell.strip(" `") for cell in line.strip("|").split("|"))
+        found[name.removeprefix("attention_"), int(dimension)] = tuple(map(int, numbers))
+    assert found.keys() == {(name, dimension) for name in FORMS for dimension in (64, 128)}
+    for (name, dimension), (registers, stack, shared, blocks) in found.items():
+        asked = case(shape=(1, 1, 64, dimension))
+        (kernel,) = resources(own.cubin(asked, FORMS[name], "sm_90a"))
+        assert (stack, shared) == (kernel.stack_bytes, FORMS[name].shared_bytes(asked))
+        assert registers == kernel.registers or not same_compiler
+        allotted = -(-kernel.registers // 8) * 8
+        assert blocks == min(65536 // (own.THREADS * allotted), 228 * 1024 // (shared + 1024))
+
+
+def test_the_switch_is_all_that_tells_the_forms_apart():
+    """It stands where the softmax is chosen, and where the scalar second product, which only the staged form has, is."""
+    assert own.FUSED.macros(case()) == {**own.STAGED.macros(case()), "USE_FUSED_SOFTMAX": "1"}
+    used = {
+        path.name: len(re.findall(r"^#if.*USE_FUSED_SOFTMAX", path.read_text(), re.M)) for path in KERNELS.glob("*.cu*")
+    }
+    assert {name: count for name, count in used.items() if count} == {"softmax_tile.cuh": 1, "attention.cu": 1}
+
+
+def test_an_environment_variable_goes_back_to_the_staged_form(cache, monkeypatch):
+    def code():
+        ((_, found),) = FACTORIES["fused"].softbench_cubins(case())
+        return found
+
+    fused = code()
+    monkeypatch.setenv("USE_FUSED_SOFTMAX", "0")
+    assert own.chosen() == own.STAGED
+    ((_, staged),) = FACTORIES["staged"].softbench_cubins(case())
+    assert code() == staged != fused
+    monkeypatch.setenv("USE_FUSED_SOFTMAX", "1")
+    assert code() == fused
+
+
+def test_refusals():
+    with pytest.raises(Unsupported, match="head dimension of 96"):
+        own.cubin(case(shape=(1, 1, 4, 96)), own.FUSED, "sm_90a")
+    with pytest.raises(Unsupported, match="more than the kernel numbers"):
+        own.launch_of(case(shape=(2**20, 2**10, 65, 64)), own.FUSED, None, torch.device("cpu"))
+
+
+def test_rows_are_copied_only_where_16_bytes_cannot_be_read():
+    x = torch.zeros(2, 3, 10, 72, dtype=torch.float16)
+    for view in (x[..., :64], x[:, :, 1:, 8:], x.transpose(1, 2)):
+        assert own.aligned(view) is view
+    odd = torch.zeros(2, 3, 10, 67, dtype=torch.float16)
+    for view in (odd[..., :64], x[..., 1:65], x[..., ::2], x.transpose(2, 3)):
+        copy = own.aligned(view)
+        assert copy.is_contiguous()
+        assert copy.data_ptr() % 16 == 0

@@ -1,0 +1,241 @@
+"""Every rung of the CUDA C++ ladder from tensor to tensor on a CPU, where g++ stands in for NVRTC and the GPU."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from support import depths, emulated_cuda
+from support.cuda_family import FILE, NAMES, RUNGS, host, plans, program
+
+from softbench.contract import Unsupported
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="g++ compiles the kernels for the CPU")
+
+from softbench.measure.check import check, compare  # noqa: E402
+
+# Few enough that rows have many chunks, and teams are larger than EXCHANGE's DIRECT = 16 in the last.
+SMALL = program.Gpu(processors=4, l2_bytes=2**20)
+MANY = program.Gpu(processors=10, l2_bytes=2**20)
+TYPES = {"float16": "Half", "bfloat16": "Bfloat", "float32": "float"}
+# Sources that are tried with each pair of dtypes; all of them are with float32.
+PAIRS = {
+    ("float16", "float16"): ("warp", "cooperative", "online", "on_chip"),
+    ("bfloat16", "float32"): ("fused", "cooperative", "on_chip"),
+}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """Kernels of a rung for a pair of dtypes, compiled once a module."""
+    made = {}
+
+    def of(rung, dtype, out_dtype):
+        key = (rung.source, dtype, out_dtype)
+        if key not in made:
+            types = {"INPUT": TYPES[dtype], "OUTPUT": TYPES[out_dtype]}
+            folder = tmp_path_factory.mktemp("kernels")
+            made[key] = emulated_cuda.Kernels(FILE.parent / "kernels", rung.source, types, folder)
+        return made[key]
+
+    return of
+
+
+class OneWords:
+    """As `Words` for a single stream."""
+
+    def __init__(self, count, device):
+        self.tensor = torch.zeros(count, dtype=torch.int64, device=device)
+
+    def of(self, stream):
+        return self.tensor
+
+
+@pytest.fixture
+def prepare(compiled, monkeypatch):
+    """A rung's launch for CPU tensors, made by the family's own host side."""
+    monkeypatch.setattr(host._driver, "Launcher", emulated_cuda.Launcher)
+    monkeypatch.setattr(host, "Words", OneWords)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+
+    def of(name, case, gpu=SMALL):
+        rung = RUNGS[name]
+        kernels = compiled(rung, case.dtype, case.out_dtype)
+        functions = {kernel: (kernels, kernel) for kernel in rung.kernels}
+        return host._launch(case, functions, host.programs(case, rung, gpu), torch.device("cpu"))
+
+    return of
+
+
+def skip_refused(name, asked, gpu=SMALL):
+    """That it refuses what it does is held by tests of the plans."""
+    try:
+        host.programs(asked, RUNGS[name], gpu)
+    except Unsupported as reason:
+        pytest.skip(f"refused: {reason}")
+
+
+def case(shape, dtype="float32", out_dtype=None, layout="contiguous", distribution="normal"):
+    return Case("softmax", shape, dtype, out_dtype or dtype, layout, distribution, timed=False)
+
+
+# Shapes of one chunk a row, of several, of more than one level of FAN parts, and rows shorter than a vector.
+SHAPES = [(37, 1), (37, 3), (133, 33), (5, 1001), (2, 257, 30), (3, 50257), (1, 300001)]
+LAYOUTS = [
+    ((64, 1001), "offset-1", "normal"),
+    ((64, 1001), "offset-1+padded-3", "normal"),
+    ((9, 1024), "transposed", "normal"),
+    ((9, 1024), "broadcast", "normal"),
+    ((2, 40000), "padded-1", "normal"),
+]
+VALUES = [
+    ((8, 1000), "contiguous", word)
+    for word in ("all_inf", "nan_last", "nan_with_inf", "prefix_inf_1", "causal_inf", "causal_min", "growing", "peaked")
+]
+VALUES += [((8, 1000), "contiguous", "uniform_500_1000")]  # results below 2^-126
+# A split row: one block sees the NaN, most see -inf alone.
+SPLIT_VALUES = [
+    ((2, 40000), "contiguous", word)
+    for word in ("all_inf", "plus_inf", "nan_middle", "prefix_inf_1", "all_min", "shifted_1e4", "growing")
+]
+FAILS_NAIVE = ("plus_inf", "all_min", "shifted_1e4", "uniform_500_1000")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("shape", "layout", "distribution"),
+    [*[(shape, "contiguous", "normal") for shape in SHAPES], *LAYOUTS, *VALUES, *SPLIT_VALUES],
+)
+def test_float32(prepare, name, shape, layout, distribution):
+    asked = case(shape, layout=layout, distribution=distribution)
+    skip_refused(name, asked)
+    verdict = check(asked, prepare(name, asked), "cpu")
+    assert verdict.ok is not (name == "naive" and distribution in FAILS_NAIVE), verdict.reason
+
+
+@pytest.mark.parametrize(("dtypes", "name"), [(pair, name) for pair, names in PAIRS.items() for name in names])
+@pytest.mark.parametrize(
+    ("shape", "layout", "distribution"),
+    [
+        ((37, 7), "contiguous", "normal"),
+        ((9, 2048), "offset-3", "normal"),
+        ((9, 2041), "contiguous", "segments_inf"),
+        ((2, 60001), "padded-3", "normal"),
+        ((2, 60001), "contiguous", "padding_min"),
+        ((2, 60001), "contiguous", "uniform_500_1000"),
+    ],
+)
+def test_other_dtypes(prepare, dtypes, name, shape, layout, distribution):
+    asked = case(shape, *dtypes, layout, distribution)
+    skip_refused(name, asked)
+    verdict = check(asked, prepare(name, asked), "cpu")
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("columns", "count"), [(1000, 24), (40000, 6)], ids=["row", "parts"])
+def test_what_lies_far_below_the_peak_is_not_lost(prepare, name, columns, count):
+    """In the rows of another thread, group or block than the peak's too."""
+    pairs = [("float32", "float32"), *(pair for pair, names in PAIRS.items() if name in names)]
+    for dtype, out_dtype in pairs:
+        asked = case((count, columns), dtype, out_dtype)
+        skip_refused(name, asked)
+        x = depths.rows(columns, dtype, count)
+        verdict = compare(asked, (x,), prepare(name, asked)(x))
+        assert verdict.ok, (dtype, verdict.reason)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kept_whole", "teams"),
+    [
+        ((1, 300001), True, 1),
+        ((1, 700001), False, 1),
+        ((3, 160000), True, 3),
+        ((3, 200000), False, 3),
+        ((5, 200000), True, 2),
+        ((3, 600000), False, 1),
+    ],
+    ids=[
+        "kept",
+        "read twice",
+        "a team a row",
+        "a team a row, read twice",
+        "rounds of two teams",
+        "rounds of one team, read twice",
+    ],
+)
+def test_teams_of_blocks(prepare, shape, kept_whole, teams):
+    asked = case(shape, layout="offset-1")
+    (plan, _) = host.programs(asked, RUNGS["cooperative"], MANY)
+    assert (plan.kept == plan.chunk_vectors) is kept_whole
+    assert plan.steps[0].blocks // plan.chunks == teams
+    launch = prepare("cooperative", asked, MANY)
+    verdict = check(asked, launch, "cpu")
+    assert verdict.ok, verdict.reason
+
+
+# Rows that blocks hold in registers alone, one more vector, pieces of some blocks and of all, and all that there is room for.
+HELD_BYTES = 4 * plans.HELD * plans.WORKERS * 16  # of SMALL
+PIECES_BYTES = 4 * plans.MOST_PIECES * plans.PIECE_BYTES
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "offset-1"])
+@pytest.mark.parametrize(
+    "row_bytes",
+    [HELD_BYTES - 16, HELD_BYTES + 4, HELD_BYTES + 3 * plans.PIECE_BYTES - 4, HELD_BYTES + PIECES_BYTES - 16],
+)
+def test_rows_on_chip(prepare, row_bytes, layout):
+    asked = case((1, row_bytes // 4), layout=layout)
+    verdict = check(asked, prepare("on_chip", asked), "cpu")
+    assert verdict.ok, verdict.reason
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_written_outside_the_output_and_the_workspace(prepare, monkeypatch, name):
+    """Allocations come from the middle of larger ones whose ends must stay as they are."""
+    guard, made = 4096, []
+    real = torch.empty
+
+    def guarded(count, dtype, device=None):
+        size = count * dtype.itemsize
+        whole = torch.full((2 * guard + size + -size % 16,), 0x5A, dtype=torch.uint8)
+        made.append((whole, size))
+        return whole[guard : guard + size].view(dtype)
+
+    monkeypatch.setattr(torch, "empty", guarded)
+    monkeypatch.setattr(torch, "empty_like", lambda x, dtype, memory_format: guarded(x.numel(), dtype).view(x.shape))
+    shapes = {"warp": ((7, 33), (5, 1001)), "on_chip": ((3, 50257), (1, 300001))}
+    for shape in shapes.get(name, ((7, 33), (5, 1001), (3, 50257))):
+        prepare(name, case(shape))(torch.randn(shape))
+    monkeypatch.setattr(torch, "empty", real)
+    assert made
+    for whole, size in made:
+        assert bool((whole[:guard] == 0x5A).all() and (whole[guard + size :] == 0x5A).all()), name
+
+
+def test_levels_of_a_reduction_follow_one_another(prepare):
+    """More chunks than FAN, which takes 1025 x 256 vectors: over a million elements."""
+    asked = case((1, 1025 * 1024))
+    gpu = program.Gpu(processors=10**6, l2_bytes=2**20)
+    for name in ("multi_pass", "fused_wide"):
+        (_, plan) = host.programs(asked, RUNGS[name], gpu)
+        assert [step.blocks for step in plan.steps if step.level][:2] == [2, 1]
+        launch = prepare(name, asked, gpu)
+        x = torch.randn(asked.shape) * 3
+        x[0, -1] = 20.0  # the maximum is the last part's, and a tenth of the sum or more is not
+        assert torch.allclose(launch(x), torch.softmax(x, -1), rtol=1e-4, atol=0)
+
+
+def test_results_are_bitwise_repeatable(prepare):
+    x = torch.randn(3, 50257)
+    for name in NAMES:
+        if name != "warp":
+            launch = prepare(name, case(x.shape))
+            assert torch.equal(launch(x), launch(x)), name
+
+
+def test_refusals_come_before_any_launch(prepare):
+    with pytest.raises(Unsupported, match="rows of 201028 bytes"):
+        prepare("warp", case((3, 50257)))

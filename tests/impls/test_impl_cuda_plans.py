@@ -1,0 +1,242 @@
+"""How each rung of the CUDA C++ ladder cuts rows into launches; no GPU, no compiler, no torch."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+
+import pytest
+from support.cuda_family import RUNGS, plans, program
+
+from softbench.contract import Unsupported
+
+H200 = program.Gpu(processors=132, l2_bytes=60 * 2**20)
+COLUMNS = [1, 2, 3, 7, 31, 33, 255, 1000, 8191, 8193, 50257, 131072, 1048577, 10**8 + 1]
+ROWS = [1, 3, 16, 133, 264, 65537, 2**20 + 1]
+
+
+def shape(rows, columns, itemsize=4, aligned=True):
+    return program.Shape(rows, columns, itemsize, aligned)
+
+
+def steps(plan):
+    return [(step.kernel, step.blocks, step.threads) for step in plan.steps]
+
+
+# rows, columns, itemsize, aligned -> chunks, chunk_vectors, group
+TILINGS = {
+    "one element": ((1, 1, 2, True), (1, 1, 1)),
+    "one element anywhere": ((1, 1, 2, False), (1, 1, 1)),
+    "two vectors where unaligned": ((70000, 3, 2, False), (1, 2, 2)),
+    "a warp a row, four vectors a thread": ((32768, 1024, 2, True), (1, 128, 32)),
+    "few rows: a vector a thread": ((16, 1024, 2, True), (1, 128, 128)),
+    "the longest row of one chunk": ((16384, 8192, 2, True), (1, 1024, 256)),
+    "one vector more splits evenly": ((16384, 8191, 2, False), (2, 544, 256)),
+    "many chunks a row": ((4096, 65536, 2, True), (8, 1024, 256)),
+    "one row over all multiprocessors": ((1, 1048576, 2, True), (512, 256, 256)),
+    "100 million": ((1, 100_000_000, 4, True), (24415, 1024, 256)),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), TILINGS.values(), ids=TILINGS.keys())
+def test_tiling(asked, expected):
+    tiling = program.tiling(shape(*asked), H200)
+    assert (tiling.chunks, tiling.chunk_vectors, tiling.group) == expected
+
+
+# The launches of each rung for one row of 100 million float32, and for a thousand short rows.
+LONG = {
+    "naive": [("exp_sums", 1018, 256), ("divide", 1018, 256)],
+    "multi_pass": [
+        ("chunk_maxima", 24415, 256),
+        ("reduce_maxima", 24, 256),
+        ("reduce_maxima", 1, 256),
+        ("chunk_sums", 24415, 256),
+        ("reduce_sums", 24, 256),
+        ("reduce_sums", 1, 256),
+        ("normalise", 24415, 256),
+    ],
+    "fused": [("block_statistics", 24415, 256), ("global_reduce", 1, 256), ("normalise", 24415, 256)],
+    "fused_wide": [
+        ("block_statistics", 24415, 256),
+        ("merge_statistics", 24, 256),
+        ("merge_statistics", 1, 256),
+        ("normalise", 24415, 256),
+    ],
+    "fused_two": [("block_statistics", 1018, 256), ("merge_and_normalise", 1018, 256)],
+    "online": [("online_statistics", 1024, 256), ("online_normalise", 1024, 256)],
+    "cooperative": [("split_rows", 264, 512)],
+}
+SHORT = {
+    "naive": [("exp_sums", 1000, 256), ("divide", 1000, 256)],
+    "multi_pass": [("chunk_maxima", 1000, 256), ("chunk_sums", 1000, 256), ("normalise", 1000, 256)],
+    "fused": [("block_statistics", 1000, 256), ("global_reduce", 4, 256), ("normalise", 1000, 256)],
+    "fused_wide": [("block_statistics", 1000, 256), ("normalise", 1000, 256)],
+    "fused_two": [("block_statistics", 1000, 256), ("merge_and_normalise", 1000, 256)],
+    "online": [("online_rows", 1000, 256)],
+    "warp": [("warp_rows_8", 125, 256)],
+    "cooperative": [("rows_in_shared", 500, 128)],
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_launches_for_one_row_of_100_million(name):
+    assert steps(RUNGS[name].plan(shape(1, 10**8), H200)) == LONG[name]
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_launches_for_a_thousand_rows_of_4000_bytes(name):
+    assert steps(RUNGS[name].plan(shape(1000, 1000), H200)) == SHORT[name]
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rows", ROWS)
+def test_every_rung_covers_every_vector_and_row(rows, columns, itemsize, aligned):
+    asked = shape(rows, columns, itemsize, aligned)
+    for name, rung in RUNGS.items():
+        try:
+            plan = rung.plan(asked, H200)
+        except Unsupported:
+            refuses = {"warp": columns * itemsize > plans.WARP_BYTES, "on_chip": not fits_on_chip(asked)}
+            assert refuses.get(name) or rows * columns > 2**40, name
+            continue
+        assert all(0 < step.blocks < 2**31 and step.threads <= 1024 for step in plan.steps)
+        assert {step.kernel for step in plan.steps} <= set(rung.kernels)
+        assert all(0 <= number < 2**32 for number in plan.arguments()[4:])
+        held = held_vectors(plan, plan.steps[-1])
+        assert held >= asked.vectors, f"{name}: columns are left out"
+        assert rows_served(plan, plan.steps[0]) >= rows, f"{name}: rows are left out"
+        assert (plan.chunks - 1) * plan.chunk_vectors < asked.vectors or name == "online", f"{name}: an empty chunk"
+        assert plan.group & (plan.group - 1) == 0, "groups are halved by shuffles"
+
+
+def fits_on_chip(asked):
+    """Rows that are long enough to be shared, and find room: a team of multiprocessors to each."""
+    room = H200.processors // asked.rows * plans.ON_CHIP_VECTORS
+    return plans.SPLIT_BYTES // 16 <= asked.vectors <= room
+
+
+def held_vectors(plan, step):
+    """Vectors of a row that a plan's last kernel takes."""
+    if step.kernel.startswith("warp_rows"):
+        return plan.group * int(step.kernel.rpartition("_")[2])
+    if step.kernel == "online_normalise":
+        return plan.chunk_vectors
+    return plan.chunks * plan.chunk_vectors
+
+
+def rows_served(plan, step):
+    """Rows that a plan's first kernel takes; teams of the cooperative one go on to further rows."""
+    if step.kernel in ("split_rows", "rows_on_chip"):
+        residents = H200.residents if step.kernel == "split_rows" else 1
+        assert step.blocks % plan.chunks == 0, "a team that is not complete would wait for ever"
+        assert step.blocks <= H200.processors * residents, "all blocks must be on the GPU at once"
+        return plan.rows
+    return step.blocks * (step.threads // plan.group) // plan.chunks
+
+
+@pytest.mark.parametrize(
+    ("count", "merged", "place", "end"),
+    [
+        (1, [], 5, 8),
+        (2, [(5, 11, 2, 1)], 11, 14),
+        (1024, [(5, 3077, 1024, 1)], 3077, 3080),
+        (1025, [(5, 3080, 1025, 2), (3080, 3086, 2, 1)], 3086, 3089),
+    ],
+)
+def test_levels_end_with_one_part_a_row(count, merged, place, end):
+    found, last, behind = program.levels("reduce", 3, count, 5)
+    assert [struct.unpack("@qqII", step.level) for step in found] == merged
+    assert [step.blocks for step in found] == [3 * level[3] for level in merged]
+    assert (last, behind) == (place, end)
+
+
+def test_parts_of_the_passes_do_not_share_places():
+    plan = RUNGS["multi_pass"].plan(shape(3, 10**7), H200)
+    levels = [program.LEVEL.unpack(step.level) for step in plan.steps if step.level]
+    spans = [(0, 3 * plan.chunks), (plan.sums, plan.sums + 3 * plan.chunks)]
+    spans += [(to, to + 3 * merged) for _, to, _, merged in levels]
+    spans.sort()
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    assert spans[-1][1] == plan.floats
+    assert {plan.finals, plan.totals} <= {start for start, _ in spans}
+
+
+# rows, columns, itemsize -> teams, blocks to a team, vectors of a share that are kept
+SPLITS = {
+    "one row of 100 million": ((1, 10**8, 4), (1, 264, 7168)),
+    "10 million: shared memory keeps three quarters": ((1, 10**7, 4), (1, 264, 7168)),
+    "1 million: all of it": ((1, 10**6, 4), (1, 261, 960)),
+    "no block with less than a vector a thread": ((1, 100_000, 4), (1, 49, 512)),
+    "a matrix of 64 MiB: every row a team": ((16, 2**20, 4), (16, 16, 7168)),
+    "400 MB: teams that keep a row": ((100, 2**20, 4), (7, 37, 7104)),
+    "two blocks a row": ((65537, 65536, 2), (132, 2, 4096)),
+    "rows beyond all shared memory": ((4, 10**8, 4), (1, 264, 7168)),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), SPLITS.values(), ids=SPLITS.keys())
+def test_teams(asked, expected):
+    plan = RUNGS["cooperative"].plan(shape(*asked), H200)
+    (step,) = plan.steps
+    assert step.kernel == "split_rows"
+    assert step.cooperative
+    assert (step.blocks // plan.chunks, plan.chunks, plan.kept) == expected
+    assert step.shared_bytes == plan.kept * 16 <= plans.KEPT_BYTES
+    assert plan.words == expected[0] * (16 + 4 * (expected[1] + 1))
+
+
+# rows, columns, itemsize -> blocks to a row, pieces in shared memory
+ON_CHIP = {
+    "10 million: all of it": ((1, 10**7, 4), (132, 10)),
+    "1 million: in registers": ((1, 10**6, 4), (132, 0)),
+    "no block without a vector for each worker": ((1, 10_000, 4), (6, 0)),
+    "8 MiB: every row a team of eight": ((16, 131072, 4), (8, 0)),
+    "ten rows of 4 MB": ((9, 2**20, 4), (14, 10)),
+    "float16": ((1, 2 * 10**7, 2), (132, 10)),
+}
+
+
+@pytest.mark.parametrize(("asked", "expected"), ON_CHIP.values(), ids=ON_CHIP.keys())
+def test_rows_on_chip(asked, expected):
+    plan = RUNGS["on_chip"].plan(shape(*asked), H200)
+    (step,) = plan.steps
+    assert step.cooperative
+    assert (plan.chunks, step.shared_bytes // plans.PIECE_BYTES) == expected
+    assert plan.words == asked[0] * (16 + 4 * (expected[0] + 1))
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ((16, 4096, 4), "rows below 32768 bytes"),
+        ((1, 10_137_601, 4), "rows beyond 40550400 bytes: what 132 of 132 multiprocessors hold"),
+        ((133, 65536, 4), "more rows than the GPU's 132 multiprocessors"),
+    ],
+)
+def test_what_does_not_stay_on_the_chip_is_refused(asked, reason):
+    with pytest.raises(Unsupported, match=reason):
+        RUNGS["on_chip"].plan(shape(*asked), H200)
+
+
+def test_a_gpu_that_holds_one_block_a_multiprocessor_gets_half_the_blocks():
+    gpu = program.Gpu(132, 60 * 2**20, residents=1)
+    assert RUNGS["cooperative"].plan(shape(1, 10**8), gpu).steps[0].blocks == 132
+
+
+@pytest.mark.parametrize(("rows", "columns", "keeps"), [(2048, 1024, True), (2047, 1024, False), (1, 2**21, True)])
+def test_lines_are_kept_from_8_mib_on(rows, columns, keeps):
+    assert plans.retains(shape(rows, columns)) is keeps
+
+
+def test_more_chunks_than_can_be_numbered_are_refused():
+    with pytest.raises(Unsupported, match="2147483648 rows in 1 chunks"):
+        program.tiling(shape(2**31, 1), H200)
+
+
+def test_a_warp_refuses_rows_beyond_4_kib():
+    assert RUNGS["warp"].plan(shape(5, 1024, aligned=False), H200).steps[0].kernel == "warp_rows_9"
+    with pytest.raises(Unsupported, match="rows of 4100 bytes: a warp holds up to 4096"):
+        RUNGS["warp"].plan(shape(5, 1025), H200)

@@ -1,0 +1,188 @@
+"""The entries of impls/cute without a GPU: what is refused, what a launch hands to its kernel, cubins."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support.paths import ROOT
+
+from softbench import Unsupported
+from softbench.cases import registry
+from softbench.measure import cubin
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+from impls.cute import _functions, _launch, _norm_functions, _plans, ladder, norms, softmax  # noqa: E402
+
+NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
+LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
+
+
+def case(shape, dtype="float16", out_dtype="", operator="softmax", **more) -> Case:
+    return Case(operator, shape, dtype, out_dtype or dtype, **more)
+
+
+def entry(operator):
+    return norms.cute_norm if operator in NORMS else softmax.cute_softmax
+
+
+def test_what_the_family_declares():
+    variants = registry.find([ROOT / "impls" / "cute"])
+    assert {(v.implementation, v.operator) for v in variants} == {
+        *(("cute_softmax", operator) for operator in ("softmax", "softmax_backward")),
+        *(("cute_norm", operator) for operator in NORMS),
+        *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
+    }
+    assert all(v.has_cubins for v in variants)
+
+
+def test_importing_the_functions_imports_no_compiler():
+    code = (
+        "import sys; from impls.cute.softmax import softmax; from impls.cute.norms import rms_norm; "
+        "print([name for name in ('cutlass', 'tvm_ffi', 'quack') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (case((4, 4096), "float64"), "float64"),
+        (case((4, 4096), "float32", "float16"), "float32 to float16"),
+        (case((4, 4096), "float16", "float32", "softmax_backward"), "write float16"),
+        (case((4, 4096), "float16", "float32", "rmsnorm"), "write float16"),
+        (case((4, 10**8), "float32", operator="softmax_backward"), "no layout"),
+        (case((), operator="rmsnorm"), "dimension"),
+    ],
+)
+def test_refusal_has_a_reason(asked, reason):
+    with pytest.raises(Unsupported, match=reason) as refusal:
+        list(entry(asked.operator).softbench_cubins(asked))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_rung_refuses_what_it_would_not_change():
+    with pytest.raises(Unsupported, match="one warp"):
+        list(ladder.cute_two_stage.softbench_cubins(case((1024, 256))))
+    with pytest.raises(Unsupported, match="one vector"):
+        list(ladder.cute_l1.softbench_cubins(case((1024, 8))))
+    with pytest.raises(Unsupported, match="whole GPU"):
+        list(ladder.cute_shared.softbench_cubins(case((4, 2**22))))
+
+
+@pytest.mark.parametrize("operator", ["softmax", "softmax_backward", *NORMS])
+def test_an_empty_input_needs_no_kernel(operator, monkeypatch):
+    monkeypatch.setattr(_functions, "checked", lambda x, *rest: x.dtype)
+    monkeypatch.setattr(_norm_functions, "checked", lambda *tensors: None)
+    for shape in [(0, 4096), (3, 0), (2, 0, 8)]:
+        asked = case(shape, operator=operator)
+        count = {"softmax": 1, "softmax_backward": 2}.get(operator, 1 + operator.startswith("add_"))
+        columns = [torch.empty(shape[-1], dtype=torch.float16)] * (operator in NORMS) * (1 + ("layer" in operator))
+        inputs = [torch.empty(shape, dtype=torch.float16) for _ in range(count)]
+        y = entry(operator)(asked)(*inputs, *columns)
+        first = y[0] if isinstance(y, tuple) else y
+        assert first.shape == shape
+        assert first.dtype is torch.float16
+        assert isinstance(y, tuple) == operator.startswith("add_")
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """The kernel of an entry is a stand-in that keeps its tensors; yields (builds, tensors)."""
+    given = ([], [])
+
+    def ready(builds, device):
+        given[0].extend(builds)
+        return lambda *tensors: given[1].append(tensors)
+
+    monkeypatch.setattr(_launch, "ready", ready)
+    monkeypatch.setattr(_launch, "gpu", lambda index: _plans.HOPPER)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    return given
+
+
+def matrix(columns=1024, dtype=torch.float16):
+    return torch.zeros(8, columns, dtype=dtype)
+
+
+@pytest.mark.parametrize("out_dtype", ["float16", "float32"])
+def test_softmax_hands_over_x_and_a_new_y(kernel, out_dtype):
+    launch = softmax.cute_softmax(case((8, 1024), out_dtype=out_dtype))
+    x = matrix()
+    y = launch(x)
+    assert y.dtype is getattr(torch, out_dtype)
+    assert y.data_ptr() != launch(x).data_ptr()
+    assert kernel[1][0][0] is x
+    assert kernel[1][0][1] is y
+    assert kernel[0][0].dtypes[:2] == ("float16", out_dtype)
+    assert kernel[0][0].config.aligned
+
+
+def test_columns_that_are_not_whole_vectors_take_the_other_variant(kernel):
+    softmax.cute_softmax(case((8, 1001)))
+    assert not any(build.config.aligned for build in kernel[0])
+
+
+@pytest.mark.parametrize("operator", NORMS)
+def test_norms_hand_over_what_they_have(kernel, operator):
+    adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
+    launch = norms.cute_norm(case((8, 1024), operator=operator))
+    rows = [matrix() for _ in range(1 + adds)]
+    columns = [torch.zeros(1024, dtype=torch.float16) for _ in range(1 + layer)]
+    outputs = launch(*rows, *columns)
+    x, weight, bias, residual, y, total, rstd, mean = kernel[1][0]
+    assert x is rows[0]
+    assert weight is columns[0]
+    assert bias is (columns[1] if layer else None)
+    assert residual is (rows[1] if adds else None)
+    expected = (y, total, rstd, mean)[: 4 if adds and layer else 3 if adds else 1]
+    assert all(a is b for a, b in zip(outputs if adds else (outputs,), expected, strict=True))
+    assert [t is None for t in (total, rstd, mean)] == [not adds, not adds, not (adds and layer)]
+    dtypes = tuple(None if t is None else str(t.dtype).removeprefix("torch.") for t in kernel[1][0])
+    assert tuple(name or None for name in kernel[0][0].dtypes) == dtypes
+    assert dict(kernel[0][0].flags)["layer"] == layer
+    assert rstd is None or rstd.shape == (8,)
+
+
+@pytest.fixture(scope="module")
+def resources():
+    """The kernel of a case as the harness reports it: registers, stack, shared memory."""
+    pytest.importorskip("cutlass")
+
+    def inspect(factory, asked: Case):
+        ((name, built),) = factory.softbench_cubins(asked)
+        assert asked.operator in name
+        (found,) = cubin.resources(built)
+        return found
+
+    return inspect
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        case((4096, 256)),
+        case((4096, 1000), "float32"),
+        case((4096, 8191), "bfloat16"),
+        case((4096, 128256)),
+        case((4096, 262144), "float32"),
+        case((4096, 4096), out_dtype="float32"),
+        case((4096, 8192), operator="softmax_backward"),
+        case((4096, 4096), "bfloat16", operator="rmsnorm"),
+        case((4096, 4095), "bfloat16", operator="add_layernorm"),
+    ],
+    ids=lambda asked: asked.id,
+)
+def test_entries_compile_without_spills(resources, asked):
+    found = resources(entry(asked.operator), asked)
+    assert found.stack_bytes == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rung", LADDER)
+def test_rungs_compile_without_spills(resources, rung):
+    for columns in (4096, 65536):
+        assert resources(LADDER[rung], case((4096, columns))).stack_bytes == 0

@@ -1,0 +1,275 @@
+"""The host side of impls/cute without a GPU: cache, choice of variants, fallbacks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+torch = pytest.importorskip("torch")
+from impls.cute import _capture, _host, _launch, _plans  # noqa: E402
+from impls.cute.htile.config import SplitTileConfig  # noqa: E402
+from impls.cute.htile.layouts import choose  # noqa: E402
+
+BUILD = _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"))
+# A process of its own that loads BUILD, and says how often the compiler ran.
+LOAD = """
+import sys
+sys.path.insert(0, {root!r})
+import cutlass.cute as cute
+from impls.cute import _host
+from impls.cute.htile.layouts import choose
+ran, compile_kernel = [], _host.compile_kernel
+_host.compile_kernel = lambda *given: ran.append(1) or compile_kernel(*given)
+build = _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"))
+function = _host.load(build)
+assert function is _host.load(build)
+try:
+    function(None, None)
+except TypeError as refusal:
+    assert "float16" in str(refusal), refusal
+print(len(ran))
+"""
+
+
+def loading(folder: Path) -> subprocess.Popen[str]:
+    environment = os.environ | {"SOFTBENCH_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-c", LOAD.format(root=str(ROOT))]
+    return subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder.parent
+    )
+
+
+def compilations(process: subprocess.Popen[str]) -> int:
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    return int(out)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache, for this process and for those that `loading` starts; this process has loaded nothing."""
+    pytest.importorskip("cutlass")
+    pytest.importorskip("tvm_ffi")
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(_host, "_loaded", {})
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The builds that were compiled in this process."""
+    ran, compile_kernel = [], _host.compile_kernel
+    monkeypatch.setattr(
+        _host, "compile_kernel", lambda build, *given: ran.append(build) or compile_kernel(build, *given)
+    )
+    return ran
+
+
+@pytest.mark.slow
+def test_processes_at_once_leave_one_file_and_the_next_does_not_compile(cache):
+    pytest.importorskip("cutlass")
+    together = [loading(cache), loading(cache)]
+    assert all(compilations(process) <= 1 for process in together)
+    (file,) = (cache / "cute").iterdir()
+    assert file.suffix == ".o"
+    before = file.stat().st_mtime_ns
+    assert compilations(loading(cache)) == 0
+    assert file.stat().st_mtime_ns == before
+
+
+def test_threads_compile_once(cache, compiled):
+    with ThreadPoolExecutor(4) as pool:
+        functions = set(map(id, pool.map(_host.load, [BUILD] * 4)))
+    assert len(functions) == 1
+    assert compiled == [BUILD]
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "another"])
+def test_a_bad_file_is_compiled_anew(cache, compiled, monkeypatch, damage):
+    _host.load(BUILD)
+    (file,) = (cache / "cute").iterdir()
+    good = file.read_bytes()
+    if damage == "another":
+        # Intact, and of another kernel: its function has another name.
+        other = _host.Build("softmax.Softmax", choose(2048, 2), ("float16", "float16"))
+        _host.load(other)
+        bad = next(path for path in (cache / "cute").iterdir() if path != file).read_bytes()
+    else:
+        at = good.index(b".nv.info")  # within the kernel's code, which no loader on a CPU looks at
+        changed = good[:at] + b".nv.none" + good[at + 8 :]
+        bad = {"cut": good[: len(good) // 2], "changed": changed, "empty": b""}[damage]
+    file.write_bytes(bad)
+    compiled.clear()
+    monkeypatch.setattr(_host, "_loaded", {})
+    assert callable(_host.load(BUILD))
+    assert compiled == [BUILD]
+    assert _host._intact(file)
+    assert file.read_bytes() != bad
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_cache(cache, compiled):
+    cache.write_text("a file where the folder would be")
+    assert callable(_host.load(BUILD))
+    assert compiled == [BUILD]
+
+
+def test_the_key_holds_all_that_matters(monkeypatch):
+    first = _host._key(BUILD)
+    others = [
+        _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float32")),
+        _host.Build("softmax.Softmax", choose(1024, 2, aligned=False), ("float16", "float16")),
+        _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"), (("online", False),)),
+        _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"), arch="sm_100a"),
+    ]
+    assert len({first, *map(_host._key, others)}) == 5
+    monkeypatch.setattr(_host.importlib.metadata, "version", lambda name: "0")
+    assert _host._key(BUILD) != first
+    monkeypatch.undo()
+    monkeypatch.setenv("CUTE_DSL_LINEINFO", "1")
+    assert _host._key(BUILD) != first
+    monkeypatch.undo()
+    monkeypatch.setattr(_host, "_sources", lambda: "another")
+    assert _host._key(BUILD) != first
+
+
+def test_sources_are_those_of_the_library_and_the_kernels():
+    found = {path.relative_to(_host.FOLDER).as_posix() for p in _host.SOURCES for path in _host.FOLDER.glob(p)}
+    assert {"_host.py", "htile/config.py", "htile/compute/reduce.py", "kernels/softmax.py"} <= found
+    assert "softmax.py" not in found
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    """Stand-ins for kernels, of which the named clusters are refused at launch; yields (refused, tried)."""
+    refused, tried = set(), []
+
+    def load(build):
+        def kernel(*tensors):
+            tried.append(build.config)
+            assert [t is None for t in tensors] == [not name for name in build.dtypes]
+            if getattr(build.config, "cluster", 0) in refused:
+                raise RuntimeError("cudaErrorClusterOutOfResources")
+
+        return kernel
+
+    monkeypatch.setattr(_host, "load", load)
+    monkeypatch.setattr(_launch, "_ready", {})
+    monkeypatch.setattr(_capture, "outside", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(_launch, "reserve", lambda device: None)
+    monkeypatch.setattr(_launch, "workspace", lambda device, words: torch.zeros(words, dtype=torch.int64))
+    return refused, tried
+
+
+def test_a_refused_launch_falls_back_and_is_remembered(refusing):
+    refused, tried = refusing
+    refused |= {16, 8}
+    builds = tuple(_plans.softmax(262144, "float16", "float16", _plans.HOPPER, True))
+    kernel = _launch.ready(builds, torch.device("cpu"))
+    assert [getattr(config, "cluster", 0) for config in tried] == [16, 8, 4]
+    assert _launch.ready(builds, torch.device("cpu")) is kernel
+    assert len(tried) == 3
+    refused |= {4, 2, 1}
+    builds = tuple(_plans.softmax(262144, "float16", "float32", _plans.HOPPER, True))
+    _launch.ready(builds, torch.device("cpu"))(torch.zeros(1), torch.zeros(1))  # the workspace is added
+    assert isinstance(tried[-1], SplitTileConfig)
+
+
+def test_refusals_of_all_are_told(refusing):
+    refused, _ = refusing
+    refused |= {16, 8, 4, 2, 1}
+    builds = tuple(_plans.softmax_backward(4096, "float16", _plans.HOPPER, True))
+    with pytest.raises(RuntimeError, match="OutOfResources"):
+        _launch.ready(builds, torch.device("cpu"))
+    with pytest.raises(ValueError, match="no kernel"):
+        _launch.ready((), torch.device("cpu"))
+
+
+@pytest.fixture
+def routes(monkeypatch):
+    """`ready` gives functions that note the layout which they stand for."""
+    taken = []
+    monkeypatch.setattr(_launch, "gpu", lambda index: _plans.HOPPER)
+    monkeypatch.setattr(_launch, "ready", lambda builds, device: lambda *tensors: taken.append(builds[0].config))
+    return taken
+
+
+BASE = torch.zeros(64, 1040, dtype=torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("x", "aligned"),
+    [
+        (BASE[:, :1024], True),
+        (BASE[:, 8:1032], True),
+        (BASE[:, 1:1025], False),  # an odd start
+        (BASE[:, :1023], False),  # odd rows
+        (BASE.view(-1)[: 63 * 1050].view(63, 1050)[:, :1024], False),  # an odd row stride
+        (BASE[:1, :1024].expand(5, 1024), True),  # one row, many times
+    ],
+)
+def test_the_variant_follows_from_address_stride_and_columns(routes, x, aligned):
+    assert not BASE.data_ptr() % 16
+    y = torch.empty(x.shape, dtype=x.dtype)
+    _launch.softmax_rows(x.shape[1], x.dtype, x.dtype, torch.device("cpu"))(x, y)
+    _launch.backward_rows(x.shape[1], x.dtype, torch.device("cpu"))(y, x, y)
+    dtypes = (x.dtype, x.dtype, None, None, x.dtype, None, None, None)
+    weight = torch.zeros(x.shape[1], dtype=x.dtype)
+    norm = _launch.norm_rows(x.shape[1], dtypes, False, 1e-6, torch.device("cpu"))
+    norm(x, weight, None, None, y, None, None, None)
+    assert [config.aligned for config in routes] == [aligned] * 3
+
+
+def test_every_input_of_a_norm_counts(routes):
+    whole, odd, row = BASE[:, :1024], BASE[:, 1:1025], BASE[0]
+    dtypes = (torch.float16,) * 6 + (None, None)
+    norm = _launch.norm_rows(1024, dtypes, False, 1e-6, torch.device("cpu"))
+    for x, weight, bias, residual in (
+        (whole, row[:1024], row[8:1032], whole),
+        (odd, row[:1024], row[:1024], whole),
+        (whole, row[1:1025], row[:1024], whole),
+        (whole, row[:1024], row[2:1026], whole),
+        (whole, row[:1024], row[:1024], odd),
+    ):
+        norm(x, weight, bias, residual, whole, whole, None, None)
+    assert [config.aligned for config in routes] == [True] + [False] * 4
+    routes.clear()
+    backward = _launch.backward_rows(1024, torch.float16, torch.device("cpu"))
+    for dy, y in ((whole, whole), (odd, whole), (whole, odd)):
+        backward(dy, y, whole)
+    assert [config.aligned for config in routes] == [True, False, False]
+
+
+def test_few_rows_are_seen_at_the_call(routes):
+    launch = _launch.softmax_rows(524288, torch.float32, torch.float32, torch.device("cpu"))
+    for rows in (1, 16, 17):
+        x = torch.empty(1, 524288).expand(rows, 524288)
+        launch(x, x)
+    assert [getattr(config, "stages", "cluster") for config in routes] == [1, 7, "cluster"]
+
+
+@pytest.mark.parametrize(
+    ("x", "strides", "copied"),
+    [
+        (torch.zeros(3, 4, 8), (8, 1), False),
+        (torch.zeros(3, 4, 9)[..., 1:], (9, 1), False),  # padded rows, evenly spaced
+        (torch.zeros(4, 3, 8).transpose(0, 1), (8, 1), True),  # rows that are not
+        (torch.zeros(4, 8).expand(3, 4, 8), (8, 1), True),
+        (torch.zeros(8).expand(3, 4, 8), (0, 1), False),
+        (torch.zeros(8, 6).T, (8, 1), True),
+        (torch.zeros(6, 16)[:, ::2], (8, 1), True),
+        (torch.zeros(8), (8, 1), False),
+        (torch.zeros(2, 6).T[:, :1], (1, 1), False),  # one column, which claims a stride of 6
+    ],
+)
+def test_rows_are_read_where_they_are_if_they_can_be(x, strides, copied):
+    matrix = _launch.as_matrix(x, x.shape[-1])
+    assert matrix.shape == (x.numel() // x.shape[-1], x.shape[-1])
+    assert matrix.stride() == strides
+    assert (matrix.data_ptr() != x.data_ptr()) == copied

@@ -1,0 +1,284 @@
+"""The kernels of impls/cute/kernels, compiled for sm_90a: their launches; of those beside softmax what they read and write."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+from softbench.measure import cubin
+
+FOLDER = ROOT / "impls" / "cute"
+PACKAGE = "_test_impl_cute_kernels"
+ITEM_BYTES = {"BFloat16": 2, "Float16": 2, "Float32": 4}
+OPERATORS = ["backward", "rmsnorm", "layernorm", "add_layernorm"]
+INPUTS = {"backward": 2, "rmsnorm": 1, "layernorm": 1, "add_layernorm": 2}
+OUTPUTS = {"backward": 1, "rmsnorm": 1, "layernorm": 1, "add_layernorm": 2}
+WEIGHTS = {"backward": 0, "rmsnorm": 1, "layernorm": 2, "add_layernorm": 2}
+
+
+@pytest.fixture(scope="module")
+def family():
+    """impls/cute as a package under a private name, as a worker loads it."""
+    pytest.importorskip("cutlass")
+    package = types.ModuleType(PACKAGE)
+    package.__path__ = [str(FOLDER)]
+    sys.modules[PACKAGE] = package
+    yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
+    for name in [n for n in sys.modules if n.split(".")[0] == PACKAGE]:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def compiled(family, tmp_path_factory):
+    """(operator, config, dtype, align of the weights, their dtype) -> (registers, stack bytes, SASS)."""
+    folder = tmp_path_factory.mktemp("cubins")
+
+    def build(operator, config, dtype="BFloat16", align=16, weight="", **flags):
+        import cutlass.cute as cute
+
+        kernel = _kernel(family, operator, config, flags)
+        tensors = _tensors(family, operator, config, dtype, align, weight or dtype)
+        stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
+        options = f"--enable-tvm-ffi --gpu-arch sm_90a --keep-cubin --dump-dir {folder}"
+        code = bytes(cute.compile(kernel, *tensors, stream, options=options).__cubin__)
+        (used,) = cubin.resources(code)
+        path = folder / "kernel.cubin"
+        path.write_bytes(code)
+        return used.registers, used.stack_bytes, disassembled(path)
+
+    return build
+
+
+def disassembled(path: Path) -> str:
+    return subprocess.run([cubin.cuobjdump(), "-sass", path], capture_output=True, text=True, check=True).stdout
+
+
+def _kernel(family, operator, config, flags):
+    if operator == "backward":
+        return family("kernels.softmax_backward").SoftmaxBackward(config, **flags)
+    return family("kernels.norm").Norm(config, operator != "rmsnorm", 1e-5, **flags)
+
+
+def _tensors(family, operator, config, dtype, align, weight):
+    import cutlass
+    import cutlass.cute as cute
+
+    utils, rows = family("htile.utils"), cute.sym_int()
+
+    def matrix():
+        return utils.fake_matrix(getattr(cutlass, dtype), rows, config.columns, config.aligned)
+
+    def vector():
+        return utils.fake_vector(getattr(cutlass, weight), config.columns, align)
+
+    def statistic():
+        return utils.fake_vector(cutlass.Float32, rows, 4)
+
+    if operator == "backward":
+        return matrix(), matrix(), matrix()
+    bias = None if operator == "rmsnorm" else vector()
+    if operator != "add_layernorm":
+        return matrix(), vector(), bias, None, matrix(), None, None, None
+    return matrix(), vector(), bias, matrix(), matrix(), matrix(), statistic(), statistic()
+
+
+def count(sass: str, pattern: str) -> int:
+    return len(re.findall(pattern, sass))
+
+
+def chosen(family, operator, columns, itemsize, aligned=True):
+    """The table's layout."""
+    return family("htile.layouts").choose(columns, itemsize, "sm_90", aligned, INPUTS[operator], WEIGHTS[operator])
+
+
+@pytest.mark.parametrize("dtype", ["BFloat16", "Float32"])
+@pytest.mark.parametrize("columns", [1024, 4096, 16384, 65536, 131072, 262144])
+def test_a_norm_of_two_matrices_into_two_spills_nothing(family, compiled, dtype, columns):
+    config = chosen(family, "add_layernorm", columns, ITEM_BYTES[dtype])
+    registers, stack, sass = compiled("add_layernorm", config, dtype)
+    assert stack == 0
+    assert not count(sass, r"\b(STL|LDL)\b")
+    assert registers <= 168
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize(
+    ("columns", "itemsize", "dtype"), [(1, 2, "Float16"), (1001, 2, "BFloat16"), (131071, 4, "Float32")]
+)
+def test_any_number_of_columns_without_spills(family, compiled, operator, columns, itemsize, dtype):
+    config = chosen(family, operator, columns, itemsize, aligned=False)
+    _, stack, sass = compiled(operator, config, dtype, align=itemsize)
+    assert stack == 0
+    assert count(sass, r"STG\.E(\.U16)? "), "the ends of a row are stored one by one"
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("columns", [1048576, 1000001])
+def test_rows_beyond_the_registers_of_a_cluster_are_read_anew(family, compiled, operator, columns):
+    aligned = columns % 4 == 0
+    config = family("htile.config").ElementwiseTileConfig(columns, 4, 16, 1024, 1024, "l1", aligned)
+    # Sixteen vectors of weights in registers before the reductions would be all that a thread has.
+    flags = {} if operator == "backward" else {"delayed": True}
+    registers, stack, _ = compiled(operator, config, "Float32", align=16 if aligned else 4, **flags)
+    assert registers <= 64
+    # What 512 warps say of their parts of a row is 16 slots of three values a thread, once a row of a million.
+    assert stack <= (288 if "layernorm" in operator else 0)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("keep", ["registers", "l1", "shared"])
+def test_what_is_read_and_written(family, compiled, operator, keep):
+    config = family("htile.config").ElementwiseTileConfig(4096, 2, 1, 256, 256, keep)
+    _, _, sass = compiled(operator, config)
+    row, weights = 2 * INPUTS[operator], 2 * WEIGHTS[operator]
+    reads = {"registers": row, "l1": 2 * row, "shared": 0}[keep]
+    assert count(sass, r"LDG\.E\S*\.128") == reads + weights
+    assert count(sass, r"LDGSTS\.E\S*\.128") == (row if keep == "shared" else 0)
+    assert count(sass, r"STG\.E\S*\.128") == 2 * OUTPUTS[operator]
+    assert count(sass, r"LDG\.E") == reads + weights, "nothing is read in smaller pieces"
+
+
+@pytest.mark.parametrize(
+    ("operator", "exchanges"), [("backward", 1), ("rmsnorm", 1), ("layernorm", 1), ("add_layernorm", 1)]
+)
+def test_exchanges_between_warps_and_ctas(family, compiled, operator, exchanges):
+    config = family("htile.config").ElementwiseTileConfig
+    _, _, sass = compiled(operator, config(4096, 2, 1, 256, 256))
+    assert count(sass, r"BAR\.SYNC") == exchanges
+    _, _, sass = compiled(operator, config(65536, 2, 8, 256, 256))
+    assert count(sass, r"\bSTAS\b") == exchanges
+
+
+def test_columns_outside_the_row_are_left_out_of_the_variance(family, compiled):
+    config = family("htile.config").ElementwiseTileConfig
+    even, uneven = (compiled("layernorm", config(n, 2, 1, 128, 128))[2] for n in (2048, 1544))
+    outside = "FSEL|SEL|@!?P[0-6] FFMA|@!?P[0-6] FADD"
+    assert count(uneven, outside) >= count(even, outside) + 8, "0 - mean would count"
+
+
+@pytest.mark.parametrize(
+    ("weight", "align", "loads"), [("BFloat16", 16, "128"), ("Float32", 16, "128"), ("BFloat16", 2, "U16")]
+)
+def test_weights_of_any_dtype_and_alignment(family, compiled, weight, align, loads):
+    config = family("htile.config").ElementwiseTileConfig(4096, 2, 1, 256, 256, "shared")
+    _, stack, sass = compiled("rmsnorm", config, align=align, weight=weight)
+    pieces = {"BFloat16": 1, "Float32": 2}[weight] * config.vectors_per_thread
+    assert stack == 0
+    assert count(sass, r"LDG\.E\S*\.128") == pieces
+    assert count(sass, r"LDG\.E\.U16") == (config.columns // 256 if loads == "U16" else 0)
+
+
+def test_weights_are_asked_for_before_the_exchange_or_behind_it(family, compiled):
+    config = family("htile.config").ElementwiseTileConfig(4096, 2, 1, 256, 256)
+
+    def order(**flags):
+        sass = compiled("rmsnorm", config, **flags)[2]
+        before, behind = sass.split("BAR.SYNC")
+        return count(before, r"LDG\.E\S*\.128"), count(behind, r"LDG\.E\S*\.128")
+
+    assert order() == (4, 0)
+    assert order(delayed=True) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "layout", "grid", "block", "cluster"),
+    [
+        (1, (1000, 2, 1, 128, 64), [1, 1, 1], [128, 1, 1], None),  # half of the only CTA has a row
+        (6, (1000, 2, 1, 128, 64), [3, 1, 1], [128, 1, 1], None),
+        (7, (1000, 2, 1, 128, 64), [4, 1, 1], [128, 1, 1], None),
+        (7, (131072, 2, 8, 352, 352, "shared"), [7, 8, 1], [352, 1, 1], [1, 8, 1]),
+    ],
+)
+def test_every_row_has_threads(family, rows, layout, grid, block, cluster):
+    config, given = family("htile.config").ElementwiseTileConfig(*layout), {}
+    kernel = types.SimpleNamespace(launch=given.update)
+    family("htile.launch").launch_rows(kernel, config, rows, "stream", True)
+    assert given == {"grid": grid, "block": block, "cluster": cluster, "stream": "stream", "use_pdl": True}
+
+
+@pytest.mark.parametrize(("threads", "stages", "couriers"), [(512, 7, 4), (512, 1, 2), (960, 0, 2)])
+def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(family, threads, stages, couriers):
+    config, given = family("htile.config").SplitTileConfig(1048576, 4, 132, threads, stages), {}
+    kernel = types.SimpleNamespace(launch=given.update)
+    family("htile.launch").launch_split(kernel, config, "stream", False)
+    assert given["cooperative"]
+    assert given["grid"] == [132, 1, 1]
+    assert given["block"] == [threads + 32 * couriers, 1, 1]
+    assert given["stream"] == "stream"
+    assert not given["use_pdl"]
+
+
+@pytest.fixture
+def launched(family, tmp_path, monkeypatch):
+    """(kernel, pdl) -> (what its one launch is given, SASS), of the table's first build."""
+    pytest.importorskip("tvm_ffi")
+    from cutlass.cutlass_dsl import cutlass as dsl
+
+    plans, x = family("_plans"), "float32"
+    builds = {
+        "softmax": plans.softmax(4096, x, x, plans.HOPPER, True),
+        "cluster": plans.softmax(65536, x, x, plans.HOPPER, True),
+        "ring": plans.softmax(1048576, x, x, plans.HOPPER, True, "split"),
+        "single": plans.softmax(1048576, x, x, plans.HOPPER, True, "single"),
+        "read_twice": plans.softmax(10**8, x, x, plans.HOPPER, True),
+        "backward": plans.softmax_backward(4096, x, plans.HOPPER, True),
+        "norm": plans.norm(4096, (x, x, x, "", x, "", "", ""), True, 1e-5, plans.HOPPER, True),
+    }
+    launches, launch = [], dsl.KernelLauncher.launch
+
+    def recording(self, **given):
+        launches.append(given)
+        return launch(self, **given)
+
+    def trace(kernel, pdl):
+        build = next(builds[kernel])
+        flags = {**dict(build.flags), "pdl": pdl}
+        path = tmp_path / "kernel.cubin"
+        path.write_bytes(family("_host").cubin(replace(build, flags=tuple(flags.items()))))
+        (given,) = launches
+        return given, disassembled(path)
+
+    monkeypatch.setattr(dsl.KernelLauncher, "launch", recording)
+    return trace
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "cluster", "ring", "single", "read_twice", "backward", "norm"])
+def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched, kernel):
+    given, sass = launched(kernel, pdl=True)
+    touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|UBLKCP|STG)\b", sass)
+    assert given["use_pdl"]
+    assert touched[:2] == ["PREEXIT", "ACQBULK"], "before memory is touched"
+    assert given.get("cluster") == ([1, 16, 1] if kernel == "cluster" else None)
+    assert given.get("cooperative", False) == (kernel in ("ring", "single", "read_twice"))
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "ring", "single", "read_twice", "backward", "norm"])
+def test_a_launch_that_does_not_overlap_waits_for_nothing(launched, kernel):
+    given, sass = launched(kernel, pdl=False)
+    assert not given["use_pdl"]
+    assert not count(sass, "PREEXIT|ACQBULK")
+
+
+def test_what_no_kernel_computes_is_refused(family):
+    import cutlass.cute as cute
+
+    config = family("htile.config").ElementwiseTileConfig(4096, 4, 1, 256, 256)
+    x, weight, *_ = _tensors(family, "rmsnorm", config, "Float32", 16, "Float32")
+    narrow = _tensors(family, "rmsnorm", config, "Float32", 16, "BFloat16")[1]
+    rows = family("htile.utils").fake_vector(weight.element_type, cute.sym_int(), 4)
+    stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
+    for layer, given, mean, reason in (
+        (False, weight, rows, "no mean"),
+        (True, narrow, None, "beside rows of 4 bytes"),
+    ):
+        kernel = family("kernels.norm").Norm(config, layer, 1e-5)
+        with pytest.raises(Exception, match=reason):
+            cute.compile(kernel, x, given, None, None, x, None, None, mean, stream, options="--gpu-arch sm_90a")

@@ -1,0 +1,76 @@
+"""The arithmetic of impls/cute's norms and gradient, on a CPU: parts that differ, and values that are far from 0 or from 1."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("numpy")
+from support import depths, emulated_cute  # noqa: E402
+
+from impls.cute import _entries, _plans  # noqa: E402
+from softbench.cases.operators import get  # noqa: E402
+from softbench.measure.check import compare  # noqa: E402
+from softbench.model import Case  # noqa: E402
+
+NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
+
+
+def layout(case: Case):
+    """The table's, of one row a thread."""
+    (build, *_) = _entries.of_case(case, _plans.HOPPER, aligned=True)
+    return replace(build.config, rows_per_thread=1), dict(build.flags)
+
+
+def computed(case: Case, inputs) -> tuple:
+    """All outputs of the kernel for an operator, row by row."""
+    config, flags = layout(case)
+    specs = get(case.operator).output_specs(case)
+    outputs = [torch.empty(spec.shape, dtype=torch.float32).view(case.rows, -1) for spec in specs]
+    with emulated_cute.family(config.cluster * config.threads_per_row) as family:
+        for row in range(case.rows):
+            given = [emulated_cute.matrix(case.dtype, (x if x.dim() == 1 else x[row]).float().numpy()) for x in inputs]
+            made = [emulated_cute.matrix(spec.dtype, y[row].numpy()) for spec, y in zip(specs, outputs, strict=True)]
+            if case.operator == "softmax_backward":
+                family("kernels.softmax_backward").SoftmaxBackward(config).kernel(*given, *made)
+            else:
+                norm = family("kernels.norm").Norm(config, flags["layer"], flags["eps"])
+                norm.kernel(*_arguments(case.operator, given, made))
+            for y, found in zip(outputs, made, strict=True):
+                y[row] = torch.from_numpy(found.values)
+    return tuple(y.view(spec.shape).to(getattr(torch, spec.dtype)) for y, spec in zip(outputs, specs, strict=True))
+
+
+def _arguments(operator: str, given: list, made: list) -> tuple:
+    """(x, weight, bias, residual, y, residual_out, rstd, mean)."""
+    adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
+    columns = given[1 + adds :]
+    residual, bias = given[1] if adds else None, columns[1] if layer else None
+    return given[0], columns[0], bias, residual, *made, *[None] * (4 - len(made))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("operator", NORMS)
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4, 1e5])
+def test_parts_of_a_row_that_differ(operator, dtype, offset):
+    """Eight stretches around heights of their own, all of them far from 0: a mean is off, and must not move the deviation."""
+    case = Case(operator, (24, 1024), dtype, dtype)
+    inputs = get(operator).make_inputs(case, "cpu", 1)
+    generator = torch.Generator().manual_seed(3)
+    heights = 60 * torch.randn(24, 8, generator=generator).repeat_interleave(128, 1) + offset
+    inputs[0].copy_(heights + torch.randn(24, 1024, generator=generator))
+    assert not compare(case, inputs, computed(case, inputs)).reason
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("columns", [256, 1024, 16384])
+def test_a_gradient_has_the_smallest_results(columns, dtype):
+    case = Case("softmax_backward", (12, columns), dtype, dtype)
+    _, y = inputs = get(case.operator).make_inputs(case, "cpu", 1)
+    y.copy_(torch.softmax(depths.rows(columns, "float32", 12), 1))
+    assert ((y > 0) & (y < torch.finfo(y.dtype).smallest_normal)).any()
+    dx = computed(case, inputs)
+    assert ((dx[0] != 0) & (dx[0].abs() < torch.finfo(y.dtype).smallest_normal)).any()
+    assert not compare(case, inputs, dx).reason

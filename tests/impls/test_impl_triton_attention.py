@@ -1,0 +1,115 @@
+"""Attention in Triton: the kernel in Triton's interpreter against the operator, and its cubins, without a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+from softbench import Unsupported
+from softbench.measure import cubin
+from softbench.measure.worker.loading import load
+from softbench.model import Case
+
+pytest.importorskip("triton")
+FILE = ROOT / "impls" / "triton" / "attention.py"
+
+# Runs in a process of its own: the interpreter has to be chosen before triton's kernels are decorated.
+INTERPRETED = """
+import sys, warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning)  # numpy's words for what a GPU does silently
+from pathlib import Path
+from softbench.measure.check import check
+from softbench.model import Case
+from softbench.measure.worker import interpreter
+from softbench.measure.worker.loading import load
+interpreter.round_to_nearest_even()
+interpreter.multiply_bfloat16()
+factory = load(Path(sys.argv[1]), "triton_attention")
+
+def right(shape, layout="contiguous", distribution="normal", tile="64x64", dtypes=("float16", "bfloat16")):
+    for operator in ("attention", "attention_causal"):
+        for dtype in dtypes:
+            case = Case(operator, shape, dtype, dtype, layout, distribution, timed=False)
+            reason = check(case, factory(case, tile), "cpu", 1).reason
+            assert not reason, (case.id, reason)
+"""
+
+
+def interpret(body: str, file: Path = FILE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", INTERPRETED + body, str(file)],
+        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+LENGTHS = """
+right((1, 2, 130, 64), "keys-200")
+right((1, 2, 130, 64), "keys-63", tile="128x128")
+right((2, 1, 1, 128), "keys-129")
+right((1, 1, 64, 64))
+right((0, 2, 4, 64))
+"""
+VALUES = """
+for word in ("growing", "peaked", "segments_inf", "prefix_inf_1", "shifted_1e4"):
+    right((1, 2, 20, 64), "keys-321", word, dtypes=("float16",))
+for layout in ("transposed", "offset-1+padded-3", "strided-2"):
+    right((1, 2, 20, 64), layout, dtypes=("bfloat16",))
+"""
+
+
+@pytest.mark.parametrize("body", [LENGTHS, VALUES], ids=["lengths", "values and layouts"])
+def test_the_kernel_is_right(body):
+    done = interpret(body)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+FAULTS = {
+    "earlier tiles are not rescaled": ("acc * factor[:, None]", "acc"),
+    "the sum is not rescaled": ("total * factor", "total"),
+    "no guard for tiles of -inf": ('tl.where(risen == float("-inf"), 0.0, risen)', "risen"),
+    "the mask is aligned to the top left": (
+        "tl.minimum(row + (keys - queries), keys - 1)",
+        "tl.minimum(row, keys - 1)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), FAULTS.values(), ids=FAULTS.keys())
+def test_faults_are_found(tmp_path, old, new):
+    (tmp_path / "attention.py").write_text(FILE.read_text())
+    text = (FILE.parent / "_flash.py").read_text()
+    assert text.count(old) == 1
+    (tmp_path / "_flash.py").write_text(text.replace(old, new))
+    done = interpret(VALUES, tmp_path / "attention.py")
+    assert "AssertionError" in done.stderr, done.stderr[-1000:]
+
+
+def built(tile, dimension, operator="attention_causal", dtype="float16"):
+    asked = Case(operator, (2, 4, 1024, dimension), dtype, dtype)
+    ((name, code),) = load(FILE, "triton_attention").softbench_cubins(asked, tile)
+    (found,) = cubin.resources(code)
+    assert name == found.name == "flash"
+    return found
+
+
+@pytest.mark.parametrize("dimension", [64, 128])
+@pytest.mark.parametrize("tile", ["64x64", "128x64", "128x128"])
+def test_it_compiles_for_hopper_without_spills(tile, dimension):
+    assert built(tile, dimension).stack_bytes == 0
+
+
+def test_refusals_and_empty_cases():
+    factory = load(FILE, "triton_attention")
+    with pytest.raises(Unsupported, match="head dimension of 96"):
+        factory(Case("attention", (1, 1, 4, 96), "float16", "float16"), "64x64")
+    empty = Case("attention", (0, 1, 4, 64), "float16", "float16")
+    assert list(factory.softbench_cubins(empty, "64x64")) == []

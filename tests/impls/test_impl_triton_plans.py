@@ -1,0 +1,270 @@
+"""The Triton family's host side: plans, candidates, the cache of choices, and what a launch hands to a kernel."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import pytest
+from support.paths import ROOT
+
+from softbench import Unsupported
+from softbench.measure.worker.loading import load
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+FAMILY = ROOT / "impls" / "triton"
+RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best", "split")
+SHAPES = [
+    (1, 1),
+    (37, 7),
+    (32768, 256),
+    (4096, 16384),
+    (4096, 32768),
+    (4096, 65536),
+    (3, 50257),
+    (1, 10**8),
+    (1, 2**31 - 2**24),
+]
+
+
+def of(module: str, name: str):
+    return load(FAMILY / f"{module}.py", name)
+
+
+def plan(rung: str, rows: int, columns: int, dtype: str = "float16"):
+    return of("_plans", rung)(case(rows, columns, dtype))
+
+
+def case(rows: int, columns: int, dtype: str = "float16", out_dtype: str = "", **changes) -> Case:
+    return Case("softmax", (rows, columns), dtype, out_dtype or dtype, **changes)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_plan_covers_the_row(rung, shape, dtype):
+    """Every column has a lane, and the last lane's column fits 32 bits."""
+    try:
+        chosen = plan(rung, *shape, dtype)
+    except Unsupported:
+        assert rung in ("single", "wide")
+        assert shape[1] > 16384
+        return
+    assert chosen.block & (chosen.block - 1) == 0
+    if chosen.form == "tile":
+        assert chosen.block >= shape[1]
+        return
+    (call, *_) = of("_launch", "calls")(case(*shape, dtype), chosen, (shape[1], 1))
+    lanes = chosen.block * call.constants["CHUNKS"] * chosen.parts
+    assert shape[1] <= lanes < 2**31
+    assert lanes - shape[1] < chosen.block * call.constants["CHUNKS"], "the last part, or the last chunk, is empty"
+
+
+def test_the_ladder_adds_one_idea_at_a_time():
+    """Field by field: what differs between a rung and the one before, for a row of one tile and one of many chunks."""
+    ladder = ("single", "wide", "chunked", "exp2", "unrolled", "two_reads")
+    steps = []
+    for before, after in itertools.pairwise(ladder):
+        one, other = asdict(plan(before, 4096, 8192)), asdict(plan(after, 4096, 8192))
+        steps.append({name for name in one if one[name] != other[name]})
+    assert steps == [{"wide"}, set(), {"exp2"}, set(), {"policy", "reread", "num_warps"}]
+    long = [plan(rung, 4096, 131072) for rung in ladder[2:]]
+    assert [p.form for p in long] == ["chunks"] * 4
+    assert [(p.exp2, p.unroll, p.hints, p.num_stages) for p in long] == [
+        (False, 1, False, 3),
+        (True, 1, False, 3),
+        (True, 4, False, 3),
+        (True, 1, True, 1),
+    ]
+
+
+def test_the_best_follows_rows_and_bytes():
+    assert plan("best", 32768, 256).rows == 8
+    assert plan("best", 4095, 1024).policy == "", "less than 8 MiB may stay in L2 with what is written"
+    assert plan("best", 4096, 1024).policy == "evict_last"
+    assert plan("best", 32768, 4096).policy == "evict_last"
+    assert [plan("best", 4096, n).form for n in (8192, 16384, 65536, 65537)] == ["tile", "pieces", "pieces", "chunks"]
+    assert [plan("best", 4096, n, "float32").form for n in (16384, 32768, 65536)] == ["tile", "tile", "chunks"]
+    assert plan("best", 4096, 32768, "float32").reread
+    assert [plan("best", rows, 131072).form for rows in (1, 131, 132)] == ["split", "split", "chunks"]
+    assert plan("best", 1, 10**8).parts <= 4 * 132
+
+
+def test_candidates_are_the_plans_grid():
+    """The default first; for long rows every block size, warps and stages that leave a thread one to four vectors."""
+    candidates = of("_plans", "candidates")
+    for shape in SHAPES:
+        found = candidates(case(*shape))
+        assert found[0] == plan("best", *shape)
+        assert len(set(found)) == len(found) <= 40
+    grid = candidates(case(4096, 131072, "float32"))
+    assert {p.num_warps for p in grid} == {4, 8, 16}
+    assert {p.num_stages for p in grid} == {1, 2, 3, 4}
+    assert {p.block for p in grid} == {512, 1024, 2048, 4096}
+    assert {p.block for p in candidates(case(4096, 131072))} == {1024, 2048, 4096}
+    assert any(p.reread for p in candidates(case(4096, 8192)))
+
+
+def test_the_vector_divides_length_and_stride():
+    vector = of("_launch", "vector")
+    assert [vector(n, n, 2) for n in (4096, 1000, 1001, 1002, 4)] == [8, 8, 1, 2, 4]
+    assert vector(1024, 1027, 2) == 1
+    assert vector(1024, 0, 4) == 4
+
+
+@pytest.mark.parametrize("rung", ["triton_three_pass", "triton_two_reads"])
+def test_refusals(rung):
+    factory = of("ladder", rung)
+    with pytest.raises(Unsupported, match="int8"):
+        factory(case(4, 4, "int8"))
+    with pytest.raises(Unsupported, match="elements at most"):
+        factory(case(1, 2**31))
+
+
+def test_one_tile_says_what_it_holds():
+    with pytest.raises(Unsupported, match="32768 columns of float32"):
+        of("ladder", "triton_single")(case(4, 32769, "float32"))
+    with pytest.raises(Unsupported, match="16384 columns of float64"):
+        of("ladder", "triton_wide")(case(4, 16385, "float64"))
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """A GPU that writes down what it is asked to run."""
+    globals_ = of("_launch", "bind").__globals__
+    asked: list[tuple] = []
+    target = SimpleNamespace(arch=90)
+    active = SimpleNamespace(
+        get_current_device=lambda: 0, get_current_stream=lambda device: 77, get_current_target=lambda: target
+    )
+    monkeypatch.setitem(globals_, "driver", SimpleNamespace(active=active))
+
+    def build(call, plan, unaligned, target):
+        def run(*arguments):
+            asked.append((call, plan, unaligned, arguments))
+
+        return SimpleNamespace(run=run, function="function", packed_metadata="metadata")
+
+    monkeypatch.setitem(globals_, "build", build)
+    return SimpleNamespace(asked=asked, target=target, prepare=of("_launch", "prepare"))
+
+
+@pytest.mark.parametrize("shape", [(16, 256), (2, 100_000), (200, 20_000), (200, 70_000)], ids=str)
+def test_a_kernel_gets_its_arguments_in_its_order(launched, shape):
+    """Triton's launcher takes a value for every parameter, constants among them, in the order of the signature."""
+    which = case(*shape)
+    launch = launched.prepare(which, plan("best", *shape))
+    x = torch.zeros(shape, dtype=torch.float16)
+    y = launch(x)
+    assert len(launched.asked) == (2 if shape[0] == 2 else 1)
+    call, _, unaligned, arguments = launched.asked[-1]
+    programs, one, two, stream, function, metadata, *hooks = arguments[:9]
+    assert (programs, one, two, stream, function, metadata) == (call.programs, 1, 1, 77, "function", "metadata")
+    assert hooks == [None, None, None]
+    given = dict(zip(call.kernel.arg_names, arguments[9:], strict=True))
+    assert given.pop("y_ptr") == y.data_ptr()
+    assert given.pop("x_ptr") == x.data_ptr()
+    given.pop("work_ptr", None)
+    assert given == call.sizes | call.constants
+    assert unaligned == ()
+
+
+def test_strides_and_alignment_have_kernels_of_their_own(launched):
+    launch = launched.prepare(case(4, 64), plan("best", 4, 64))
+    dense = torch.zeros(4 * 72 + 1, dtype=torch.float16)
+    for x in (
+        dense[:256].view(4, 64),
+        dense[:288].view(4, 72)[:, :64],
+        dense[1:257].view(4, 64),
+        dense[:256].view(4, 64),
+    ):
+        launch(x)
+    seen = [(call.sizes["x_row"] * call.constants["VEC"], unaligned) for call, _, unaligned, _ in launched.asked]
+    assert seen == [(64, ()), (72, ()), (64, ("x_ptr",)), (64, ())]
+
+
+def test_dependent_launches_are_for_hopper(launched):
+    launched.target.arch = 80
+    launched.prepare(case(4, 64), plan("best", 4, 64))(torch.zeros(4, 64, dtype=torch.float16))
+    call, used, _, _ = launched.asked[0]
+    assert not used.pdl
+    assert not call.constants["PDL"]
+
+
+def test_choices_are_remembered(tmp_path, monkeypatch):
+    """Measured once, then read; a file that is no choice, or a plan that is not in question, is measured again."""
+    choose = of("_tuning", "choose")
+    which, names = case(32768, 1024), choose.__globals__
+    plans = of("_plans", "candidates")(which)
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    measured = []
+
+    def measure(case, plans):
+        measured.append(case)
+        return {p: 1.0 + abs(i - 2) for i, p in enumerate(plans)}
+
+    monkeypatch.setitem(names, "measure", measure)
+    assert choose(which) == choose(which) == plans[2]
+    assert len(measured) == 1
+    (file,) = (tmp_path / "triton").iterdir()
+    for damage in ("{}", "", '{"plan"', "[" * 100_000, "\x00"):
+        file.write_text(damage)
+        assert choose(which) == plans[2]
+    file.write_text(file.read_text().replace('"block": 1024', '"block": 1025', 1))
+    assert choose(which) == plans[2]
+    assert len(measured) == 7
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "another GPU")
+    choose(which)
+    assert len(measured) == 8
+
+
+@pytest.mark.parametrize(
+    "which",
+    [case(32768, 1024, timed=False), case(16, 256), case(32768, 1024, layout="padded-1")],
+    ids=["checked only", "small", "padded"],
+)
+def test_what_is_not_worth_measuring_has_the_default(which, monkeypatch):
+    choose = of("_tuning", "choose")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setitem(choose.__globals__, "measure", lambda *_: pytest.fail("measured"))
+    assert choose(which) == of("_plans", "best")(which)
+
+
+def test_a_race_takes_the_least_of_all_rounds(monkeypatch):
+    """Turns of 3, 2 and 1 ms of which every second is ten times as slow."""
+    now = [0.0]
+
+    class Event:
+        def __init__(self, enable_timing):
+            self.at = math.nan
+
+        def record(self):
+            self.at = now[0]
+
+        def synchronize(self):
+            pass
+
+        def elapsed_time(self, other):
+            return other.at - self.at
+
+    calls = dict.fromkeys("abc", 0)
+
+    def launch(name, ms):
+        def run(x):
+            calls[name] += 1
+            now[0] += ms * (10 if (calls[name] - 3) // 4 % 2 else 1)
+            return x
+
+        return run
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    times = of("_tuning", "race")({n: launch(n, ms) for n, ms in zip("abc", (3, 2, 1), strict=True)}, [1, 2])
+    assert times == {"a": pytest.approx(3e-3), "b": pytest.approx(2e-3), "c": pytest.approx(1e-3)}

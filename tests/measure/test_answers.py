@@ -1,0 +1,254 @@
+"""What workers say to the parent: of the type that was asked for, or nonsense, and never an error of the parent's own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.offenders import BAD, NEXT, arena, passed, write
+
+from softbench.measure.contest import answers, workers
+from softbench.measure.contest.answers import ANSWERS
+from softbench.measure.contest.workers import Answer, ask
+from softbench.measure.worker import wire
+from softbench.model import Calibration, KernelResources, Status
+
+GOOD: dict[str, dict[str, Any]] = {
+    "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
+    "prepare": {},
+    "compile": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},
+    "estimate": {"ns": 1},
+    "place": {},
+    "turn": {"ns": 10**9},
+    "verify": {},
+    "call": {"call": [[1, 2], [3]], "cold": [[4]]},
+    "device": {"device": [[5]]},
+    "calibrate": {"calibrations": [{"clock": "graph", "known_ns": [1], "read_ns": [2], "fault": ""}]},
+    "release": {},
+    "drop": {},
+}
+FAILED = {"ok": False, "status": "RUNTIME_ERROR", "reason": "on purpose", "fatal": False}
+
+
+class Fake:
+    """A worker whose process is a thread: it answers one question with the bytes it was given."""
+
+    is_alive, last_words, printed, pid = True, "", "", 0
+
+    def __init__(self) -> None:
+        self.sock, self.theirs = socket.socketpair()
+        self.output, self.writer = socket.socketpair()
+
+    def end(self, *, kill: bool = True) -> int | None:
+        self.is_alive = False
+        return -9
+
+    def drain(self) -> None: ...
+
+    def forget_output(self) -> None: ...
+
+    def close(self) -> None:
+        for end in (self.sock, self.theirs, self.output, self.writer):
+            end.close()
+
+
+@contextmanager
+def fake() -> Iterator[Fake]:
+    made = Fake()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def message(body: bytes) -> bytes:
+    return struct.pack("<I", len(body)) + body
+
+
+def says(operation: str, answer: Any, *, echoes: bool = True) -> Answer:
+    """What the parent makes of an answer, an object or the bytes of a message, to an operation."""
+    with fake() as worker:
+
+        def reply() -> None:
+            asked = wire.receive(worker.theirs)
+            told = dict(answer) | ({"id": asked["id"]} if echoes else {}) if isinstance(answer, dict) else answer
+            worker.theirs.sendall(message(told if isinstance(told, bytes) else json.dumps(told).encode()))
+
+        thread = threading.Thread(target=reply)
+        thread.start()
+        found = ask(worker, {"op": operation}, 10)  # type: ignore[arg-type]
+        thread.join()
+        return found
+
+
+def is_nonsense(answer: Answer) -> bool:
+    return (answer.ok, answer.status, answer.fatal, answer.data) == (False, Status.CRASHED, True, {})
+
+
+@pytest.mark.parametrize("operation", ANSWERS)
+def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
+    found = says(operation, {"ok": True} | GOOD[operation])
+    assert found.ok, found.reason
+    assert set(found.data) == set(GOOD[operation])
+    failed = says(operation, FAILED)
+    assert (failed.status, failed.reason, failed.fatal) == (Status.RUNTIME_ERROR, "on purpose", False)
+
+
+def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late() -> None:
+    from softbench.measure.worker.handler import Session
+
+    operations = {name.removeprefix("do_") for name in vars(Session) if name.startswith("do_")}
+    assert operations == set(ANSWERS) == set(workers.STEPS) == set(GOOD)
+
+
+def test_values_come_as_the_types_of_records() -> None:
+    assert says("compile", {"ok": True} | GOOD["compile"]).data == {"kernels": (KernelResources("k", 32, 0, 48),)}
+    assert says("calibrate", {"ok": True} | GOOD["calibrate"]).data["calibrations"] == (
+        Calibration("graph", (1,), (2,)),
+    )
+    assert says("call", {"ok": True} | GOOD["call"]).data == {"call": ((1, 2), (3,)), "cold": ((4,),)}
+
+
+@pytest.mark.parametrize("ns", ["soon", None, True, 0, -1, 1.5, [1], {}, 2**53, 10**400])
+def test_a_time_is_a_whole_number_of_nanoseconds(ns: Any) -> None:
+    assert is_nonsense(says("turn", {"ok": True, "ns": ns}))
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "NaN", "1" * 5000], ids=str)
+def test_a_time_that_json_cannot_hold(text: str) -> None:
+    with fake() as worker:
+
+        def reply() -> None:
+            identity = wire.receive(worker.theirs)["id"]
+            worker.theirs.sendall(message(b'{"ok": true, "id": "%s", "ns": %s}' % (identity.encode(), text.encode())))
+
+        thread = threading.Thread(target=reply)
+        thread.start()
+        assert is_nonsense(ask(worker, {"op": "turn"}, 10))  # type: ignore[arg-type]
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("operation", "answer"),
+    [
+        ("turn", {}),
+        ("turn", {"ns": 1, "more": 2}),
+        ("prepare", {"ns": 1}),
+        ("hello", {"free_bytes": -1}),
+        ("hello", {"free_bytes": "all"}),
+        ("call", {"call": []}),
+        ("call", {"call": [[]]}),
+        ("call", {"call": [[0]]}),
+        ("call", {"call": [[1] * 1001]}),
+        ("call", {"call": "abc"}),
+        ("compile", {"kernels": [{"name": "k"}]}),
+        ("compile", {"kernels": [[1, 2, 3, 4]]}),
+        ("compile", {"kernels": [["k", 1, 2, 3]] * 1001}),
+        ("calibrate", {"calibrations": {"clock": "graph"}}),
+        ("device", {"device": [[1.0]]}),
+    ],
+)
+def test_an_answer_of_another_form_is_nonsense(operation: str, answer: dict[str, Any]) -> None:
+    found = says(operation, {"ok": True} | answer)
+    assert is_nonsense(found)
+    assert found.reason.startswith(f"answered nonsense to '{operation}': ")
+
+
+@pytest.mark.parametrize("status", sorted({s.value for s in Status} - {s.value for s in answers.FAILURES} | {"", "OK"}))
+def test_a_worker_says_only_how_its_own_case_failed(status: str) -> None:
+    assert is_nonsense(says("prepare", FAILED | {"status": status}))
+
+
+@pytest.mark.parametrize(
+    "change", [{"reason": ""}, {"reason": 3}, {"fatal": 1}, {"status": ["INCORRECT"]}, {"ok": 1}, {"ok": None}]
+)
+def test_a_failure_has_a_status_and_a_reason(change: dict[str, Any]) -> None:
+    assert is_nonsense(says("prepare", FAILED | change))
+
+
+def test_a_reason_is_one_line_and_bounded() -> None:
+    found = says("prepare", FAILED | {"reason": "a\nb\x1b[2J\u202e\udcff" + "x" * 100_000})
+    assert found.reason.startswith("a b?[2J??x")
+    assert found.reason.isprintable()
+    assert len(found.reason) == answers.MOST_CHARACTERS
+    assert len(says("device", {"ok": True, "unseen": "y" * 100_000}).data["unseen"]) == answers.MOST_CHARACTERS
+
+
+def test_an_answer_to_nothing_that_was_asked_is_a_crash() -> None:
+    found = says("turn", {"ok": True, "ns": 5, "id": "0" * 16}, echoes=False)
+    assert is_nonsense(found)
+    assert found.reason == "wrote into the harness's own channel: an answer to what it was not asked"
+    assert is_nonsense(says("turn", {"ok": True, "ns": 5}, echoes=False))
+    with fake() as worker:
+        worker.theirs.sendall(message(b'{"ok": true}'))
+        found = ask(worker, {"op": "prepare"}, 10)  # type: ignore[arg-type]
+    assert is_nonsense(found)
+    assert found.reason == "wrote into the harness's own channel: an answer to what it was not asked"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
+NAMES = sorted({"ok", "status", "reason", "fatal", "id", *(name for good in GOOD.values() for name in good)})
+OBJECTS = st.dictionaries(st.sampled_from(NAMES), JSON | st.sampled_from([s.value for s in Status]), max_size=5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(ANSWERS)), OBJECTS | st.binary(max_size=40), st.booleans())
+def test_nothing_a_worker_says_raises_in_the_parent(operation: str, answer: Any, is_good: bool) -> None:
+    found = says(operation, {"ok": is_good} | answer if isinstance(answer, dict) else answer)
+    assert is_nonsense(found) or found.ok or found.status in answers.FAILURES
+    assert found.reason.isprintable()
+    assert len(found.reason) <= answers.MOST_CHARACTERS
+
+
+SAYS = """
+def say(**answer):
+    import json
+    body = json.dumps(answer).encode()
+    for fd in range(3, 99):
+        try: os.write(fd, struct.pack("<I", len(body)) + body)
+        except OSError: pass
+"""
+FORGED = {
+    "says_ok": "say(ok=True)",
+    "says_passed": "say(ok=False, status='PASSED', reason='')",
+    "says_ns": "say(ok=True, ns=1)",
+    "says_checked": "say(ok=False, status='CHECKED', reason='x')",
+}
+
+
+def test_a_file_that_writes_answers_into_its_socket_costs_its_own_cell(tmp_path: Path) -> None:
+    for name, code in FORGED.items():
+        write(tmp_path, name, "launch", f"{SAYS}\n{code}")
+    with arena(tmp_path) as field:
+        first, second = field.run(BAD), field.run(NEXT)
+    assert passed(first)
+    assert passed(second)
+    for name in FORGED:
+        assert first[name].status is Status.CRASHED
+        assert first[name].reason.startswith("wrote into the harness's own channel: an answer to what it was not")
+        assert passed(second, [name])
+
+
+def test_what_was_written_after_the_last_answer_comes_to_light(tmp_path: Path) -> None:
+    code = f"{SAYS}\nimport threading\nthreading.Timer(0.3, lambda: say(ok=True)).start()"
+    write(tmp_path, "late", "launch", f"if calls == 1:\n{indent(code, '    ')}")
+    write(tmp_path, "zslow", "launch", "time.sleep(0.3)")
+    with arena(tmp_path) as field:
+        found = field.run(replace(BAD, timed=False))
+    assert passed(found, ["honest", "zslow"])
+    assert found["late"].status is Status.CRASHED

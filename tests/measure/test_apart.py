@@ -1,0 +1,141 @@
+"""A case in which processes are ended from outside: measured again, apart, where the kernel keeps workers from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.builders import ended, softmax_case, timed, variant
+from support.offenders import BAD, arena, passed, write
+
+from softbench.measure.contest import apart
+from softbench.measure.contest.apart import BLAMED, Outcome
+from softbench.measure.contest.entrant import Entrant
+from softbench.model import Record, Status, Variant
+
+CASE = softmax_case(16, 256)
+VARIANTS = [variant(name) for name in ("eager", "mine", "killer")]
+
+SIBLINGS = """
+mine, nurseries = os.getpid(), [int(p) for p in os.listdir('/proc') if p.isdigit()]
+for pid in nurseries:
+    try:
+        is_worker = b"softbench.measure.worker.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        is_leaf = not Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
+        mark = ("SOFTBENCH_TEST_MARK=" + os.environ["SOFTBENCH_TEST_MARK"]).encode()
+        if pid != mine and is_worker and is_leaf and mark in Path(f"/proc/{pid}/environ").read_bytes():
+            os.kill(pid, signal.%s)
+    except OSError: pass
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
+def test_a_rival_that_was_killed_or_stopped_is_measured_again_without_who_did_it(tmp_path: Path, how: str) -> None:
+    write(tmp_path, "killer", "launch", f"if calls == 2:\n{SIBLINGS % how}".replace("\n", "\n    "))
+    with arena(tmp_path, 8, SOFTBENCH_NAMESPACES="off") as field:
+        found = field.run(BAD)
+        assert len(set(field.pids("honest"))) == 2, found["honest"].reason
+    assert passed(found, ["honest", "killer"]), {name: record.reason for name, record in found.items()}
+    assert any(note.startswith("measured again, apart") for note in found["honest"].notes)
+
+
+def test_who_kills_itself_dies_again_alone(tmp_path: Path) -> None:
+    write(tmp_path, "own", "launch", "import signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    with arena(tmp_path, SOFTBENCH_NAMESPACES="off") as field:
+        found = field.run(BAD)
+        assert len(field.pids("own")) == 2
+        assert len(set(field.pids("honest"))) == 1
+    assert passed(found)
+    assert found["own"].status is Status.CRASHED
+    assert found["own"].reason.startswith("the process died of SIGKILL")
+
+
+class World:
+    """Contests among variants, in each of which some are ended from outside."""
+
+    def __init__(self, victims: Callable[[set[str]], set[str]]) -> None:
+        self.victims = victims
+        self.held: list[tuple[set[str], list[str] | None]] = []
+
+    def once(self, variants: Sequence[Variant], roofs: Sequence[Variant] | None) -> Outcome:
+        there = {v.implementation for v in variants}
+        self.held.append((there, [v.id for v in roofs] if roofs else None))
+        entrants = [self._entrant(v, "entrant") for v in variants]
+        if "eager" not in there:
+            entrants.append(self._entrant(variant("eager"), "reference"))
+        entrants.append(self._entrant(variant("copy"), "roof"))
+        lost = [e for e in entrants if e.variant.implementation in self.victims(there)]
+        return Outcome([self._record(e, e in lost) for e in entrants], lost)
+
+    @staticmethod
+    def _entrant(one: Variant, role: str) -> Entrant:
+        return Entrant(one, role, is_baseline=one.implementation == "eager")
+
+    @staticmethod
+    def _record(entrant: Entrant, is_lost: bool) -> Record:
+        name = entrant.variant.implementation
+        if is_lost:
+            return ended(CASE, name, Status.CRASHED, "died", role=entrant.role)
+        return timed(CASE, name, 5e4, role=entrant.role)
+
+    def records(self) -> dict[str, Record]:
+        return {r.variant.id: r for r in apart.measured(VARIANTS, self.once)}
+
+
+def heats(record: Record) -> list[int]:
+    return [samples.heat for samples in record.samples]
+
+
+def test_where_nobody_was_ended_there_is_one_contest() -> None:
+    world = World(lambda there: set())
+    assert {r.status for r in world.records().values()} == {Status.PASSED}
+    assert len(world.held) == 1
+
+
+def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own() -> None:
+    world = World(lambda there: {"mine"} if "killer" in there else set())
+    found = world.records()
+    assert world.held[1:] == [({"mine"}, ["copy"])]
+    assert [(name, heats(found[name])) for name in ("mine", "killer", "copy", "eager")] == [
+        ("mine", [1]),
+        ("killer", [0]),
+        ("copy", [0, 1]),
+        ("eager", [0, 1]),
+    ]
+    assert found["eager"].role == "entrant"
+
+
+def test_where_the_roof_is_ended_everybody_is_measured_apart_and_who_is_there_when_it_ends_again_is_blamed() -> None:
+    world = World(lambda there: {"copy", "mine"} & {"copy", *there} if "killer" in there else set())
+    found = world.records()
+    assert [there for there, _ in world.held[1:]] == [{"eager"}, {"mine"}, {"killer"}]
+    assert (found["killer"].status, found["killer"].reason) == (Status.CRASHED, BLAMED)
+    assert {found[name].status for name in ("eager", "mine", "copy")} == {Status.PASSED}
+    assert heats(found["mine"]) == [1]
+    assert heats(found["copy"]) == heats(found["eager"]) == [0, 1]
+
+
+def test_who_is_ended_again_alone_has_crashed() -> None:
+    found = World(lambda there: {"mine"} & there).records()
+    assert (found["mine"].status, found["mine"].reason) == (Status.CRASHED, "died")
+    assert found["killer"].status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("worker", "role", "counts"),
+    [
+        ({"is_lost": True, "was_killed": False, "is_isolated": True}, "entrant", True),
+        ({"is_lost": False, "was_killed": True, "is_isolated": False}, "entrant", True),
+        ({"is_lost": False, "was_killed": True, "is_isolated": True}, "entrant", False),
+        ({"is_lost": False, "was_killed": True, "is_isolated": True}, "roof", True),
+        ({"is_lost": False, "was_killed": False, "is_isolated": False}, "roof", False),
+    ],
+)
+def test_whose_end_may_be_another_s_doing(worker: dict[str, Any], role: str, counts: bool) -> None:
+    entrant = Entrant(variant("mine"), role)
+    entrant.settle(Status.CRASHED, "died")
+    entrant.worker = SimpleNamespace(**worker)  # type: ignore[assignment]
+    assert bool(apart.ended([entrant])) == counts

@@ -1,0 +1,147 @@
+"""What the parent sees of turns by itself: work outside of them, and turns that took far longer than the worker says."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.builders import variant
+from support.offenders import NEXT, arena, passed, seconds_until, write
+
+from softbench.measure.contest import auditing, descriptors
+from softbench.measure.contest.auditing import Audit
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.plans import Plan
+from softbench.model import Status
+
+PLAN = Plan(10, 2, "")
+MS = 1_000_000
+
+
+class World:
+    """Two honest entrants, a roof and one that is tried, whose clocks and processor time are told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 2, clock: str = "wall") -> None:
+        self.now = 0
+        monkeypatch.setattr(auditing, "time", SimpleNamespace(monotonic_ns=lambda: self.now))
+        monkeypatch.setattr(auditing.os, "sched_getaffinity", lambda pid: set(range(cores)))
+        self.audit = Audit(clock, PLAN)
+        self.cpu: dict[str, int] = {}
+        self.entrants = [
+            self._enter(name, role) for name, role in (("tried", "entrant"), ("a", "entrant"), ("r", "roof"))
+        ]
+
+    def _enter(self, name: str, role: str) -> Entrant:
+        entrant = Entrant(variant(name), role)
+        self.cpu[name] = 0
+        entrant.worker = SimpleNamespace(cpu_ns=lambda: self.cpu[name] // (10 * MS) * 10 * MS)  # type: ignore[assignment]
+        return entrant
+
+    def placement(self, outside: float = 0.0, cores: float = 1.0, said: float = 1.0, rest: int = 150_000) -> None:
+        """Nine rounds of about a millisecond a turn; the tried one uses `outside` cores while others have theirs."""
+        noise = random.Random(1)
+        self.audit.begin(self.entrants)
+        for _ in range(9):
+            for entrant in self.entrants:
+                ns = round(MS * noise.uniform(0.9, 1.3))
+                elapsed = round(ns * 1.1) + rest
+                self.now += elapsed + 50_000
+                self.cpu[entrant.variant.id] += round(cores * elapsed)
+                is_tried = entrant is self.entrants[0]
+                self.cpu["tried"] += 0 if is_tried else round(outside * elapsed)
+                self.audit.add(entrant, elapsed, max(1, round(ns * said)) if is_tried else ns)
+        self.audit.judge(self.entrants)
+
+    @property
+    def reason(self) -> str:
+        assert all(e.is_open for e in self.entrants[1:])
+        return self.entrants[0].reason
+
+
+@pytest.mark.parametrize("cores", [0.5, 1.0, 2.0])
+def test_who_uses_all_cores_in_its_own_turns_only_is_honest(monkeypatch: pytest.MonkeyPatch, cores: float) -> None:
+    world = World(monkeypatch)
+    for _ in range(32):
+        world.placement(cores=cores)
+    assert world.reason == ""
+
+
+@pytest.mark.parametrize("outside", [1.0, 2.0])
+def test_who_burns_cores_while_others_are_timed_is_incorrect(monkeypatch: pytest.MonkeyPatch, outside: float) -> None:
+    world = World(monkeypatch)
+    for _ in range(8):
+        world.placement(outside=outside)
+    assert world.entrants[0].status is Status.INCORRECT
+    assert world.reason.startswith("worked outside its turns: ")
+
+
+@pytest.mark.parametrize(
+    ("said", "rest", "is_wrong"), [(1, 150_000, False), (1, 4 * MS, False), (0.7, 10, False), (1e-3, 10, True)]
+)
+def test_a_time_far_below_what_the_parent_saw_is_incorrect(
+    monkeypatch: pytest.MonkeyPatch, said: float, rest: int, is_wrong: bool
+) -> None:
+    world = World(monkeypatch)
+    world.placement(said=said, rest=rest)
+    assert world.reason == ""
+    world.placement(said=said, rest=rest)
+    assert world.reason.startswith("clock: the worker reads 1") == is_wrong, world.reason
+
+
+def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine whose cores others use: all of the tried one's turns but one were ten times as long as it says."""
+    world = World(monkeypatch)
+    tried, _, roof = world.entrants
+    world.audit.begin(world.entrants)
+    for number in range(40):
+        world.audit.add(tried, (12 if number != 17 else 2) * MS, MS)
+        world.audit.add(roof, 2 * MS, MS)
+    world.audit.judge(world.entrants)
+    assert world.reason == ""
+
+
+def test_a_gpu_s_turns_are_not_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, clock="graph")
+    world.placement(outside=2, said=0.001)
+    assert world.reason == ""
+
+
+def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_path: Path) -> None:
+    """A child in a session of its own burns it, while the worker rests."""
+    burn = "if os.fork() == 0:\n    os.setsid()\n    while True: pass"
+    write(tmp_path, "burns", "import", burn)
+    with arena(tmp_path) as field:
+        assert passed(field.run(NEXT), ["burns", "honest"])
+        workers = {key[1]: worker for key, worker in field.contest.crew._workers.items()}
+        before = {name: worker.cpu_ns() for name, worker in workers.items()}
+        assert seconds_until(lambda: workers["burns"].cpu_ns() > before["burns"] + 200 * MS, 30) < 30
+        assert workers["honest"].cpu_ns() == before["honest"]
+        workers["burns"].end()
+        assert workers["burns"].cpu_ns() == 0
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)]
+)
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, raised: int | None
+) -> None:
+    done: list[tuple[int, int]] = []
+    fake = SimpleNamespace(
+        RLIMIT_NOFILE=7,
+        RLIM_INFINITY=-1,
+        getrlimit=lambda kind: (soft, hard),
+        setrlimit=lambda kind, to: done.append(to),
+    )
+    monkeypatch.setattr(descriptors, "resource", fake)
+    descriptors.make_room(41)
+    assert done == ([(raised, hard)] if raised else [])
+
+
+def test_a_limit_of_open_files_that_is_too_low_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = SimpleNamespace(RLIMIT_NOFILE=7, RLIM_INFINITY=-1, getrlimit=lambda kind: (64, 64))
+    monkeypatch.setattr(descriptors, "resource", fake)
+    with pytest.raises(descriptors.TooFewFiles, match=r"41 processes need about \d+ open files .*limit is 64: raise"):
+        descriptors.make_room(41)

@@ -1,0 +1,136 @@
+"""What others use of this CPU is seen and told, and what is timed here has one thread unless more are asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import builders as make
+from support import projects
+
+from softbench.analysis import leaderboard
+from softbench.measure import busy, cores
+from softbench.model import notes
+from softbench.render.report.trust import checks
+from softbench.run import settings
+
+pytest_plugins = ["pytester"]
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A /proc of four cores, two of them ours, and a clock: set(busy ticks a core, own ticks, seconds)."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3})
+    clock = [0.0]
+    monkeypatch.setattr(busy.time, "monotonic", lambda: clock[0])
+
+    def process(pid: int, parent: int, ticks: int) -> None:
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a ) b) S {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0")
+
+    def set_to(ticks: int, own: int = 0, seconds: float = 0.0) -> None:
+        lines = [f"cpu{core} {ticks} 0 0 999 999 0 0 {ticks if core == 1 else 0} 7 7" for core in range(4)]
+        (tmp_path / "stat").write_text("\n".join(["cpu 1 2 3 4", *lines, "intr 5"]))
+        process(os.getpid(), 1, own // 2)
+        process(2, os.getpid(), own - own // 2)
+        process(3, 1, 1000 * ticks)
+        clock[0] = seconds
+
+    set_to(0)
+    return tmp_path, set_to
+
+
+def test_others_are_all_that_is_not_ours_of_our_cores_and_what_is_stolen(machine: Any) -> None:
+    proc, set_to = machine
+    meter = busy.Meter(proc)
+    set_to(5 * TICKS, own=12 * TICKS, seconds=10.0)
+    assert meter.others() == pytest.approx((5 + 5 + 5 - 12) / 10)
+    assert meter.text() == "0.3 of its 2 cores"
+    set_to(5 * TICKS, own=15 * TICKS, seconds=10.0)
+    assert (meter.others(), meter.text()) == (0.0, "")
+
+
+def test_a_little_is_not_worth_a_line_and_an_unknown_is_none(machine: Any) -> None:
+    proc, set_to = machine
+    meter = busy.Meter(proc)
+    set_to(TICKS // 2, seconds=10.0)
+    assert meter.others() == pytest.approx(0.15)
+    assert meter.text() == ""
+    (proc / "stat").unlink()
+    assert (meter.others(), meter.text()) == (None, "")
+
+
+def test_what_this_process_starts_is_ours_and_no_others() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        try:
+            meter, start = busy.Meter(), time.process_time()
+            deadline = time.monotonic() + 30
+            while (theirs := meter._own_s() - meter._own - (time.process_time() - start)) < 0.1:
+                assert time.monotonic() < deadline, theirs
+                time.sleep(0.05)
+        finally:
+            child.kill()
+
+
+def test_the_page_tells_in_how_many_cases() -> None:
+    cases = [make.softmax_case(columns=columns) for columns in (256, 512, 1024)]
+    used = ("", "0.4 of its 2 cores", "1.9 of its 2 cores")
+    noted = [(notes.CPU_BUSY + text,) if text else () for text in used]
+    records = [
+        make.timed(c, n, 2e4, notes=note, clock="wall") for c, note in zip(cases, noted, strict=True) for n in "ab"
+    ]
+    found = [check.text for check in checks(leaderboard.build(make.run(records, "wall"))) if not check.good]
+    assert "this CPU was busy in 2 of 3 cases: others used up to 1.9 of its 2 cores" in found
+    quiet = [check.text for check in checks(leaderboard.build(make.run(records[:2], "wall")))]
+    assert not any("busy" in text for text in quiet)
+
+
+@pytest.mark.parametrize(
+    ("asked", "variable", "count", "pinned"),
+    [
+        (0, "", 1, {cores.PINNED: "1"}),
+        (3, "", 3, {cores.PINNED: "3"}),
+        (0, "4,2", 4, {}),
+        (2, "4", 2, {cores.PINNED: "2"}),
+    ],
+)
+def test_one_thread_unless_more_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, asked: int, variable: str, count: int, pinned: dict[str, str]
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    assert (cores.threads(asked), cores.pinning(asked)) == (count, pinned)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "5000", "many"])
+def test_a_number_of_threads_that_is_none(text: str) -> None:
+    with pytest.raises(settings.SettingsError, match="--softbench-threads: "):
+        settings._threads(text)
+
+
+KERNEL = """
+import os
+import torch
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def own(case):
+    raise RuntimeError(f"{torch.get_num_threads()} of torch, {os.environ.get('OMP_NUM_THREADS')} of others")
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [((), "1 of torch, 1 of others"), (("--softbench-threads=2",), "2 of torch, 2 of others")]
+)
+def test_a_timed_worker_has_as_many(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    projects.project(tmp_path)
+    (tmp_path / "kernels" / "mine" / "own.py").write_text(KERNEL)
+    done = projects.bench(tmp_path, "-k", "own", *arguments, OMP_NUM_THREADS="")
+    assert said in done.stdout, done.stdout[-2000:]
+    assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == int(said[0])

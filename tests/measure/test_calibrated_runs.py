@@ -1,0 +1,199 @@
+"""What a run does with the calibrations of its clocks: who is not timed, what is stored, and who is told."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import builders as make
+from support.calibrations import BLIND, CALL, FAST, RIGHT, WHY
+from support.simulated import World
+
+from softbench.analysis import leaderboard
+from softbench.doctor import known_durations
+from softbench.measure.contest import calibrating as parent
+from softbench.measure.contest import contest as contest_module
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.stage_times import Laps
+from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
+from softbench.model import Calibration, Run, calibration
+from softbench.records import retries, store
+from softbench.render.report.trust import checks
+from softbench.run import session
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tuple[World, list[str]]:
+    """What a contest asks of its workers, and the notes of one of them."""
+    world = World(monkeypatch)
+    entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
+    monkeypatch.setattr(contest_module, "Asker", lambda *_: world.ask)
+    crew = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+    card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0)
+    preparation: Any = SimpleNamespace(run=lambda entrants: None)
+    made = Contest(Rules(budget_s=1e9), crew, card, calibrations=calibrations)  # type: ignore[arg-type]
+    made._measure(make.softmax_case(), entrants, preparation, random.Random(1), Laps())
+    assert all(entrant.is_open for entrant in entrants)
+    return world, entrants[1].notes
+
+
+def test_nobody_is_ranked_by_a_clock_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, notes = measured(monkeypatch, FAST, CALL)
+    assert {operation for operation, _ in world.log} == {"call"}
+    assert notes == [f"no graph clock: {WHY}"]
+
+
+def test_clocks_that_are_right_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, notes = measured(monkeypatch, RIGHT, CALL)
+    assert {operation for operation, _ in world.log} >= {"place", "turn", "call"}
+    assert not any("clock" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("found", "kept"),
+    [((RIGHT, CALL), {"call", "cold"}), ((FAST, CALL), {"call"}), ((RIGHT, replace(FAST, clock="call")), {"cold"})],
+)
+def test_samples_of_a_clock_that_is_off_are_not_kept(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[Calibration, ...], kept: set[str]
+) -> None:
+    """`cold` reads events, as `graph` does."""
+    world = World(monkeypatch)
+    entrant = world.enter("a")
+    made = Contest(Rules(), SimpleNamespace(), SimpleNamespace(l2_bytes=1), calibrations=found)  # type: ignore[arg-type]
+    both = Answer(True, {"call": [[7]], "cold": [[9]]})
+    made._calls([entrant], Plan(500, 500, "warm"), lambda asked: dict.fromkeys(asked, both), random.Random(1))  # type: ignore[arg-type]
+    assert {samples.clock for samples in entrant.samples} == kept
+
+
+def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A crew for contests that calibrate and measure nothing."""
+    monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
+    monkeypatch.setattr(Contest, "_measure", lambda *_: None)
+    return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
+
+
+def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(parent, "calibrate", lambda crew, l2, *, device: calls.append(device) or (RIGHT, CALL))
+    crew = idle(monkeypatch)
+    card: Any = SimpleNamespace(l2_bytes=1, sm=90)
+    made = Contest(Rules(device_clock=True), crew, card, calibrations=None)
+    variants = [make.variant("a"), make.variant("b")]
+
+    def found(case: Any) -> list[tuple[Calibration, ...]]:
+        return [record.calibrations for record in made.run(case, variants)]
+
+    assert found(make.softmax_case(timed=False)) == [(), ()]
+    assert calls == []
+    assert found(make.softmax_case()) == found(make.softmax_case(8)) == [(RIGHT, CALL), ()]
+    assert calls == [True]
+    Contest(Rules(), crew, card).run(make.softmax_case(), variants)  # told that nobody needs to know
+    Contest(Rules(), crew, None, calibrations=None).run(make.softmax_case(), variants)
+    assert calls == [True]
+
+
+def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
+    crew = idle(monkeypatch)
+    made = Contest(Rules(), crew, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
+    assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
+
+
+def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
+    crew = idle(monkeypatch)
+    made = Contest(Rules(), crew, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    for rows in range(1, 9):
+        made.run(make.softmax_case(rows), [make.variant("a")])
+    assert len(tried) == contest_module.CALL_CALIBRATIONS
+
+
+@pytest.mark.parametrize(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
+def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks: tuple[Calibration, ...], due: bool) -> None:
+    records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]
+    assert retries.is_due(records, "graph") == due
+
+
+CASE = make.softmax_case(32768, 1024)
+
+
+def run_with(*calibrations: Calibration) -> Run:
+    return make.run([make.timed(CASE, "a", 5e4, calibrations=calibrations), make.timed(CASE, "b", 6e4)])
+
+
+def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path: Path) -> None:
+    run = run_with(FAST, BLIND)
+    writer = store.Writer.create(tmp_path, run.passport)
+    writer.append(run.records)
+    assert [r.calibrations for r in store.read(writer.path).records] == [(FAST, BLIND), ()]
+    for old, new in (("116400", "-116400"), ("[40000,", "["), ("116400", "116400.5")):
+        damaged = tmp_path / "damaged.jsonl"
+        damaged.write_text(writer.path.read_text().replace(old, new))
+        with pytest.raises(store.StoreError, match=":2: is no record"):
+            store.read(damaged)
+
+
+@pytest.mark.parametrize(
+    ("calibrations", "good", "said"),
+    [
+        ((RIGHT, CALL), True, "clocks checked against kernels of known duration: graph, call, right within 0.15%"),
+        ((FAST, CALL), False, f"the graph clock {WHY}; it was not used"),
+        ((RIGHT, BLIND), False, "the device clock was not checked: the profiler saw nothing on the GPU"),
+    ],
+)
+def test_the_page_says_how_the_clocks_stand(calibrations: tuple[Calibration, ...], good: bool, said: str) -> None:
+    found = {check.text: check.good for check in checks(leaderboard.build(run_with(*calibrations)))}
+    assert found[said] is good
+
+
+def test_the_page_says_in_how_many_cases_a_clock_was_off() -> None:
+    cases = [make.softmax_case(rows, 1024) for rows in (32, 64, 128)]
+    run = make.run(
+        [
+            make.timed(case, "a", 5e4, calibrations=(c, CALL))
+            for case, c in zip(cases, (FAST, RIGHT, RIGHT), strict=True)
+        ]
+    )
+    found = {check.text: check.good for check in checks(leaderboard.build(run))}
+    assert found[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
+
+
+def test_of_older_runs_the_page_says_nothing_about_it() -> None:
+    assert not [check.text for check in checks(leaderboard.build(run_with())) if "known duration" in check.text]
+
+
+def test_the_terminal_warns_once_of_each_clock() -> None:
+    lines: list[str] = []
+    reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
+    plugins = {"terminalreporter": reporter}
+    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
+    bench: Any = SimpleNamespace(
+        part=None, settings=SimpleNamespace(budget_s=1.0), result=lambda case: run_with(FAST, CALL, BLIND)
+    )
+    shown = session.BenchSession(config, bench)
+    for _ in range(2):
+        shown._case_board(CASE)
+    assert [line for line in lines if "WARNING" in line] == [
+        f"softbench: WARNING: the graph clock {WHY}; it is not used"
+    ]
+
+
+def test_the_doctor_says_how_the_clocks_stand() -> None:
+    part = known_durations.tell([RIGHT, CALL, BLIND])
+    assert part.failures == ()
+    assert part.lines == tuple(map(calibration.describe, (RIGHT, CALL, BLIND)))
+    assert part.trust == (
+        "clocks: graph, call are right within 0.15%, by the GPU's own timer",
+        f"clocks: no device clock here: {BLIND.fault}",
+    )
+    assert known_durations.tell([FAST, CALL]).failures == (f"the graph clock {WHY}",)
+    assert known_durations.tell([Calibration("call", fault="no triton")]).failures == (
+        "the call clock was not checked: no triton",
+    )

@@ -1,0 +1,188 @@
+"""Clocks against kernels of known duration: how they are read, and which of them is refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
+
+from softbench.measure import cupti_clock
+from softbench.measure.clocks import CALLS, WARM_CALLS
+from softbench.measure.contest import calibrating as parent
+from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
+from softbench.measure.worker import clock_readings
+from softbench.model import Calibration, Status, calibration
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        ((20_000, 100_000, 500_000), ""),
+        ((21_200, 101_200, 501_200), ""),  # a launch gap beside each
+        ((60_000, 140_000, 540_000), ""),  # the host's way to the GPU and back
+        ((20_000, 101_299, 500_000), ""),  # 1 % of 80 us and 0.5 us
+        ((20_000, 101_301, 500_000), "reads 81.30 us where 80.00 us passed by the GPU's timer"),
+        ((20_000, 98_699, 500_000), "reads 78.70 us where 80.00 us passed by the GPU's timer"),
+        ((20_000, 100_000, 505_301), "reads 485.30 us where 480.00 us passed by the GPU's timer"),
+        ((19_301, 99_300, 499_300), ""),
+        ((19_299, 99_300, 499_300), "reads 19.30 us of a kernel that spins for 20.00"),
+        ((0, 80_000, 480_000), "reads 0.00 us of a kernel that spins for 20.00"),
+    ],
+)
+def test_a_clock_may_be_off_by_a_percent_and_half_a_microsecond(read: tuple[int, ...], why: str) -> None:
+    found = Calibration("graph", KNOWN, read)
+    assert calibration.misreading(found) == why
+    assert calibration.refusal([CALL, found], "graph") == why
+    assert calibration.refusal([CALL, found], "call") == ""
+
+
+def test_a_clock_that_could_not_be_tried_is_used_unless_it_could_not_be_read() -> None:
+    untried = Calibration("graph", fault="no triton")
+    assert [calibration.refusal([untried, BLIND], clock) for clock in ("graph", "call", "device")] == [
+        "",
+        "",
+        BLIND.fault,
+    ]
+
+
+def test_a_line_says_rate_and_constant() -> None:
+    assert (
+        calibration.describe(RIGHT) == "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us beside each"
+    )
+    assert calibration.describe(CALL) == "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us beside each"
+    assert calibration.describe(FAST) == f"graph: OFF, and not used: {WHY}"
+    assert calibration.describe(BLIND) == "device: not checked: the profiler saw nothing on the GPU"
+
+
+class Gpu:
+    """Spins without waiting, and clocks that read it, each at a rate and with a constant of its own."""
+
+    def __init__(self, graph: float = 1.0, call: float = 1.0, device: float = 1.0) -> None:
+        self.rates = {"graph": graph, "call": call, "device": device}
+        self.now = 0.0
+        self.tried: list[int] = []
+
+    def spin(self, ns: int) -> Any:
+        self.tried.append(ns)
+
+        def launch(*inputs: Any) -> None:
+            self.now += ns + 32
+
+        launch.spun_ns = lambda: ns + 32  # type: ignore[attr-defined]
+        return launch
+
+    def taken(self, clock: str, launch: Any, count: int, constant: int) -> int:
+        before = self.now
+        for _ in range(count):
+            launch()
+        return round((self.now - before) * self.rates[clock] + count * constant)
+
+    def place(self, operator: Any, case: Any, launch: Any, plan: Plan, seed: int, old: Any) -> Any:
+        assert operator.make_inputs(case, "cpu", seed)[0].shape == case.shape
+        return SimpleNamespace(turn=lambda: self.taken("graph", launch, plan.launches, 1200) + 1500)
+
+    def wait(self) -> None:
+        self.now += 8000
+
+    def call_samples(self, launch: Any, inputs: tuple[Any, ...]) -> list[list[int]]:
+        """A host whose next call is the slower the longer it has waited in the one before."""
+        groups = []
+        for _ in range(8):
+            taken, waited = [], 0
+            for _ in range(WARM_CALLS + CALLS):
+                before = self.now
+                launch()
+                taken.append(round((self.now - before) * self.rates["call"]) + 15_000 + waited // 100)
+                waited = round(self.now - before)
+            groups.append(taken[WARM_CALLS:])
+        return groups
+
+
+class Profiled(Gpu):
+    def samples(self, operator: Any, case: Any, launch: Any, plan: Plan, seed: int, l2_bytes: int) -> list[list[int]]:
+        assert l2_bytes == 1 << 20
+        return [[self.taken("device", launch, 1, 900)]] * 5
+
+
+def calibrated(gpu: Gpu) -> list[Calibration]:
+    return clock_readings.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin, gpu.wait)
+
+
+def test_each_clock_is_read_as_implementations_are() -> None:
+    gpu = Profiled()
+    graph, call, device = calibrated(gpu)
+    known = (20_032, 100_032, 500_032)
+    assert graph == Calibration("graph", known, (21_382, 101_382, 501_382))  # 1.2 us a launch, 1.5 a replay of ten
+    assert call.known_ns == known
+    assert [read - spun for spun, read in zip(known, call.read_ns, strict=True)] == [23_280, 23_280, 23_280]
+    assert device == Calibration("device", known, (20_932, 100_932, 500_932))
+    assert not any(map(calibration.misreading, (graph, call, device)))
+    assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
+
+
+@pytest.mark.parametrize("clock", ["graph", "call", "device"])
+def test_a_clock_that_runs_two_percent_off_is_tried_thrice_and_found_out(clock: str) -> None:
+    gpu = Profiled(**{clock: 1.02})
+    found = {c.clock: calibration.misreading(c) for c in calibrated(gpu)}
+    assert [name for name, why in found.items() if why] == [clock]
+    assert len(gpu.tried) == 3 * (2 + clock_readings.ATTEMPTS)
+
+
+def test_a_moment_of_another_process_is_forgiven() -> None:
+    gpu = Gpu()
+    taken, calls = gpu.taken, iter(range(1000))
+    gpu.taken = lambda *given: taken(*given) + (90_000 if 9 <= next(calls) < 18 else 0)  # type: ignore[method-assign]
+    assert not any(map(calibration.misreading, calibrated(gpu)))
+    assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
+
+
+def test_without_a_profiler_the_other_clocks_are_checked() -> None:
+    gpu = Profiled()
+
+    def blind(*given: Any) -> list[list[int]]:
+        raise cupti_clock.Unseen("no CUPTI")
+
+    gpu.samples = blind  # type: ignore[method-assign]
+    graph, call, device = calibrated(gpu)
+    assert (graph.fault, call.fault, device) == ("", "", Calibration("device", fault="no CUPTI"))
+
+
+class Crew:
+    """Hires one worker, or nobody."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.ended = 0
+        self._refuses = refuses
+
+    def hire(self, entrants: list[Any]) -> None:
+        (entrant,) = entrants
+        if self._refuses:
+            entrant.settle(Status.CRASHED, self._refuses)
+        else:
+            entrant.worker = SimpleNamespace(end=self._end)
+
+    def _end(self) -> None:
+        self.ended += 1
+
+
+def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    answer = Answer(True, {"calibrations": (RIGHT,)})
+    monkeypatch.setattr(parent, "ask", lambda worker, request, timeout_s: asked.append(request) or answer)
+    crew = Crew()
+    assert parent.calibrate(crew, 5, device=True) == (RIGHT,)  # type: ignore[arg-type]
+    assert [(r["op"], r["device"], r["l2_bytes"]) for r in asked] == [("calibrate", True, 5)]
+    assert crew.ended == 1
+
+
+@pytest.mark.parametrize("device", [False, True])
+def test_what_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch, device: bool) -> None:
+    clocks = ("graph", "call", "device")[: 2 + device]
+    failed = Answer(False, status=Status.RUNTIME_ERROR, reason="No module named 'triton'")
+    monkeypatch.setattr(parent, "ask", lambda *_: failed)
+    for crew, why in ((Crew(), failed.reason), (Crew("no GPU left"), "no GPU left")):
+        found = parent.calibrate(crew, 5, device=device)  # type: ignore[arg-type]
+        assert found == tuple(Calibration(clock, fault=why) for clock in clocks)

@@ -1,0 +1,302 @@
+"""The device clock on a simulated GPU: which kernels are a call's, what is between calls, what is said without a profiler."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import builders as make
+
+from softbench.cases import operators
+from softbench.measure import spin_kernels
+from softbench.measure.contest import profiled
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.workers import Answer
+from softbench.measure.cupti_clock import CALLS, GROUPS, Activity, DeviceClock, Unseen, spans
+from softbench.measure.plans import Plan
+from softbench.measure.worker import handler as worker
+from softbench.model import Case, Samples, Status
+from softbench.run import bench, settings
+
+torch = pytest.importorskip("torch")
+CASE = Case("softmax", (4, 64), "float32", "float32")
+PLAN = Plan(20, 20, "cold")
+GAP_NS = 1_000
+MARK_NS = 2_000
+
+
+def activities(*names_and_ends: tuple[str, int, int]) -> list[Activity]:
+    return [Activity(*entry) for entry in names_and_ends]
+
+
+def marks(*starts: int) -> list[Activity]:
+    return [Activity(spin_kernels.MARK, start, start + 10) for start in starts]
+
+
+def test_a_span_is_last_end_minus_first_start() -> None:
+    """Two kernels with a gap, then one that ends before another that began earlier: a stream of its own."""
+    first = activities(("a", 120, 150), ("b", 170, 200))
+    second = activities(("long", 510, 590), ("short", 520, 530), ("Memcpy DtoD", 531, 540))
+    outside = activities(("flush", 320, 480), ("before", 10, 90))
+    assert spans([*second, *outside, *marks(100, 300, 500, 700), *first], 2) == [80, 80]
+
+
+def test_work_that_overtakes_its_mark_counts() -> None:
+    """A kernel on a stream that waits for nobody starts while the mark still spins."""
+    assert spans([*marks(100, 300), Activity("early", 105, 200)], 1) == [95]
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        ([], "the profiler saw nothing on the GPU: CUPTI is missing, or another profiler uses it"),
+        (marks(1, 30), "the profiler saw no kernel in call 1 of 1"),
+        ([*marks(1), Activity("a", 5, 6)], "the profiler lost events: it saw 1 of 2 marks"),
+        ([*marks(1, 30, 60), Activity("a", 15, 16)], "the profiler lost events: it saw 3 of 2 marks"),
+    ],
+)
+def test_what_was_not_seen_is_no_sample(seen: list[Activity], why: str) -> None:
+    with pytest.raises(Unseen, match=f"^{why}$"):
+        spans(seen, 1)
+
+
+class Gpu:
+    """A host that enqueues kernels and a GPU that runs them in order; a profiler that sees them."""
+
+    def __init__(self, *, sees: bool = True) -> None:
+        self.host = self.free = 0
+        self.seen: list[Activity] = []
+        self._sees, self._profiling = sees, False
+        self.fault: Exception | None = None
+        self.open = 0
+
+    def enqueue(self, name: str, ns: int) -> None:
+        start = max(self.host, self.free + GAP_NS)
+        self.free = start + ns
+        if self._profiling and self._sees:
+            self.seen.append(Activity(name, start, self.free))
+
+    def wait(self) -> None:
+        self.host = max(self.host, self.free)
+
+    def profile(self, **options: Any) -> Any:
+        assert options == {"use_cpu": False, "use_device": "cuda", "use_kineto": True}
+        return self
+
+    def __enter__(self) -> None:
+        if self.fault:
+            raise self.fault
+        self._profiling, self.open = True, self.open + 1
+
+    def __exit__(self, *_: object) -> None:
+        self._profiling, self.open = False, self.open - 1
+
+    @property
+    def kineto_results(self) -> Any:
+        kinds = torch.autograd.DeviceType
+        events = [self._event(activity, kinds.CUDA) for activity in self.seen]
+        return SimpleNamespace(events=lambda: [self._event(Activity("cudaLaunchKernel", 0, 5), kinds.CPU), *events])
+
+    @staticmethod
+    def _event(activity: Activity, kind: Any) -> Any:
+        name, start, stop = activity
+        return SimpleNamespace(
+            name=lambda: name, start_ns=lambda: start, duration_ns=lambda: stop - start, device_type=lambda: kind
+        )
+
+
+def clock_of(gpu: Gpu) -> DeviceClock:
+    clock = DeviceClock("cpu")
+    clock._profile, clock._synchronize, clock._now = gpu.profile, gpu.wait, lambda: gpu.host
+    clock._mark = lambda ns: gpu.enqueue(spin_kernels.MARK, MARK_NS + ns)
+    zeros = SimpleNamespace(
+        zeros=torch.zeros, int32=torch.int32, bitwise_not=lambda *_, out: gpu.enqueue("flush", 40_000)
+    )
+    clock._torch = zeros
+    return clock
+
+
+def sampled(gpu: Gpu, launch: Any, plan: Plan = PLAN) -> list[list[int]]:
+    return clock_of(gpu).samples(operators.get("softmax"), CASE, launch, plan, 3, 1 << 10)
+
+
+@pytest.mark.parametrize("host_ns", [5_000, 40_000, 200_000])
+def test_a_call_of_two_kernels_goes_at_the_pace_of_the_gpu(host_ns: int) -> None:
+    """However long the host takes between them: the mark before holds the queue."""
+    gpu = Gpu()
+
+    def launch(x: Any) -> Any:
+        for name, ns in (("a", 10_000), ("b", 20_000)):
+            gpu.host += host_ns
+            gpu.enqueue(name, ns)
+        return x.clone()
+
+    found = sampled(gpu, launch)
+    assert found == [[30_000 + GAP_NS] * CALLS] * GROUPS
+    assert gpu.open == 0
+
+
+def test_every_call_is_flushed_and_has_inputs_that_none_had() -> None:
+    gpu, seen = Gpu(), []
+
+    def launch(x: Any) -> Any:
+        seen.append((x.data_ptr(), x[0, 0].item()))
+        gpu.enqueue("a", 10_000)
+        return x.clone()
+
+    sampled(gpu, launch)
+    each = len(seen) // GROUPS
+    for at in range(0, len(seen), each):
+        counted = seen[at + each - CALLS : at + each]
+        assert len({pointer for pointer, _ in counted}) == CALLS
+    assert len({value for _, value in seen}) == GROUPS * CALLS  # a placement of its own for each group
+    names = [activity.name for activity in gpu.seen]
+    opened = [at for at, name in enumerate(names) if name == spin_kernels.MARK][::2]
+    assert {names[at - 1] for at in opened} == {"flush"}
+    assert names.count("flush") == len(opened) == GROUPS * (CALLS + 1)
+
+
+def test_inputs_as_large_as_the_cache_come_round_as_the_plan_has_them() -> None:
+    gpu, seen = Gpu(), set()
+
+    def launch(x: Any) -> Any:
+        seen.add(x[0, 0].item())
+        gpu.enqueue("a", 10_000)
+        return x.clone()
+
+    sampled(gpu, launch, Plan(3, 2, "cold"))
+    assert len(seen) == 2 * GROUPS
+
+
+@pytest.mark.parametrize("fault", [None, AssertionError("Legacy CUDA profiling"), RuntimeError("already enabled")])
+def test_without_a_profiler_it_says_so(fault: Exception | None) -> None:
+    gpu = Gpu(sees=False)
+    gpu.fault = fault
+
+    def launch(x: Any) -> Any:
+        gpu.enqueue("a", 10_000)
+        return x
+
+    with pytest.raises(Unseen, match=str(fault or "saw nothing on the GPU")):
+        sampled(gpu, launch)
+    assert gpu.open == 0
+
+
+def test_a_launch_that_raises_ends_the_profile() -> None:
+    gpu = Gpu()
+
+    def launch(x: Any) -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        sampled(gpu, launch)
+    assert gpu.open == 0
+
+
+class Crew:
+    def __init__(self, refuses: str = "") -> None:
+        self.hired: list[Entrant] = []
+        self._refuses = refuses
+
+    def hire(self, entrants: list[Entrant]) -> None:
+        self.hired += entrants
+        for entrant in entrants:
+            if entrant.variant.implementation == self._refuses:
+                entrant.settle(Status.CRASHED, "not started again")
+
+
+def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> None:
+    names = ("fine", "unbuilt", "unseen", "dies", "unstarted")
+    players = [Entrant(make.variant(name), "entrant", slot=at) for at, name in enumerate(names)]
+    for player in players:
+        player.samples.append(Samples("graph", 1, ((9,),)))
+    asked: list[tuple[str, str]] = []
+    answers = {
+        ("prepare", "unbuilt"): Answer(False, status=Status.COMPILE_ERROR, reason="ptxas"),
+        ("device", "unseen"): Answer(True, {"unseen": "the profiler saw nothing"}),
+        ("device", "dies"): Answer(False, status=Status.CRASHED, reason="SIGSEGV", fatal=True),
+        ("device", "fine"): Answer(True, {"device": ((5, 6), (7, 8))}),
+    }
+
+    def ask(requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
+        keys = {entrant: (str(request["op"]), entrant.variant.implementation) for entrant, request in requests.items()}
+        asked.extend(keys.values())
+        assert all(request.get("is_profiled", True) for request in requests.values())
+        return {entrant: answers.get(key, Answer(True)) for entrant, key in keys.items()}
+
+    crew: Any = Crew("unstarted")
+    profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, crew, ask, random.Random(1))
+    assert {entrant.mode for entrant in crew.hired} == {"device"}
+    assert asked == [("prepare", name) for name in names[:4]] + [
+        ("device", name) for name in ("fine", "unseen", "dies")
+    ]
+    assert all(player.is_open and player.samples[0].clock == "graph" for player in players)
+    assert players[0].samples[1:] == [Samples("device", 1, ((5, 6), (7, 8)), "cold")]
+    assert [len(player.samples) for player in players] == [2, 1, 1, 1, 1]
+    whys = ("ptxas", "the profiler saw nothing", "SIGSEGV", "not started again")
+    assert [player.notes for player in players] == [[], *([f"no device clock: {why}"] for why in whys)]
+
+
+def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wrong.py").write_text(
+        "from softbench import implementation\n\n"
+        '@implementation(operator="softmax")\ndef wrong(case):\n    return lambda x: x * 0\n'
+    )
+    served = worker.Session("cpu")
+    request = {"case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}, "slot": 4}
+    request["source_hash"] = ""
+    request |= {"op": "prepare", "role": "entrant", "seed": 1}
+    assert served.handle(request)["ok"] is False
+    assert served.handle(request | {"is_profiled": True})["ok"] is True
+    given: list[Any] = []
+    sampling = SimpleNamespace(samples=lambda *arguments: given.append(arguments) or [[3], [4]])
+    monkeypatch.setattr(served, "spans", sampling)
+    asked = {"op": "device", "slot": 4, "plan": asdict(Plan(7, 2, "cold")), "seed": 5, "l2_bytes": 6}
+    assert served.handle(asked) == {"ok": True, "device": [[3], [4]]}
+    assert given == [(served.operator, CASE, served.slots[4].launch, Plan(7, 2, "cold"), 5, 6)]
+
+    def unseen(*_: object) -> Any:
+        raise Unseen("no CUPTI")
+
+    sampling.samples = unseen
+    assert served.handle(asked) == {"ok": True, "unseen": "no CUPTI"}
+
+
+def test_the_option_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.device, "gpus", lambda: ())
+    shapes = Path("shapes.yaml")
+    chosen = SimpleNamespace(
+        shapes=shapes, profiles=("cpu",), traffic=False, device_clock=True, axes=(), impls=(), drawn=0, drawn_from=1
+    )
+    with pytest.raises(settings.SettingsError, match=r"--softbench-device-clock: .*no CUDA GPU is visible"):
+        bench.Bench.plan(chosen)  # type: ignore[arg-type]
+
+
+def test_kernels_that_spin_read_the_timer_in_a_loop() -> None:
+    """Compiled for sm_90a: three readings, of which two are in loops of their own, none hoisted."""
+    triton = pytest.importorskip("triton")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from softbench.measure.spin_kernels import _kernels
+
+    assert _kernels.softbench_mark.__name__ == spin_kernels.MARK
+    for kernel, signature in (
+        (_kernels.softbench_spin, {"spun_ptr": "*i64", "ns": "i32"}),
+        (_kernels.softbench_mark, {"ns": "i32"}),
+    ):
+        source = ASTSource(kernel, signature=signature, constexprs={})
+        options = {"num_warps": 1, "enable_fp_fusion": True}
+        built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+        assert built.metadata.name == kernel.__name__
+        lines = [line.strip() for line in built.asm["ptx"].splitlines()]
+        timers = [at for at, line in enumerate(lines) if "%globaltimer" in line]
+        loops = [at for at, line in enumerate(lines) if line.startswith("@%p") and " bra " in line]
+        backward = [at for at in loops if f"{lines[at].split()[-1].rstrip(';')}:" in " ".join(lines[:at])]
+        assert len(timers) == 4
+        assert len(backward) == 2
+        assert all(any(before < at for before in timers[2:]) for at in backward)

@@ -1,0 +1,294 @@
+"""What a machine is, what it lacks, and the refusal to measure on another GPU than the one that was asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
+from support.cards import H200
+
+from softbench.measure import device
+from softbench.model import Telemetry
+
+A100 = replace(H200, name="NVIDIA A100-SXM4-80GB", sm=80)
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Distributions of a machine of our own making."""
+    found = {"triton": "3.6.0", "whole": "3", "torch": "2.13.0a0+gitabc", "nvidia-cutlass-dsl": "4.8.0.dev1"}
+
+    def version(name: str) -> str:
+        if name not in found:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("requirement", "card", "why"),
+    [
+        ("cuda>=sm_90", H200, ""),
+        ("cuda >= sm_90", H200, ""),
+        ("cuda>=sm_80", H200, ""),
+        ("cuda", A100, ""),
+        ("cuda>=sm_90", A100, "needs sm_90, and NVIDIA A100-SXM4-80GB is sm_80"),
+        ("cuda>=sm_90", None, "needs a CUDA GPU, and this machine has none"),
+        ("cuda", None, "needs a CUDA GPU, and this machine has none"),
+        ("triton", None, ""),
+        ("triton>=3.6", None, ""),
+        ("triton>=3.6.0", None, ""),
+        ("triton>=3.10", None, "needs triton >= 3.10, and 3.6.0 is installed"),
+        ("whole>=3.0", None, ""),
+        ("whole>=3.0.1", None, "needs whole >= 3.0.1, and 3 is installed"),
+        ("torch>=2.13", None, ""),
+        ("nvidia-cutlass-dsl>=4.8", None, ""),
+        ("quack-kernels", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
+        ("quack-kernels>=0.6", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
+    ],
+)
+@pytest.mark.usefixtures("installed")
+def test_what_is_missing(requirement: str, card: device.Gpu | None, why: str) -> None:
+    assert device.missing(requirement, card) == why
+
+
+@pytest.mark.parametrize("requirement", ["", "triton>=", "triton>=3,<4", "triton==3.6", "cuda>=hopper", "a b"])
+def test_a_requirement_that_cannot_be_read_is_not_met(requirement: str) -> None:
+    assert f"{requirement!r} cannot be read" in device.missing(requirement, H200)
+
+
+@pytest.mark.parametrize(
+    ("expected", "name", "fits"),
+    [
+        ("H200", "NVIDIA H200", True),
+        ("h200", "NVIDIA H200", True),
+        ("H200", "NVIDIA H200 NVL", True),
+        ("NVIDIA H200", "NVIDIA H200", True),
+        ("H200", "NVIDIA GH200 480GB", False),
+        ("GH200", "NVIDIA GH200 480GB", True),
+        ("H100", "NVIDIA H100 80GB HBM3", True),
+        ("H100", "NVIDIA H100 PCIe", True),
+        ("H100", "NVIDIA H200", False),
+        ("H800", "NVIDIA H800 PCIe", True),
+        ("H800 PCIe", "NVIDIA H800", False),
+        ("H800", "NVIDIA H100 80GB HBM3", False),
+        ("A100", "NVIDIA A100-SXM4-80GB", True),
+    ],
+)
+def test_an_expected_gpu_is_a_whole_word_of_the_name(expected: str, name: str, fits: bool) -> None:
+    why = device.expectation(expected, replace(H200, name=name))
+    assert why == ("" if fits else f"an {expected} is expected, but this machine has {name!r}")
+
+
+def test_an_expected_gpu_where_there_is_none() -> None:
+    assert device.expectation("H100", None) == "an H100 is expected, but no CUDA GPU is visible here"
+
+
+def test_the_peak_of_an_h200_is_its_published_bandwidth() -> None:
+    assert H200.peak_gb_s == pytest.approx(4814, abs=1)  # 4.8 TB/s
+    described = H200.describe()
+    assert described["kind"] == "cuda"
+    assert described["peak_gb_s"] == round(H200.peak_gb_s, 1)
+
+
+def test_without_the_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", absent)
+    assert device.gpus.__wrapped__() == ()
+
+
+def test_a_driver_without_a_device_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Driver:
+        def cuInit(self, flags: int) -> int:
+            return 100  # CUDA_ERROR_NO_DEVICE, as with an empty CUDA_VISIBLE_DEVICES
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    assert device.gpus.__wrapped__() == ()
+
+
+class Driver:
+    """libcuda on a machine with two H200, as far as it is asked."""
+
+    def cuInit(self, flags: int) -> int:
+        return 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 2
+        return 0
+
+    def cuDeviceGet(self, device: Any, ordinal: int) -> int:
+        device._obj.value = ordinal
+        return 0
+
+    def cuDeviceGetName(self, name: Any, size: int, device: Any) -> int:
+        name.value = b"NVIDIA H200"
+        return 0
+
+    def cuDeviceGetPCIBusId(self, pci: Any, size: int, device: Any) -> int:
+        pci.value = b"0000:0%d:00.0" % (device.value + 1)
+        return 0
+
+    def cuDeviceTotalMem_v2(self, memory: Any, device: Any) -> int:
+        memory._obj.value = 150_000_000_000
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
+        value._obj.value = {16: 132, 38: 62_914_560, 13: 1_980_000, 36: 3_201_000, 37: 6016, 75: 9, 76: 0}[attribute]
+        return 0
+
+    def cuDeviceGetUuid_v2(self, uuid: Any, device: Any) -> int:
+        uuid[:] = bytes([device.value] * 16)
+        return 0
+
+
+UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-010101010101"
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A machine with two GPUs, all of them visible."""
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    monkeypatch.setattr(device, "_driver", lambda: "580.1")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    device.gpus.cache_clear()
+    yield monkeypatch
+    device.gpus.cache_clear()
+
+
+def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two: pytest.MonkeyPatch) -> None:
+    first, second = device.gpus()
+    assert first == replace(H200, uuid=f"GPU-{UUIDS[0]}")
+    assert second == replace(H200, pci="0000:02:00.0", uuid=f"GPU-{UUIDS[1]}")
+    assert device.gpu() == first
+    assert first.model == second.model
+    assert first.id == f"GPU-{UUIDS[0]}"
+    assert replace(first, uuid="").id == "0000:01:00.0"
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (None, ("0", "1")),
+        ("3,1", ("3", "1")),
+        (" GPU-8932f937 , 2 ", ("GPU-8932f937", "2")),
+        ("2,5,-1,3", ("2", "5")),  # the driver ends the list at the first that there is not, and counts two
+        ("MIG-a,MIG-b,MIG-c", ("MIG-a", "MIG-b", "MIG-c")),
+    ],
+)
+def test_a_gpu_is_made_the_only_one_by_the_name_it_was_given(
+    two: Any, given: str | None, names: tuple[str, ...]
+) -> None:
+    if given is not None:
+        two.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert device.visible() == names
+
+
+def test_a_slice_has_a_name_of_its_kind(two: pytest.MonkeyPatch) -> None:
+    two.setenv("CUDA_VISIBLE_DEVICES", f"MIG-{UUIDS[0]}")
+    assert device.gpus()[0].id == f"MIG-{UUIDS[0]}"
+
+
+def test_nothing_is_visible_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a,0")
+    assert device.visible() == ()
+
+
+def test_a_machine_without_a_gpu_is_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "gpu", lambda: None)
+    found = device.describe()
+    assert found["kind"] == "cpu"
+    assert found["cores"] >= 1
+    assert found["memory_bytes"] == device.host_memory() > 1 << 28
+
+
+def test_telemetry_without_nvml_is_empty() -> None:
+    assert device.Monitor(None).read() == device.Monitor(H200).read() == Telemetry()
+
+
+class Nvml(ModuleType):
+    """nvidia-ml-py on a GPU in some state; a slice has no power of its own."""
+
+    NVMLError = type("NVMLError", (Exception,), {})
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __init__(self, reasons: int, power_mw: int | None) -> None:
+        super().__init__("pynvml")
+        self.nvmlInit = lambda: None
+        self.nvmlDeviceGetHandleByPciBusId = bytes.decode
+        self.nvmlDeviceGetClockInfo = lambda handle, clock: {1: 1980, 2: 3201}[clock]
+        self.nvmlDeviceGetTemperature = lambda handle, sensor: 45
+        self.nvmlDeviceGetCurrentClocksThrottleReasons = lambda handle: reasons
+        self._power_mw = power_mw
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        if self._power_mw is None:
+            raise self.NVMLError("not supported")
+        return self._power_mw
+
+
+# As nvidia-ml-py names them: idle, application clocks, power cap, hw slowdown, sync boost, sw and hw thermal, power brake, display.
+@pytest.mark.parametrize(
+    ("bits", "words", "is_throttled"),
+    [
+        (0, "", False),
+        (0x1 | 0x2 | 0x10 | 0x100, "", False),
+        (0x4, "power_cap", False),
+        (0x8, "hw_slowdown", True),
+        (0x20 | 0x1, "sw_thermal", True),
+        (0x4 | 0x40, "power_cap+hw_thermal", True),
+        (0x80, "power_brake", True),
+    ],
+)
+@pytest.mark.parametrize("power_mw", [512_700, None])
+def test_telemetry_names_what_holds_the_clocks(
+    monkeypatch: pytest.MonkeyPatch, bits: int, words: str, is_throttled: bool, power_mw: int | None
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", Nvml(bits, power_mw))
+    reading = device.Monitor(H200).read()
+    assert reading == Telemetry(1980, 3201, 512 if power_mw else None, 45, words)
+    assert reading.is_throttled is is_throttled
+
+
+@pytest.fixture
+def faked(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.setattr(device, "gpu", lambda: H200)
+    pytester.makefile(
+        ".yaml",
+        shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}",
+    )
+    return pytester
+
+
+def test_another_gpu_is_refused_naming_both(faked: pytest.Pytester) -> None:
+    result = faked.runpytest_inprocess(
+        "-p", "softbench.plugin", "--softbench", "--softbench-expect-gpu", "H100", "--collect-only"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: softbench: an H100 is expected, but this machine has 'NVIDIA H200'; add --softbench-any-gpu to run *"]
+    )
+    assert len([line for line in result.stderr.lines if line.strip()]) == 1
+    result.stdout.no_fnmatch_line("*::*")
+
+
+@pytest.mark.parametrize(
+    "extra", [["--softbench-expect-gpu=H200"], ["--softbench-expect-gpu=H100", "--softbench-any-gpu"]]
+)
+def test_the_right_gpu_or_any_goes_on(faked: pytest.Pytester, extra: list[str]) -> None:
+    result = faked.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only", "-q", *extra)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["shapes.yaml::softmax-float16-8x64::torch_eager"])

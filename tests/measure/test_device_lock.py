@@ -1,0 +1,231 @@
+"""Runs on one device take turns: nobody overlaps, nobody is passed over, and who is killed holds nobody up."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import builders
+from support.offenders import NEXT, arena, seconds_until, write
+from support.projects import ROOT, project, record_lines, started
+
+from softbench.measure import device_lock
+from softbench.measure.device_lock import Turns
+from softbench.records import store
+from softbench.run import passport
+from softbench.run.bench import Bench
+from softbench.run.settings import Settings
+
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from softbench.measure.device_lock import Turns
+
+name, count, seconds, shared, log = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), bool(int(sys.argv[4])), sys.argv[5]
+for _ in range(count):
+    with Turns("cpu", name).turn(shared=shared, waiting=lambda holder, seconds: None):
+        with open(log, "a") as file: print("begin", name, file=file)
+        time.sleep(seconds)
+        with open(log, "a") as file: print("end", name, file=file)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of turns that no other test shares."""
+    monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "turns"))
+    return tmp_path / "turns"
+
+
+@pytest.fixture
+def holder(folder: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a process that takes turns on the CPU; what it does stands in `log`."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, count: int = 1, seconds: float = 60, shared: bool = False) -> subprocess.Popen[bytes]:
+        arguments = [name, str(count), str(seconds), str(int(shared)), str(tmp_path / "log")]
+        command = [sys.executable, "-c", HOLDER, *arguments]
+        running.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def log(tmp_path: Path) -> list[str]:
+    path = tmp_path / "log"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def until_begun(tmp_path: Path) -> None:
+    assert seconds_until(lambda: bool(log(tmp_path)), 20) < 20
+
+
+def never(holder: str, seconds: float) -> None:
+    pytest.fail(f"waits for {holder}")
+
+
+def test_two_runs_alternate(holder: Any, tmp_path: Path) -> None:
+    """Each would have its three turns in a row if who ends a case could begin its next one before the other."""
+    first = holder("a", count=3, seconds=0.4)
+    until_begun(tmp_path)
+    second = holder("b", count=3, seconds=0.4)
+    assert (first.wait(20), second.wait(20)) == (0, 0)
+    lines = log(tmp_path)
+    begun = [line.split()[1] for line in lines[::2]]
+    assert lines == [f"{word} {name}" for name in begun for word in ("begin", "end")]  # one at a time
+    assert "".join(begun).lstrip("a").startswith("bab")  # starting Python may take b more than one turn of a
+
+
+def test_a_killed_holder_frees_the_device_at_once(holder: Any, tmp_path: Path) -> None:
+    process = holder("doomed")
+    until_begun(tmp_path)
+    waited: list[str] = []
+
+    def waiting(holder: str, seconds: float) -> None:
+        waited.append(holder)
+        process.kill()
+
+    began = time.monotonic()
+    with Turns("cpu", "next").turn(shared=False, waiting=waiting) as note:
+        assert time.monotonic() - began < 2
+        assert waited[0] == f"run doomed (pid {process.pid})"
+        assert note.endswith(f"s for its turn: run doomed (pid {process.pid})")
+        assert note.startswith("waited ")
+
+
+def test_who_only_checks_shares(holder: Any, tmp_path: Path) -> None:
+    holder("a", shared=True)
+    until_begun(tmp_path)
+    with Turns("cpu", "b").turn(shared=True, waiting=never) as note:
+        assert note == ""
+
+
+def test_who_wants_to_share_does_not_overtake(folder: Path) -> None:
+    """Else those that only check could keep one that times waiting for ever."""
+    begun: list[str] = []
+    waits = threading.Event()
+
+    def take(name: str, shared: bool) -> None:
+        with Turns("cpu", name).turn(shared=shared, waiting=lambda holder, seconds: waits.set()):
+            begun.append(name)
+
+    with Turns("cpu", "checking").turn(shared=True, waiting=never):
+        timing = threading.Thread(target=take, args=("timing", False))
+        timing.start()
+        assert waits.wait(5)
+        late = threading.Thread(target=take, args=("late", True))
+        late.start()
+        time.sleep(3 * device_lock.POLL_S)
+        assert begun == []
+    timing.join(10)
+    late.join(10)
+    assert begun == ["timing", "late"]
+
+
+def test_devices_do_not_wait_for_each_other(folder: Path) -> None:
+    with (
+        Turns("GPU-0", "r").turn(shared=False, waiting=never),
+        Turns("GPU-1", "r").turn(shared=False, waiting=never),
+        Turns("cpu", "r").turn(shared=False, waiting=never),
+    ):
+        assert {path.stem for path in folder.iterdir()} == {"GPU-0", "GPU-1", "cpu"}
+
+
+def test_all_users_may_lock_what_one_has_made(folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with Turns("0000:01:00.0", "r").turn(shared=False, waiting=never):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
+    assert {path.name for path in folder.iterdir()} == {"0000_01_00.0.gate", "0000_01_00.0.lock"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o666}
+
+
+def test_a_file_that_may_only_be_read_is_locked_too(
+    folder: Path, holder: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    holder("a", seconds=1)
+    until_begun(tmp_path)
+    real, seen = os.open, []
+
+    def refuse(path: Any, flags: int, *mode: int) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        seen.append(path)
+        return real(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with Turns("cpu", "b").turn(shared=False, waiting=lambda holder, seconds: None) as note:
+        assert "run a (pid" in note
+    assert [path.name for path in seen] == ["cpu.gate", "cpu.lock"]
+
+
+def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "file"))
+    with Turns("cpu", "r").turn(shared=False, waiting=never) as note:
+        assert note == f"took no turns with other runs ({tmp_path / 'file'}: File exists)"
+
+
+def test_a_worker_that_holds_the_lock_is_known_to_its_crew(folder: Path, tmp_path: Path) -> None:
+    write(
+        tmp_path / "mine",
+        "locks",
+        "import",
+        f"import fcntl\nheld = open({str(folder / 'cpu.lock')!r})\nfcntl.flock(held, 2)",
+    )
+    with Turns("cpu", "r").turn(shared=False, waiting=never):
+        pass
+    device_lock, told = Turns("cpu", "r"), []
+
+    def waiting(holder: str, seconds: float) -> None:
+        told.append(crew.owns(device_lock.held_by()))
+        crew.close()
+
+    with arena(tmp_path / "mine") as field:
+        crew = field.contest.crew
+        field.run(NEXT)
+        assert not crew.owns({os.getpid()})
+        with device_lock.turn(shared=False, waiting=waiting):
+            assert told[0] is True
+
+
+def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(passport, "issue", lambda *arguments: builders.passport(run_id="r1"))
+    settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
+    benches = [Bench(settings) for _ in range(3)]
+    for bench in benches:
+        bench.open()
+    assert [bench.record_file for bench in benches] == [tmp_path / f"{name}.jsonl" for name in ("r1", "r1-2", "r1-3")]
+    for bench in benches:
+        assert bench.record_file
+        assert store.header(bench.record_file) == bench.begin()
+
+
+def test_a_run_waits_says_so_and_notes_it(folder: Path, holder: Any, tmp_path: Path) -> None:
+    other = holder("before")
+    until_begun(tmp_path)
+    with started(project(tmp_path / "mine"), "-k", "own_right") as process:
+        assert process.stdout
+        line = next(line for line in process.stdout if "waits for its turn" in line)
+        assert other.poll() is None, "said only when it was over"
+        other.kill()
+        text, errors = process.communicate(timeout=60)
+    assert line == f"softbench: waits for its turn on this CPU, case by case: run before (pid {other.pid})\n"
+    assert process.returncode == 0, text + errors
+    (note,) = [n for cell in record_lines(tmp_path / "mine")[1:] for n in cell["notes"] if n.startswith("waited")]
+    assert note.endswith(f"s for its turn: run before (pid {other.pid})")

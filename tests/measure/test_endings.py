@@ -1,0 +1,133 @@
+"""Implementations that end badly: in C++, in a child, when they are let go of, or when the interpreter ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+from support.offenders import BAD, NEXT, Arena, arena, passed, write
+from support.projects import bench, project
+
+from softbench.model import Record
+from softbench.records import store
+
+CXX = "ctypes.CDLL('libstdc++.so.6')"
+THROWS = f"thrown = {CXX}._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctypes.c_char_p]; thrown(b'on purpose')"
+C_ATEXIT = """
+kept = sys.kept = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: os.abort())
+ctypes.CDLL(None).__cxa_atexit(kept, None, None)
+"""
+
+DEEDS = {  # what is done at a launch -> status, and what the reason says
+    "throws": (THROWS, "CRASHED", "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
+    "terminates": (
+        f"{CXX}._ZSt9terminatev()",
+        "CRASHED",
+        "died of SIGABRT in .*; its last words: terminate called without",
+    ),
+    "calls_a_pure_virtual": (f"{CXX}.__cxa_pure_virtual()", "CRASHED", "died of SIGABRT"),
+    "throws_in_a_thread": (
+        f"import threading\ndef run():\n    {THROWS}\nthread = threading.Thread(target=run); thread.start(); thread.join()",
+        "CRASHED",
+        "died of SIGABRT",
+    ),
+    "exits_in_c": ("ctypes.CDLL(None).exit(7)", "CRASHED", "exit code 7"),
+    "aborts_at_c_exit": (
+        f"{C_ATEXIT}\nctypes.CDLL(None).exit(0)",
+        "CRASHED",
+        "died of SIGABRT",
+    ),
+    "floods_from_a_child": (
+        "if calls == 1 and os.fork() == 0:\n    while True: os.write(1, b'x' * 65536)",
+        "PASSED",
+        "",
+    ),
+}
+
+AT_EXIT = {  # left behind by a launch that is right; none of it may be heard of
+    "raises": "import atexit\natexit.register(lambda: 1 / 0)",
+    "exits": "import atexit\natexit.register(lambda: os._exit(9))",
+    "aborts": "import atexit\natexit.register(os.abort)",
+    "hangs": "import atexit\natexit.register(time.sleep, 600)",
+    "aborts_in_c": C_ATEXIT,
+    "leaves_a_thread": "import threading\nthreading.Thread(target=time.sleep, args=(600,)).start()",
+    "hangs_at_flush": "class Deaf:\n    def write(self, text): pass\n    def flush(self): time.sleep(600)\nsys.stdout = Deaf()",
+}
+DROPPED = {  # waits in what the launch holds on to, until it is let go of behind its case
+    "raises_when_dropped": "raise RuntimeError('gone')",
+    "aborts_when_dropped": "os.abort()",
+    "exits_when_dropped": "os._exit(3)",
+}
+PROXY = """
+class Proxy:
+    columns = BAD_COLUMNS
+    def __del__(self): {code}
+case = Proxy()
+"""
+DEAD = ("aborts_when_dropped", "exits_when_dropped")
+"""Those whose process is gone when a case is over; the next case starts another."""
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    """Contests among all of them; no process is left behind them."""
+    folder = tmp_path_factory.mktemp("endings")
+    for name, (code, _, _) in DEEDS.items():
+        write(folder, name, "launch", code)
+    _write_endings(folder)
+    with arena(folder) as made:
+        yield made
+
+
+def _write_endings(folder: Path, prefix: str = "") -> None:
+    for name, code in AT_EXIT.items():
+        write(folder, f"{prefix}{name}", "launch", "if calls == 1:\n" + indent(code, "    "))
+    for name, code in DROPPED.items():
+        write(folder, f"{prefix}{name}", "factory", PROXY.format(code=code))
+
+
+@pytest.fixture(scope="module")
+def contest(field: Arena) -> tuple[dict[str, Record], dict[str, Record]]:
+    return field.run(BAD), field.run(NEXT)
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_a_bad_end_costs_its_own_cell(contest: tuple[dict[str, Record], dict[str, Record]], name: str) -> None:
+    first, second = contest
+    _, status, reason = DEEDS[name]
+    assert first[name].status.value == status, first[name].reason
+    assert re.search(reason, first[name].reason), first[name].reason
+    assert passed(first)
+    assert passed(second, ["honest", name]), second[name].reason
+
+
+@pytest.mark.parametrize("name", [*AT_EXIT, *DROPPED])
+def test_what_waits_for_the_end_is_not_heard_of(
+    field: Arena, contest: tuple[dict[str, Record], dict[str, Record]], name: str
+) -> None:
+    first, second = contest
+    assert passed(first, ["honest", name]), first[name].reason
+    assert passed(second, ["honest", name]), second[name].reason
+    assert len(set(field.pids(name))) == (2 if name in DEAD else 1)
+
+
+def test_the_command_ends_as_if_nothing_waited(tmp_path: Path) -> None:
+    """The whole of it, with the interpreter's end of pytest itself: in time, with its exit code, and resumed at once."""
+    folder = project(tmp_path)
+    _write_endings(folder / "kernels" / "mine", "own_")
+    names = [f"own_{name}" for name in (*AT_EXIT, *DROPPED)]
+    for name in names:
+        file = folder / "kernels" / "mine" / f"{name}.py"
+        file.write_text(file.read_text().replace("BAD_COLUMNS, calls = 64, 0", "BAD_COLUMNS, calls = 256, 0"))
+    done = bench(folder, "-k", " or ".join(["own_right", *names]))
+    assert done.returncode == 0, done.stdout
+    assert done.stderr == ""
+    (path,) = (folder / "reports").glob("*.jsonl")
+    found = {record.variant.id: record.status.value for record in store.read(path).records if record.role == "entrant"}
+    assert found == dict.fromkeys(["own_right", *names], "PASSED")
+    before = path.read_bytes()
+    assert bench(folder, "-k", "own_", "--softbench-resume=latest").returncode == 1
+    assert path.read_bytes().startswith(before)

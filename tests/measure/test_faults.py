@@ -1,0 +1,286 @@
+"""An implementation that misbehaves costs its own cell: real files, real processes, beside an honest one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from support import offenders
+from support.offenders import BAD, NEXT, PLACES, Arena, arena, passed, write
+
+from softbench.measure.contest.worker_pool import MAX_DEATHS
+from softbench.model import Record
+
+# what is done -> its code, the status that it gets, and what the reason must say
+DEEDS = {
+    "raises": (
+        "raise RuntimeError('on purpose')",
+        "RUNTIME_ERROR",
+        r"{place} raised RuntimeError: on purpose \(raises_",
+    ),
+    "raises_odd_text": ("raise ValueError('\\x1b[2J\\udcff')", "RUNTIME_ERROR", r"raised ValueError: \?\[2J\?"),
+    "exits_python": ("sys.exit('bye')", "RUNTIME_ERROR", "{place} raised SystemExit: bye"),
+    "interrupts": ("signal.raise_signal(signal.SIGINT)", "CRASHED", "died of SIGINT"),
+    "segfaults": ("ctypes.string_at(0)", "CRASHED", "died of SIGSEGV"),
+    "aborts": (
+        "os.write(2, b'last\\x1b words\\n'); os.abort()",
+        "CRASHED",
+        r"SIGABRT in \S+ \(aborts_.*\); its last words: last\? words",
+    ),
+    "prints_and_exits": (
+        "for _ in range(4096): os.write(1, b'x' * 65536)\nos.write(1, b'\\nthe end\\n'); os._exit(8)",
+        "CRASHED",
+        "exit code 8; its last words: the end",
+    ),
+    "unnamed_signal": ("os.kill(os.getpid(), 40)", "CRASHED", "died of signal 40"),
+    "exits_0": ("os._exit(0)", "CRASHED", "ended itself with exit code 0"),
+    "exits_3": ("os._exit(3)", "CRASHED", "ended itself with exit code 3"),
+    "kills_parent": (
+        "os.kill(os.getppid(), signal.SIGKILL); time.sleep(0.5); os.kill(os.getpid(), signal.SIGKILL)",
+        "CRASHED",
+        "died of SIGKILL",
+    ),
+    "kills_group": ("os.killpg(0, signal.SIGKILL)", "CRASHED", "died of SIGKILL"),
+    "closes_files": ("os.closerange(0, 4096)", "CRASHED", "closed its connection to the harness"),
+    "closes_and_stays": ("os.closerange(0, 4096); time.sleep(600)", "CRASHED", "closed its connection to the harness"),
+    "writes_garbage": (
+        "for fd in range(3, 99):\n    try: os.write(fd, b'garbage ' * 9)\n    except OSError: pass",
+        "CRASHED",
+        "wrote into the harness's own channel: a message of 1651663207 bytes",
+    ),
+    "nests_json": (
+        "for fd in range(3, 99):\n    try: os.write(fd, struct.pack('<I', 50000) + b'[' * 50000)\n    except OSError: pass",
+        "CRASHED",
+        "wrote into the harness's own channel: not JSON",
+    ),
+    "asks_too_much": (
+        "torch.empty(2**45, dtype=torch.uint8)",
+        "OUT_OF_MEMORY",
+        "{place}: .*allocate 35184372088832 bytes",
+    ),
+    # untouched zero pages take address space, not memory; without a limit this stops by itself
+    "grows": (
+        "kept = []\nfor _ in range(2000): kept.append(bytes(2**28))\nraise KeyError('no limit')",
+        "OUT_OF_MEMORY",
+        "{place}: MemoryError",
+    ),
+    "leaves_a_child": (
+        "if os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)",
+        "CRASHED",
+        "ended itself with exit code 4",
+    ),
+}
+
+HANGS = {
+    "spins": "while True: pass",
+    "sleeps": "time.sleep(600)",
+    "hangs_natively": "ctypes.PyDLL(None).pause()",
+    "stops": "os.kill(os.getpid(), signal.SIGSTOP)",
+}
+HUNG = [(name, place) for name in HANGS for place in PLACES if place != "import" or name == "hangs_natively"]
+HANG_TIMEOUT_S = 4  # far above the tenths of a second that an honest preparation takes, for a loaded machine
+
+ANSWERS = {
+    "none": ("launch", "return None", "INCORRECT", "wrong type: NoneType where a tensor is expected"),
+    "wrong_shape": ("launch", "return torch.softmax(x, -1)[:, 1:].clone()", "INCORRECT", r"wrong shape: \(8, 63\)"),
+    "numpy": ("launch", "return torch.softmax(x, -1).numpy()", "INCORRECT", "wrong type: ndarray"),
+    "two": ("launch", "return torch.softmax(x, -1), x", "INCORRECT", "2 outputs were returned where 1 are expected"),
+    "zeros": ("launch", "return torch.zeros_like(x)", "INCORRECT", "every element is 0"),
+    "no_launch": (
+        "factory",
+        "return 3",
+        "RUNTIME_ERROR",
+        "factory raised TypeError: the factory returned int, not a launch",
+    ),
+    "unsupported": ("factory", "raise Unsupported('only\\nodd rows')", "UNSUPPORTED", "^only odd rows$"),
+    "unsupported_late": ("launch", "raise Unsupported('not here')", "UNSUPPORTED", "^not here$"),
+    "unsupported_mute": ("factory", "raise Unsupported", "UNSUPPORTED", "^no reason given$"),
+    "renamed": (
+        "import",
+        "globals().update(implementation=lambda **_: lambda f: None)",
+        "RUNTIME_ERROR",
+        "factory raised",
+    ),
+}
+
+# harmless, however rude
+NUISANCES = {
+    "prints": "if calls == 1:\n    for _ in range(16384): os.write(1, b'x' * 65536)",
+    "forks_on": "if calls == 1: os.fork()",
+    "keeps_a_child": "if calls == 1 and os.fork() == 0:\n    os.setsid(); time.sleep(600)",
+    "changes_streams": "sys.stdout = sys.stderr = None",
+}
+
+LATE = {  # by then they have been checked, and are in the middle of being timed
+    "asked_first": ("if calls == 4: os._exit(6)", "CRASHED", "exit code 6"),  # the estimate, behind the three checks
+    "raises": ("if calls > 12: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
+    "exits": ("if calls > 12: os._exit(5)", "CRASHED", "exit code 5"),
+    "hangs": (
+        "if calls > 12: time.sleep(600)",
+        "TIMEOUT",
+        "no end of .* within 4 s; --softbench-timeout",
+    ),
+    "lies": ("if calls > 12: return x * 0", "INCORRECT", "timed call: every element is 0"),
+}
+
+Outcome = tuple[dict[str, Record], dict[str, Record], dict[str, list[int]]]
+
+
+def _contest(field: Arena) -> Outcome:
+    first, second = field.run(BAD), field.run(NEXT)
+    return first, second, {name: field.pids(name) for name in first}
+
+
+def _says(record: Record, status: str, reason: str) -> None:
+    assert re.fullmatch(status, record.status.value), record.reason
+    assert re.search(reason, record.reason), record.reason
+    assert not record.samples
+    assert record.reproduce.startswith("pytest --softbench")
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def deeds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Outcome]]:
+    place = request.param
+    folder = tmp_path_factory.mktemp(place)
+    for name, (code, _, _) in DEEDS.items():
+        write(folder, f"{name}_{place}", place, code)
+    with arena(folder) as field:
+        yield place, _contest(field)
+
+
+@pytest.mark.parametrize("name", DEEDS)
+def test_misdeed_costs_its_own_cell(deeds: tuple[str, Outcome], name: str) -> None:
+    place, (first, second, pids) = deeds
+    _, status, reason = DEEDS[name]
+    offender = f"{name}_{place}"
+    _says(first[offender], status, reason.format(place=place))
+    assert passed(first)
+    assert passed(second)
+    if place == "import":
+        _says(second[offender], status, reason.format(place=place))
+    else:
+        assert passed(second, [offender]), second[offender].reason
+    if first[offender].status.value == "CRASHED":
+        assert len(set(pids[offender])) == 2  # one process a case: the second one is new
+    assert len(set(pids["honest"])) == 1
+
+
+@pytest.fixture(scope="module")
+def hangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    folder = tmp_path_factory.mktemp("hangs")
+    for name, place in HUNG:
+        write(folder, f"{name}_{place}", place, HANGS[name])
+    with arena(folder, HANG_TIMEOUT_S) as field:
+        yield _contest(field)
+
+
+@pytest.mark.parametrize(("name", "place"), HUNG)
+def test_hang_is_ended(hangs: Outcome, name: str, place: str) -> None:
+    first, second, pids = hangs
+    offender = f"{name}_{place}"
+    _says(first[offender], "TIMEOUT", f"^no end of compiling and checking within {HANG_TIMEOUT_S} s")
+    assert passed(first)
+    assert passed(second)
+    assert len(set(pids[offender])) == 2
+    if place != "import":
+        assert passed(second, [offender]), second[offender].reason
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    folder = tmp_path_factory.mktemp("answers")
+    for name, (place, code, _, _) in ANSWERS.items():
+        write(folder, name, place, code)
+    for name, code in NUISANCES.items():
+        write(folder, name, "launch", code)
+    with arena(folder) as field:
+        yield _contest(field)
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_wrong_answer(answers: Outcome, name: str) -> None:
+    first, second, pids = answers
+    place, _, status, reason = ANSWERS[name]
+    _says(first[name], status, reason)
+    assert passed(first)
+    assert passed(second)
+    assert place == "import" or passed(second, [name])
+    assert len(pids[name]) == 1  # nothing died: one process serves both cases
+
+
+@pytest.mark.parametrize("name", NUISANCES)
+def test_nuisance_changes_nothing(answers: Outcome, name: str) -> None:
+    first, second, _ = answers
+    assert passed(first, ["honest", name]), first[name].reason
+    assert passed(second, ["honest", name]), second[name].reason
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    folder = tmp_path_factory.mktemp("late")
+    for name, (code, _, _) in LATE.items():
+        write(folder, name, "launch", code)
+    with arena(folder, HANG_TIMEOUT_S) as field:
+        yield _contest(field)
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_failure_while_timed(late: Outcome, name: str) -> None:
+    first, second, _ = late
+    _, status, reason = LATE[name]
+    _says(first[name], status, reason)
+    assert passed(first)
+    assert passed(second, ["honest", name])
+
+
+def test_variant_dies_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Four points of two parameters in one process: three kinds of end, and one that is fine."""
+    folder = tmp_path_factory.mktemp("siblings")
+    code = "if way == 1: os._exit(1)\nif way == 2: raise RuntimeError('two')\nif way == 3 and calls > 30: os._exit(3)"
+    write(folder, "many", "launch", code, {"way": [0, 1, 2, 3]})
+    with arena(folder) as field:
+        first, second = field.run(BAD), field.run(NEXT)
+    assert passed(first, ["honest"])
+    assert first["many[way=0]"].status.value == "PASSED"  # with the samples of the trial, or of the contest if it won
+    _says(first["many[way=1]"], "CRASHED", "exit code 1")
+    _says(first["many[way=2]"], "RUNTIME_ERROR", "RuntimeError: two")
+    _says(first["many[way=3]"], "CRASHED", "exit code 3")
+    assert passed(second, [f"many[way={i}]" for i in range(4)])
+
+
+def test_always_dying_is_given_up(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("dying")
+    write(folder, "dying", "import", "os._exit(7)")
+    cases = [replace(NEXT, shape=(4, columns)) for columns in range(1, MAX_DEATHS + 3)]
+    with arena(folder) as field:
+        records = [field.run(case) for case in cases]
+        assert len(field.pids("dying")) == MAX_DEATHS
+    for number, found in enumerate(records):
+        assert passed(found)
+        _says(found["dying"], "CRASHED", "exit code 7")
+        assert ("not started again" in found["dying"].reason) == (number >= MAX_DEATHS)
+
+
+def test_memory_limit_is_set(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The limit itself, read in a worker: below what the machine has, so that `grows` ends by it."""
+    folder = tmp_path_factory.mktemp("limit")
+    write(
+        folder,
+        "limited",
+        "factory",
+        "import resource\nraise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))",
+    )
+    with arena(folder) as field:
+        limit = int(field.run(BAD)["limited"].reason)
+    assert 0 < limit < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_finder_of_processes_finds(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the other tests rely on: while a contest is open its processes are seen."""
+    folder = tmp_path_factory.mktemp("seen")
+    with arena(folder) as field:
+        field.run(NEXT)
+        assert len(offenders.processes(field.mark)) == 1 + offenders.PROCESSES_EACH

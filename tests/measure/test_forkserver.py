@@ -1,0 +1,258 @@
+"""Where workers come from and how they end: the nursery, its guards, and what the parent asks of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import offenders
+from support.offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
+
+from softbench.measure.contest import workers
+from softbench.measure.contest.processes import Nursery, NurseryError, Worker
+from softbench.measure.contest.workers import ask, gather
+from softbench.measure.worker import wire
+from softbench.model import Status
+
+EACH = offenders.PROCESSES_EACH
+HELLO = {"op": "hello", "device": "cpu"}
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> str:
+    return f"{os.getpid()}-{tmp_path}"
+
+
+@pytest.fixture
+def nursery(mark: str) -> Iterator[Nursery]:
+    """Without torch, with a module that is not there: it starts in a tenth of the time."""
+    made = Nursery(["no_such_module"], {MARK: mark})
+    yield made
+    made.close()
+    assert processes(mark) == []
+
+
+@pytest.fixture
+def hire(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
+    """Makes workers that have said hello."""
+    made: list[Worker] = []
+
+    def start(**environment: str) -> Worker:
+        made.append(Worker(nursery, environment))
+        assert ask(made[-1], HELLO, 30).ok
+        return made[-1]
+
+    yield start
+    for worker in made:
+        worker.end()
+
+
+def _prepare(folder: Path, name: str) -> dict[str, object]:
+    case = {"operator": "softmax", "shape": [2, 4], "dtype": "float32", "out_dtype": "float32"}
+    variant = {"path": str(folder / f"{name}.py"), "source_hash": "", "name": name, "params": {}}
+    return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, **variant}
+
+
+def test_end_returns_when_the_process_is_gone(hire: Callable[..., Worker], mark: str) -> None:
+    worker = hire()
+    assert len(processes(mark)) == 1 + EACH
+    worker.end()
+    assert len(processes(mark)) == 1  # the nursery
+    assert not worker.is_alive
+    assert worker.end() is None
+
+
+def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: Path) -> None:
+    write(tmp_path, "tells", "import", "raise RuntimeError(os.environ['SOFTBENCH_TEST_WORD'])")
+    tells = {word: hire(SOFTBENCH_TEST_WORD=word) for word in ("one", "two")}
+    answers = gather(dict.fromkeys(tells.values(), _prepare(tmp_path, "tells")), 60)
+    assert [f"RuntimeError: {word}" in answers[worker].reason for word, worker in tells.items()] == [True, True]
+
+
+def test_killed_nursery_takes_its_workers_with_it(nursery: Nursery, hire: Callable[..., Worker], mark: str) -> None:
+    worker = hire()
+    os.kill(nursery._process.pid, signal.SIGKILL)
+    assert seconds_until(lambda: processes(mark) == [], 5) < 5
+    answer = ask(worker, HELLO, 30)
+    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
+    assert "the one that starts processes" in answer.reason
+    assert not nursery.is_alive
+    with pytest.raises(NurseryError, match="workers cannot be started"):
+        Worker(nursery, {})
+
+
+def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], mark: str) -> None:
+    """What it leaves in the socket resets the connection, which is a death like any other and no message."""
+    worker = hire()
+    pid = max(processes(mark))  # the last to be started
+    os.kill(pid, signal.SIGSTOP)
+    timer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    answer = ask(worker, HELLO, 30)
+    timer.join()
+    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
+    assert answer.reason.startswith("the process died of SIGKILL")
+
+
+def test_contest_survives_the_loss_of_the_nursery(tmp_path: Path) -> None:
+    with arena(tmp_path) as field:
+        assert passed(field.run(NEXT))
+        nursery = field.contest.crew._nursery
+        assert nursery is not None
+        os.kill(nursery._process.pid, signal.SIGKILL)
+        assert seconds_until(lambda: not nursery.is_alive, 5) < 5
+        assert passed(field.run(BAD))
+        assert len(set(field.pids("honest"))) == 2
+
+
+def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) -> None:
+    """Ctrl-C while a worker sleeps: no question is asked of it any more, which would take a minute."""
+    write(tmp_path, "sleeps", "launch", "time.sleep(600)")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    with arena(tmp_path) as field:
+
+        def interrupt() -> None:
+            assert seconds_until((tmp_path / "sleeps.py.pids").exists, 60) < 60
+            time.sleep(1)  # it is asleep by then
+            signal.pthread_kill(main, signal.SIGINT)
+
+        main = threading.main_thread().ident or 0
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            field.run(BAD)
+        thread.join()
+        assert processes(field.mark) == []
+        assert passed(field.run(NEXT), ["honest", "sleeps"])
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_grandchild_that_kills_guard_and_nursery_does_not_outlive_the_crew(tmp_path: Path, mark: str) -> None:
+    """Without namespaces, in a session of its own, with a child; a process that somebody else started stays."""
+    nursery = Nursery([], {MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
+    worker = Worker(nursery, {})
+    bystander = subprocess.Popen(["sleep", "60"])
+    code = "import os, time\nif os.fork() == 0:\n    os.setsid(); os.fork()\n    time.sleep(0.3)\n"
+    code += f"    for pid in ({nursery._process.pid}, {worker.pid}):\n        try: os.kill(pid, 9)\n        except OSError: pass\n"
+    (tmp_path / "kills.py").write_text(f"{code}    time.sleep(600)\ntime.sleep(600)")
+    try:
+        assert ask(worker, HELLO, 30).ok
+        assert not ask(worker, _prepare(tmp_path, "kills"), 30).ok
+        assert len(processes(mark)) >= 1
+        worker.end(kill=False)
+        nursery.close()
+        assert processes(mark) == []
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_nursery_that_is_still_importing_closes_at_once(mark: str) -> None:
+    nursery = Nursery(["torch"], {MARK: mark})
+    start = time.monotonic()
+    nursery.close()
+    assert time.monotonic() - start < 0.5
+    assert processes(mark) == []
+
+
+@pytest.mark.parametrize("dies", ["before", "meanwhile"])
+def test_answer_in_time_is_not_late(
+    hire: Callable[..., Worker], tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch, dies: str
+) -> None:
+    """Ending one worker takes longer than the other has; the other answers in the meantime."""
+    (tmp_path / "first.py").write_text("raise KeyError")
+    (tmp_path / "quick.py").write_text("import time; time.sleep(0.4); raise KeyError('quick')")
+    (tmp_path / "dying.py").write_text("import os; os._exit(1)")
+    quick, dead = hire(), hire()
+    assert not ask(quick, _prepare(tmp_path, "first"), 60).ok  # what follows finds everything imported
+
+    def slow_death(worker: Worker, start: float) -> workers.Answer:
+        time.sleep(1)  # stands for the reaping of a process that is long in dying
+        return real_death(worker, start)
+
+    real_death = workers._death
+    monkeypatch.setattr(workers, "_death", slow_death)
+    if dies == "before":
+        os.killpg(dead.pid, signal.SIGKILL)
+        assert seconds_until(lambda: len(processes(mark)) == 1 + EACH, 5) < 5
+    answers = gather({dead: _prepare(tmp_path, "dying"), quick: _prepare(tmp_path, "quick")}, 0.6)
+    assert answers[dead].status is Status.CRASHED
+    assert "KeyError: 'quick'" in answers[quick].reason
+
+
+def test_death_is_seen_though_a_child_holds_the_connection(hire: Callable[..., Worker], tmp_path: Path) -> None:
+    code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)"
+    (tmp_path / "leaves.py").write_text(code)
+    answer = ask(hire(), _prepare(tmp_path, "leaves"), 10)
+    assert (answer.status, answer.reason) == (Status.CRASHED, "the process ended itself with exit code 4")
+
+
+def test_children_of_a_worker_end_with_it(tmp_path: Path) -> None:
+    """In sessions of their own, and a generation further on; the honest neighbour's process stays."""
+    fork = "for _ in range(2):\n    if os.fork() == 0:\n        os.setsid()\n        os.fork()\n        time.sleep(600)"
+    write(tmp_path, "forks", "factory", fork)
+    with arena(tmp_path) as field:
+        assert passed(field.run(replace(BAD, timed=False)), ["honest", "forks"])
+        forks = next(w for k, w in field.contest.crew._workers.items() if k[1] == "forks")
+        assert seconds_until(lambda: len(processes(field.mark)) == 5 + 2 * EACH, 5) < 5
+        forks.end()
+        assert len(processes(field.mark)) == 1 + EACH
+        assert passed(field.run(NEXT))
+        assert len(set(field.pids("honest"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (-signal.SIGSEGV, "died of SIGSEGV"),
+        (-signal.SIGKILL, "by the system when memory ran out"),
+        (-40, "died of signal 40"),
+        (3, "ended itself with exit code 3"),
+        (wire.LOST_CONNECTION, "closed its connection to the harness"),
+        (None, "the process is gone"),
+    ],
+)
+def test_death_is_named(code: int | None, text: str) -> None:
+    class Dead:
+        last_words = "bye"
+
+        def end(self, *, kill: bool) -> int | None:
+            return code
+
+    answer = workers._death(Dead(), 0.0)  # type: ignore[arg-type]
+    assert text in answer.reason
+    assert answer.reason.endswith("; its last words: bye")
+    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
+
+
+def test_message_arrives_in_pieces() -> None:
+    body = b'{"ok": true}'
+    whole = len(body).to_bytes(4, "little") + body
+    buffer = wire.Buffer()
+    for i, byte in enumerate(whole):
+        assert buffer.take() is None, i
+        buffer.feed(bytes([byte]))
+    assert buffer.take() == {"ok": True}
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000], ids=lambda b: repr(b[:4]))
+def test_what_is_no_message_is_malformed(body: bytes) -> None:
+    buffer = wire.Buffer()
+    buffer.feed(len(body).to_bytes(4, "little") + body)
+    with pytest.raises(wire.Malformed):
+        buffer.take()
+
+
+def test_message_of_gigabytes_is_malformed_before_it_is_read() -> None:
+    buffer = wire.Buffer()
+    buffer.feed((wire.MAX_BYTES + 1).to_bytes(4, "little"))
+    with pytest.raises(wire.Malformed, match="a message of 1048577 bytes"):
+        _ = buffer.wanted

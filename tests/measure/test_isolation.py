@@ -1,0 +1,124 @@
+"""Workers in namespaces of their own: who kills and stops whatever it sees reaches nobody, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from support.builders import variant
+from support.offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
+
+from softbench.measure.contest import worker_pool as crew_module
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.processes import Nursery, Worker
+from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.workers import Answer, ask
+from softbench.measure.worker import isolation
+from softbench.model import Status
+
+SEEN = "[int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()]"
+KILLS = f"""
+for pid in {SEEN}:
+    if b"softbench.measure.worker.forkserver" in Path(f"/proc/{{pid}}/cmdline").read_bytes(): os.kill(pid, signal.%s)
+"""
+HARMFUL = {
+    "kills": KILLS % "SIGKILL",
+    "stops": KILLS % "SIGSTOP",
+    "forks": "if calls == 1 and not os.fork(): os.setsid(); time.sleep(600)",
+}
+needs_namespaces = pytest.mark.skipif(not isolation.is_possible(), reason="this kernel gives no namespaces here")
+
+
+@needs_namespaces
+def test_who_kills_and_stops_what_it_sees_reaches_no_rival(tmp_path: Path) -> None:
+    for name, code in HARMFUL.items():
+        write(tmp_path, name, "launch", code)
+    with arena(tmp_path) as field:
+        first, second = field.run(BAD), field.run(NEXT)
+    assert passed(first, ["honest", "kills", "stops"]), {name: record.reason for name, record in first.items()}
+    assert passed(second, ["honest", *HARMFUL])
+
+
+@needs_namespaces
+def test_a_worker_sees_its_own_processes_only_and_numbers_are_distinct(tmp_path: Path) -> None:
+    tells = f"raise Unsupported(repr(sorted({SEEN})) + repr(os.getppid()) + str(os.path.isdir('/proc/self/fd')))"
+    write(tmp_path, "tells", "factory", tells)
+    with arena(tmp_path) as field:
+        assert field.run(BAD)["tells"].reason == "[1]1True"
+        assert len({field.pids("tells")[0], field.pids("honest")[0]}) == 2
+
+
+@pytest.mark.parametrize("how", ["", "off"])
+def test_namespaces_can_be_switched_off(tmp_path: Path, how: str) -> None:
+    mark = f"{os.getpid()}-{tmp_path}"
+    nursery = Nursery([], {MARK: mark, "SOFTBENCH_NAMESPACES": how})
+    worker = Worker(nursery, {})
+    try:
+        assert ask(worker, {"op": "hello", "device": "cpu"}, 30).ok
+        assert worker.is_isolated == (isolation.is_possible() and not how)
+    finally:
+        worker.end()
+        nursery.close()
+    assert processes(mark) == []
+
+
+@needs_namespaces
+def test_guard_and_nursery_may_die_and_nothing_is_left(tmp_path: Path) -> None:
+    mark = f"{os.getpid()}-{tmp_path}"
+    nursery = Nursery([], {MARK: mark})
+    worker = Worker(nursery, {})
+    assert ask(worker, {"op": "hello", "device": "cpu"}, 30).ok
+    os.kill(nursery._process.pid, signal.SIGKILL)
+    assert seconds_until(lambda: processes(mark) == [], 5) < 5
+    worker.end(kill=False)
+    nursery.close()
+
+
+def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(flags: int) -> None:
+        raise PermissionError(1, "Operation not permitted", "unshare")
+
+    monkeypatch.setattr(isolation, "_unshare", forbidden)
+    assert not isolation.is_possible()
+
+
+@needs_namespaces
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_has_namespaces_too() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: who has changed users may not write its own maps
+        os._exit(0 if isolation.is_possible() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    nurseries: list[dict[str, str]] = []
+
+    class Made:
+        is_alive = True
+
+        def __init__(self, preload: list[str], environment: dict[str, str]) -> None:
+            self.is_isolated = not environment
+            nurseries.append(dict(environment))
+
+        def close(self) -> None: ...
+
+        def end(self, *, kill: bool = True) -> None: ...
+
+    def hello(requests: dict[Made, object], timeout_s: float) -> dict[Made, Answer]:
+        failed = Answer(False, status=Status.RUNTIME_ERROR, reason="no CUDA")
+        return {worker: failed if worker.is_isolated else Answer(True) for worker in requests}
+
+    monkeypatch.setattr(crew_module, "Nursery", Made)
+    monkeypatch.setattr(crew_module, "Worker", lambda nursery, environment: nursery)
+    monkeypatch.setattr(crew_module, "gather", hello)
+    crew, entrant = Crew("cuda"), Entrant(variant("mine"), "entrant")
+    crew.hire([entrant])
+    assert entrant.is_open
+    assert nurseries == [{}, {"SOFTBENCH_NAMESPACES": "off"}]

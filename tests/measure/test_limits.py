@@ -1,0 +1,227 @@
+"""Times that no machine can reach are refused, whatever made them; those of honest kernels never are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import builders as make
+from support.paths import ROOT
+from support.simulated import PLAN, World
+
+from softbench.analysis import leaderboard
+from softbench.measure.contest import trials
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.entrant import Entrant
+from softbench.model import Samples, Status, limits
+from softbench.model.limits import Limits
+from softbench.records import store
+from softbench.render import export, report, tables
+from softbench.run import replay
+
+KEPT = ROOT / "reports" / "h200"
+H200 = {
+    "sm": 90, "sms": 132, "l2_bytes": 62_914_560, "memory_clock_khz": 3_201_000, "bus_bits": 6016, "clock_khz": 1_980_000,
+}  # fmt: skip
+MOVED = 2 * 32768 * 1024 * 2
+LEAST_NS = MOVED / 4814.3
+
+
+def taken(ns: float, clock: str = "graph", cache: str = "cold", launches: int = 36) -> Samples:
+    return Samples(clock, launches, ((round(ns * launches),) * 3,) * 2, cache)
+
+
+def fault(*samples: Samples, moved: int = MOVED, flops: int = 0, dtype: str = "float16", **device: Any) -> str:
+    return Limits.of({**H200, **device}).fault(dtype, moved, flops, samples)
+
+
+@pytest.mark.parametrize("clock", ["graph", "trial", "unsteady"])
+def test_a_cold_replay_cannot_move_its_bytes_faster_than_the_memory(clock: str) -> None:
+    assert not fault(taken(LEAST_NS * 1.001, clock))
+    assert fault(taken(LEAST_NS * 0.999, clock)) == (
+        f"impossible: {LEAST_NS * 0.999:.0f} ns per launch by the {clock} clock,"
+        f" where {MOVED} bytes take at least {LEAST_NS:.0f} ns at 4814 GB/s"
+    )
+
+
+def test_115_percent_of_a_roof_at_88_percent_of_the_peak_is_refused() -> None:
+    assert not fault(taken(LEAST_NS / 0.955))  # what a kernel that only reads has reached
+    assert fault(taken(LEAST_NS / 0.88 / 1.15))
+
+
+def test_of_a_short_replay_one_l2_may_have_been_there_already() -> None:
+    moved = 4 * H200["l2_bytes"] // 36
+    assert not fault(taken(0.751 * moved / 4814.3), moved=moved)
+    assert fault(taken(0.749 * moved / 4814.3), moved=moved)
+
+
+@pytest.mark.parametrize("clock", ["device", "cold"])
+def test_what_a_single_launch_writes_may_stay_in_the_l2(clock: str) -> None:
+    least = (MOVED - H200["l2_bytes"]) / 4814.3
+    assert not fault(taken(least * 1.01, clock, launches=1))
+    assert fault(taken(least * 0.99, clock, launches=1))
+    assert not fault(taken(2000, clock, launches=1), moved=H200["l2_bytes"])
+
+
+def test_a_warm_replay_is_bound_by_what_reaches_the_multiprocessors() -> None:
+    assert not fault(taken(MOVED / 30_000, cache="warm"))
+    assert fault(taken(MOVED / 105_000, cache="warm")).endswith("at 33454 GB/s")
+
+
+def test_arithmetic_is_bound_by_the_tensor_cores() -> None:
+    flops = 10**12
+    assert not fault(taken(flops / 990e3, cache="warm"), flops=flops)
+    assert fault(taken(flops / 1100e3, cache="warm"), flops=flops).endswith("at 1071 TFLOP/s")
+    assert fault(taken(flops / 600e3, cache="warm"), flops=flops, dtype="float32").endswith("at 535 TFLOP/s")
+    assert not fault(taken(1e4, cache="warm"), flops=flops, sm=91)  # whose cores nobody knows
+
+
+def test_without_a_gpu_cores_bound_bytes_and_flops() -> None:
+    cpu = Limits.of({"kind": "cpu", "cores": 2})
+    assert not cpu.fault("float32", MOVED, 0, [taken(MOVED / 2300, "wall", "")])
+    assert cpu.fault("float32", MOVED, 0, [taken(MOVED / 2400, "wall", "")]).endswith("at 2304 GB/s")
+    assert cpu.fault("bfloat16", 0, 10**9, [taken(1e4, "wall", "")]).endswith("at 25 TFLOP/s")
+
+
+def test_of_host_times_it_is_only_asked_that_they_pass() -> None:
+    assert not fault(taken(1, "call", "", launches=1))
+    for clock in ("call", "graph", "trial", "wall"):
+        assert fault(taken(0, clock)).startswith(f"impossible: 0 ns per launch by the {clock} clock")
+
+
+@pytest.mark.parametrize("device", [{}, {"name": "a CPU"}, {"sms": "many", "peak_gb_s": None, "cores": True}])
+def test_a_machine_without_figures_bounds_nothing(device: dict[str, Any]) -> None:
+    assert Limits.of(device) == Limits()
+    assert not Limits.of(device).fault("float16", MOVED, 10**15, [taken(1)])
+
+
+def test_an_old_passport_is_held_to_the_bandwidth_that_it_has() -> None:
+    assert Limits.of({"peak_gb_s": 4814.0, "l2_bytes": 1}).fault("float16", MOVED, 0, [taken(LEAST_NS * 0.99)])
+
+
+def test_one_fast_round_is_no_fault_and_one_fast_placement_is() -> None:
+    honest, forged = round(LEAST_NS * 36 * 1.1), 100
+    assert not fault(Samples("graph", 36, ((honest, honest, forged),) * 3, "cold"))
+    assert fault(Samples("graph", 36, ((honest,) * 3, (forged, forged, honest), ()), "cold"))
+
+
+def forged_run(folder: Path) -> Path:
+    """A run on disk with an honest cell, a roof, and a cell at 105 TB/s."""
+    case = make.softmax_case(32768, 1024)
+    cells = [make.timed(case, "copy", 33_000, role="roof"), make.timed(case, "honest", 34_000)]
+    forged = make.timed(case, "forged", MOVED / 105_000)
+    writer = store.Writer.create(folder, make.passport(device={**make.GPU, **H200}))
+    writer.append([*cells, forged])
+    return writer.path
+
+
+def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path: Path) -> None:
+    run = store.read(forged_run(tmp_path))
+    honest, forged = (next(r for r in run.records if r.variant.id == name) for name in ("honest", "forged"))
+    assert honest.status is Status.PASSED
+    assert honest.samples
+    assert (forged.status, forged.samples) == (Status.INCORRECT, ())
+    assert forged.reason.startswith("impossible: 1278 ns per launch")
+    assert forged.notes[-1].startswith("recorded as PASSED; refused")
+    board = leaderboard.build(run)
+    assert [(s.implementation, s.rank) for s in board.ranking] == [("honest", 1), ("forged", None)]
+    assert "INCORRECT" in tables.board_tables(board, 120)
+    assert "INCORRECT" in export.markdown(board)
+    line = next(line for line in export.csv(board).splitlines() if ",forged," in line)
+    assert "INCORRECT" in line
+    assert "impossible" in line
+    assert "impossible: 1278 ns" in report.render(run)
+    assert set(replay.rounds(run)) == {"honest"}
+
+
+def test_who_was_impossibly_fast_in_one_case_leads_in_none(tmp_path: Path) -> None:
+    other = make.softmax_case(32768, 2048)
+    path = forged_run(tmp_path)
+    store.Writer(path).append([make.timed(other, name, ns) for name, ns in (("forged", 64_000), ("honest", 66_000))])
+    ranking = leaderboard.build(store.read(path)).ranking
+    assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]
+
+
+def test_a_run_without_device_figures_is_read_as_it_was_written(tmp_path: Path) -> None:
+    record = make.timed(make.softmax_case(32768, 1024), "fast", 1000)
+    writer = store.Writer.create(tmp_path, make.passport(device={"name": "a GPU"}))
+    writer.append([record])
+    assert store.read(writer.path).records[0].samples == record.samples
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+PEAK = Limits(memory=4814.0)
+SLOWEST_IMPOSSIBLE = PLAN.launches * MOVED / 4814 * 0.98
+
+
+def impossible(samples: Any) -> str:
+    return PEAK.fault("float16", MOVED, 0, samples)
+
+
+def test_an_impossible_time_ends_a_cell_after_its_first_placement(world: World) -> None:
+    honest, forged = world.enter("honest", ns=SLOWEST_IMPOSSIBLE * 1.2), world.enter("forged", ns=SLOWEST_IMPOSSIBLE)
+    world.heat(honest, forged, fault=impossible)
+    assert forged.status is Status.INCORRECT
+    assert forged.reason.startswith("impossible: ")
+    assert not forged.samples
+    assert [op for op, e in world.log if e is forged].count("place") == 1
+    assert honest.is_open
+    assert len(honest.samples[0].ns) >= 8
+
+
+def test_an_impossible_variant_is_not_chosen(world: World) -> None:
+    best, other = (world.enter("a", ns=ns, tile=tile) for ns, tile in ((SLOWEST_IMPOSSIBLE, 1), (2e6, 2)))
+    found = trials.choose([best, other], PLAN, world.ask, world.rng, lambda _: None, fault=impossible)
+    assert found == [other]
+    assert (best.status, best.samples) == (Status.INCORRECT, [])
+
+
+def test_a_turn_of_no_time_in_a_trial_is_refused(world: World) -> None:
+    from softbench.measure.contest.workers import Answer
+
+    none = world.enter("a", tile=1, fault=lambda op, *_: Answer(True, {"ns": 0}) if op == "turn" else None)
+    other = world.enter("a", tile=2)
+    assert trials.choose([none, other], PLAN, world.ask, world.rng, lambda _: None) == [other]
+    assert none.reason.startswith("clock: the worker reads 0 ns")
+
+
+@pytest.mark.parametrize("clock", ["device", "cold", "trial"])
+def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    crew = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
+    made = Contest(Rules(), crew, None, limits=Limits.of(H200))  # type: ignore[arg-type]
+    monkeypatch.setattr(
+        "softbench.measure.contest.contest.Preparation", lambda *_: SimpleNamespace(run=lambda entrants: None)
+    )
+
+    def measure(case: Any, entrants: list[Entrant], *_: Any) -> None:
+        for entrant, ns in zip(entrants, (1000.0, 40_000.0), strict=True):
+            entrant.samples = [taken(LEAST_NS * 1.1), taken(ns, clock, launches=1)]
+            entrant.settle(Status.PASSED, "")
+
+    monkeypatch.setattr(made, "_measure", measure)
+    forged, honest = made.run(make.softmax_case(32768, 1024), [make.variant("forged"), make.variant("honest")])
+    assert (forged.status, honest.status) == (Status.INCORRECT, Status.PASSED)
+    assert f"by the {clock} clock" in forged.reason
+    assert not forged.samples
+
+
+def test_no_cell_of_a_kept_run_is_refused() -> None:
+    """The nearest is attention of one query, which only reads: 95.5 % of the theoretical bandwidth. That leaves 4 %."""
+    for path in store.runs(KEPT):
+        assert not [r for r in store.read(path).records if r.reason.startswith("impossible")], path
+
+
+def test_most_of_a_kept_run_would_be_refused_on_a_slower_machine() -> None:
+    """Or else the test above would show nothing."""
+    run = store.read(next(path for path in store.runs(KEPT) if "-attention-" in path.name))
+    slower = {**run.passport.device, "memory_clock_khz": 2_900_000}
+    run = limits.without_impossible(replace(run, passport=replace(run.passport, device=slower)))
+    refused = [r for r in run.records if r.reason]
+    assert sum(r.reason.startswith("impossible") for r in refused) > 3

@@ -1,0 +1,153 @@
+"""How a worker executes an implementation: from the bytes that were hashed, whatever becomes of the files."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+from softbench.cases import registry
+from softbench.measure.worker import loading
+from softbench.measure.worker.loading import SourcesChanged
+from softbench.model import SOURCES_CHANGED, Status
+
+MAIN = """
+from softbench import implementation
+
+from ._helper import answer
+from .deeper.part import more
+
+@implementation(operator="softmax")
+def mine(case):
+    def launch(x):
+        return answer() + more()
+    return launch
+"""
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Path:
+    folder = tmp_path / "kernels"
+    (folder / "deeper").mkdir(parents=True)
+    (folder / "mine.py").write_text(MAIN)
+    (folder / "_helper.py").write_text("def answer():\n    return 40\n")
+    (folder / "deeper" / "__init__.py").write_text("")
+    (folder / "deeper" / "part.py").write_text("def more():\n    return 2\n")
+    (folder / "rows.cu").write_text("// a kernel")
+    return folder
+
+
+def load(folder: Path):
+    (variant,) = registry.find([folder])
+    return loading.load(Path(variant.path), variant.implementation, variant.source_hash)
+
+
+def test_a_family_is_imported_with_its_siblings_and_packages(family: Path) -> None:
+    assert load(family)(None)(0) == 42
+    assert not list(family.rglob("__pycache__"))
+
+
+@pytest.mark.parametrize("name", ["mine.py", "_helper.py", "deeper/part.py", "rows.cu"])
+def test_what_was_rewritten_since_the_run_began_is_not_executed(family: Path, name: str) -> None:
+    (variant,) = registry.find([family])
+    text = (family / name).read_text()
+    (family / name).write_text(f"{text}\n# and more")
+    with pytest.raises(SourcesChanged, match="no failure of the kernel"):
+        loading.load(Path(variant.path), "mine", variant.source_hash)
+    (family / name).write_text(text)
+    assert loading.load(Path(variant.path), "mine", variant.source_hash)(None)(0) == 42
+
+
+def test_a_file_that_is_rewritten_between_the_hash_and_the_import_is_not_read_again(family: Path) -> None:
+    (family / "mine.py").write_text(MAIN + "    from . import _late\n    return _late\n")
+    (family / "_late.py").write_text("value = 1\n")
+    factory = load(family)
+    (family / "_late.py").write_text("value = 2\n")
+    assert factory.__globals__["answer"]() == 40
+    package = factory.__module__.rpartition(".")[0]
+    assert __import__(f"{package}._late", fromlist=["value"]).value == 1
+
+
+def test_a_compiled_file_that_somebody_put_there_is_not_read(family: Path) -> None:
+    import py_compile
+
+    (family / "other.txt").write_text("def answer():\n    return 0\n")
+    cached = family / "__pycache__" / f"_helper.{sys.implementation.cache_tag}.pyc"
+    py_compile.compile(
+        str(family / "other.txt"), str(cached), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+    )
+    assert load(family)(None)(0) == 42
+
+
+def test_a_module_that_came_after_the_hash_is_not_imported(family: Path) -> None:
+    (family / "mine.py").write_text(MAIN.replace("def launch(x):", "def launch(x):\n        from . import _new"))
+    launch = load(family)(None)
+    (family / "_new.py").write_text("")
+    with pytest.raises(SourcesChanged, match=r"kernels/_new\.py has come since"):
+        launch(0)
+
+
+def test_a_source_in_another_language_is_held_against_its_bytes_after_use(family: Path) -> None:
+    load(family)
+    loading.require_unchanged(family / "mine.py")
+    (family / "more.cu").write_text("// somebody goes on with the next kernel")
+    loading.require_unchanged(family / "mine.py")
+    (family / "rows.cu").write_text("// another kernel")
+    with pytest.raises(SourcesChanged, match=r"kernels/rows\.cu changed"):
+        loading.require_unchanged(family / "mine.py")
+
+
+def test_lines_and_sources_are_those_that_run(family: Path) -> None:
+    (family / "_helper.py").write_text("# -*- coding: utf-8 -*-\ndef answer():\n    raise ValueError('é')\n")
+    factory = load(family)
+    answer = factory.__globals__["answer"]
+    assert inspect.getsource(answer) == "def answer():\n    raise ValueError('é')\n"
+    (family / "_helper.py").write_text("\n\n\n\n\n")
+    linecache.checkcache()
+    assert inspect.getsource(answer) == "def answer():\n    raise ValueError('é')\n"
+    try:
+        answer()
+    except ValueError as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+    assert (frame.filename, frame.lineno, frame.line) == (str(family / "_helper.py"), 3, "raise ValueError('é')")
+
+
+def test_a_rival_that_rewrites_a_file_costs_nobody_a_result_under_a_false_hash(tmp_path: Path) -> None:
+    from support.offenders import BAD, arena, write
+
+    victim = tmp_path / "victim" / "victim.py"
+    with arena(tmp_path) as ground:
+        write(tmp_path / "victim", "victim")
+        found = registry.find([tmp_path / "victim"])
+        victim.write_text(victim.read_text().replace("calls += 1", "calls += 1; time.sleep(0.001)"))
+        (record,) = (r for r in ground.contest.run(BAD, found) if r.role == "entrant")
+    assert record.status is Status.RUNTIME_ERROR
+    assert record.is_of_other_sources
+    assert record.reason.startswith(SOURCES_CHANGED)
+
+
+HOLLOW = """
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["cuda>=sm_90"])
+def hollow(case):
+    return None
+
+@hollow.cubins
+def nothing(case):
+    return []
+"""
+
+
+def test_a_cubins_function_that_yields_nothing_has_not_compiled(tmp_path: Path) -> None:
+    from support.offenders import NEXT, arena
+
+    with arena(tmp_path / "own") as ground:
+        (tmp_path / "hollow").mkdir()
+        (tmp_path / "hollow" / "hollow.py").write_text(HOLLOW)
+        (record,) = ground.contest.run(NEXT, registry.find([tmp_path / "hollow"]))
+    assert (record.status, record.reason) == (Status.COMPILE_ERROR, "cubins yielded no kernel")

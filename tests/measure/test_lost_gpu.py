@@ -1,0 +1,111 @@
+"""A GPU that falls off, or that somebody else has filled, in the middle of a run: it ends, and loses nothing.
+
+No GPU is needed: a made-up one whose workers run on the CPU for as long as it is there. Without it they want CUDA, which is
+hidden from them, and the contexts of those that live end with it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.projects import bench, project, record_lines
+
+from softbench.cases import registry
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.processes import Nursery
+from softbench.measure.contest.worker_pool import Crew, DeviceLost
+from softbench.measure.device import Gpu
+from softbench.model import Case, Status
+
+CARD = Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1", uuid="GPU-7")
+SHAPES = """
+profiles:
+  three:
+    description: three cases that are only checked
+    timed: false
+    groups: [{operator: softmax, dtype: float32, rows: [4, 8, 16], columns: 64}]
+"""
+CONFTEST = """
+from pathlib import Path
+from softbench.measure import device
+from softbench.measure.contest.worker_pool import Crew
+
+CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3201000, 6016, driver="580.1", uuid="GPU-7")
+LOST = Path(__file__).parent / "lost"
+asked = Crew.everyone
+
+
+def everyone(self, operation, timeout_s):
+    asked(self, operation, timeout_s)
+    for worker in self.living if LOST.exists() else ():
+        worker.end()
+
+
+device.gpus = lambda: (CARD,)
+Crew.device = property(lambda self: "cuda" if LOST.exists() else "cpu", lambda self, value: None)
+Crew.everyone = everyone
+"""
+BREAKER = """
+from pathlib import Path
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def own_breaker(case):
+    import torch
+    if case.rows == 8 and (Path(__file__).parent / "breaks").exists():
+        (Path(__file__).parents[2] / "lost").touch()
+        raise RuntimeError("CUDA error: unknown error")
+    return lambda x: torch.softmax(x, dim=-1)
+"""
+
+
+def test_a_gpu_that_is_gone_ends_the_run_which_is_completed_when_it_is_back(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    (folder / "shapes.yaml").write_text(SHAPES)
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "kernels" / "mine" / "breaker.py").write_text(BREAKER)
+    (folder / "kernels" / "mine" / "breaks").touch()
+    options = ["--softbench-profile=three", "-k", "own_right or own_breaker"]
+    done = bench(folder, *options)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "NVIDIA H200 (GPU-7) cannot be used any more: start raised" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert [(cell["case"]["shape"][0], cell["status"]) for cell in record_lines(folder)[1:]] == [(4, "PASSED")] * 2
+
+    done = bench(folder, *options, "--softbench-resume=latest")  # it still is not there
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert len(record_lines(folder)) == 3
+
+    (folder / "kernels" / "mine" / "breaks").unlink()
+    (folder / "lost").unlink()
+    done = bench(folder, *options, "--softbench-resume=latest")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = record_lines(folder)[1:]
+    assert {(cell["case"]["shape"][0], cell["status"]) for cell in cells} == {(n, "PASSED") for n in (4, 8, 16)}
+    assert len(cells) == 6
+
+
+FAILING = """
+import os
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def own_dying(case):
+    os._exit(5)
+"""
+
+
+def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "dying.py").write_text(FAILING)
+    crew = Crew("cpu", lambda: Nursery(["torch"], {}))
+    case = Case("softmax", (4, 64), "float32", "float32", timed=False)
+    try:
+        (record,) = Contest(Rules(), crew, CARD).run(case, registry.find([tmp_path]))
+        assert (record.status, record.reason) == (Status.CRASHED, "the process ended itself with exit code 5")
+        crew.device = "cuda"  # and now there is none
+        with pytest.raises(DeviceLost, match="cannot be used any more"):
+            Contest(Rules(), crew, CARD).run(case, registry.find([tmp_path]))
+    finally:
+        crew.close()

@@ -1,0 +1,270 @@
+"""Another process on the GPU is named and warned about; one of ours, or of a run that waits its turn, is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
+from support import builders
+from support.cards import H200
+
+from softbench.measure import device
+from softbench.measure.contest.processes import Nursery, Worker
+from softbench.measure.other_processes import Neighbours
+from softbench.model import Record, Status, Telemetry
+from softbench.run.bench import Bench
+from softbench.run.selection import Selection
+from softbench.run.settings import Settings
+
+pytest_plugins = ["pytester"]
+CARD = replace(H200, uuid="GPU-1")
+
+
+class Nvml(ModuleType):
+    """nvidia-ml-py on a machine with one GPU: what it reports is set by the test."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self) -> None:
+        super().__init__("pynvml")
+        self.compute: dict[int, int | None] = {}
+        self.graphics: dict[int, int | None] | None = {}
+        self.names: dict[int, bytes] = {}
+
+    def nvmlInit(self) -> None:
+        pass
+
+    def nvmlDeviceGetHandleByPciBusId(self, pci: bytes) -> str:
+        return pci.decode()
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
+        assert handle == CARD.pci
+        return [SimpleNamespace(pid=pid, usedGpuMemory=memory) for pid, memory in self.compute.items()]
+
+    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: str) -> list[Any]:
+        if self.graphics is None:
+            raise self.NVMLError("not supported")
+        return [SimpleNamespace(pid=pid, usedGpuMemory=memory) for pid, memory in self.graphics.items()]
+
+    def nvmlSystemGetProcessName(self, pid: int) -> bytes:
+        if pid not in self.names:
+            raise self.NVMLError("not found")
+        return self.names[pid]
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
+    found = Nvml()
+    monkeypatch.setitem(sys.modules, "pynvml", found)
+    return found
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Iterator[int]:
+    """A process that is not ours, though in the tests we have to start it: its parent is gone."""
+    (tmp_path / "train.py").write_text("import time; time.sleep(60)")
+    start = "import sys, subprocess as s; print(s.Popen([sys.executable, *sys.argv[1:]], stdout=-3, stderr=-3).pid)"
+    command = [sys.executable, "-c", start, str(tmp_path / "train.py"), "--password=secret"]
+    pid = int(subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True).stdout)
+    while b"train.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        time.sleep(0.01)
+    yield pid
+    os.kill(pid, 9)
+
+
+def gone() -> int:
+    """A number that no process has."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def found(nvml: Nvml) -> list[str]:
+    return list(Neighbours(device.Monitor(CARD)).found().values())
+
+
+def test_a_stranger_is_named_without_its_arguments(nvml: Nvml, stranger: int) -> None:
+    nvml.compute = {stranger: 4_200_000_000}
+    (text,) = found(nvml)
+    assert text == f"{os.path.basename(sys.executable)} train.py (pid {stranger}, 4.2 GB)"
+
+
+def test_a_desktop_counts_and_memory_may_be_unknown(nvml: Nvml, stranger: int) -> None:
+    nvml.graphics = {stranger: None}
+    assert found(nvml) == [f"{os.path.basename(sys.executable)} train.py (pid {stranger})"]
+    nvml.compute, nvml.graphics = {stranger: 1_000_000_000}, None
+    assert found(nvml) == [f"{os.path.basename(sys.executable)} train.py (pid {stranger}, 1.0 GB)"]
+
+
+def test_we_ourselves_and_what_we_started_do_not_count(nvml: Nvml) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        nvml.compute = {os.getpid(): 1, child.pid: 1}
+        assert found(nvml) == []
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("owner", ["parent", "stranger"])
+def test_a_worker_of_another_run_only_waits(nvml: Nvml, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told by its command line; to see that, it must not count as ours by descent."""
+    nursery = Nursery([], {})
+    worker = Worker(nursery, {})
+    monkeypatch.setattr("softbench.measure.other_processes._is_ours", lambda pid: False)
+    try:
+        nvml.compute = {worker.pid: 1}
+        if owner == "stranger":
+            nvml.compute[1] = 1
+        assert [text.partition("(")[2] for text in found(nvml)] == ["pid 1, 0.0 GB)"] * (owner == "stranger")
+    finally:
+        nursery.close()
+        worker.end(kill=False)
+
+
+def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml: Nvml) -> None:
+    early, late = gone(), gone()
+    nvml.compute = {early: 2_000_000_000}
+    neighbours = Neighbours(device.Monitor(CARD))
+    nvml.compute[late] = 1
+    nvml.names = {early: b"/usr/bin/trainer --secret"}
+    assert list(neighbours.found().values()) == [f"trainer (pid {early}, 2.0 GB)"]
+    nvml.names = {}
+    assert list(neighbours.found().values()) == [f"a process without a name (pid {early}, 2.0 GB)"]
+
+
+def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml: Nvml) -> None:
+    """As a worker of another run is for a moment at that run's end: without a command line, not yet taken down."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    nvml.compute = {child.pid: 1}
+    neighbours = Neighbours(device.Monitor(CARD))
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("softbench.measure.other_processes._is_ours", lambda pid: False)
+        assert Path(f"/proc/{child.pid}/cmdline").read_bytes() == b""
+        assert neighbours.found() == {}
+    child.wait()
+    assert neighbours.found() == {}
+
+
+def test_without_nvml_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert device.Monitor(CARD).processes() == ()
+
+
+class Contest:
+    """Writes records; during it, somebody may come and go."""
+
+    def __init__(self, card: device.Gpu | None, during: Callable[[], None] = lambda: None) -> None:
+        self.card, self._during = card, during
+        self.crew = SimpleNamespace(close=lambda: None)
+
+    def run(self, case: Any, variants: Any) -> list[Record]:
+        self._during()
+        return [
+            builders.timed(case, "fast", 2e4, notes=("built and checked in 0.1 s",)),
+            builders.ended(case, "lame"),
+            builders.ended(case, "wrong", Status.INCORRECT),
+            builders.timed(case, "copy", 1e4, role="roof"),
+        ]
+
+
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contest: Contest) -> list[Record]:
+    """The records of one case whose contest is another."""
+    monkeypatch.setattr(device, "gpus", lambda: (CARD,) if contest.card else ())
+    case, variant = builders.softmax_case(), builders.variant("fast")
+    settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
+    bench = Bench(settings, Selection((case,), (variant,)), {case: [variant]})
+    bench._make_contest(1)  # reads who is there
+    monkeypatch.setattr(bench, "_make_contest", lambda seed: contest)
+    bench.record(case, variant)
+    bench.release()
+    run = bench.result()
+    assert run is not None
+    return list(run.records)
+
+
+def test_a_record_names_who_was_there_and_the_card(
+    nvml: Nvml, stranger: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device.Monitor, "read", lambda self: Telemetry())
+    nvml.compute = {stranger: 1_000_000_000}
+    fast, lame, wrong, copy = measured(
+        tmp_path, monkeypatch, Contest(CARD, lambda: nvml.compute.update({1: 5_000_000_000}))
+    )
+    assert {r.gpu for r in (fast, lame, wrong, copy)} == {"GPU-1"}
+    first, note = fast.notes
+    assert first == "built and checked in 0.1 s"
+    assert note.startswith("also on the GPU while this was measured: ")
+    assert f"train.py (pid {stranger}, 1.0 GB), " in note  # there at the start
+    assert note.endswith("(pid 1, 5.0 GB)")  # came during it, seen at the end
+    assert wrong.notes == copy.notes == (note,)
+    assert lame.notes == ()
+
+
+def test_nobody_there_is_no_note(nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.Monitor, "read", lambda self: Telemetry())
+    notes = [r.notes for r in measured(tmp_path, monkeypatch, Contest(CARD))]
+    assert notes == [("built and checked in 0.1 s",), (), (), ()]
+
+
+@pytest.mark.parametrize(
+    ("status", "who", "crowded"),
+    [
+        (Status.OUT_OF_MEMORY, 140_000_000_000, True),
+        (Status.OUT_OF_MEMORY, None, False),
+        (Status.RUNTIME_ERROR, 140_000_000_000, False),
+    ],
+)
+def test_who_was_crowded_out_says_so_and_is_measured_again(
+    nvml: Nvml,
+    stranger: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: Status,
+    who: int | None,
+    crowded: bool,
+) -> None:
+    monkeypatch.setattr(device.Monitor, "read", lambda self: Telemetry())
+    nvml.compute = {stranger: who} if who else {}
+    contest, case = Contest(CARD), builders.softmax_case()
+    full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]
+    monkeypatch.setattr(contest, "run", lambda *_: full)
+    record, _ = measured(tmp_path, monkeypatch, contest)
+    assert record.reason.startswith("launch: no")
+    assert ("other processes held memory on this GPU" in record.reason) == crowded
+    settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "latest", 1, "", False, ())
+    again = Bench(settings, Selection((case,), (record.variant,)), {case: [record.variant]})
+    again.open()
+    assert again.knows(case) != crowded
+
+
+def test_on_a_cpu_a_record_has_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {r.gpu for r in measured(tmp_path, monkeypatch, Contest(None))} == {""}
+
+
+def test_the_header_warns(
+    nvml: Nvml, stranger: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: (CARD,))
+    nvml.compute = {stranger: 1_000_000_000}
+    pytester.makefile(
+        ".yaml",
+        shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}",
+    )
+    result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only")
+    assert result.ret == 0
+    (line,) = [line for line in result.outlines if "WARNING" in line]
+    assert line.startswith("softbench: WARNING: also on GPU GPU-1: ")
+    assert f"train.py (pid {stranger}, 1.0 GB); figures may be worse" in line

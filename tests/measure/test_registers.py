@@ -1,0 +1,81 @@
+"""--softbench-registers: what the kernels of measured implementations take, and nothing lost where that cannot be told."""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.projects import ROOT
+
+from softbench.cases import registry
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import Crew
+from softbench.model import Case, Record, Status
+
+if not importlib.util.find_spec("cuda") or not importlib.util.find_spec("cuda.core"):
+    pytest.skip("NVRTC comes with cuda-core", allow_module_level=True)
+
+CASE = Case("softmax", (8, 256), "float32", "float32")
+KERNELS = """
+from softbench import implementation
+
+def right(case):
+    import torch
+    return lambda x: torch.softmax(x, dim=-1)
+
+@implementation(operator="softmax", requires=["torch"])
+def plain(case):
+    return right(case)
+
+@implementation(operator="softmax", requires=["torch"])
+def built(case):
+    return right(case)
+
+@built.cubins
+def built_cubins(case):
+    from impls.cuda import _host, _plans
+    yield from _host.cubins(case, _plans.WARP)
+
+@implementation(operator="softmax", requires=["torch"])
+def broken(case):
+    return right(case)
+
+@broken.cubins
+def broken_cubins(case):
+    raise RuntimeError("no compiler today")
+
+@implementation(operator="softmax", requires=["torch"])
+def deadly(case):
+    return right(case)
+
+@deadly.cubins
+def deadly_cubins(case):
+    import os
+    os._exit(3)
+"""
+
+
+def records(folder: Path) -> dict[str, Record]:
+    folder.mkdir()
+    (folder / "kernels.py").write_text(KERNELS)
+    with closing(Crew("cpu")) as crew:
+        rules = Rules(budget_s=0.2, timeout_s=60.0, seed=1, registers=True)
+        return {r.variant.id: r for r in Contest(rules, crew, None).run(CASE, registry.find([folder]))}
+
+
+def test_kernels_of_measured_implementations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    found = records(tmp_path / "kernels")
+    assert {r.status for r in found.values()} == {Status.PASSED}
+    assert all(r.clock("wall") for r in found.values())
+    assert found["plain"].kernels == ()
+    kernels = found["built"].kernels
+    assert {k.name for k in kernels} == {"warp_rows_2", "warp_rows_4"}
+    assert all(8 < k.registers <= 255 and k.stack_bytes == 0 for k in kernels)
+    said = {name: [note for note in r.notes if note.startswith("no registers: ")] for name, r in found.items()}
+    assert (said["plain"], said["built"]) == ([], [])
+    assert "no compiler today" in said["broken"][0]
+    assert "exit code 3" in said["deadly"][0]
+    assert found["broken"].kernels == found["deadly"].kernels == ()

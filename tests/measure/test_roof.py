@@ -1,0 +1,157 @@
+"""The roofs by mix of reads and writes: what they move, what their check refuses, what each operator is held against."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+from softbench import Unsupported
+from softbench.cases import operators
+from softbench.measure import cubin, roof
+from softbench.measure.worker.loading import load
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+MIXES = {"copy": (1, 1), "read2_write1": (2, 1), "read2_write2": (2, 2)}
+
+
+def case(name: str, shape: tuple[int, ...] = (6, 40), dtype: str = "float16", **words: str) -> Case:
+    return Case(name, shape, dtype, words.pop("out_dtype", dtype), **words)
+
+
+def right(name: str, a, b):
+    a, b = (x.contiguous().view(torch.int16) for x in (a, b))
+    outputs = {"copy": (a,), "read2_write1": (a ^ b,), "read2_write2": (a ^ b, a & b)}[name]
+    return tuple(y.clone().view(torch.float16) for y in outputs)
+
+
+def pair():
+    torch.manual_seed(3)
+    return torch.randn(6, 40).half(), torch.randn(6, 40).half()
+
+
+def test_every_set_has_kernels_for_both_kinds_of_device():
+    assert set(roof.SETS) == {*MIXES, "roofline"}
+    assert len(roof.variants("roofline", "cuda")) == len(roof.roofline.SIDES)
+    assert len(roof.variants("roofline", "cpu")) == 1
+    for name in MIXES:
+        assert len(roof.variants(name, "cuda")) == 6
+        assert len(roof.variants(name, "cpu")) == 1
+        assert all(v.operator == name and v.has_cubins for v in roof.variants(name, "cuda"))
+
+
+@pytest.mark.parametrize("name", operators.ROW_OPERATORS)
+def test_an_operators_roof_takes_its_inputs(name):
+    """And moves no more than the operator, up to a weight and a figure a row."""
+    operator = operators.get(name)
+    reads, writes = MIXES[operator.roof]
+    (variant,) = roof.variants(operator.roof, "cpu")
+    for shape, layout in (((6, 40), "contiguous"), ((5, 33), "transposed"), ((3, 4, 7), "padded-3")):
+        for dtype in ("bfloat16", "float32", "float64"):
+            asked = Case(name, shape, dtype, dtype, layout)
+            inputs = operator.make_inputs(asked, "cpu", 1)
+            outputs = load(Path(variant.path), variant.implementation)(asked)(*inputs)
+            assert roof.verify(operator.roof, inputs, outputs) == ""
+            moved = (reads + writes) * inputs[0].numel() * inputs[0].element_size()
+            row_figures = 2 * (asked.rows + asked.columns) * 8
+            assert moved <= operator.ideal_bytes(asked) <= moved + row_figures
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_verify_rejects_what_was_not_moved(name):
+    a, b = pair()
+    assert roof.verify(name, (a, b), right(name, a, b)) == ""
+    words = "differs from its source" if name == "copy" else f"is not {name}'s"
+    for number in range(MIXES[name][1]):
+        outputs = right(name, a, b)
+        outputs[number][5, 39] = 7
+        assert words in roof.verify(name, (a, b), outputs)
+    assert words in roof.verify(name, (a, b), tuple(torch.zeros_like(y) for y in right(name, a, b)))
+    short = tuple(y[:5] for y in right(name, a, b))
+    assert words in roof.verify(name, (a, b), short)
+    assert "outputs where" in roof.verify(name, (a, b), (*right(name, a, b), a))
+
+
+def test_verify_tells_the_streams_apart():
+    a, b = pair()
+    assert roof.verify("read2_write1", (a, b), a.clone()) != ""
+    assert roof.verify("read2_write2", (a, b), right("read2_write2", a, b)[::-1]) != ""
+    with pytest.raises(ValueError, match=r"'fill'.*copy"):
+        roof.verify("fill", (a,), a)
+
+
+def test_refusals():
+    for name in MIXES:
+        (variant, *_) = roof.variants(name, "cuda")
+        factory = load(Path(variant.path), name)
+        with pytest.raises(Unsupported, match="transposed"):
+            factory(case(name, layout="transposed"), 128, "plain")
+        with pytest.raises(Unsupported, match="float16 to float32"):
+            factory(case(name, out_dtype="float32"), 128, "plain")
+    with pytest.raises(Unsupported, match="as many bytes"):
+        load(ROOT / "softbench" / "measure" / "roof" / "host.py", "host_read2_write1")(
+            case("read2_write1", out_dtype="float32")
+        )
+
+
+INTERPRETED = """
+import sys, torch
+from pathlib import Path
+from softbench.measure import roof
+from softbench.model import Case
+from softbench.measure.worker.loading import load
+factory = load(Path(roof.__file__).parent / "roofline.py", "roofline")
+for side in (1024, 8192):
+    case = Case("attention", (2, 3, 1, 64), "float16", "float16", "keys-77")
+    q, k = torch.randn(2, 3, 1, 64).half(), torch.randn(2, 3, 77, 64).half()
+    copies = factory(case, side)(q, k, k)
+    assert len(copies) == 2 and roof.verify("roofline", (q, k, k), copies) == "", side
+for name in ("read2_write1", "read2_write2"):
+    factory = load(Path(roof.__file__).parent / f"{name}.py", name)
+    for shape, dtype in (((4099,), torch.float32), ((33, 2), torch.float16), ((3, 341), torch.float16), ((0, 4), torch.float32)):
+        a, b = (torch.randn(shape).to(dtype) for _ in range(2))
+        word = str(dtype).removeprefix("torch.")
+        for threads in (128, 512):
+            for hint in ("plain", "evict_first"):
+                outputs = factory(Case(name, shape, word, word), threads, hint)(a, b, torch.ones(shape[-1]))
+                assert roof.verify(name, (a, b), outputs) == "", (name, shape, threads, hint)
+"""
+
+
+@pytest.mark.slow
+def test_the_kernels_in_the_interpreter():
+    """float16 of odd length has 2-byte words, 4099 int32 words leave a partial block; a weight comes along unread."""
+    pytest.importorskip("triton")
+    done = subprocess.run(
+        [sys.executable, "-c", INTERPRETED],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", ["read2_write1", "read2_write2"])
+@pytest.mark.parametrize("hint", ["plain", "evict_first"])
+def test_one_vector_of_each_stream_a_thread(name, hint, tmp_path):
+    """2**18 x 8192 needs 64-bit offsets."""
+    pytest.importorskip("triton")
+    (variant, *_) = roof.variants(name, "cuda")
+    factory = load(Path(variant.path), name)
+    ((_, code),) = factory.softbench_cubins(case(name, (2**18, 8192)), 256, hint)
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(code)
+    text = subprocess.run(
+        [cubin.cuobjdump().with_name("nvdisasm"), path], capture_output=True, text=True, check=True
+    ).stdout
+    reads, writes = MIXES[name]
+    first = ".EF" if hint == "evict_first" else ""
+    moves = sorted(word for word in text.split() if word.startswith(("LDG.", "STG.")))
+    assert moves == [f"LDG.E{first}.128"] * reads + [f"STG.E{first}.128"] * writes

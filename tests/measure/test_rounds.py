@@ -1,0 +1,329 @@
+"""One heat on simulated entrants: pairing, the looks, the budget, and what a failure costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.simulated import World, at
+
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS
+from softbench.measure.contest.workers import Answer
+from softbench.model import Status, Telemetry, stats
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def placements(entrant: Entrant) -> int:
+    return len(entrant.samples[0].ns)
+
+
+def verdict(a: Entrant, b: Entrant) -> str:
+    return stats.compare(a.samples[0], b.samples[0]).verdict
+
+
+def test_clear_differences_are_decided_after_eight_placements(world: World) -> None:
+    a, b, c = world.enter("a", 1e6), world.enter("b", 1.02e6), world.enter("c", 1.15e6)
+    heat = world.heat(a, b, c)
+    assert heat.stopped == "decided after 8 placements"
+    assert [placements(e) for e in (a, b, c)] == [8, 8, 8]
+    assert all(len(taken) == ROUNDS for e in (a, b, c) for taken in e.samples[0].ns)
+    assert (a.samples[0].clock, a.samples[0].launches, a.samples[0].cache, a.samples[0].heat) == (
+        "graph",
+        20,
+        "cold",
+        7,
+    )
+    assert verdict(b, a) == verdict(c, b) == "slower"
+
+
+def test_who_is_far_behind_takes_fewer_rounds_that_still_are_paired(world: World) -> None:
+    a, far = world.enter("a", 1e6), world.enter("far", 1.4e6)
+    assert world.heat(a, far).stopped == "decided after 8 placements"
+    assert [len(taken) for taken in a.samples[0].ns] == [ROUNDS] * 8
+    assert [len(taken) for taken in far.samples[0].ns] == [ROUNDS] + [FAR_ROUNDS] * 7
+    assert stats.compare(far.samples[0], a.samples[0]).ratio == pytest.approx(1.4, rel=5e-3)
+    turns = "".join(e.variant.id[0] for op, e in world.log if op == "turn")
+    assert turns.endswith("a" * (ROUNDS - FAR_ROUNDS))  # its rounds are the first ones, beside the others' first
+
+
+def test_a_roof_far_ahead_leaves_the_contenders_their_rounds(world: World) -> None:
+    """With one long row a copy takes a third of any softmax's time; the leader is the fastest entrant all the same."""
+    a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.enter("copy", 1e6, role="roof")
+    world.heat(a, b, roof)
+    assert {len(taken) for e in (a, b, roof) for taken in e.samples[0].ns} == {ROUNDS}
+
+
+def test_a_heat_of_one_ends_at_the_first_look(world: World) -> None:
+    alone, roof = world.enter("a"), world.enter("copy", role="roof")
+    assert world.heat(alone, roof).stopped == "decided after 8 placements"
+    assert placements(alone) == placements(roof) == 8
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    world = World(monkeypatch, seed)
+    leader, rival = world.enter("leader", spread=6), world.enter("rival", spread=6)
+    far, unsteady = world.enter("far", 1.2e6), world.enter("unsteady", 1.15e6, spread=40)
+    roof = world.enter("copy", 0.9e6, role="roof")
+    heat = world.heat(leader, rival, far, unsteady, roof)
+    assert placements(leader) == placements(rival) > 8
+    assert heat.stopped.endswith(f"after {placements(leader)} placements")
+    assert placements(leader) in stats.LOOKS
+    # More than 3 % behind, nobody waits for a narrow interval; the roof leads, and is no rival of anybody.
+    assert placements(far) == placements(unsteady) == placements(roof) == 8
+
+
+def test_the_last_look_is_the_end(world: World) -> None:
+    a, b = world.enter("a", spread=8), world.enter("b", spread=8)
+    heat = world.heat(a, b)
+    assert heat.stopped == "the last look, after 32 placements"
+    assert placements(a) == placements(b) == 32
+    assert verdict(a, b) == "unknown"
+
+
+def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world: World) -> None:
+    entrants = [world.enter(name, 1e6 * (1 + 0.05 * i)) for i, name in enumerate("abcd")]
+    world.heat(*entrants)
+    turns = [e for op, e in world.log if op == "turn"][-8 * 4 * ROUNDS // 2 :]
+    orders = [tuple(turns[i : i + 4]) for i in range(0, len(turns), 4)]
+    assert all(set(order) == set(entrants) for order in orders)
+    assert len(set(orders)) > 12  # of 24 possible ones, in 40 rounds
+    first = [order[0] for order in orders]
+    assert all(first.count(e) >= 2 for e in entrants)
+
+
+def test_samples_of_one_place_and_round_are_neighbours_in_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card that slows down all the way through must leave the paired ratios as they are."""
+    a, b = world.enter("a"), world.enter("b", 1.01e6)
+    plain = world._answer
+
+    def drifting(entrant: Entrant, request: dict[str, Any]) -> Answer:
+        number, _ = world.placement[entrant]
+        world.placement[entrant] = number, world.base[entrant] * 1.0003 ** len(world.log)
+        return plain(entrant, request)
+
+    monkeypatch.setattr(world, "_answer", drifting)
+    world.heat(a, b)
+    assert a.samples[0].ns[-1][0] > 1.04 * a.samples[0].ns[0][0]
+    assert stats.compare(b.samples[0], a.samples[0]).ratio == pytest.approx(1.01, abs=1e-3)
+
+
+def test_the_budget_ends_a_heat_and_says_so(world: World) -> None:
+    a, b = world.enter("a", 2e6, spread=8), world.enter("b", 2e6, spread=8)
+    heat = world.heat(a, b, budget_s=1.0)
+    count = placements(a)
+    assert heat.stopped == f"out of budget after {count} placements"
+    assert 2 <= count < 32
+    assert {op for op, _ in world.log} == {"place", "turn", "verify"}
+
+
+def verifications(world: World, entrant: Entrant) -> list[tuple[int, int]]:
+    """(placement, turns taken in it) at each verification of an entrant; turns that warm up count in the first."""
+    found, placement, turns = [], 0, 0
+    for op, e in world.log:
+        if e is entrant:
+            placement, turns = (placement + 1, 0) if op == "place" else (placement, turns + (op == "turn"))
+            found += [(placement, turns)] if op == "verify" else []
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    world = World(monkeypatch, seed)
+    a, b = world.enter("a"), world.enter("b")
+    assert world.heat(a, b, budget_s=0).stopped == "out of budget after 2 placements"
+    assert verifications(world, a) == verifications(world, b)
+    assert 1 <= len(verifications(world, a)) <= 2
+
+
+def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world: World) -> None:
+    leader, near, other = world.enter("leader"), world.enter("near", 1.015e6), world.enter("other", 1.2e6)
+    roof = world.enter("copy", 0.9e6, role="roof")
+    world.heat(leader, near, other, roof)
+    assert [placement for placement, _ in verifications(world, leader)] == list(range(1, 9))
+    assert [placement for placement, _ in verifications(world, near)] == list(range(1, 9))
+    assert len(verifications(world, other)) < 8
+    assert len(verifications(world, roof)) < 8
+
+
+def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, kinds = world._answer, {}
+
+    def answer(entrant: Entrant, request: dict[str, Any]) -> Answer:
+        if request["op"] == "verify":
+            kinds.setdefault(entrant, []).append(request["is_short"])
+        return plain(entrant, request)
+
+    monkeypatch.setattr(world, "_answer", answer)
+    leader, other = world.enter("leader"), world.enter("other", 1.2e6)
+    world.heat(leader, other)
+    assert kinds[leader].count(False) == kinds[other].count(False) == 1
+    assert len(kinds[leader]) == 8
+
+
+@pytest.mark.parametrize("first", range(3, 9))
+def test_a_leader_that_is_wrong_from_a_later_placement_on_does_not_pass(world: World, first: int) -> None:
+    wrong = Answer(False, status=Status.INCORRECT, reason="wrong in a timed call")
+    bad = world.enter("bad", 0.5e6, fault=lambda op, number, _: wrong if op == "verify" and number >= first else None)
+    a = world.enter("a")
+    world.heat(a, bad)
+    assert (bad.status, placements(a)) == (Status.INCORRECT, 8)
+
+
+def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+    for seed in range(40):
+        world = World(monkeypatch, seed)
+        a, b = world.enter("a", spread=12), world.enter("b", spread=12)
+        world.heat(a, b)
+        seen += verifications(world, a)
+        assert {len(taken) for taken in a.samples[0].ns} == {ROUNDS}
+    later = [turns for placement, turns in seen if placement > 1]
+    assert {placement for placement, _ in seen} == set(range(1, stats.LOOKS[-1] + 1))
+    assert set(later) == set(range(2, ROUNDS + 2))  # behind the thrown-away round, and any that counts
+
+
+def test_the_round_behind_a_verification_does_not_count(world: World) -> None:
+    """A pause makes the next replay slow: here by half."""
+    a = world.enter("a", spread=0)
+    plain, paused = world._answer, []
+
+    def slow_after_a_pause(entrant: Entrant, request: dict[str, Any]) -> Answer:
+        answer = plain(entrant, request)
+        if request["op"] == "turn" and paused:
+            paused.clear()
+            world.now_ns += 500_000
+            return Answer(True, {"ns": answer.data["ns"] + 500_000})
+        paused.extend([1] if request["op"] == "verify" else [])
+        return answer
+
+    world._answer = slow_after_a_pause  # type: ignore[method-assign]
+    world.heat(a)
+    assert verifications(world, a)
+    assert max(max(taken) for taken in a.samples[0].ns) < 1.1e6
+
+
+@pytest.mark.parametrize("turn", [1, 4, ROUNDS + 1])
+def test_a_failure_in_a_round_costs_only_the_one_that_failed(world: World, turn: int) -> None:
+    dead = Answer(False, status=Status.CRASHED, reason="the process died of SIGSEGV", fatal=True)
+    a, b = world.enter("a", 1e6), world.enter("b", 1.02e6)
+    bad = world.enter("bad", 1.01e6, fault=at("turn", 3, dead, turn))
+    assert world.heat(a, bad, b).stopped == "decided after 8 placements"
+    assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, "the process died of SIGSEGV", [])
+    assert [len(taken) for taken in a.samples[0].ns] == [len(taken) for taken in b.samples[0].ns] == [ROUNDS] * 8
+    after = world.log[next(i for i, (op, e) in enumerate(world.log) if e is bad and op == "turn") :]
+    assert [op for op, e in after if e is bad].count("place") == 2  # its third was the last
+
+
+def test_a_failure_while_warming_up_costs_only_its_cell(world: World) -> None:
+    hung = Answer(False, status=Status.TIMEOUT, reason="no answer", fatal=True)
+    a, bad = world.enter("a"), world.enter("bad", fault=at("turn", 1, hung, 3))
+    world.heat(a, bad)
+    assert (bad.status, bad.samples) == (Status.TIMEOUT, [])
+    assert placements(a) == 8
+    assert [op for op, e in world.log if e is bad].count("turn") == 3
+
+
+def test_out_of_memory_at_a_placement_is_left_to_the_contest(world: World) -> None:
+    full = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
+    a, first = world.enter("a"), world.enter("first", fault=at("place", 1, full))
+    third = world.enter("third", fault=at("place", 3, full))
+    heat = world.heat(a, first, third)
+    assert heat.out_of_memory == [first, third]
+    assert all(e.is_open and e.samples == [] for e in (first, third))  # half a heat would be paired with another's rest
+    assert placements(a) == 8
+
+
+def test_a_death_of_memory_closes_the_cell(world: World) -> None:
+    dead = Answer(False, status=Status.OUT_OF_MEMORY, reason="killed", fatal=True)
+    a, bad = world.enter("a"), world.enter("bad", fault=at("place", 1, dead))
+    assert world.heat(a, bad).out_of_memory == []
+    assert bad.status is Status.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize("placement", [1, 2])
+def test_what_cannot_be_captured_is_noted_and_not_ranked(world: World, placement: int) -> None:
+    no = Answer(False, status=Status.RUNTIME_ERROR, reason="capture raised RuntimeError: operation not permitted")
+    a, bad = world.enter("a"), world.enter("bad", fault=at("place", placement, no))
+    world.heat(a, bad)
+    assert bad.is_open
+    assert not bad.is_captured
+    assert bad.samples == []
+    assert bad.notes == [f"not ranked: it cannot be captured in a CUDA graph ({no.reason})"]
+    assert placements(a) == 8
+
+
+def test_a_wrong_timed_output_closes_the_cell(world: World) -> None:
+    wrong = Answer(False, status=Status.INCORRECT, reason="timed call: row 0")
+    a, b = world.enter("a"), world.enter("b", 1.1e6)
+    bad = world.enter("bad", 0.5e6, fault=lambda op, number, turns: wrong if op == "verify" else None)
+    world.heat(a, bad, b)
+    assert (bad.status, bad.reason, bad.samples) == (Status.INCORRECT, "timed call: row 0", [])
+    assert placements(a) == placements(b) == 8
+
+
+@pytest.mark.parametrize("ns", [0, -5, 10**12])
+def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world: World, ns: int) -> None:
+    a = world.enter("a")
+    liar = world.enter("liar", fault=lambda op, n, turns: Answer(True, {"ns": ns}) if op == "turn" and n == 4 else None)
+    world.heat(a, liar)
+    assert (liar.status, liar.samples) == (Status.INCORRECT, [])
+    assert liar.reason.startswith(f"clock: the worker reads {ns} ns, the parent saw")
+    assert placements(a) == 8
+
+
+def test_nobody_left_is_not_called_decided(world: World) -> None:
+    dead = Answer(False, status=Status.CRASHED, reason="gone", fatal=True)
+    a, b = (world.enter(name, fault=at("place", 3, dead)) for name in "ab")
+    assert world.heat(a, b).stopped == "nobody left after 3 placements"
+
+
+def test_warming_up_goes_on_until_the_times_settle(world: World) -> None:
+    a = world.enter("a", 1e7, spread=0)
+    plain = world._answer
+
+    def cooling(entrant: Entrant, request: dict[str, Any]) -> Answer:
+        slow = 1 + 0.5 * max(0.0, 1 - world.now_ns / 1e9)  # the clocks come up within a second
+        number, ns = world.placement[entrant]
+        world.placement[entrant] = number, ns and 1e7 * slow
+        return plain(entrant, request)
+
+    world._answer = cooling  # type: ignore[method-assign]
+    world.heat(a)
+    assert max(a.samples[0].ns[0]) < 1.02e7
+
+
+def test_telemetry_is_read_once_a_placement(world: World) -> None:
+    readings = iter(range(100))
+    a, b = world.enter("a"), world.enter("b", 1.1e6)
+    world.heat(a, b, read_telemetry=lambda: Telemetry(temperature_c=next(readings)))
+    assert [t.temperature_c for t in a.telemetry] == list(range(8))
+    assert a.telemetry == b.telemetry
+
+
+def test_one_kernel_under_two_names_is_rarely_called_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    for seed in range(100):
+        world = World(monkeypatch, seed)
+        a, b = world.enter("a"), world.enter("b")
+        world.heat(a, b)
+        called.append(verdict(a, b))
+    assert sum(v in ("faster", "slower") for v in called) <= 3
+    assert called.count("tied") >= 90  # and it is not for want of an answer
+
+
+def test_two_percent_of_real_work_are_always_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(20):
+        world = World(monkeypatch, 1000 + seed)
+        a, b = world.enter("a"), world.enter("b", 1.02e6)
+        world.heat(a, b)
+        assert verdict(b, a) == "slower"

@@ -1,0 +1,196 @@
+"""Placements of a GPU that is throttled, or whose clocks are down: kept out of the statistics, measured again, kept and named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from support import builders as make
+from support.simulated import World
+
+from softbench.analysis import leaderboard
+from softbench.measure.contest import steady
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.rounds import ROUNDS, Heat
+from softbench.measure.contest.workers import Answer
+from softbench.model import Status, Telemetry, stats
+from softbench.records import store
+
+FINE = Telemetry(1980, 3201, 400, 45)
+HOT = Telemetry(1980, 3201, 400, 91, "sw_thermal")
+CAPPED = Telemetry(1900, 3201, 700, 60, "power_cap")
+SLOW = Telemetry(1500, 3201, 700, 60, "power_cap")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def measured(world: World, readings: Sequence[Telemetry], *entrants: Entrant, budget_s: float = 1e9) -> Heat:
+    """A heat whose placements read these, and then the last of them; slow where the GPU is not fine."""
+    left = list(readings)
+    plain, slow = world._answer, {id(HOT): 1.2, id(SLOW): 1.3}
+
+    def answer(entrant: Entrant, request: dict[str, object]) -> object:
+        given = plain(entrant, request)
+        if request["op"] == "turn" and given.ok:
+            given.data["ns"] = round(given.data["ns"] * slow.get(id(left[0]), 1.0))
+            world.now_ns += given.data["ns"]
+        return given
+
+    world._answer = answer  # type: ignore[method-assign, assignment]
+    return world.heat(*entrants, budget_s=budget_s, read_telemetry=lambda: left.pop(0) if len(left) > 1 else left[0])
+
+
+def placed(entrant: Entrant, clock: str = "graph") -> list[int]:
+    """The placements (from 1) in which there are rounds by a clock."""
+    return [p + 1 for s in entrant.samples if s.clock == clock for p, rounds in enumerate(s.ns) if rounds]
+
+
+@pytest.mark.parametrize("bad", [HOT, SLOW])
+@pytest.mark.parametrize("at", [1, 4, 8])
+def test_an_unsteady_placement_is_measured_again_and_kept_aside(world: World, bad: Telemetry, at: int) -> None:
+    a, b = world.enter("a"), world.enter("b", 1.02e6)
+    heat = measured(world, [FINE] * (at - 1) + [bad, FINE], a, b)
+    assert heat.stopped == "decided after 8 placements"
+    for entrant in (a, b):
+        assert placed(entrant) == [p for p in range(1, 10) if p != at]
+        assert placed(entrant, "unsteady") == [at]
+        (aside,) = (s for s in entrant.samples if s.clock == "unsteady")
+        assert (len(aside.ns[at - 1]), aside.launches, aside.heat) == (ROUNDS, 20, 7)
+        assert min(aside.ns[at - 1]) > 1.1 * max(map(max, filter(None, entrant.samples[0].ns)))
+        assert [r == bad for r in entrant.telemetry] == [p == at for p in range(1, 10)]
+    why = "throttled (sw_thermal)" if bad is HOT else "SM clock 1500 MHz where 1980 MHz is the heat's"
+    assert heat.notes() == ["heat 7: decided after 8 placements", f"heat 7, placement {at} does not count: {why}"]
+
+
+def test_a_memory_clock_that_is_down_counts_as_well(world: World) -> None:
+    a = world.enter("a")
+    heat = measured(world, [FINE, FINE, Telemetry(1980, 2619), FINE], a)
+    assert placed(a, "unsteady") == [3]
+    assert "memory clock 2619 MHz where 3201 MHz is the heat's" in heat.notes()[1]
+
+
+def test_a_power_limit_alone_is_a_fact(world: World) -> None:
+    """Whether it holds in all placements or in some, as long as the clocks are near each other."""
+    for readings in ([CAPPED], [CAPPED, Telemetry(1935, 3201, 690, 60), CAPPED]):
+        a = world.enter(f"a{len(readings)}")
+        heat = measured(world, readings, a)
+        assert heat.notes() == ["heat 7: decided after 8 placements"]
+        assert placed(a) == list(range(1, 9))
+
+
+def test_a_gpu_that_stays_throttled_is_measured_as_it_is(world: World) -> None:
+    a, b = world.enter("a"), world.enter("b", 1.02e6)
+    heat = measured(world, [HOT], a, b)
+    assert heat.stopped == "decided after 8 placements"
+    assert placed(a, "unsteady") == list(range(1, 9))
+    assert placed(a) == list(range(9, 17))
+    assert stats.compare(b.samples[0], a.samples[0]).verdict == "slower"
+    assert heat.notes()[1:] == [
+        f"heat 7, placement {', '.join(map(str, numbers))} {fate}: throttled (sw_thermal)"
+        for fate, numbers in (("does not count", range(1, 9)), ("counts all the same", range(9, 17)))
+    ]
+
+
+def test_clocks_that_stay_down_are_the_heats_from_then_on(world: World) -> None:
+    """What was set aside before that was known stays aside, and is told."""
+    a = world.enter("a")
+    heat = measured(world, [FINE, CAPPED, SLOW], a)
+    assert placed(a, "unsteady") == [3, 4]
+    assert placed(a) == [1, 2, *range(5, 11)]
+    assert [note.partition(" where ")[0] for note in heat.notes()[1:]] == [
+        "heat 7, placement 3 does not count: SM clock 1500 MHz",
+        "heat 7, placement 4 does not count: SM clock 1500 MHz",
+    ]
+
+
+@pytest.mark.parametrize(("readings", "kept"), [([FINE, FINE, HOT], [1, 2]), ([HOT, HOT, FINE], [1, 2])])
+def test_behind_the_deadline_two_placements_count_whatever_they_are(
+    world: World, readings: list[Telemetry], kept: list[int]
+) -> None:
+    a = world.enter("a", spread=0)
+    heat = measured(world, readings, a, budget_s=0)
+    assert heat.stopped == "out of budget after 2 placements"
+    assert placed(a) == kept
+    assert any("counts all the same" in note for note in heat.notes()) == (readings[0] is HOT)
+
+
+def test_what_a_look_has_seen_stays(world: World) -> None:
+    """Else whoever was decided there would lose a placement that is not measured again for him."""
+    a, b, far = world.enter("a", spread=8), world.enter("b", spread=8), world.enter("far", 1.2e6)
+    up = Telemetry(2100, 3201)
+    measured(world, [FINE] * 8 + [up], a, b, far)
+    assert placed(far) == list(range(1, 9))
+    assert placed(a, "unsteady") == []
+    assert placed(a) == list(range(1, 33))
+
+
+def test_the_readings_between_rounds_count(world: World) -> None:
+    """A throttling that is over when a placement ends is seen, and what is read is the worst of it."""
+    calls = 0
+
+    def read() -> Telemetry:
+        nonlocal calls
+        calls += 1
+        return Telemetry(1700, 3201, 650, 80, "power_cap+hw_slowdown") if calls == 2 else FINE
+
+    a = world.enter("a", 1.2e8, spread=0)  # every round is longer than steady.EVERY_S
+    world.heat(a, read_telemetry=read)
+    assert a.telemetry[0] == Telemetry(1700, 3201, 650, 80, "power_cap+hw_slowdown")
+    assert placed(a, "unsteady") == [1]
+    assert calls > 8 * ROUNDS
+
+
+def test_a_failure_beside_it_stays_a_failure(world: World) -> None:
+    a, bad = world.enter("a"), world.enter("bad")
+    world.faults[bad] = lambda op, number, turns: (
+        Answer(False, status=Status.CRASHED, reason="died") if number == 3 and op == "turn" else None
+    )
+    measured(world, [FINE, HOT, FINE], a, bad)
+    assert (bad.status, bad.samples) == (Status.CRASHED, [])
+    assert placed(a) == [1, *range(3, 10)]
+
+
+@pytest.mark.parametrize(
+    ("readings", "worst"),
+    [
+        ([Telemetry()], Telemetry()),
+        ([Telemetry(), FINE], FINE),
+        ([FINE, Telemetry(1900, 3200, 500, 40, "a"), Telemetry(throttle="b+a")], Telemetry(1900, 3200, 500, 45, "a+b")),
+    ],
+)
+def test_several_readings_are_one(readings: list[Telemetry], worst: Telemetry) -> None:
+    assert steady.merged(readings) == worst
+
+
+@pytest.mark.parametrize(
+    ("clock", "is_fault"), [(1980, False), (1935, False), (1921, False), (1920, True), (None, False)]
+)
+def test_the_threshold(clock: int | None, is_fault: bool) -> None:
+    reading = Telemetry(clock, 3201)
+    assert bool(steady.fault(reading, [FINE] * 5 + [reading])) is is_fault
+
+
+def test_without_telemetry_nothing_is_a_fault(world: World) -> None:
+    a = world.enter("a")
+    assert measured(world, [Telemetry()], a).notes() == ["heat 7: decided after 8 placements"]
+
+
+def test_what_was_set_aside_is_stored_and_ranks_nobody(world: World, tmp_path: object) -> None:
+    a, b = world.enter("a"), world.enter("b", 1.02e6)
+    heat = measured(world, [FINE, HOT, FINE], a, b)
+    for entrant in (a, b):
+        entrant.notes += heat.notes()
+        entrant.settle(Status.PASSED, "")
+    case = make.softmax_case()
+    path = store.Writer.create(tmp_path, make.passport()).path  # type: ignore[arg-type]
+    store.Writer(path).append([e.record(case, 100, 0, "again") for e in (a, b)])
+    run = store.read(path)
+    assert [s.clock for s in run.records[0].samples] == ["graph", "unsteady"]
+    assert "placement 2 does not count" in run.records[0].notes[-1]
+    cells = leaderboard.build(run).cases[0].cells
+    assert cells["a"].latency_ns == pytest.approx(1e6 / 20, rel=5e-3)
+    assert [cells[name].rank for name in "ab"] == [1, 2]
+    assert cells["a"].is_unsteady

@@ -1,0 +1,186 @@
+"""What an author is told of a failure: a traceback from the own file down, what was printed, and where a crash was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.projects import bench, project, record_lines
+
+from softbench import cli
+from softbench.measure.worker import traces
+
+KERNELS = '''
+"""Kernels that fail."""
+import ctypes
+import torch
+from softbench import implementation
+from ._helper import deep
+
+@implementation(operator="softmax", requires=["torch"])
+def bad_raises(case):
+    print("building", __file__)
+    def launch(x):
+        print("about to\\x1b[2J fail", end="")
+        return deep(x)
+    return launch
+
+@implementation(operator="softmax", requires=["torch"])
+def bad_crashes(case):
+    def launch(x):
+        print("about to crash")
+        ctypes.string_at(0)
+    return launch
+
+@implementation(operator="softmax", requires=["torch"])
+def bad_zeros(case):
+    def launch(x):
+        print("zeros of", tuple(x.shape))
+        return x * 0
+    return launch
+'''
+HELPER = "def deep(x):\n    return x @ x @ x\n"
+TRITON = '''
+"""A load without a mask."""
+import torch
+import triton
+import triton.language as tl
+from softbench import implementation
+
+@triton.jit
+def kernel(y, x, columns, BLOCK: tl.constexpr):
+    column = tl.arange(0, BLOCK)
+    tl.store(y + column, tl.load(x + column + (1 << 40)))
+
+@triton.jit
+def misspelt(y, x, columns, BLOCK: tl.constexpr):
+    tl.store(y + tl.arange(0, BLOCK), q)
+
+def with_kernel(kernel, case):
+    def launch(x):
+        y = torch.empty_like(x)
+        kernel[(1,)](y, x, case.columns, BLOCK=256)
+        return y
+    return launch
+
+@implementation(operator="softmax", requires=["cuda", "triton"])
+def bad_load(case):
+    return with_kernel(kernel, case)
+
+@implementation(operator="softmax", requires=["cuda", "triton"])
+def bad_name(case):
+    return with_kernel(misspelt, case)
+'''
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run of kernels that fail, and what pytest said."""
+    folder = project(tmp_path_factory.mktemp("failed"))
+    (folder / "kernels" / "mine" / "bad.py").write_text(KERNELS)
+    (folder / "kernels" / "mine" / "_helper.py").write_text(HELPER)
+    (folder / "kernels" / "tri").mkdir()
+    (folder / "kernels" / "tri" / "load.py").write_text(TRITON)
+    return folder, bench(folder, "-k", "bad_").stdout
+
+
+def section(failed: tuple[Path, str], name: str) -> str:
+    """What pytest says of one cell."""
+    return failed[1].split(f"::{name} __", 1)[1].split("\n____", 1)[0].split("\nsoftmax, float32", 1)[0]
+
+
+def cell(failed: tuple[Path, str], name: str) -> dict[str, Any]:
+    (found,) = (c for c in record_lines(failed[0])[1:] if c["variant"]["implementation"] == name)
+    return found
+
+
+def test_a_failure_shows_the_traceback_from_the_authors_file_down(failed: tuple[Path, str]) -> None:
+    text = section(failed, "bad_raises")
+    assert "(_helper.py:2)\n\nTraceback (most recent call last):\n" in text
+    assert text.index('File "mine/bad.py", line 13, in launch') < text.index('File "mine/_helper.py", line 2, in deep')
+    assert "softbench/" not in text
+    assert cell(failed, "bad_raises")["traceback"][0] == "Traceback (most recent call last):"
+
+
+def test_a_failure_shows_what_the_file_printed(failed: tuple[Path, str]) -> None:
+    printed = ["building mine/bad.py", "about to?[2J fail"]
+    assert "- Captured kernel output -" in section(failed, "bad_raises")
+    assert "\n".join(printed) in section(failed, "bad_raises")
+    assert cell(failed, "bad_raises")["output"] == printed
+    assert cell(failed, "bad_zeros")["output"][-1] == "zeros of (16, 256)"
+    assert "traceback" not in cell(failed, "bad_zeros")
+
+
+def test_a_crash_says_where_in_the_authors_file(failed: tuple[Path, str]) -> None:
+    assert cell(failed, "bad_crashes")["reason"].endswith(
+        "SIGSEGV in launch (bad.py:20); its last words: about to crash"
+    )
+    told = cell(failed, "bad_crashes")["traceback"]
+    assert told[0] == "Fatal Python error: Segmentation fault"
+    assert told[-1] == '  File "mine/bad.py", line 20 in launch'
+    assert cell(failed, "bad_crashes")["output"] == ["about to crash"]
+
+
+def test_a_load_that_leaves_memory_in_the_interpreter_names_its_line(failed: tuple[Path, str]) -> None:
+    pytest.importorskip("triton")
+    assert "died of SIGSEGV in kernel (load.py:11)" in cell(failed, "bad_load")["reason"]
+
+
+def test_an_error_in_a_triton_kernel_names_the_kernels_line(failed: tuple[Path, str]) -> None:
+    pytest.importorskip("triton")
+    assert cell(failed, "bad_name")["reason"].endswith("(load.py:15)")
+
+
+def test_show_tells_the_same(failed: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", "softmax-float32-16x256::bad_raises", "--reports", str(failed[0] / "reports")]) == 0
+    shown = capsys.readouterr().out
+    assert 'Traceback\n=========\n\nTraceback (most recent call last):\n  File "mine/bad.py", line 13' in shown
+    assert "Kernel output\n=============\n\nbuilding mine/bad.py\n" in shown
+
+
+def test_nothing_of_this_machines_folders_is_kept(failed: tuple[Path, str]) -> None:
+    (path,) = (failed[0] / "reports").glob("*.jsonl")
+    assert str(failed[0]) not in path.read_text()
+    assert '"/' not in "".join(cell(failed, "bad_name")["traceback"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/opt/venv/lib/python3.11/site-packages/torch/x.py:3", "torch/x.py:3"),
+        ("/usr/lib/python3.11/ctypes/__init__.py", "ctypes/__init__.py"),
+        ("/somewhere/kernels/mine/own.py", "mine/own.py"),
+        ("cannot open '/data/secret/weights.bin'", "cannot open 'weights.bin'"),
+        (f"{Path.home()}/some folder/x.py", "/some folder/x.py"),
+        ("https://pytorch.org/docs/x.html and a/b/c and 1 / 2", "https://pytorch.org/docs/x.html and a/b/c and 1 / 2"),
+    ],
+)
+def test_paths_are_short(text: str, expected: str) -> None:
+    assert traces.portable(text, [Path("/somewhere/kernels/mine")]) == expected
+
+
+def test_the_end_of_a_long_output_is_kept() -> None:
+    lines = traces.bounded(f"line {number}" for number in range(100_000))
+    assert (lines[0], lines[-1]) == (traces.CUT, "line 99999")
+    assert len(lines) == traces.MOST_LINES + 1
+    wide = traces.bounded("x" * 100 for _ in range(1000))
+    assert 7000 < sum(len(line) + 1 for line in wide) <= traces.MOST_BYTES + 4
+    assert len(traces.bounded(["x" * 10**6, "end"])[-2]) <= traces.MOST_BYTES
+
+
+def test_frames_of_the_harness_are_hidden_in_causes_too() -> None:
+    here = [Path(__file__).parent]
+    with pytest.raises(ZeroDivisionError) as cause:
+        traces.bounded(_exploding())
+    error = ValueError("outer")
+    error.__cause__ = cause.value
+    told = traces.of(error, here)
+    assert (told[0], told[-1]) == ("Traceback (most recent call last):", "ValueError: outer")
+    assert next(line for line in told if "File" in line).startswith('  File "measure/test_traces.py"')
+    assert traces.place(error, here).startswith("test_traces.py:")
+
+
+def _exploding() -> Any:
+    yield "a"
+    yield str(1 / 0)

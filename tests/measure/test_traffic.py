@@ -1,0 +1,160 @@
+"""Memory traffic: the profiler's table is read as it is, what goes wrong is said, and only the marked calls count."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import builders as make
+
+from softbench.analysis import leaderboard
+from softbench.measure.contest import traffic
+from softbench.measure.contest.traffic import TrafficError, measure, read_counters
+from softbench.measure.plans import Plan
+from softbench.measure.worker import streamed
+from softbench.model import Traffic
+from softbench.records import store
+from softbench.render import export, tables
+from softbench.run import bench, settings
+
+CASE = make.softmax_case(4096, 1024)
+PLAN = Plan(launches=8, inputs=4, cache="cold")
+METRICS = {
+    "dram__bytes_read.sum": ("byte", ["8,400,000", "8,000,000", "0", "400,000"]),
+    "dram__bytes_write.sum": ("byte", ["4000000", "4000000", "8000000", "0"]),
+    "gpu__time_duration.sum": ("us", ["5.5", "4.5", "1", "1"]),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum": ("sector", ["25", "25", "0", "0"]),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": ("sector", ["100", "100", "0", "0"]),
+    "lts__t_sectors_lookup_hit.sum": ("sector", ["0", "0", "0", "0"]),
+    "lts__t_sectors.sum": ("sector", ["0", "0", "0", "0"]),
+}
+
+
+def page(**changed: list[str]) -> str:
+    """What `ncu --csv --page raw` writes for eight kernels; of the first four all counters are 9."""
+    names = ["ID", "Process ID", "Kernel Name", *METRICS]
+    units = ["", "", "", *(unit for unit, _ in METRICS.values())]
+    values = [changed.get(name.split("__")[0], found) for name, (_, found) in METRICS.items()]
+    rows = [[str(i), "7", "void f<a, b>(int)", *((["9"] * 4 + column)[i] for column in values)] for i in range(8)]
+    lines = [",".join(f'"{word}"' for word in row) for row in (names, units, *rows)]
+    return "\n".join(["==PROF== Connected to process 7 (/usr/bin/python3)", *lines]) + "\n"
+
+
+def test_counters_are_means_over_the_second_half_of_the_calls():
+    assert read_counters(page(), calls=2) == Traffic(8_400_000, 8_000_000, 6000, l1_hit_percent=25.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "reason"),
+    [
+        ("", "", "no counters: no output"),
+        ("", "Traceback\nKeyError: 'x'\n\n", "no counters: KeyError: 'x'"),
+        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n==WARNING== x\n", "y", "ERR_NVGPUCTRPERM - no permission"),
+        ("\n".join(page().splitlines()[:3]), "", "no kernel"),
+        ("\n".join(page().splitlines()[:-1]), "", "ncu saw 7 kernels in 4 calls"),
+        (page(dram=["n/a", "1", "1", "1"]), "", "'n/a' 'byte' for dram__bytes_read.sum"),
+        (page().replace('"us"', '"parsec"'), "", "'parsec' for gpu__time"),
+        (page().replace("lts__t_sectors.sum", "other"), "", "None None for lts__t_sectors.sum"),
+    ],
+)
+def test_what_is_no_table_says_why(text, said, reason):
+    with pytest.raises(TrafficError) as caught:
+        read_counters(text, 2, said)
+    assert reason in str(caught.value)
+
+
+def test_stream_keeps_the_l2_busy_at_both_ends():
+    assert traffic.calls_for(1 << 30, 60 << 20) == traffic.MIN_CALLS
+    assert traffic.calls_for(1 << 10, 60 << 20) == traffic.MAX_CALLS
+    assert traffic.calls_for(10 << 20, 60 << 20) == 12
+
+
+def program(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Path:
+    """An ncu that writes its arguments to a file and does what the body says; `log` is its --log-file."""
+    path = folder / "ncu"
+    start = "import json, os, sys, time\nlog = sys.argv[sys.argv.index('--log-file') + 1]\n"
+    start += f"json.dump([sys.argv, os.environ['PYTHONPATH']], open({str(folder / 'asked')!r}, 'w'))\n"
+    path.write_text(f"#!{sys.executable}\n{start}{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder / "asked"
+
+
+def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
+    asked = program(tmp_path, monkeypatch, f"open(log, 'w').write({page()!r})")
+    entrant = make.variant("mine", params=(("num_warps", 4),))
+    assert measure(CASE, entrant, PLAN, 2, seed=3, timeout_s=60).read_bytes == 8_400_000
+    arguments, path = json.loads(asked.read_text())
+    request = json.loads(arguments[-1])
+    assert (request["name"], request["params"], request["calls"]) == ("mine", {"num_warps": 4}, 2)
+    assert arguments[-3:-1] == ["-m", "softbench.measure.worker.streamed"]
+    assert str(Path(bench.__file__).parents[1]) in path.split(os.pathsep)
+    for option in (["--clock-control", "none"], ["--cache-control", "none"], ["--profile-from-start", "off"]):
+        assert arguments[arguments.index(option[0]) + 1] == option[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [("print('no such kernel'); sys.exit(3)", "no such kernel"), ("time.sleep(60)", "longer than 1 s")],
+)
+def test_profiler_that_fails_is_a_reason(tmp_path, monkeypatch, body, reason):
+    program(tmp_path, monkeypatch, body)
+    with pytest.raises(TrafficError) as caught:
+        measure(CASE, make.variant("mine"), PLAN, 2, seed=3, timeout_s=1)
+    assert reason in str(caught.value)
+
+
+def test_all_calls_but_the_first_are_marked(monkeypatch):
+    torch = pytest.importorskip("torch")
+    events: list[Any] = []
+    profiler = SimpleNamespace(start=lambda: events.append("start"), stop=lambda: events.append("stop"))
+    monkeypatch.setattr(torch.cuda, "profiler", profiler)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: events.append("wait"))
+    held: list[Any] = []
+
+    class Output:
+        def __init__(self, number: int) -> None:
+            events.append(number)
+            held.append(number)
+
+        def __del__(self) -> None:
+            held.remove(held[0])
+            assert len(held) <= 3  # two are kept, and the one that is new
+
+    streamed.stream(Output, [(0,), (1,), (2,)], calls=4, held=2)
+    assert events == [2, "wait", "start", 0, 1, 2, 0, 1, 2, 0, 1, "wait", "stop"]
+
+
+def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch):
+    chosen = SimpleNamespace(
+        shapes=Path("shapes.yaml"), profiles=("cpu",), traffic=True, axes=(), impls=(), drawn=0, drawn_from=1
+    )
+    with pytest.raises(settings.SettingsError, match="no CUDA GPU is visible"):
+        bench.Bench.plan(chosen)  # type: ignore[arg-type]
+    monkeypatch.setattr(bench.device, "gpu", object)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CUDA_HOME", "/nowhere")
+    with pytest.raises(settings.SettingsError, match="install Nsight Compute"):
+        bench.Bench.plan(chosen)  # type: ignore[arg-type]
+
+
+def test_figures_go_to_the_record_the_tables_and_the_csv(tmp_path):
+    moved = Traffic(12_582_912, 8_388_608, 6000, 25.0)
+    record = make.timed(CASE, "reads_twice", 6_000, traffic=moved)
+    written = make.run([record, make.timed(CASE, "other", 7_000)])
+    writer = store.Writer.create(tmp_path, written.passport)
+    writer.append(written.records)
+    board = leaderboard.build(store.read(writer.path))
+    assert board.cases[0].cells["reads_twice"].record.traffic == moved
+    assert board.cases[0].cells["reads_twice"].traffic_factor == pytest.approx(1.25)
+    assert "1.250x" in tables.case_table(board, CASE)
+    header, *lines = (line.split(",") for line in export.csv(board).splitlines())
+    first = dict(zip(header, next(line for line in lines if "reads_twice" in line), strict=True))
+    assert (first["traffic_factor"], first["written_bytes"], first["l1_hit_percent"]) == ("1.25", "8388608", "25.0")
+    assert (first["l2_hit_percent"], len(header)) == ("", len(export.COLUMNS))

@@ -1,0 +1,157 @@
+"""The pages say what the code does: options, statuses, modules, constants, commands, links, and the README's kernel."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from support.documents import DESIGN, HTILE, MEASURING, OPTIONS, PAGES, README, ROOT, rows
+
+from softbench import model
+from softbench.run import settings
+
+CUTE = ROOT / "impls" / "cute"
+
+
+def declared() -> dict[str, argparse.Action]:
+    parser = argparse.ArgumentParser()
+    parser.addoption = parser.add_argument  # pytest's name for the same
+    settings.add_options(parser)
+    return {action.option_strings[0]: action for action in parser._actions if action.option_strings[0] != "-h"}
+
+
+def test_every_option_is_documented_with_its_value():
+    documented = [re.fullmatch(r"`(--softbench[a-z-]*)(?:=([A-Z]+))?`", row[0]) for row in rows(OPTIONS, "option")]
+    assert all(documented)
+    found = {match[1]: match[2] for match in documented}
+    assert found == {name: action.metavar for name, action in declared().items()}
+
+
+def test_documented_defaults_are_those_of_the_code():
+    defaults = {row[0].strip("`").split("=")[0]: row[2] for row in rows(OPTIONS, "option")}
+    assert defaults["--softbench-budget"] == f"{settings.DEFAULT_BUDGET_S:g}, without a GPU {settings.CPU_BUDGET_S:g}"
+    assert defaults["--softbench-timeout"] == f"{settings.DEFAULT_TIMEOUT_S:g}"
+
+
+def test_every_environment_variable_is_documented():
+    sources = [*(ROOT / "softbench").rglob("*.py"), *(ROOT / "impls").rglob("*.py")]
+    read = set(re.findall(r'environ[^\n]*"(SOFTBENCH_[A-Z_]+)"', "".join(path.read_text() for path in sources)))
+    assert "SOFTBENCH_CACHE_DIR" in read
+    assert {f"`{name}`" for name in read} <= {row[0] for row in rows(OPTIONS, "variable")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_name_only_options_that_exist(page):
+    named = set(re.findall(r"--softbench[a-z-]*", page.read_text()))
+    assert named <= set(declared())
+
+
+def test_every_status_is_documented():
+    documented = {row[0]: row[2] for row in rows(DESIGN, "status")}
+    outcome = {status.value: "passed" if status.is_success else "skipped" for status in model.Status}
+    outcome |= {status.value: "failed" for status in model.Status if status.is_failure}
+    assert documented == outcome
+
+
+def test_every_module_is_documented():
+    documented = [row[0].strip("`") for row in rows(DESIGN, "module of `softbench/`")]
+    modules = {path.stem for path in (ROOT / "softbench").glob("*.py")} - {"__init__", "__main__"}
+    modules |= {path.parent.name for path in (ROOT / "softbench").glob("*/__init__.py")}
+    assert sorted(documented) == sorted(modules)
+
+
+@pytest.mark.parametrize("row", rows(MEASURING, "constant"), ids=lambda row: row[0].strip("`"))
+def test_constants_have_the_documented_value(row):
+    module, _, name = row[0].strip("`").rpartition(".")
+    value = getattr(importlib.import_module(module), name)
+    assert row[1] == (", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.10g}")
+
+
+@pytest.mark.parametrize("row", rows(HTILE, "constant of `htile/layouts.py`"), ids=lambda row: row[0].strip("`"))
+def test_the_layouts_constants_have_the_documented_value(row):
+    assert row[1] == str(getattr(importlib.import_module("impls.cute.htile.layouts"), row[0].strip("`")))
+
+
+def test_every_file_of_htile_is_documented():
+    documented = [row[0].strip("`") for row in rows(HTILE, "file of `htile/`")]
+    files = {path.relative_to(CUTE / "htile").as_posix() for path in (CUTE / "htile").rglob("*.py")}
+    assert sorted(documented) == sorted(file for file in files if not file.endswith("__init__.py"))
+
+
+def test_the_kernel_of_the_htile_page_is_the_kernel():
+    shown = re.search(r"```python\n(.*?)```", HTILE, re.S)
+    assert shown
+    source = (CUTE / "kernels" / "softmax.py").read_text()
+    assert shown[1].strip() in textwrap.dedent(source[source.index("        overlap(") :])
+
+
+def test_names_on_the_htile_page_exist():
+    """Whatever looks like a class or a constant, or is called, in prose: `VectorCopy`, `RETAIN_BYTES`, `row_reduce`."""
+    source = "".join(path.read_text() for path in CUTE.rglob("*.py"))
+    prose = re.sub(r"```.*?```", "", HTILE, flags=re.S)
+    names = set(re.findall(r"`([A-Za-z_]\w*)`", prose))
+    assert {"VectorCopy", "RETAIN_BYTES", "predicate_k"} <= names
+    assert not [name for name in names if not re.search(rf"\b{name}\b", source)]
+
+
+def test_named_tox_environments_exist():
+    text = (ROOT / "tox.ini").read_text()
+    environments = set(re.findall(r"^\[testenv:(\w+)\]", text, re.M)) | set(re.findall(r"^    (h\d+):", text, re.M))
+    named = set(re.findall(r"tox -e (\w+)", "".join(page.read_text() for page in PAGES)))
+    assert {"cpu", "test", "h200"} <= named <= environments
+    assert "-e test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_readme_and_package_name_the_same_pythons():
+    text = (ROOT / "pyproject.toml").read_text()
+    least, below = re.search(r'^requires-python = ">=3\.(\d+),<3\.(\d+)"$', text, re.M).groups()
+    classified = re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', text)
+    assert classified == [str(minor) for minor in range(int(least), int(below))]
+    assert f"Python 3.{least} to 3.{classified[-1]} and" in README
+
+
+def test_named_profiles_exist():
+    profiles = set(re.findall(r"^  ([\w-]+):$", (ROOT / "shapes.yaml").read_text(), re.M))
+    named = re.findall(r"--softbench-profile=([a-z,-]+)", README)
+    assert named
+    assert {profile for names in named for profile in names.split(",")} <= profiles
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", prose)
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_the_leaderboard_has_its_place():
+    assert README.count("<!-- leaderboard -->") == README.count("<!-- /leaderboard -->") == 1
+
+
+@pytest.mark.slow
+def test_the_kernel_of_the_readme_is_right(tmp_path):
+    """Run by the README's own command, in Triton's interpreter: 781 columns leave a part of its tile masked."""
+    pytest.importorskip("triton")
+    code = re.search(r"<!-- kernel -->\n```python\n(.*?)```", README, re.S)
+    assert code
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "mine.py").write_text(code[1])
+    chosen = ["--softbench-profile=cpu", "--softbench-columns=781", "-k", "my_softmax", "-v", "-p", "softbench.plugin"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--softbench", "--softbench-impls=kernels", *chosen],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert done.stdout.count("CHECKED") >= 2

@@ -1,0 +1,217 @@
+"""Figures in the pages are those of the records that the pages name."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+import shlex
+import statistics
+
+import pytest
+from support.documents import ATTENTION, MEASURING, NOTES, README, ROOT, rows
+
+from softbench import cli
+from softbench.analysis import leaderboard
+from softbench.model import stats
+from softbench.records import store
+from softbench.render import export, tables
+
+
+def test_the_readmes_leaderboard_is_what_the_committed_records_say(capsys):
+    section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
+    some, whole = re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
+    (options,) = re.findall(r"softbench table RUN ([^`]+)`", section)
+    assert cli.main(["table", str(ROOT / some), *shlex.split(options)]) == 0
+    assert capsys.readouterr().out.strip() in section
+    for standing in leaderboard.build(store.read(ROOT / whole)).ranking:
+        assert f"| {' | '.join(tables.standing_row(standing))} |" in section
+    linked = re.findall(r"\]\(((?:reports|docs)/[^\s)]+)\)", section)
+    assert len(linked) >= 5
+    assert all((ROOT / path).is_file() for path in linked)
+
+
+def line_of(cell):
+    """Which line of the notes' table a case belongs to; "few" for their other table."""
+    row = cell["cute_softmax"]
+    count, columns = map(int, row["shape"].split("x"))
+    if count <= 16:
+        return "few"
+    if count == 2048:
+        return "vocabulary"
+    if columns in (1000, 8191, 50257):
+        return "odd"
+    return "short" if columns <= 512 else f"published, {row['dtype']}"
+
+
+def cells_of(words, page=NOTES):
+    """{case id: {implementation: its row of the exported table}} of the run that a page links with these words.
+
+    Of several variants that which was chosen.
+    """
+    path = re.search(rf"\[{words}\]\(\.\./([^)\s]+)\)", page)
+    assert path
+    cells = {}
+    for row in csv.DictReader(io.StringIO(export.csv(leaderboard.build(store.read(ROOT / path[1]))))):
+        if row["latency_ns"] or row["implementation"] not in cells.get(row["case"], {}):
+            cells.setdefault(row["case"], {})[row["implementation"]] = row
+    return cells
+
+
+@pytest.fixture(scope="module")
+def noted():
+    return cells_of("One run")
+
+
+@pytest.fixture(scope="module")
+def third():
+    return cells_of("a third")
+
+
+def latency(cell, implementation):
+    return float(cell[implementation]["latency_ns"] or "nan")
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "cells"), ids=lambda row: row[0].split(":")[0])
+def test_the_notes_figures_are_those_of_the_run(noted, shown):
+    cells = [cell for cell in noted.values() if line_of(cell) == shown[0].split(":")[0]]
+    percents = [float(cell["cute_softmax"]["percent_of_roof"]) for cell in cells]
+    ratios = [latency(cell, "quack") / latency(cell, "cute_softmax") for cell in cells if cell["quack"]["latency_ns"]]
+    figures = [str(len(cells)), f"{statistics.geometric_mean(percents):.1f}", f"{min(percents):.1f}"]
+    figures += [f"{statistics.geometric_mean(ratios):.3f}", f"{min(ratios):.3f}"]
+    assert [re.split("[:,]", text)[0] for text in shown[1:]] == figures
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "few rows"), ids=lambda row: row[0])
+def test_the_notes_times_of_few_rows_are_those_of_the_run(noted, shown):
+    cells = [noted[f"softmax-{dtype}-{shown[0]}"] for dtype in ("float32", "float16")]
+    copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
+    times = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
+    assert [math.nan if text == "no launch" else float(text) for text in shown[1:]] == pytest.approx(
+        times, rel=0.005, nan_ok=True
+    )
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "bfloat16"), ids=lambda row: row[0])
+def test_the_notes_times_in_bfloat16_are_those_of_the_run(shown):
+    cell = cells_of("A run of profile gpu")[f"softmax-bfloat16-{shown[0]}"]
+    copy = next(name for name, row in cell.items() if row["role"] == "roof")
+    times = [latency(cell, name) / 1000 for name in ("cute_softmax", "quack", copy)]
+    assert [float(text) for text in shown[1:]] == pytest.approx(times, rel=0.005, nan_ok=True)
+
+
+def test_the_gradient_in_bfloat16_is_that_of_the_run():
+    cells = cells_of("in a run of its own").values()
+    found = [(float(cell["cute_softmax"]["percent_of_roof"]), cell["cute_softmax"]["shape"]) for cell in cells]
+    assert len(found) == 13
+    mean, (worst, where) = statistics.geometric_mean([percent for percent, _ in found]), min(found)
+    assert f"is at {mean:.1f} %, at worst {worst:.1f}: {where}." in NOTES
+
+
+def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
+    shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
+    path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", README)
+    assert shown
+    assert path
+    assert cli.main(["badge", str(ROOT / path[1]), "--output", str(tmp_path / "badge.svg")]) == 0
+    made = (tmp_path / "badge.svg").read_text(encoding="utf-8")
+    assert made == (ROOT / "docs" / "images" / "badge.svg").read_text(encoding="utf-8")
+    assert f"<title>{shown['said']}</title>" in made
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """{(shape, implementation): record} of the runs that the measuring page sets beside Nsight Compute."""
+    section = MEASURING.partition("**Against Nsight Compute.**")[2]
+    paths = re.findall(r"\[(?:one|the other)\]\(\.\./(\S+\.gz)\)", section)
+    found = [record for path in paths for record in store.read(ROOT / path).records]
+    return {("x".join(map(str, record.case.shape)), record.variant.implementation): record for record in found}
+
+
+@pytest.mark.parametrize("shown", rows(MEASURING, "cell"), ids=lambda row: row[0])
+def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
+    record = counted[tuple(shown[0].split())]
+    traffic, half = record.traffic, record.ideal_bytes / 2
+    graph, device = (stats.per_launch_ns(s[0]) if (s := record.clock(name)) else None for name in ("graph", "device"))
+    figures = [f"{traffic.kernels_ns / 1000:.1f}", f"{graph / 1000:.1f}", f"{graph / traffic.kernels_ns:.3f}"]
+    figures += [f"{device / 1000:.1f}" if device else "-"]
+    assert shown[1:] == [*figures, f"{traffic.read_bytes / half:.3f}", f"{traffic.written_bytes / half:.3f}"]
+
+
+DROPPED = ("layernorm-float32-4096x131072", "add_layernorm-bfloat16-32768x1024")
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "norms"), ids=lambda row: row[0].split(",")[0])
+def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(third, shown):
+    operator = re.split("[ ,]", shown[0])[0]
+    is_gradient = operator == "softmax_backward"
+    cells = cells_of("Another run") if is_gradient else third
+    name, narrow = ("cute_softmax", "float16") if is_gradient else ("cute_norm", "bfloat16")
+    figures, counts = [], []
+    for dtype in (narrow, "float32"):
+        found = [
+            (float(cell[name]["percent_of_roof"]), cell[name]["shape"])
+            for case, cell in cells.items()
+            if case.startswith(f"{operator}-{dtype}-") and case not in DROPPED
+        ]
+        mean = statistics.geometric_mean([percent for percent, _ in found])
+        figures += [f"{mean:.1f}", "{:.1f}: {}".format(*min(found))]
+        counts.append(str(len(found)))
+    assert shown[1:] == figures
+    assert shown[0].split(", ")[1] == " and ".join(dict.fromkeys(counts))
+
+
+@pytest.fixture(scope="module")
+def attended_and_checked():
+    return cells_of("One run", ATTENTION)
+
+
+@pytest.fixture(scope="module")
+def attended(attended_and_checked):
+    """The timed cells."""
+    return {case: cell for case, cell in attended_and_checked.items() if cell["attention_fused"]["latency_ns"]}
+
+
+@pytest.mark.parametrize("shown", rows(ATTENTION, "form | 4x32x4096x64"), ids=lambda row: row[0])
+def test_the_times_of_attention_are_those_of_the_run(attended, shown):
+    figures = []
+    for case in (
+        "attention-float16-4x32x4096x64",
+        "attention_causal-float16-4x32x4096x64",
+        "attention-float16-4x16x4096x128",
+    ):
+        row = attended[case][shown[0].strip("`")]
+        figures += [f"{float(row['latency_ns']) / 1000:.0f}", f"{float(row['tflop_s']):.0f}"]
+    decoding = attended["attention-float16-16x32x1x128-keys-4096"][shown[0].strip("`")]
+    assert shown[1:] == [*figures, f"{float(decoding['latency_ns']) / 1000:.0f}"]
+
+
+def test_what_fusing_gains_is_what_the_run_says(attended):
+    gains = [latency(cell, "attention_staged") / latency(cell, "attention_fused") for cell in attended.values()]
+    mean, least, most = statistics.geometric_mean(gains), min(gains), max(gains)
+    said = f"{mean:.2f} in geometric mean over the {len(gains)} cells, {least:.2f} to {most:.2f}."
+    assert said in " ".join(ATTENTION.split())
+    chosen = [cell["torch_sdpa"]["variant"] for cell in attended.values()]
+    said = f"in {chosen.count('torch_sdpa[backend=cudnn]')} of {len(chosen)} cells"
+    assert said in " ".join(ATTENTION.split())
+
+
+def test_who_is_right_about_attention_is_what_the_run_says(attended_and_checked):
+    """The two forms pass or fail alike, and what fails was declared; the fused form and Triton's pass everything."""
+    cells = attended_and_checked
+    assert len(cells) == 150
+    wrong = {
+        name: [
+            (cell[name]["status"], cell[name]["declared"])
+            for cell in cells.values()
+            if cell[name]["status"] != "PASSED"
+        ]
+        for name in next(iter(cells.values()))
+        if name != "roofline"
+    }
+    assert wrong["attention_fused"] == wrong["triton_attention"] == wrong["torch_sdpa"] == []
+    assert wrong["attention_scalar"] == wrong["attention_staged"] == [("INCORRECT", "true")] * 20
+    counts = {name: len(wrong[name]) for name in ("torch_eager", "torch_compile")}
+    assert f"`torch_eager` fails {counts['torch_eager']} (" in ATTENTION
+    assert f"`torch_compile` {counts['torch_compile']} (" in ATTENTION

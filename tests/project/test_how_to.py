@@ -1,0 +1,90 @@
+"""docs/how-to.md: its kernels pass, its commands work, and what it benchmarks selects the cells that it speaks of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
+from support.readers import HOW_TO, expected, ran, write_blocks
+from support.recipes import ROOT, options, run_softbench, two_runs, unknown
+
+from softbench import cli, resources
+from softbench.cases import registry
+from softbench.measure import device
+
+pytest_plugins = ["pytester"]
+
+LINES = [words for block in HOW_TO for words in block.commands]
+BENCHMARKS = [words for words in LINES if "pytest" in words]
+RUNS = ("--softbench-resume", "--softbench-baseline", "--softbench-fail-on")
+GPUS = ("-n", "--softbench-traffic", "--softbench-device-clock")
+TESTED_ELSEWHERE = (*RUNS, *GPUS, "--benchmark-json")
+"""They need a run, a GPU or samples that are not here: test_resume, test_regression, test_xdist, tests/gpu, test_benchmark_json."""
+COLLECT = ("--collect-only", "-q")
+
+
+def test_every_block_is_of_a_known_kind() -> None:
+    assert {block.language for block in HOW_TO} == {"sh", "python", "yaml"}
+    assert all((block.language == "sh") == (block.mark == "") and block.mark in ("", "file") for block in HOW_TO)
+    assert {words[0] for words in LINES if "pytest" not in words} == {"softbench"}
+
+
+@pytest.mark.parametrize("words", [words for words in LINES if words[0] == "softbench"], ids=" ".join)
+def test_every_command_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.chdir(two_runs(tmp_path))
+    assert run_softbench(words, monkeypatch) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("words", BENCHMARKS, ids=" ".join)
+def test_every_benchmark_selects_cells(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Collected, in a folder with the page's own files; each name behind -k is that of a cell."""
+    write_blocks(pytester.path, "python")
+    if "--softbench-profile=model" in words:
+        write_blocks(pytester.path, "yaml")
+    else:
+        assert unknown(words) == []
+    assert cli.main(["new", "mine"]) == 0
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    result = pytester.runpytest_inprocess("-p", "softbench.plugin", *COLLECT, *collectable(words))
+    cells = [line for line in result.outlines if re.match(r"\S+\.yaml::", line)]
+    assert result.ret == 0, result.outlines
+    assert cells
+    expression = words[words.index("-k") + 1] if "-k" in words else ""
+    known = {v.implementation for v in registry.find([resources.bundled_impls(), pytester.path / "kernels"])}
+    for word in set(re.findall(r"[\w-]+", expression)) - {"and", "or", "not"}:
+        assert word in known or any(word in cell for cell in cells), word
+
+
+def test_what_selects_nothing_ends_with_its_own_code(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/options.md says of the exit codes."""
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "-k", "nobody_is_called_so")
+    assert "| 5 | No cell was selected; one line says what there is. |" in (ROOT / "docs" / "options.md").read_text(
+        encoding="utf-8"
+    )
+    assert result.ret == 5
+
+
+def collectable(words: list[str]) -> list[str]:
+    """A line's arguments without what is tested elsewhere."""
+    given = words[words.index("pytest") + 1 :]
+    assert {word.split("=")[0] for word in given if word.startswith("--softbench")} <= options()
+    if "-n" in given:
+        del given[given.index("-n") + 1]
+    return [word for word in given if word.split("=")[0] not in (*TESTED_ELSEWHERE, *COLLECT)]
+
+
+@pytest.mark.slow
+def test_its_kernels_do_what_it_says(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    pytest.importorskip("cuda.core")
+    assert ran(tmp_path) == expected(my_norm="PASSED", any_view="CHECKED", aligned_only="PASSED", row_block="COMPILED")

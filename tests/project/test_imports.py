@@ -1,0 +1,286 @@
+"""Who may import whom, read from the sources; and what the cheap commands cost."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support import builders
+from support.paths import ROOT
+
+from softbench.records import store
+
+PACKAGE = ROOT / "softbench"
+HTILE = ROOT / "impls" / "cute" / "htile"
+
+MAY_IMPORT: dict[str, str] = {
+    "cases": "contract model resources texts typed",
+    "measure": "cases contract model packages texts typed",
+    "records": "model resources texts typed",
+    "analysis": "model records texts",
+    "render": "analysis model records texts",
+    "run": "analysis cases measure model packages records render resources texts typed",
+    "plugin": "measure packages run",
+    "doctor": "cases measure model run texts",
+    "cli": "analysis cases doctor measure model packages records render resources texts",
+    "__init__": "cases contract model",
+    "__main__": "cli",
+    "typed": "texts",
+    **dict.fromkeys(("contract", "model", "packages", "resources", "texts"), ""),
+}
+"""A room or module at the top of softbench -> those that it may import. See docs/design.md."""
+
+MAY_IMPORT_TORCH = ("cases.operators", "measure")
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "torch": MAY_IMPORT_TORCH,
+    "triton": ("measure.renew", "measure.roof", "measure.spin_kernels", "measure.worker"),
+    "numpy": ("measure.worker",),
+    "plotly": ("render.report",),
+    "pynvml": ("measure.device",),
+    "rich": ("run.live",),
+    "pytest": ("run.collect", "run.session", "run.multi_gpu", "plugin"),
+    "xdist": ("run.multi_gpu",),
+    "pytest_benchmark": ("run.replay",),
+    "cuda": (),
+    "cutlass": (),
+}
+"""A package of others -> the modules of softbench that may import it, with all that is in them."""
+LAZY = set(ONLY_IN) - {"pytest"}
+RUN_A_FILE = {"spec_from_file_location", "exec_module", "import_module", "run_path", "run_module", "__import__", "exec"}
+
+
+EXAMPLES = (PACKAGE / "doctor" / "cheats", PACKAGE / "doctor" / "twins")
+"""Folders of implementation files: workers run them, as they run those of impls/."""
+
+
+def files() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent not in EXAMPLES)
+
+
+def module_of(path: Path) -> str:
+    """The dotted name below softbench; of softbench itself "__init__"."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[0]
+
+
+def is_in(module: str, names: Iterable[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Every import statement with the full name that it imports; relative ones stay inside their package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+@functools.cache
+def edges() -> frozenset[tuple[str, str]]:
+    """(importer, imported) between the modules of softbench, inside functions and for type checking included."""
+    modules, found = {module_of(path) for path in files()}, set()
+    for path in files():
+        for _, name in imported(ast.parse(path.read_text())):
+            there = name.removeprefix("softbench.") if name.startswith("softbench.") else ""
+            while there and there not in modules:
+                there = there.rpartition(".")[0]
+            found |= {(module_of(path), there)} if there not in ("", module_of(path)) else set()
+    return frozenset(found)
+
+
+def reached(module: str, *, without: Sequence[str] = ()) -> set[str]:
+    """All modules that come along when one is imported, or one of a room; without what those named import."""
+    found, waiting = set(), [here for here in {here for here, _ in edges()} if is_in(here, [module])]
+    while waiting:
+        last = waiting.pop()
+        new = {there for here, there in edges() if here == last and not is_in(here, without)} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def test_the_top_of_softbench_is_known_by_heart():
+    there = {
+        path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_bundled")
+    }
+    assert there - {"py.typed"} == set(MAY_IMPORT)
+    assert len(there) <= 18
+
+
+def test_only_allowed_imports_between_rooms():
+    allowed = {(here, there) for here, names in MAY_IMPORT.items() for there in names.split()}
+    found = {(room_of(here), room_of(there)): f"{here} imports {there}" for here, there in edges()}
+    assert not [said for (here, there), said in found.items() if here != there and (here, there) not in allowed]
+
+
+def test_no_circle_between_modules():
+    """Not inside a room either. Whoever imports a module runs its packages first, so these may only look down."""
+    waiting = {module_of(path): {there for here, there in edges() if here == module_of(path)} for path in files()}
+    while ready := [module for module, needs in waiting.items() if not needs & waiting.keys()]:
+        for module in ready:
+            del waiting[module]
+    assert not waiting, f"these import each other in a circle: {', '.join(sorted(waiting))}"
+
+
+def test_htile_imports_in_the_order_that_it_states():
+    """As the docstring of the package lists its modules and folders, each imports those before it only."""
+    stated = ast.get_docstring(ast.parse((HTILE / "__init__.py").read_text())) or ""
+    order = re.findall(r"^(\w+)  +\w", stated, re.M)
+    paths = [path for path in HTILE.rglob("*.py") if path != HTILE / "__init__.py"]
+    assert sorted(order) == sorted({path.relative_to(HTILE).parts[0].removesuffix(".py") for path in paths})
+    for path in paths:
+        here = path.relative_to(HTILE).with_suffix("").parts
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                there = (*here[: len(here) - node.level], *(node.module or "").split("."))[0]
+                assert there == here[0] or order.index(there) < order.index(here[0]), f"{path}:{node.lineno}"
+
+
+def test_layouts_are_chosen_without_cutlass():
+    for path in (HTILE / "config.py", HTILE / "layouts.py", HTILE.parent / "_plans.py"):
+        assert not [name for _, name in imported(ast.parse(path.read_text())) if name.startswith("cutlass")]
+
+
+def test_the_plugin_is_imported_by_nobody():
+    assert not [here for here, there in edges() if there == "plugin"]
+
+
+def test_heavy_modules_stay_where_they_belong():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
+        for path in files()
+        for node, name in imported(ast.parse(path.read_text()))
+        if not is_in(module_of(path), ONLY_IN.get(name.split(".")[0], [module_of(path)]))
+    ]
+    assert not found
+
+
+def test_heavy_modules_are_imported_inside_functions():
+    """`_kernels.py` is @triton.jit code; `roof` and `spin_kernels` import theirs inside functions, in a worker."""
+    found = []
+    for path in files():
+        tree = ast.parse(path.read_text())
+        inside = {
+            node
+            for outer in ast.walk(tree)
+            if isinstance(outer, ast.FunctionDef) or (isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.dump(outer.test))
+            for node in ast.walk(outer)
+        }  # fmt: skip
+        top = [name for node, name in imported(tree) if node not in inside and name.split(".")[0] in LAZY]
+        if top and path.relative_to(PACKAGE).as_posix() not in (
+            "measure/renew/_kernels.py",
+            "measure/roof/_kernels.py",
+            "measure/spin_kernels/_kernels.py",
+        ):
+            found.append((path.relative_to(ROOT).as_posix(), top))
+    assert not found
+
+
+def test_only_workers_run_implementation_files():
+    found = set()
+    for path in files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Attribute | ast.Name) else ""
+            if name in RUN_A_FILE:
+                found.add(module_of(path))
+    assert found == {"__init__", "measure.worker.forkserver", "measure.worker.loading", "measure.worker.tamper"}
+
+
+@pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])
+def test_rendering_reaches_nothing_that_needs_torch(room):
+    """But for what the command line imports when it is asked for it: see test_cli."""
+    found = reached(room, without=("cli.doctor", "cli.listing", "cli.new", "doctor"))
+    assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "run"]) and module != "measure.device"]
+
+
+def test_tests_share_helpers_and_import_no_test():
+    """What two of them need is in tests/support; tests mirror the rooms, and pytest wants no name twice."""
+    tests = ROOT / "tests"
+    paths = [*tests.rglob("test_*.py")]
+    assert {path.parent.name for path in paths} - {"browser", "gpu", "impls", "project"} <= set(MAY_IMPORT)
+    assert len({path.name for path in paths}) == len(paths)
+    for path in tests.rglob("*.py"):
+        assert not [name for _, name in imported(ast.parse(path.read_text())) if name.startswith("test_")], path
+
+
+def test_bundled_examples_are_implementation_files():
+    """They import what any implementation may, torch inside functions, and nobody imports them."""
+    found = [path for folder in EXAMPLES for path in folder.glob("*.py")]
+    assert len(found) > 20
+    for path in found:
+        tree = ast.parse(path.read_text())
+        inside = {n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+        ours = {name for _, name in imported(tree) if name.startswith("softbench")}
+        assert ours <= {f"softbench.{name}" for name in ("implementation", "Unsupported", "cases.operators.get")}, path
+        assert not [name for node, name in imported(tree) if name.split(".")[0] == "torch" and node not in inside], path
+    names = [name for path in [*files(), *found] for _, name in imported(ast.parse(path.read_text()))]
+    assert not [name for name in names if name.startswith(("softbench.doctor.cheats", "softbench.doctor.twins"))]
+
+
+SHOW = """
+import sys
+code = {call}
+heavy = sorted({{"torch", "triton", "numpy", "cutlass", "cuda", "rich"}} & set(sys.modules))
+sys.exit(f"imported {{heavy}}" if heavy else int(code or 0))
+"""
+
+
+def python(call: str, *arguments: str, cwd: Path = ROOT) -> tuple[subprocess.CompletedProcess[str], float]:
+    """A child that runs one expression with `arguments` in sys.argv, and its seconds. It fails if torch is loaded."""
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW.format(call=call), *arguments],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done, time.perf_counter() - started
+
+
+PYTEST = "__import__('pytest').main()"
+COLLECT = ("--softbench", "--collect-only", "-q", "-p", "no:cacheprovider", "--softbench-profile", "gpu")
+
+
+def test_collecting_imports_no_torch():
+    done, _ = python(PYTEST, *COLLECT)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert "softmax-bfloat16-2x128256::triton_best" in done.stdout
+
+
+def test_help_imports_no_torch():
+    done, _ = python(PYTEST, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--softbench-profile" in done.stdout
+
+
+def test_report_imports_no_torch(tmp_path):
+    case = builders.softmax_case()
+    writer = store.Writer.create(tmp_path, builders.passport())
+    writer.append([builders.timed(case, "torch_eager", 2e4), builders.timed(case, "mine", 1e4)])
+    page = tmp_path / "page.html"
+    done, _ = python("__import__('softbench.cli').cli.main()", "report", str(writer.path), "--output", str(page))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert case.id in page.read_text()
+
+
+def test_collecting_the_gpu_profile_takes_under_a_second(tmp_path):
+    """Over what pytest itself takes; the best of three of each, as other work slows single runs."""
+    bare = min(python(PYTEST + " and 0", "--collect-only", "-q", cwd=tmp_path)[1] for _ in range(3))
+    ours = min(python(PYTEST, *COLLECT)[1] for _ in range(3))
+    assert ours - bare < 1.0, f"{ours:.2f} s, of which pytest alone takes {bare:.2f} s"

@@ -1,0 +1,203 @@
+"""The built wheel in somebody else's folder, and the plugin in every way that it can be loaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+MINE = '''"""Softmax, written out."""
+import json, os, sys
+from softbench import implementation
+
+@implementation(operator="softmax")
+def mine(case):
+    import softbench
+    from pathlib import Path
+
+    loaded = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    Path(os.environ["LOADED"]).write_text(json.dumps([softbench.__file__, *loaded]))
+
+    def launch(x):
+        power = (x - x.amax(-1, keepdim=True)).exp()
+        return power / power.sum(-1, keepdim=True)
+
+    return launch
+'''
+SHAPES = """profiles:
+  tiny:
+    description: one case
+    groups:
+      - {operator: softmax, dtype: float32, shapes: [[8, 64]], why: small}
+"""
+# Drops the checkout from sys.path, where an editable install puts it, and runs pytest.
+BARE = f"""
+import sys
+sys.path[:] = [entry for entry in sys.path if entry not in ("", {str(ROOT)!r})]
+import pytest
+sys.exit(pytest.main())
+"""
+LISTED = "softmax-float32-64x512::torch_eager"
+
+
+def run(
+    *command: str, cwd: Path, path: list[Path] | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """A child Python without a GPU, with `path` as its PYTHONPATH."""
+    changed = {"PYTHONPATH": os.pathsep.join(map(str, path or [])), "CUDA_VISIBLE_DEVICES": "", **environment}
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=cwd,
+        env=os.environ | changed,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout
+
+
+def pip(*arguments: str, cwd: Path) -> None:
+    succeeded(run("-m", "pip", "--disable-pip-version-check", *arguments, cwd=cwd))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory) -> Path:
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("needs hatchling: pip install 'softbench[test]'")
+    folder = tmp_path_factory.mktemp("sdist")
+    succeeded(run("-m", "hatchling", "build", "-t", "sdist", "-d", str(folder), cwd=ROOT))
+    return next(folder.glob("softbench-*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory) -> Path:
+    """Built from the sdist, so that what the sdist lacks the wheel lacks too."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(sdist), cwd=folder)
+    return next(folder.glob("softbench-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    pip("install", "-q", "--no-deps", "--target", str(folder), str(wheel), cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def editable(tmp_path_factory) -> Path:
+    """The metadata of an editable install of this checkout; the checkout itself goes onto the path beside it."""
+    if importlib.util.find_spec("hatchling") is None or importlib.util.find_spec("editables") is None:
+        pytest.skip("needs hatchling and editables: pip install 'softbench[test]'")
+    folder = tmp_path_factory.mktemp("editable")
+    pip(*("install", "-q", "--no-deps", "--no-build-isolation", "--target", str(folder), "-e", str(ROOT)), cwd=folder)
+    return folder
+
+
+def test_the_wheel_carries_implementations_and_shapes(wheel):
+    """Every tracked file of impls/ but no other; style, script and what new files begin as; nothing outside the package."""
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    bundled = {name.removeprefix("softbench/_bundled/") for name in inside if name.startswith("softbench/_bundled/")}
+    ours = {p.relative_to(ROOT).as_posix() for p in (ROOT / "impls").rglob("*") if p.suffix in (".py", ".cu", ".cuh")}
+    figures = {p.relative_to(ROOT).as_posix() for p in (ROOT / "reports" / "published").glob("*.csv")}
+    assert bundled == ours | figures | {"shapes.yaml"}
+    assert all(name.startswith("softbench/") for name in inside)
+    package = (p for p in (ROOT / "softbench").rglob("*") if p.suffix in (".py", ".js", ".css", ".txt", ".typed"))
+    assert "softbench/py.typed" in inside, "mypy reads our types in other projects by it"
+    assert {p.relative_to(ROOT).as_posix() for p in package} <= inside
+
+
+@pytest.mark.slow
+def test_somebody_elses_kernel_is_ranked_against_ours(installed, tmp_path):
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "mine.py").write_text(MINE)
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    command = ("-m", "pytest", "--softbench", "--softbench-impls", "kernels", "--softbench-profile", "tiny")
+    options = ("--softbench-budget", "0.5", "-k", "mine or torch_eager")
+    loaded = tmp_path / "loaded.json"
+    shown = succeeded(run(*command, *options, cwd=tmp_path, path=[installed], LOADED=str(loaded)))
+    ranking = shown[shown.index("rank  implementation") :]
+    assert "mine" in ranking
+    assert "torch_eager" in ranking
+    package, *files = json.loads(loaded.read_text())
+    assert Path(package).is_relative_to(installed)
+    checkout = tuple(f"{ROOT / name}{os.sep}" for name in ("softbench", "impls", "tests"))
+    assert not [file for file in files if file.startswith(checkout)]
+    assert (tmp_path / "reports" / "latest.html").is_file()
+
+
+def test_the_bundled_shapes_serve_where_there_are_none(installed, tmp_path):
+    listed = succeeded(run("-m", "pytest", "--softbench", "--collect-only", "-q", cwd=tmp_path, path=[installed]))
+    assert f"\nshapes.yaml::{LISTED}\n" in listed
+
+
+def test_a_bare_checkout_needs_nothing_installed():
+    """No entry point is read, and only conftest.py brings the checkout onto the path."""
+    arguments = ("--softbench", "--collect-only", "-q", "-p", "no:cacheprovider")
+    listed = succeeded(run("-c", BARE, *arguments, cwd=ROOT, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"))
+    assert LISTED in listed
+
+
+@pytest.mark.slow
+def test_a_bare_checkout_measures_without_pytest_benchmark(tmp_path):
+    case = "softmax-float32-8x781 and torch_eager"
+    arguments = ("--softbench", "-p", "no:cacheprovider", f"--softbench-reports={tmp_path}", "--softbench-budget=0.5")
+    shown = succeeded(run("-c", BARE, *arguments, "-k", case, cwd=ROOT, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"))
+    assert "1 passed" in shown
+
+
+@pytest.mark.parametrize("named", [(), ("-p", "softbench.plugin")], ids=["", "named"])
+@pytest.mark.parametrize("inside", [True, False], ids=["in the checkout", "elsewhere"])
+def test_an_installed_checkout_is_loaded_once(editable, tmp_path, named, inside):
+    """By its entry point, by conftest.py and by -p: under one name, or pytest refuses the second."""
+    assert list(editable.glob("softbench-*.dist-info/entry_points.txt"))
+    command = ("-m", "pytest", *named, "--softbench", "--collect-only", "-q", "-p", "no:cacheprovider")
+    listed = succeeded(run(*command, cwd=ROOT if inside else tmp_path, path=[editable, ROOT]))
+    assert LISTED in listed
+
+
+def test_a_checkout_refuses_another_softbench(installed):
+    """A copy that was installed once would otherwise be measured in place of the edited files."""
+    command = ("-m", "pytest", "-p", "softbench.plugin", "--softbench", "--collect-only", "-p", "no:cacheprovider")
+    done = run("-c", BARE, *command[2:], cwd=ROOT, path=[installed])
+    assert done.returncode == 4
+    assert "pip install -e ." in done.stderr
+
+
+def test_without_the_option_the_plugin_does_nothing(installed, tmp_path):
+    script = "import sys, pytest; pytest.main(['-q']); print('loaded:', *sys.modules)"
+    shown = succeeded(run("-c", script, cwd=tmp_path, path=[installed]))
+    loaded = shown.split("loaded:")[1].split()
+    assert "softbench.plugin" in loaded
+    assert not {"torch", "yaml", "plotly", "softbench.run.session", "softbench.cases.registry"} & set(loaded)
+    assert "no tests ran" in shown
+
+
+def test_named_paths_are_collected_beside_the_benchmark(installed, tmp_path):
+    (tmp_path / "test_other.py").write_text("def test_one(): pass\n")
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+
+    def listed(*paths: str) -> list[str]:
+        command = ("-m", "pytest", "--softbench", "--softbench-profile=tiny", "--collect-only", "-q", *paths)
+        shown = succeeded(run(*command, cwd=tmp_path, path=[installed]))
+        return [line.split("::")[-1] for line in shown.splitlines() if "::" in line]
+
+    cells = listed()
+    assert "torch_eager" in cells
+    assert "test_one" not in cells
+    assert sorted(listed("test_other.py")) == sorted([*cells, "test_one"])
+    assert sorted(listed(".")) == sorted([*cells, "test_one"])
+    assert listed("shapes.yaml::softmax-float32-8x64::torch_eager") == ["torch_eager"]

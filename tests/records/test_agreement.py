@@ -1,0 +1,94 @@
+"""Two runs of one GPU model agree, or it is said where not."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from support import agreement as subject
+from support import builders as make
+from support.paths import ROOT
+
+from softbench.model import Record, Run
+from softbench.records import store
+
+CASES = [make.softmax_case(rows, 1024) for rows in range(4096, 4116)]
+RUNS = ROOT / "reports" / "h200"
+
+
+def run(ns: float = 50_000, roof: float = 40_000, **changed: float) -> Run:
+    """Twenty cases of one implementation beside the roof; some of its times can be given, by the number of the case."""
+    records: list[Record] = []
+    for number, case in enumerate(CASES):
+        records.append(make.timed(case, "copy", roof, role="roof", spread=0))
+        records.append(make.timed(case, "a", changed.get(f"c{number}", ns), spread=0))
+    return make.run(records)
+
+
+def test_the_same_speed_against_the_roof_agrees_whatever_the_day_does_to_both() -> None:
+    found = subject.agreement(run(), run(ns=55_000, roof=44_000))
+    assert (len(found.ratios), found.share) == (20, 1.0)
+    assert found.text().startswith("100.0% of 20 cells agree within 1% in % of roof (95% must); off by 0.00%")
+
+
+@pytest.mark.parametrize(("far", "share"), [(1, 0.95), (2, 0.9)])
+def test_what_is_further_apart_is_counted_and_named(far: int, share: float) -> None:
+    slower = {f"c{number}": 50_000 * 1.011 for number in range(far)} | {"c19": 50_000 * 1.009}
+    found = subject.agreement(run(), run(**slower))
+    assert found.share == pytest.approx(share)
+    assert f"{CASES[0].id} / a: -1.09%" in found.text()
+
+
+def test_what_cannot_be_compared_is_left_out_and_counted() -> None:
+    one, other = run(c0=15_000), run()
+    records = list(other.records)
+    records[3] = replace(records[3], variant=replace(records[3].variant, source_hash="1" * 8))
+    records[5] = replace(records[5], samples=(replace(records[5].samples[0], cache="warm"),))
+    found = subject.agreement(one, make.run(records[:-2]))
+    assert len(found.ratios) == 16
+    assert found.left_out == {
+        "in one run only": 1,
+        "of another source or variant": 1,
+        "below 20 us": 1,
+        "with a warm L2": 1,
+    }
+
+
+def test_another_machine_or_clock_is_refused() -> None:
+    for other in (
+        make.run(run().records, device={**make.GPU, "name": "NVIDIA H100"}),
+        replace(run(), passport=make.passport("wall")),
+    ):
+        with pytest.raises(ValueError, match="two machines or clocks"):
+            subject.agreement(run(), other)
+
+
+def test_a_committed_run_agrees_with_itself() -> None:
+    """And the command prints it, which is how two committed runs are compared."""
+    path = max(path for path in store.runs(RUNS) if "published-published" in path.name)
+    found = subject.agreement(*[store.read(path)] * 2)
+    assert len(found.ratios) > 100
+    assert found.share == 1.0
+    done = subprocess.run(
+        [sys.executable, subject.__file__, path, path],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == found.text()
+
+
+def test_the_documented_figures_are_those_of_the_committed_runs() -> None:
+    section = (ROOT / "docs" / "measuring.md").read_text().partition("## Is it so?")[2].partition("\n## ")[0]
+    one, other = re.findall(r"\.\./(reports/h200/\S+\.jsonl\.gz)", section)
+    found = subject.agreement(store.read(ROOT / one), store.read(ROOT / other))
+    prose = " ".join(section.split())
+    middle = statistics.median(abs(ratio - 1) for ratio in found.ratios.values())
+    assert f"{found.share:.1%} of {len(found.ratios)} cells".replace("%", " %") in prose
+    assert f"half of them within {middle:.2%}".replace("%", " %") in prose

@@ -1,0 +1,296 @@
+"""A disk that is full, read-only, gone or damaged: what was finished is kept, one error says so, resuming completes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from support import disks
+from support.projects import ROOT, bench, project
+
+from softbench import cli
+from softbench.model import Run
+from softbench.records import store
+
+RUN = ("--softbench-profile=both", "-k", "own_")
+DEED = """
+import os
+from pathlib import Path
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def own_deed(case):
+    if case.id == "softmax-float32-16x256" and not Path("done").exists():
+        Path("done").touch()
+        {deed}
+    def launch(x):
+        import torch
+        return torch.softmax(x, dim=-1)
+    return launch
+"""
+"""Does something to the folder of the reports in the second of four cases, once."""
+
+
+def cells(run: Run) -> set[tuple[str, str, str]]:
+    return {(r.case.id, r.role, r.variant.implementation) for r in run.records}
+
+
+def by_case(run: Run) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for record in run.records:
+        found[record.case.id] = found.get(record.case.id, 0) + 1
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which a run of four cases was made, undisturbed."""
+    folder = project(tmp_path_factory.mktemp("whole"))
+    assert bench(folder, *RUN).returncode == 1
+    return folder
+
+
+def the_run(folder: Path) -> Path:
+    (path,) = folder.glob("*.jsonl")
+    return path
+
+
+def said(done: CompletedProcess[str], words: str) -> None:
+    """One line that says it, and no traceback."""
+    text = done.stdout + done.stderr
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+    assert len(re.findall(words, text)) == 1, text
+
+
+@pytest.mark.parametrize("kind", disks.kinds())
+def test_a_full_disk(whole: Path, tmp_path: Path, kind: str) -> None:
+    """The run ends with its third case, whose records have no room; once there is room it is completed."""
+    rows = the_run(whole / "reports").read_bytes().splitlines(keepends=True)
+    header, sizes = len(rows[0]), by_case(store.read(the_run(whole / "reports")))
+    each = max(sizes.values())
+    starts = [header + sum(map(len, rows[1 : 1 + number * each])) for number in range(5)]
+    folder = project(tmp_path)
+    with disks.small(folder / "reports", kind) as disk:
+        disk.fill((starts[2] + starts[4]) // 2)
+        done = bench(folder, *RUN, prefix=disk.prefix)
+        assert done.returncode == 2, done.stdout + done.stderr
+        said(
+            done,
+            r"softbench: .*\.jsonl: cannot be written \((File too large|No space left on device)\); records so far",
+        )
+        kept = by_case(store.read(the_run(disk.folder)))
+        assert kept == dict(list(sizes.items())[: len(kept)])
+        assert 2 <= len(kept) < 4
+        assert the_run(disk.folder).read_bytes().count(b"\n") == 1 + each * len(kept)
+        assert not list(disk.folder.glob("*.html"))
+        disk.clear()
+        before = the_run(disk.folder).read_bytes()
+        done = bench(folder, *RUN, "--softbench-resume=latest", prefix=disk.prefix)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert the_run(disk.folder).read_bytes().startswith(before)
+        assert cells(store.read(the_run(disk.folder))) == cells(store.read(the_run(whole / "reports")))
+
+
+@pytest.mark.parametrize("kind", disks.kinds())
+def test_a_disk_without_room_for_a_header(tmp_path: Path, kind: str) -> None:
+    """Nothing is measured, and no file is left that would be the latest run and hold none."""
+    folder = project(tmp_path)
+    with disks.small(folder / "reports", kind) as disk:
+        disk.fill(500 if kind == "limit" else 0)
+        done = bench(folder, *RUN, prefix=disk.prefix)
+        assert done.returncode == 4, done.stdout
+        said(done, r"ERROR: softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
+        assert [path.name for path in disk.folder.glob("*") if path.name != "filler"] == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in disks.kinds() if kind == "tmpfs"])
+def test_a_disk_that_is_read_only_for_everybody(tmp_path: Path, kind: str) -> None:
+    folder = project(tmp_path)
+    with disks.small(folder / "reports", kind) as disk:
+        disk.make_read_only()
+        done = bench(folder, *RUN, prefix=disk.prefix)
+        assert done.returncode == 4
+        said(
+            done, r"ERROR: softbench: .*cannot be written \(Read-only file system\); choose another --softbench-reports"
+        )
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    """Not even root can write below it."""
+    folder = project(tmp_path)
+    (folder / "reports").write_text("")
+    done = bench(folder, *RUN)
+    assert done.returncode == 4
+    said(done, r"ERROR: softbench: .*reports/.*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
+
+
+def with_deed(folder: Path, deed: str) -> Path:
+    (project(folder) / "kernels" / "mine" / "deed.py").write_text(DEED.format(deed=deed))
+    return folder
+
+
+def expected(whole: Path) -> set[tuple[str, str, str]]:
+    found = cells(store.read(the_run(whole / "reports")))
+    return found | {(case, "entrant", "own_deed") for case, _, _ in found}
+
+
+@pytest.mark.parametrize(
+    "deed", ["import shutil; shutil.rmtree('reports')", "[os.unlink(p) for p in Path('reports').iterdir()]"]
+)
+def test_a_folder_that_is_removed_during_the_run(whole: Path, tmp_path: Path, deed: str) -> None:
+    """The run still knows what it has measured, writes it again and goes on."""
+    folder = with_deed(tmp_path, deed)
+    done = bench(folder, *RUN)
+    assert done.returncode == 1, done.stdout
+    said(done, r"softbench: .*\.jsonl was removed during the run; all that was in it is written again")
+    assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
+
+
+def test_what_an_implementation_writes_into_the_run_is_taken_out(whole: Path, tmp_path: Path) -> None:
+    """A rival's cell, shown as INCORRECT: the last line of the file once more, with another status."""
+    forged = "p = next(Path('reports').glob('*.jsonl')); line = p.read_text().splitlines()[-1]"
+    folder = with_deed(tmp_path, f"{forged}; p.open('a').write(line.replace('PASSED', 'INCORRECT') + chr(10))")
+    done = bench(folder, *RUN)
+    said(done, r"softbench: .*\.jsonl was changed during the run; all that was in it is written again")
+    rows = the_run(folder / "reports").read_bytes().splitlines()
+    assert len(rows) == len(set(rows))
+    assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
+
+
+def test_a_run_that_another_command_adds_to_is_not_resumed(whole: Path, tmp_path: Path) -> None:
+    folder, path = copied(whole, tmp_path)
+    other = store.Writer(path)
+    other.lock()
+    done = bench(folder, *RUN, "--softbench-resume=latest")
+    other.unlock()
+    assert done.returncode == 4, done.stdout
+    said(done, r"ERROR: softbench: .*\.jsonl: another command is adding to this run; wait until it ends")
+
+
+def test_a_folder_that_is_replaced_during_the_run(whole: Path, tmp_path: Path) -> None:
+    folder = with_deed(tmp_path, "os.rename('reports', 'moved'); Path('reports').touch()")
+    done = bench(folder, *RUN)
+    assert done.returncode == 2, done.stdout
+    said(done, r"softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
+    assert len(by_case(store.read(the_run(folder / "moved")))) == 1
+    (folder / "reports").unlink()
+    (folder / "moved").rename(folder / "reports")
+    assert bench(folder, *RUN, "--softbench-resume=latest").returncode == 1
+    assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
+
+
+def copied(whole: Path, folder: Path) -> tuple[Path, Path]:
+    """The project of the whole run with its records, somewhere else: the folder and the file of the run."""
+    shutil.copytree(whole, folder, dirs_exist_ok=True)
+    return folder, the_run(folder / "reports")
+
+
+def flipped(row: bytes) -> bytes:
+    return row[:20] + bytes([row[20] ^ 0x80]) + row[21:]
+
+
+DAMAGE: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "a flipped bit": lambda rows: [*rows[:3], flipped(rows[3]), *rows[4:]],
+    "a line cut short": lambda rows: [*rows[:3], rows[3][:40] + b"\n", *rows[4:]],
+    "two lines glued together": lambda rows: [*rows[:3], rows[3].rstrip(b"\n") + rows[4], *rows[5:]],
+    "another value": lambda rows: [*rows[:3], rows[3].replace(b'"operator"', b'"operators"'), *rows[4:]],
+    "zeros": lambda rows: [*rows[:3], bytes(4096) + b"\n", *rows[4:]],
+    "no text": lambda rows: [*rows[:3], b"\x89PNG\r\n\x1a\n", *rows[3:]],
+    "nothing behind the middle": lambda rows: rows[: len(rows) // 2],
+    "a torn end": lambda rows: [*rows[:-1], rows[-1][:60]],
+    "lines twice": lambda rows: [*rows, *rows[5:9]],
+    "lines in disorder": lambda rows: [rows[0], *reversed(rows[1:])],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_read_or_refused_in_one_line(
+    whole: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = the_run(whole / "reports").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"".join(DAMAGE[damage](rows)))
+    code = cli.main(["table", str(path)])
+    shown = capsys.readouterr()
+    if code:
+        assert re.fullmatch(rf"softbench: {path}:4: .*; remove the line .*--softbench-resume.*\n", shown.err)
+    else:
+        assert "latency (ms)" in shown.out
+
+
+def test_a_damaged_file_is_completed(whole: Path, tmp_path: Path) -> None:
+    """One kind of damage a case: the lines are set aside, and their cases are measured again."""
+    folder, path = copied(whole, tmp_path)
+    rows = path.read_bytes().splitlines(keepends=True)
+    each = (len(rows) - 1) // 4
+    rows[2] = flipped(rows[2])
+    rows[2 + each] = bytes(4096) + b"\n"
+    rows[2 + 2 * each] = rows[2 + 2 * each].replace(b'"operator"', b'"operators"')
+    path.write_bytes(b"".join(rows[:-1]) + rows[-1][:60])
+    done = bench(folder, *RUN, "--softbench-resume=latest")
+    assert done.returncode == 1, done.stdout
+    assert f"softbench: {path}:3: is not JSON: set aside in {path.name}.damaged" in done.stdout
+    said(done, rf"{path.name}:{3 + 2 * each}: is no record of schema 1 \(Case has no field 'operators'\): set aside")
+    assert cells(store.read(path)) == cells(store.read(the_run(whole / "reports")))
+    assert path.with_name(f"{path.name}.damaged").read_bytes() == rows[2] + rows[2 + 2 * each]
+    assert path.read_bytes().count(b"\n") >= len(rows)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b'{"kind":"passp', b"\x00" * 4096, b'{"kind":"cell","schema":1}\n'])
+def test_without_a_header_there_is_nothing_to_go_on_with(whole: Path, tmp_path: Path, content: bytes) -> None:
+    """It is refused before anything is measured, and left as it is."""
+    folder, path = copied(whole, tmp_path)
+    path.write_bytes(content)
+    done = bench(folder, *RUN, "--softbench-resume=latest")
+    assert done.returncode == 4, done.stdout
+    said(done, rf"ERROR: softbench: .*{path.name}:?1?: .*")
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
+def test_a_run_cannot_name_a_place_outside(whole: Path, tmp_path: Path, run_id: str) -> None:
+    """Neither its page nor anything else is written where a file that was passed on says."""
+    folder, path = copied(whole, tmp_path)
+    header, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text(json.dumps(json.loads(header) | {"run_id": run_id}) + "\n" + "".join(rest))
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    assert cli.main(["report", str(path), "--output", str(tmp_path / "page.html")]) == 2
+    with pytest.raises(store.StoreError, match="is no id of a run"):
+        store.read(path)
+    assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+
+
+def test_a_page_goes_beside_the_records_whatever_they_say(whole: Path, tmp_path: Path) -> None:
+    folder, path = copied(whole, tmp_path)
+    for page in path.parent.glob("*.html"):
+        page.unlink()
+    path = path.rename(path.with_name("renamed.jsonl"))
+    done = bench(folder, *RUN, "--softbench-resume=renamed")
+    assert done.returncode == 1, done.stdout
+    assert {p.name for p in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
+
+
+@pytest.mark.parametrize("arguments", [["table", "latest"], ["table", "latest", "--format", "csv"]])
+def test_output_that_cannot_be_written_is_one_line(whole: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "softbench", *arguments],
+            cwd=whole,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "softbench: the output cannot be written (No space left on device)\n"

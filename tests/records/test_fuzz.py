@@ -1,0 +1,215 @@
+"""Whatever stands in a file of records: it is read and shown, or it is one clear error. Never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from support.builders import ended, passport, softmax_case, timed, variant
+from support.fuzzing import RANDOM, damaged, hostile, one_line, rendered, tried, twisted
+
+from softbench import typed
+from softbench.analysis import leaderboard
+from softbench.model import Calibration, KernelResources, Passport, Record, Samples, Status, Telemetry
+from softbench.records import store
+from softbench.records.comparable.sections import arrange
+from softbench.records.store import StoreError
+from softbench.texts import InputError
+
+CASE, WIDE, HARD = (
+    softmax_case(16, 256),
+    softmax_case(16, 512),
+    softmax_case(16, 64, timed=False, distribution="peaked"),
+)
+RECORDS = [
+    timed(CASE, "mine", 5e4, notes=("n",), telemetry=(Telemetry(1980, 3201, 512, 61, "power_cap"), Telemetry())),
+    timed(
+        CASE, "other", 5e4, calibrations=(Calibration("graph", (20, 99), (21, 98)), Calibration("device", fault="f"))
+    ),
+    timed(CASE, "torch_eager", 9e4, kernels=(KernelResources("k<float>", 32, 8, 49152),), best_of=4),
+    timed(CASE, "copy", 4e4, role="roof"),
+    timed(
+        WIDE, "mine", 1, samples=(Samples("graph", 20, ((101, 102), (99,), ()), "warm", 3), Samples("call", 1, ((7,),)))
+    ),
+    ended(
+        WIDE, "torch_eager", Status.UNSUPPORTED, "no", variant=variant("torch_eager", params=(("warps", 4), ("a", "b")))
+    ),
+    ended(HARD, "mine", Status.INCORRECT, "nan", known_failure="NaN: no guard"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> list[Any]:
+    """The lines of a good run, as data."""
+    path = store.Writer.create(folder, passport(run_id="good")).path
+    store.Writer(path).append(RECORDS)
+    return [json.loads(row) for row in path.read_text().splitlines()]
+
+
+def spoilt(random: Random, lines: list[Any]) -> bytes:
+    """A run with values that do not belong, or with bytes that were never JSON, or with both."""
+    how = random.randint(0, 3)
+    if how != 0:
+        at = random.randint(0, len(lines) - 1)
+        lines = [twisted(random, line) if i == at else line for i, line in enumerate(lines)]
+    text = "\n".join(json.dumps(line, ensure_ascii=random.random() < 0.5) for line in lines) + "\n"
+    data = text.encode("utf-8", "surrogatepass")
+    return damaged(random, data) if how in (0, 3) else data
+
+
+@tried(250)
+@given(random=RANDOM)
+def test_records(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
+    path = folder / "records.jsonl"
+    path.write_bytes(spoilt(random, run))
+    try:
+        found = store.read(path)
+    except StoreError as error:
+        one_line(error)
+    else:
+        assert all(isinstance(record, Record) for record in found.records)
+    rendered(capsys, "table", str(path), "--format", random.choice(["text", "markdown", "csv"]))
+
+
+@tried(60)
+@given(random=RANDOM)
+def test_pages(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
+    paths = [folder / f"page-{number}.jsonl" for number in range(random.randint(1, 3))]
+    for path in paths:
+        path.write_bytes(spoilt(random, run) if random.random() < 0.7 else json_lines(run))
+    page = folder / "page.html"
+    page.unlink(missing_ok=True)
+    if rendered(capsys, "report", *map(str, paths), "--output", str(page)):
+        assert "<script>alert" not in page.read_text(encoding="utf-8")
+
+
+@tried(200)
+@given(random=RANDOM)
+def test_what_else_is_made_of_runs(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
+    """Two runs of a folder compared, their history, a cell, a figure, a badge."""
+    own = folder / "several"
+    own.mkdir(exist_ok=True)
+    paths = [own / f"{number}.jsonl" for number in range(2)]
+    for path in paths:
+        path.write_bytes(spoilt(random, run) if random.random() < 0.8 else json_lines(run))
+    one, other = map(str, paths)
+    output = folder / "made"
+    output.unlink(missing_ok=True)
+    made = random.choice(
+        [
+            ["compare", one, other, "--all", "--output", str(output)],
+            ["compare", one, other, "--format", random.choice(["markdown", "csv"])],
+            ["history", str(own), "--cells", "*", "--output", str(output)],
+            [
+                "show",
+                f"{random.choice(RECORDS).case.id}::{random.choice(RECORDS).variant.implementation}",
+                "--run",
+                one,
+            ],
+            ["figure", one, random.choice(["bandwidth", "profile", "clocks", "drift"]), "--output", str(output)],
+            ["badge", one, "--output", str(output)],
+        ]
+    )
+    if rendered(capsys, *made) and output.exists():
+        assert "<script>alert" not in output.read_text(encoding="utf-8")
+
+
+def json_lines(lines: list[Any]) -> bytes:
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+@tried(100)
+@given(random=RANDOM)
+def test_a_run_is_mended_unless_its_header_is_gone(folder: Path, run: list[Any], random: Random) -> None:
+    path = folder / "mended.jsonl"
+    path.write_bytes(spoilt(random, run))
+    try:
+        header = store.header(path)
+        before = path.read_bytes().split(b"\n")
+    except StoreError as error:
+        one_line(error)
+        return
+    said = store.mend(path)
+    assert store.read(path).passport == header
+    assert set(path.read_bytes().split(b"\n")) - {b""} <= set(before)
+    assert store.mend(path) == ()
+    assert len(said) <= len(before)
+    store.Writer(path).append([RECORDS[0]])
+    assert store.read(path).records[-1].case == CASE
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\0\0"])
+def test_a_run_cut_at_every_byte(folder: Path, run: list[Any], end: str) -> None:
+    """What is left of it is read as the cells that were whole, or refused; the next cell is never glued to a torn one."""
+    whole = json_lines([run[0], run[5], run[6]])
+    path = folder / "cut.jsonl"
+    start = whole.index(b"\n") + 1
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size] + end.encode())
+        try:
+            found = store.read(path)
+        except StoreError as error:
+            one_line(error)
+            assert size < start - 1 or end
+            continue
+        assert len(found.records) == whole_cells(path.read_bytes())
+        if not end:
+            store.Writer(path).append([RECORDS[-1]])
+            assert store.read(path).records[-1].case == HARD
+
+
+def whole_cells(data: bytes) -> int:
+    """Lines behind the header that are JSON; the last one may lack its end."""
+    found = 0
+    for row in data.split(b"\n")[1:]:
+        with contextlib.suppress(ValueError):
+            json.loads(row)
+            found += 1
+    return found
+
+
+@tried(300)
+@given(random=RANDOM)
+def test_typed(run: list[Any], random: Random) -> None:
+    """Only ValueError leaves the reader of JSON values, and what it builds can be computed with."""
+    kind, good = random.choice([(Passport, run[0]), (Record, run[1]), (Record, run[2])])
+    good = {key: value for key, value in good.items() if key not in ("kind", "schema")}
+    data = hostile(random) if random.random() < 0.2 else twisted(random, good)
+    with contextlib.suppress(ValueError):
+        found = typed.build(kind, data)
+        assert isinstance(found, kind)
+        assert "\x1b" not in repr(found)
+
+
+@tried(150)
+@given(random=RANDOM)
+def test_runs_together(folder: Path, run: list[Any], random: Random) -> None:
+    """Several runs are arranged, or refused in one line; every record that is shown is one of theirs."""
+    found = []
+    for number in range(random.randint(2, 4)):
+        lines = [twisted(random, line) if random.random() < 0.2 else line for line in run]
+        path = folder / f"together-{number}.jsonl"
+        path.write_bytes(json_lines(lines))
+        with contextlib.suppress(StoreError):
+            found.append(store.read(path))
+    if not found:
+        return
+    try:
+        sections = arrange(found)
+    except InputError as error:
+        one_line(error)
+        return
+    samples = {id(record.samples) for one in found for record in one.records}
+    for section in sections:
+        assert all(id(record.samples) in samples for record in section.run.records)
+        leaderboard.build(section.run)

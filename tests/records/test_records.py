@@ -1,0 +1,177 @@
+"""docs/records.md is the reference of statuses and of what stands in a run's file: no more and no less than the code has."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import re
+import types
+from enum import Enum
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from support import builders
+from support.builders import samples, softmax_case, timed
+from support.cards import H200
+from support.documents import rows
+from support.paths import ROOT
+
+from softbench import model
+from softbench.measure import device
+from softbench.model import Calibration, KernelResources, Status, Telemetry, Traffic
+from softbench.records import store
+from softbench.records.store import lines
+from softbench.render import export
+from softbench.run import passport
+from softbench.run.settings import Settings
+
+PAGE = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+MEASURING = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+KEPT = sorted((ROOT / "reports" / "h200").glob("*.jsonl.gz"))
+CLASSES = [cls for cls in vars(model).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)]
+STORED = [cls for cls in CLASSES if cls not in (model.Run, model.KnownFailure)]
+WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", dict: "object"}
+
+
+def words(header: str) -> list[str]:
+    """All names in the first column of a table, in order; a row may have several."""
+    return [name for row in rows(PAGE, header) for name in re.findall(r"`(\w+)`", row[0])]
+
+
+def type_word(hint: Any) -> str:
+    """What the page calls the JSON of an annotation."""
+    origin, arguments = get_origin(hint), [a for a in get_args(hint) if a not in (type(None), ...)]
+    if origin in (Union, types.UnionType):
+        return type_word(arguments[0])
+    if hint == tuple[tuple[str, model.Scalar], ...]:
+        return "list of pairs"
+    if hint == tuple[Telemetry, ...]:
+        return "list of lists"
+    if origin is tuple:
+        inner = type_word(arguments[0])
+        return "list of " + re.sub(r"^(list|object|text|integer)", r"\1s", inner)
+    if dataclasses.is_dataclass(hint):
+        return "object"
+    return "text" if isinstance(hint, type) and issubclass(hint, Enum) else WORDS[origin or hint]
+
+
+def full_line() -> dict[str, Any]:
+    """A cell with a value in every field, as it is written."""
+    record = timed(
+        softmax_case(),
+        "mine",
+        5_000,
+        samples=(samples(5_000, heat=1),),
+        reason="none",
+        reproduce="pytest",
+        kernels=(KernelResources("softmax", 32, 8, 1024),),
+        telemetry=(Telemetry(1980, 3201, 500, 40, "power_cap"),),
+        traffic=Traffic(1, 2, 3, 4.0, 5.0),
+        notes=("one",),
+        known_failure="declared",
+        ideal_flops=1,
+        gpu="GPU-1",
+        calibrations=(Calibration("graph", (1,), (1,), "none"),),
+        traceback=("Traceback",),
+        output=("said",),
+    )
+    found: dict[str, Any] = json.loads(lines.cell_line(record))
+    return found
+
+
+def test_every_status_is_there_with_what_pytest_makes_of_it() -> None:
+    outcome = {True: "passed", False: "failed"}
+    expected = {s.value: "skipped" if s.is_refusal else outcome[s.is_success] for s in Status}
+    assert {row[0].strip("`"): row[2] for row in rows(PAGE, "status")} == expected
+
+
+@pytest.mark.parametrize("cls", STORED, ids=lambda cls: cls.__name__)
+def test_every_field_is_there_with_its_type(cls: type) -> None:
+    hints = get_type_hints(cls)
+    stored = [f.name for f in dataclasses.fields(cls)]
+    if cls is model.Variant:
+        stored = [name for name in stored if name in full_line()["variant"]]
+    documented = rows(PAGE, f"field of `{cls.__name__}`")
+    assert [row[0].strip("`") for row in documented] == stored
+    assert {row[0].strip("`"): row[1] for row in documented} == {name: type_word(hints[name]) for name in stored}
+    assert all(row[2] for row in documented)
+
+
+def test_what_of_a_variant_is_not_stored_is_named() -> None:
+    (line,) = re.findall(r"^(`.*) of a declaration are not stored\.$", PAGE, re.M)
+    left_out = {f.name for f in dataclasses.fields(model.Variant)} - set(words("field of `Variant`"))
+    assert set(re.findall(r"`(\w+)`", line)) == left_out
+
+
+def test_a_cell_is_written_as_the_page_says() -> None:
+    line = full_line()
+    assert list(line) == ["kind", "schema", *words("field of `Record`")]
+    assert (line["kind"], line["schema"]) == ("cell", model.SCHEMA_VERSION)
+    assert f"`schema` {model.SCHEMA_VERSION}.\n" in PAGE
+    assert line["telemetry"] == [[1980, 3201, 500, 40, "power_cap"]]
+    for key, header in (("case", "Case"), ("variant", "Variant"), ("traffic", "Traffic")):
+        assert list(line[key]) == words(f"field of `{header}`"), key
+    for key, header in (("samples", "Samples"), ("kernels", "KernelResources"), ("calibrations", "Calibration")):
+        assert list(line[key][0]) == words(f"field of `{header}`"), key
+
+
+def test_what_is_left_out_is_as_the_page_says() -> None:
+    line = json.loads(lines.cell_line(timed(softmax_case(), "mine", 5_000, ideal_bytes=0)))
+    assert {"reason", "notes", "traffic", "ideal_bytes", "gpu"}.isdisjoint(line)
+
+
+@pytest.mark.parametrize("where", ["CPU", "GPU"])
+def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: (H200,) if where == "GPU" else ())
+    settings = Settings(("quick",), ROOT, (), ROOT, 10.0, 120.0, "", None, "", False, ())
+    issued = passport.issue(settings, [], 1, ["GPU-1"] if where == "GPU" else [])
+    table = rows(PAGE, "key of `device`")
+    assert set(issued.device) == {
+        name for row in table if row[1] in ("both", where) for name in re.findall(r"`(\w+)`", row[0])
+    }
+    assert list(issued.settings) == words("key of `settings`")
+
+
+def test_a_passport_is_written_as_the_page_says() -> None:
+    line = json.loads(lines.passport_line(builders.passport(cases=3)))
+    assert list(line) == ["kind", "schema", *words("field of `Passport`")]
+    assert line["cases"] == 3
+
+
+def test_the_words_of_clocks_roles_and_throttling_are_there() -> None:
+    clocks = words("clock of `samples`")
+    assert sorted(clocks) == sorted(row[0].strip("`") for row in rows(MEASURING, "clock"))
+    assert words("word of `throttle`") == list(device._THROTTLE.values())
+    (role,) = (row[2] for row in rows(PAGE, "field of `Record`") if row[0] == "`role`")
+    assert set(re.findall(r"`(\w+)`", role)) == set(lines.ROLES)
+    (dtypes,) = (row[2] for row in rows(PAGE, "field of `Case`") if row[0] == "`dtype`")
+    assert re.findall(r"`(\w+)`", dtypes) == list(model.DTYPES)
+
+
+def test_every_column_of_the_csv_is_there() -> None:
+    assert words("column") == list(export.COLUMNS)
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name[:15])
+def test_kept_runs_hold_nothing_else(path: Path) -> None:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        header, *cells = map(json.loads, file)
+    assert set(header) | {"cases"} == {"kind", "schema", *words("field of `Passport`")}
+    assert set(header["device"]) <= set(words("key of `device`"))
+    assert {key for cell in cells for key in cell} <= {"kind", "schema", *words("field of `Record`")}
+    taken = [samples for cell in cells for samples in cell.get("samples", ())]
+    assert {samples["clock"] for samples in taken} <= set(words("clock of `samples`"))
+    assert {key for samples in taken for key in samples} <= set(words("field of `Samples`"))
+
+
+def test_the_code_shown_reads_a_run() -> None:
+    code = re.search(r"```python\n(.*?)```", PAGE, re.S)
+    assert code
+    space: dict[str, Any] = {}
+    exec(code[1], space)
+    assert len(KEPT) > 1
+    for path in KEPT[:2]:
+        found = space["cells"](path)
+        assert {cell["status"] for cell in found} == {record.status.value for record in store.read(path).records}

@@ -1,0 +1,296 @@
+"""Runs on disk: what is written comes back, a killed writer loses one case at most, and nothing on disk is trusted."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builders import ended, passport, softmax_case, timed, variant
+
+from softbench.measure.worker import faults
+from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry
+from softbench.records import store
+from softbench.records.store import StoreError
+
+CASE = softmax_case(16, 256)
+FULL_CASE = Case("softmax", (2, 3, 5), "float16", "float32", "offset-1+padded-3", "prefix_inf_1", timed=False)
+FULL = Record(
+    case=FULL_CASE,
+    variant=variant("mine", "own", params=(("warps", 4), ("eager", True), ("ratio", 0.5), ("mode", "a"))),
+    status=Status.PASSED,
+    samples=(Samples("graph", 20, ((101, 102), (99,), ()), "warm", 3), Samples("call", 1, ((7,),))),
+    kernels=(KernelResources("k<float>", 32, 8, 49152),),
+    telemetry=(Telemetry(1980, 3201, 512, 61, "power_cap"), Telemetry()),
+    notes=("heat 3: decided after 8 placements", "größer — †"),
+    ideal_bytes=100,
+    role="reference",
+    known_failure="NaN: no guard",
+    best_of=4,
+)
+
+
+def written(folder: Path, *records: Record) -> Path:
+    writer = store.Writer.create(folder, passport())
+    for record in records:
+        writer.append([record])
+    return writer.path
+
+
+def as_stored(record: Record) -> Record:
+    """Of a variant the file keeps who it was; the path is the one inside the folder of implementations."""
+    found = record.variant
+    path = f"{found.family}/{Path(found.path).name}"
+    return replace(record, variant=replace(found, path=path, requires=(), known_failures=(), has_cubins=False))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [FULL, timed(CASE, "a", 1e5), ended(CASE, "b", Status.CRASHED, "died", notes=("n",)), timed(CASE, "c", 9, "roof")],
+    ids=["every-field", "timed", "failed", "roof"],
+)
+def test_every_field_comes_back(tmp_path: Path, record: Record) -> None:
+    assert store.read(written(tmp_path, record)).records == (as_stored(record),)
+
+
+def test_the_passport_comes_back(tmp_path: Path) -> None:
+    full = passport(sources={"a": "1"}, settings={"budget_s": 0.5, "nested": [1, {"x": None}]})
+    assert store.read(store.Writer.create(tmp_path, full).path).passport == full
+
+
+def test_cells_carry_no_absolute_path(tmp_path: Path) -> None:
+    record = timed(CASE, "a", 1e5, variant=variant("a", "own"))
+    record = replace(record, variant=replace(record.variant, path=str(tmp_path / "impls" / "own" / "a.py")))
+    cells = written(tmp_path, record).read_text().splitlines()[1:]
+    assert str(tmp_path) not in "".join(cells)
+    assert json.loads(cells[0])["variant"]["path"] == "own/a.py"
+
+
+def test_the_newest_record_of_a_cell_wins(tmp_path: Path) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10), timed(CASE, "b", 20), ended(CASE, "a", Status.TIMEOUT, "late"))
+    assert [(r.variant.id, r.status.value) for r in store.read(path).records] == [("b", "PASSED"), ("a", "TIMEOUT")]
+
+
+def test_the_roof_of_a_case_that_ran_twice_is_the_last_one(tmp_path: Path) -> None:
+    path = written(tmp_path, timed(CASE, "copy[a]", 10, "roof"), timed(CASE, "copy[b]", 11, "roof"))
+    assert [r.variant.id for r in store.read(path).records] == ["copy[b]"]
+
+
+@pytest.mark.parametrize("cut", [1, 40, 400, "inside ü"])
+def test_a_torn_last_line_costs_only_itself(tmp_path: Path, cut: int | str) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b", Status.CRASHED, "ü" * 300))
+    whole = path.read_bytes()
+    start = whole.rstrip(b"\n").rfind(b"\n") + 1
+    end = whole.rfind("ü".encode()) + 1 if isinstance(cut, str) else start + cut
+    path.write_bytes(whole[:end])
+    assert [r.variant.id for r in store.read(path).records] == ["a"]
+    store.Writer(path).append([timed(CASE, "c", 30)])
+    assert [r.variant.id for r in store.read(path).records] == ["a", "c"]
+
+
+def test_zeros_that_a_power_cut_left_at_the_end_are_dropped(tmp_path: Path) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10))
+    path.write_bytes(path.read_bytes() + b"\x00" * 100)
+    assert len(store.read(path).records) == 1
+    store.Writer(path).append([timed(CASE, "c", 30)])
+    assert len(store.read(path).records) == 2
+
+
+def test_a_last_line_that_lacks_only_its_end_is_kept(tmp_path: Path) -> None:
+    """It was read, so a resumed run counts its case as finished: the next append must not drop it."""
+    path = written(tmp_path, timed(CASE, "a", 10))
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    assert len(store.read(path).records) == 1
+    store.Writer(path).append([timed(CASE, "b", 20)])
+    assert [r.variant.id for r in store.read(path).records] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"kind":"cell","sch', "is not JSON"),
+        ("[1]", "is not an object"),
+        ('{"kind":"cell","schema":99}', "has schema 99; this version reads 1"),
+        ('{"kind":"cell","schema":"' + "9" * 500 + '"}', "has schema '999"),
+        ('{"kind":"cell","schema":1}', "Record.case is missing"),
+        ('{"kind":"cell","schema":1,"colour":"red"}', "Record has no field 'colour'"),
+        ("[" * 5000, "is not JSON"),
+        ("1" * 5000, "is not JSON"),
+    ],
+    ids=["cut", "list", "schema", "long-schema", "no-case", "unknown-key", "deep", "long-number"],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10), timed(CASE, "b", 20))
+    rows = path.read_text().splitlines()
+    path.write_text("\n".join([rows[0], "", line, rows[1]]) + "\n")
+    with pytest.raises(StoreError) as caught:
+        store.read(path)
+    message = str(caught.value)
+    assert words in message
+    assert message.startswith(f"{path}:3: ")
+    assert "\n" not in message
+    assert len(message) < 250 + len(str(path))
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (("status",), "FINE"),
+        (("case",), None),
+        (("case", "shape"), ["16", 256]),
+        (("case", "shape"), [-1, 256]),
+        (("case", "shape"), 16),
+        (("case", "shape"), [2**25, 2**25]),
+        (("case", "shape"), [1] * 17),
+        (("case", "dtype"), "float8"),
+        (("ideal_bytes",), -1),
+        (("ideal_bytes",), 2**63),
+        (("ideal_flops",), -1),
+        (("role",), "judge"),
+        (("traffic",), [1, 2, 3, float("nan"), None]),
+        (("case", "operator"), 5),
+        (("case", "timed"), 1),
+        (("variant", "params"), [["a"]]),
+        (("variant", "params"), [["a", [1]]]),
+        (("samples",), "abc"),
+        (("samples", 0, "ns"), [[1.5]]),
+        (("samples", 0, "ns"), [[True]]),
+        (("samples", 0, "ns"), [[0]]),
+        (("samples", 0, "ns"), []),
+        (("samples", 0, "ns"), [[], []]),
+        (("samples", 0, "ns"), 7),
+        (("samples", 0, "launches"), 0),
+        (("telemetry",), [[1, 2, 3, 4, "", 6]]),
+        (("notes",), "a note"),
+        (("reason",), {}),
+        (("ideal_bytes",), "many"),
+        (("best_of",), True),
+        (("status",), "CRASHED"),
+    ],
+    ids=lambda v: ".".join(map(str, v)) if isinstance(v, tuple) else json.dumps(v),
+)
+def test_values_of_the_wrong_kind_are_refused(tmp_path: Path, at: tuple[Any, ...], value: object) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10))
+    header, row = path.read_text().splitlines()
+    data = target = json.loads(row)
+    for key in at[:-1]:
+        target = target[key]
+    target[at[-1]] = value
+    path.write_text(f"{header}\n{json.dumps(data)}\n")
+    with pytest.raises(StoreError, match=r":2: is no record of schema 1 \("):
+        store.read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b'{"kind":"passp', "is no text of a softbench run"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "is no text of a softbench run"),
+        (b"\xff\xfe{\x00}\x00", "is no text of a softbench run"),
+        (b"{}\n", "has schema None"),
+        (b'{"kind":"cell","schema":1}\n', "is no passport"),
+        (b'{"kind":"passport","schema":1}\n', "Passport.run_id is missing"),
+    ],
+)
+def test_what_is_no_run_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=words):
+        store.read(path)
+
+
+def test_a_case_that_does_not_reach_the_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10))
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match=r"No space left on device\); records so far are kept, and --softbench-resume"):
+        store.Writer(path).append([timed(CASE, "b", 20)])
+    with pytest.raises(StoreError, match="choose another --softbench-reports"):
+        store.Writer.create(tmp_path, passport(run_id="new"))
+    assert path.read_bytes() == before
+    assert store.find(tmp_path, "latest") == path
+
+
+def test_what_is_no_file_is_no_run(tmp_path: Path) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10))
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "nowhere.jsonl").symlink_to(tmp_path / "gone")
+    assert store.find(tmp_path, "latest") == path
+    with pytest.raises(StoreError, match="holds no run yet"):
+        store.find(tmp_path / ("x" * 300), "latest")
+
+
+def test_an_existing_run_is_not_written_over(tmp_path: Path) -> None:
+    path = written(tmp_path, timed(CASE, "a", 10))
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="File exists"):
+        store.Writer.create(tmp_path, passport())
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot be written .*choose another --softbench-reports"):
+        store.Writer.create(tmp_path / "file" / "reports", passport())
+    writer = store.Writer.create(tmp_path / "new" / "reports", passport())
+    writer.path.unlink()
+    with pytest.raises(StoreError, match="records so far are kept"):
+        writer.append([timed(CASE, "a", 10)])
+
+
+def test_a_case_reaches_the_disk_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = store.Writer.create(tmp_path, passport())
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(len(writer.path.read_text().splitlines())))
+    writer.append([timed(CASE, "a", 10), timed(CASE, "b", 20)])
+    assert synced == [3]
+
+
+def test_runs_are_found_by_path_id_and_age(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="holds no run yet"):
+        store.find(tmp_path / "missing", "latest")
+    old, new = (store.Writer.create(tmp_path, passport(run_id=name)).path for name in ("z-old", "a-new"))
+    os.utime(old, (1, 1))
+    assert store.find(tmp_path, "latest") == new
+    assert store.find(tmp_path, "z-old") == store.find(tmp_path, "z-old.jsonl") == old
+    assert store.find(Path("elsewhere"), str(old)) == old
+    for wrong in ("nope", "", "x" * 5000, "a\0b", "."):
+        with pytest.raises(StoreError, match=r"no run .*the newest there: a-new, z-old"):
+            store.find(tmp_path, wrong)
+
+
+def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path: Path) -> None:
+    roof = timed(CASE, "copy", 5, "roof")
+    run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b"), roof))
+    a, b = variant("a"), variant("b")
+    assert store.finished(run, CASE, [a, b])
+    assert not store.finished(run, CASE, [a, b, variant("c")])
+    assert not store.finished(run, CASE, [a, variant("copy")])  # an entrant is not the roof of the same name
+    assert not store.finished(run, CASE, [a, replace(b, source_hash="changed")])
+    assert not store.finished(run, CASE, [replace(a, params=(("warps", 8),)), b])
+    assert not store.finished(run, replace(CASE, timed=False), [a, b])
+
+
+def test_a_case_whose_last_line_is_missing_is_not_finished(tmp_path: Path) -> None:
+    """The roof is written last: without it the write of the case was cut off. A case that is not timed has none."""
+    checked = replace(CASE, timed=False)
+    run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(checked, "a")))
+    assert not store.finished(run, CASE, [variant("a")])
+    assert store.finished(run, checked, [variant("a")])
+
+
+def test_a_message_that_is_no_text_can_be_stored(tmp_path: Path) -> None:
+    """A file name that is not UTF-8 comes with lone surrogates; its record must not cost the others of the case."""
+    _, reason = faults.classify(OSError("no such file: a\udcffb"), "import")
+    path = written(tmp_path, ended(CASE, "a", Status.RUNTIME_ERROR, reason))
+    assert "no such file: a?b" in store.read(path).records[0].reason

@@ -1,0 +1,224 @@
+"""Figures and badges as SVG: well-formed, in the page's colours, every value where it belongs, the same each time."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from support import builders as make
+from support import pages
+
+from softbench import cli, resources
+from softbench.analysis import leaderboard
+from softbench.cli import pictures
+from softbench.records import published, store
+from softbench.render.report import embed
+from softbench.render.report.badge import badge
+from softbench.render.report.contents import Cells
+from softbench.render.report.drawing import LEFT, PANE, PLOT, TOP, svg
+from softbench.render.report.drawing.scales import FACTORS, MOST_TICKS, scale
+from softbench.render.report.drawing.styles import COLOURS, SYMBOLS, style_of
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
+from softbench.render.report.figures import figures
+from softbench.texts import InputError
+
+CASE = make.softmax_case(4096, 1024)
+RUNS = store.runs(resources.bundled_shapes().parent / "reports" / "h200")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(series: list[Series], x: Axis | None = None, y: Axis | None = None, **more: object) -> ET.Element:
+    view = FigureView("view", series)
+    figure = Figure("key", "title", "alt", x or Axis("x"), [y or Axis("y")], [view], **more)
+    return ET.fromstring(svg(figure, view, ["one", "two"]))
+
+
+def series(name: str, x: list[float], y: list[float], **more: object) -> Series:
+    return Series(name, x, y, [""] * len(x), [-1] * len(x), **more)
+
+
+def lines(root: ET.Element) -> list[list[tuple[float, float]]]:
+    """The points of every line of a series."""
+    paths = [e.get("d", "") for e in root.iter(f"{SVG}path") if e.get("fill") == "none" and not e.get("transform")]
+    return [[(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+),([\d.]+)", path)] for path in paths]
+
+
+def test_values_stand_where_the_scales_say() -> None:
+    root = drawn([series("one", [0, 10], [0, 100])], y=Axis("y", from_zero=True))
+    (((x0, y0), (x1, y1)),) = lines(root)
+    assert (x0 - LEFT) / PLOT == pytest.approx(0.5 / 11, abs=1e-3)
+    assert (x1 - LEFT) / PLOT == pytest.approx(10.5 / 11, abs=1e-3)
+    assert y0 == TOP + PANE
+    assert y1 == pytest.approx(TOP + PANE * (1 - 1 / 1.05), abs=0.1)
+
+
+def test_on_a_logarithm_a_factor_is_a_distance() -> None:
+    (points,) = lines(drawn([series("one", [1, 10, 100], [1, 1, 1])], x=Axis("x", "log")))
+    assert points[1][0] - points[0][0] == pytest.approx(points[2][0] - points[1][0], abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("axis", "values", "ticks"),
+    [
+        (Axis("a", from_zero=True), [0, 4300], ["0", "1000", "2000", "3000", "4000"]),
+        (Axis("a", form="percent"), [12, 50], ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
+        (Axis("a", "log", "size"), [128, 1 << 20], ["128", "256", "512", "1k", "2k", "4k", "8k", "16k"]),
+        (Axis("a", "log", "us"), [3, 400], ["5", "10", "20", "50", "100", "200"]),
+        (Axis("a", "log", "factor"), [1, 8], [f"{factor:g}x" for factor in FACTORS]),
+        (Axis("a", "words"), ["b", "a", "b"], ["b", "a"]),
+    ],
+)
+def test_ticks(axis: Axis, values: list[float] | list[str], ticks: list[str]) -> None:
+    assert [text for _, text in scale(axis, values).ticks][: len(ticks)] == ticks
+
+
+@pytest.mark.parametrize("values", [[5.0], [0.0], [5.0, 5.0], [-1e-9, 1e-9], [1e18, 2e18]])
+@pytest.mark.parametrize("kind", ["linear", "log"])
+def test_every_scale_holds_its_values(values: list[float], kind: str) -> None:
+    found = scale(Axis("a", kind), values)
+    assert all(0 <= found.place(value) <= 1 for value in values)
+    assert len(found.ticks) <= 2 * MOST_TICKS
+
+
+def test_colours_signs_and_dashes_are_those_of_the_page() -> None:
+    script = embed.text("palette.js")
+    assert re.findall(r'"(#[0-9A-F]{6})"', script) == list(COLOURS)
+    assert re.search(r"SYMBOLS = \[(.*)\]", script)[1].replace('"', "").split(", ") == list(SYMBOLS)
+    entrants = [series(f"e{n}", [1], [1]) for n in range(8)]
+    names = [entry.name for entry in entrants]
+    found = [style_of(entry, names, entrants) for entry in entrants]
+    assert [style.colour for style in found] == [*COLOURS, *COLOURS[:2]]
+    assert [style.is_open for style in found] == [False] * 6 + [True] * 2
+    assert len({(style.colour, style.shape, style.dash) for style in found}) == 8
+    stranger = series("x, H800", [1], [1], role="published", like="x")
+    assert style_of(stranger, names[:2], [*entrants[:2], stranger]).colour == COLOURS[2]
+
+
+def test_names_are_text() -> None:
+    name = "<script>&\x1b\u202e"
+    view = FigureView(name, [series(name, [1, 2], [1, 2])])
+    root = ET.fromstring(svg(Figure("key", name, name, Axis(name), [Axis(name)], [view]), view, [name]))
+    assert not list(root.iter(f"{SVG}script"))
+    assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))
+
+
+@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
+    """Within the paper, no value out of its pane."""
+    board = leaderboard.build(store.read(path))
+    cells = Cells(board)
+    for figure in figures(board, cells, published.bundled()):
+        for view in figure.views:
+            root = ET.fromstring(svg(figure, view, cells.implementations))
+            height = float(root.get("height", 0))
+            assert svg(figure, view, cells.implementations) == svg(figure, view, cells.implementations)
+            for x, y in (point for line in lines(root) for point in line):
+                assert LEFT <= x <= LEFT + PLOT
+                assert TOP <= y <= height
+            assert len(root.findall(f"{SVG}g")) >= len(view.series)
+
+
+def test_the_command_writes_a_figure_and_names_its_views(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages.stored(tmp_path)
+    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.svg"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("written: x.svg\nviews of bandwidth:\n  --view 1  softmax, ")
+    first = Path("x.svg").read_bytes()
+    assert cli.main(["figure", "latest", "bandwidth", "--view", "2", "--output", "x.svg"]) == 0
+    assert Path("x.svg").read_bytes() != first
+    capsys.readouterr()
+    for arguments, words in (
+        (["bandwith"], "has no figure 'bandwith'; did you mean 'bandwidth'?"),
+        (["bandwidth", "--view", "99"], "--view: '99' is none of bandwidth; give 1 to"),
+        (["bandwidth", "--view", "٣"], "--view: '٣' is none of bandwidth"),
+    ):
+        assert cli.main(["figure", "latest", *arguments, "--output", "y.svg"]) == 2
+        assert words in capsys.readouterr().err
+    assert not Path("y.svg").exists()
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    """A program of that name, in whose script $out is where the picture is to go."""
+    folder.mkdir(exist_ok=True)
+    found = 'for word in "$@"; do case $word in --output=*|--screenshot=*) out=${word#*=};; esac; done'
+    (folder / name).write_text(f"#!/bin/sh\n{found}\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["rsvg-convert", "google-chrome"])
+def test_a_png_is_what_the_first_program_makes_of_the_svg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    drawing = r"""printf '\211PNG\r\n\032\n' > "$out"; for word in "$@"; do echo "$word" >> "$out"; done"""
+    program(tmp_path / "bin", name, drawing)
+    program(tmp_path / "bin", "google-chrome-stable", "exit 1")
+    made = pictures.png('<svg xmlns="http://www.w3.org/2000/svg" width="1000" height="420"></svg>')
+    assert made.startswith(pictures.SIGNATURE)
+    said = made[len(pictures.SIGNATURE) :].decode().splitlines()
+    assert said[-1].endswith("/figure.svg")
+    assert {"--zoom=2"} <= set(said) or {"--force-device-scale-factor=2", "--window-size=1000,420"} <= set(said)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (None, "softbench: a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: install one"),
+        ("echo warning >&2; echo no font >&2; exit 3", "made no PNG ('no font'); write .svg, or save it by the page"),
+        ("exit 0", "made no PNG ('it ended with 0')"),
+        ('echo text > "$out"', "made no PNG"),
+    ],
+)
+def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: str | None, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    if script is not None:
+        program(tmp_path / "bin", "chromium", script)
+    pages.stored(tmp_path)
+    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.png"]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.pdf"]) == 2
+    assert "'x.pdf' ends in neither .svg nor .png" in capsys.readouterr().err
+    assert not list(tmp_path.glob("x.*"))
+
+
+def test_the_badge_says_who_leads() -> None:
+    records = [
+        make.timed(CASE, "mine", 5_000),
+        make.timed(CASE, "other", 8_000),
+        make.timed(CASE, "copy", 4_000, role="roof"),
+    ]
+    board = leaderboard.build(make.run(records))
+    root = ET.fromstring(badge(board))
+    assert [e.text for e in root.iter(f"{SVG}text")] == ["softmax on H200", "mine 80.0 % of roof"]
+    assert root.find(f"{SVG}title").text == "softmax on H200: mine 80.0 % of roof"
+    assert "other 50.0 % of roof" in badge(board, "other")
+    with pytest.raises(InputError, match="'nobody' has no score in it"):
+        badge(board, "nobody")
+
+
+def test_a_run_without_a_score_has_no_badge_and_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store.Writer.create(tmp_path / "reports", make.passport()).append([make.ended(CASE, "mine")])
+    assert cli.main(["badge", "latest", "--output", "x.svg"]) == 2
+    assert "r1: nobody leads in it" in capsys.readouterr().err
+    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.svg"]) == 2
+    assert "r1 has no figure 'bandwidth'" in capsys.readouterr().err
+    assert cli.main(["figure", "latest", "heatmap", "--output", "x.svg"]) == 0
+    assert "– unsupported" in Path("x.svg").read_text()
+    store.Writer.create(tmp_path / "reports", make.passport(run_id="r2"))
+    assert cli.main(["figure", "r2", "heatmap", "--output", "y.svg"]) == 2
+    assert "r2 has no figure: it holds no cells" in capsys.readouterr().err

@@ -1,0 +1,138 @@
+"""A run that has fewer cases than it was asked for says so wherever it is shown; another one says nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import builders as make
+
+from softbench import cli
+from softbench.analysis import compare, history, leaderboard
+from softbench.analysis.leaderboard.formatting import unfinished
+from softbench.model import Run
+from softbench.records import store
+from softbench.render import export, report, tables
+
+CASES = [make.softmax_case(rows) for rows in (4096, 8192)]
+WORDS = "2 of 5 cases: the run was ended before it had the others; --softbench-resume goes on with it."
+
+
+def run(cases: int, run_id: str = "r1") -> Run:
+    records = [make.timed(case, name, 5e3 + place) for case in CASES for place, name in enumerate(("mine", "copy"))]
+    return make.run(records, cases=cases, run_id=run_id)
+
+
+def shown(found: Run) -> dict[str, str]:
+    board = leaderboard.build(found)
+    return {
+        "sentence": unfinished(board),
+        "text": tables.board_tables(board),
+        "markdown": export.markdown(board),
+        "page": report.render(found),
+    }
+
+
+@pytest.mark.parametrize("where", ["sentence", "text", "markdown", "page"])
+def test_what_is_missing_is_said(where: str) -> None:
+    assert WORDS in shown(run(cases=5))[where]
+
+
+@pytest.mark.parametrize("cases", [0, 1, 2], ids=["unknown", "fewer", "all"])
+def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases: int) -> None:
+    assert not [where for where, text in shown(run(cases)).items() if "ended" in text.replace("appended", "")]
+
+
+def test_a_narrow_terminal_wraps_it() -> None:
+    said = tables.board_tables(leaderboard.build(run(cases=5)), 60)
+    assert max(map(len, said.splitlines())) <= 60
+    assert WORDS in " ".join(said.split())
+
+
+def test_the_page_says_it_in_sight() -> None:
+    page = report.render(run(cases=5))
+    assert f"<summary>Not measured, and why: 3 cases</summary><p>{WORDS}</p>" in page
+    assert '<details class="small" open=""><summary>Not measured' in page
+
+
+def written(folder: Path, found: Run) -> Path:
+    store.Writer.create(folder, found.passport).append(found.records)
+    return folder / f"{found.passport.run_id}.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["r1"], WORDS),
+        (["r1", "--cases", "*-4096x*"], f"note: r1: {WORDS}"),
+        (["r1", "r2"], f"note: r1: {WORDS}"),
+        (["r1", "--format", "markdown"], WORDS),
+        (["r1", "--format", "markdown", "--cases", "*-4096x*"], f"- r1: {WORDS}"),
+        (["r1", "--format", "csv"], f"softbench: {WORDS}"),
+        (["r1", "other"], f"\n{WORDS}\n"),
+        (["r2"], ""),
+        (["r2", "--cases", "*-4096x*"], ""),
+    ],
+)
+def test_the_command_says_it_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    written(tmp_path, run(5))
+    written(tmp_path, run(2, "r2"))
+    other = run(2, "other")
+    written(tmp_path, replace(other, passport=replace(other.passport, device={**make.GPU, "name": "H100"})))
+    assert cli.main(["table", *arguments, "--reports", str(tmp_path)]) == 0
+    found = "".join(capsys.readouterr())
+    assert found.count("the run was ended") == bool(said)
+    assert said in found
+
+
+def test_several_machines_on_a_page_say_it(tmp_path: Path) -> None:
+    other = run(2, "other")
+    written(tmp_path, run(5))
+    written(tmp_path, replace(other, passport=replace(other.passport, device={**make.GPU, "name": "H100"})))
+    page = tmp_path / "page.html"
+    assert cli.main(["report", "r1", "other", "--reports", str(tmp_path), "--output", str(page)]) == 0
+    assert page.read_text().count(f"<li>{WORDS}</li>") == 1
+
+
+def test_comparisons_and_histories_are_those_of_runs_that_do_not_know() -> None:
+    known, unknown = (
+        [run(cases[0], "r1"), replace(run(cases[1], "r2"), records=run(0).records[:2])] for cases in ((5, 2), (0, 0))
+    )
+    for runs in (known, unknown):
+        assert not compare.compare(*runs).changes
+    assert [found.steps for found in history.trace(known)] == [found.steps for found in history.trace(unknown)]
+    assert len(history.trace(known)) == 1
+
+
+def test_a_header_is_put_in_place_of_another(tmp_path: Path) -> None:
+    """The cells stay byte by byte, but for a last line that was cut off."""
+    path = written(tmp_path, run(0))
+    cells = path.read_bytes().partition(b"\n")[2]
+    path.write_bytes(b" \n" + path.read_bytes() + b'{"kind":"cell",')
+    store.Writer(path).relabel(run(7).passport)
+    assert store.header(path).cases == 7
+    assert path.read_bytes().partition(b"\n")[2] == cells
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    path.unlink()
+    with pytest.raises(store.StoreError, match=r"r1\.jsonl: cannot be written \(No such file"):
+        store.Writer(path).relabel(run(7).passport)
+
+
+@pytest.mark.parametrize(("cases", "words"), [(-1, "cases cannot be negative"), ("5", "Passport.cases cannot be '5'")])
+def test_a_number_of_cases_that_is_none_is_refused(tmp_path: Path, cases: object, words: str) -> None:
+    path = written(tmp_path, run(0))
+    header, _, cells = path.read_text().partition("\n")
+    path.write_text(json.dumps({**json.loads(header), "cases": cases}) + "\n" + cells)
+    with pytest.raises(store.StoreError, match=words):
+        store.read(path)
+
+
+def test_a_header_without_the_field_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path, run(3))
+    header, _, cells = path.read_text().partition("\n")
+    path.write_text(json.dumps({k: v for k, v in json.loads(header).items() if k != "cases"}) + "\n" + cells)
+    assert store.read(path).passport.cases == 0

@@ -1,0 +1,253 @@
+"""Heat maps, hard cases and ladders as SVG: everything that the tables hold, within the paper, in pages that can be read."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support import builders as make
+from support import pages
+
+from softbench import cli, resources
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import Board
+from softbench.cli.drawings import NAMES
+from softbench.model import Status
+from softbench.records import store
+from softbench.render.report import embed
+from softbench.render.report.contents import Cells
+from softbench.render.report.drawing import tiles
+from softbench.render.report.drawing.svg_elements import WIDTH
+from softbench.render.report.figures import figures
+from softbench.render.report.grid import HEAD, LINES, Block, Column, Grid, GridView, Row, Tile, labels, paged
+from softbench.render.report.grids import grids, heatmap, ladders
+
+ROOT = resources.bundled_shapes().parent
+RUNS = store.runs(ROOT / "reports" / "h200")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def block(title: str, rows: int, columns: int = 3) -> Block:
+    heads = tuple(Column(f"kernel_{number}", of=f"kernel_{number}") for number in range(columns))
+    own = (Row(f"{title} {at}", tuple(Tile(f"{at}.{number}") for number in range(columns))) for at in range(rows))
+    return Block(title, "case", heads, tuple(own))
+
+
+def drawn(grid: Grid, number: int, board: Board | None = None) -> ET.Element:
+    names = Cells(board).implementations if board else ["kernel_0"]
+    return ET.fromstring(tiles.svg(grid, grid.views[number], names))
+
+
+def texts(root: ET.Element) -> list[str]:
+    return [element.text or "" for element in root.iter(f"{SVG}text")]
+
+
+def of(board: Board, key: str) -> Grid:
+    return next(grid for grid in grids(board) if grid.key == key)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[1], [LINES - HEAD], [LINES - HEAD + 1], [200], [5] * 14, [27, 22, 27], [3, 100, 3]], ids=str
+)
+@pytest.mark.parametrize("columns", [1, 12, 45])
+def test_pages_hold_every_row_once_in_order(sizes: list[int], columns: int) -> None:
+    blocks = [block(f"b{number}", rows, columns) for number, rows in enumerate(sizes)]
+    found = paged(blocks)
+    rows = [row for page in found for part in page for row in part.rows]
+    assert rows == [row for whole in blocks for row in whole.rows]
+    groups = -(-columns // 10)
+    for page in found:
+        assert sum(groups * (len(part.rows) + HEAD) for part in page) <= max(LINES, groups * 2 * HEAD)
+    assert len(set(labels(found))) == len(found)
+
+
+def test_a_page_says_from_which_table_to_which_it_goes() -> None:
+    assert labels(paged([block("a", 9), block("b", 9), block("c", 80)])) == ["a to b", "c (1 of 2)", "c (2 of 2)"]
+
+
+@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
+    """Within the paper; every text of the grid is there; the same bytes each time."""
+    board = leaderboard.build(store.read(path))
+    assert {grid.key for grid in grids(board)} & {"heatmap", "correctness"}
+    for grid in grids(board):
+        for number, view in enumerate(grid.views):
+            root = drawn(grid, number, board)
+            names = Cells(board).implementations
+            assert tiles.svg(grid, view, names) == tiles.svg(of(board, grid.key), view, names)
+            assert root.findtext(f"{SVG}desc") == grid.alt
+            height = float(root.get("height", 0))
+            assert height < 2000
+            for element in root.iter(f"{SVG}rect"):
+                assert float(element.get("x", 0)) + float(element.get("width", 0)) <= WIDTH + 0.1
+                assert float(element.get("y", 0)) + float(element.get("height", 0)) <= height
+            assert all(0 < float(element.get("y", 0)) < height for element in root.iter(f"{SVG}text"))
+            said = Counter(texts(root))
+            plain = Counter(
+                tile.text
+                for part in view.blocks
+                for row in part.rows
+                for tile, column in zip(row.tiles, part.columns, strict=True)
+                if tile is not None and not column.words
+            )
+            assert all(said[text] >= count for text, count in plain.items() if text)
+
+
+def test_a_case_of_which_only_the_roof_has_a_time_is_drawn() -> None:
+    one, other = make.softmax_case(), make.softmax_case(8192)
+    roofs = [make.timed(case, "copy", 5e3, role="roof") for case in (one, other)]
+    board = leaderboard.build(make.run([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs]))
+    grid = of(board, "heatmap")
+    assert len(grid.views) > 1
+    assert all(any("unsupported" in text for text in texts(drawn(grid, at, board))) for at in range(len(grid.views)))
+
+
+def test_columns_that_do_not_fit_stand_below_beside_the_same_rows() -> None:
+    whole = block("softmax", 3, 25)
+    root = drawn(Grid("key", "Title", "alt", (GridView("softmax", (whole,)),)), 0)
+    said = texts(root)
+    assert sum(text == "softmax 0" for text in said) == 3
+    assert [text for text in said if " of 25" in text] == ["1 to 9 of 25", "10 to 18 of 25", "19 to 25 of 25"]
+    for row in whole.rows:
+        assert all(tile is not None and tile.text in said for tile in row.tiles)
+    heads = "".join(said)
+    assert all(f"kernel_{number}" in heads for number in range(25))
+
+
+def test_two_thousand_cells_are_pages_that_can_be_read() -> None:
+    board = leaderboard.build(pages.large(placements=2))
+    grid = of(board, "heatmap")
+    assert len(grid.views) == 4 * 6
+    assert sum(len(part.rows) for view in grid.views[:6] for part in view.blocks) == 200
+    for number in range(6):
+        root = drawn(grid, number, board)
+        assert float(root.get("height", 0)) < 1000
+        sizes = [float(element.get("font-size", 13)) for element in root.iter(f"{SVG}text")]
+        assert min(sizes) >= 10
+
+
+def test_tints_are_those_of_the_page() -> None:
+    style = embed.text("base.css")
+    more, less = (re.search(rf"--{word}: light-dark\((#\w+)", style)[1] for word in ("more", "less"))
+    assert (more, less) == (tiles.MORE, tiles.LESS)
+    assert f"calc(var(--heat, 0) * {100 * tiles.DEEPEST:g}%)" in embed.text("tables.css")
+    for tone, word in (("right", "good"), ("failed", "bad"), ("declared", "doubt"), ("refused", "muted")):
+        assert f"--{word}: light-dark({tiles.TONES[tone]}" in style
+    assert tiles.tinted(0, False) == "#ffffff"
+    assert tiles.tinted(1, False) == "#94c4df"
+    assert tiles.tinted(0.5, True) == "#f6ddc9"
+
+
+def test_a_heat_map_has_what_the_page_has() -> None:
+    board = leaderboard.build(pages.everything())
+    grid = of(board, "heatmap")
+    assert [view.label.split(":")[0] for view in grid.views] == [
+        text for key, text in heatmap.METRICS.items() if key != "tflops"
+    ]
+    first = grid.views[0].blocks[0]
+    assert [column.title for column in first.columns][-2:] == ["torch_eager", "roof"]
+    assert [column.note for column in first.columns][-2:] == ["reference", "a copy"]
+    by_shape = {row.title: dict(zip([c.title for c in first.columns], row.tiles, strict=True)) for row in first.rows}
+    best = board.find("softmax-float16-32768x1024").cells["third"]
+    tile = by_shape["[32768, 1024]"]["third"]
+    assert (tile.text, tile.sign, tile.bold) == (f"{best.percent_of_roof:.1f}", "*", True)
+    assert tile.heat == pytest.approx(((best.percent_of_roof - 50) / 50) ** 2)
+    assert {t.text for row in first.rows for t in row.tiles if t and t.tone} == {
+        "✗ no memory",
+        "– unsupported",
+        "✗ xfail",
+    }
+    assert "throttled" in " ".join(texts(drawn(grid, 0, board)))
+
+
+def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth() -> None:
+    board = leaderboard.build(pages.told_in_flops())
+    grid = of(board, "heatmap")
+    assert [view.label.split(":")[0] for view in grid.views] == ["% of roof", "latency, ms", "TFLOP/s", "speed-up"]
+    (block,) = grid.views[2].blocks
+    assert (block.head, block.columns[-1].note) == ("shape", "roofline")
+    assert [(row.title, row.note) for row in block.rows] == [
+        ("[1, 64, 128, 64]", "memory-bound"),
+        ("[1, 2, 512, 64]", "arithmetic-bound"),
+        ("[1, 16, 512, 64]", "arithmetic-bound"),
+    ]
+    best = board.timed[0].cells["a"]
+    assert block.rows[0].tiles[0].text == f"{best.tflop_s:.1f}"
+
+
+@pytest.mark.parametrize("status", [status for status in Status if not status.is_success])
+def test_the_word_of_a_status_fits_a_column(status: Status) -> None:
+    record = make.ended(make.softmax_case(), "mine", status)
+    (tile,) = of(leaderboard.build(make.run([record])), "heatmap").views[0].blocks[0].rows[0].tiles
+    assert tile is not None
+    assert len(tile.text) * 5.6 <= tiles.NARROW
+
+
+def test_a_cell_that_was_not_run_says_so() -> None:
+    one, other = make.softmax_case(), make.softmax_case(8192)
+    records = [make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)]
+    board = leaderboard.build(make.run(records))
+    assert texts(drawn(of(board, "heatmap"), 0, board)).count("not run") == 1
+
+
+def test_a_ladder_has_its_steps() -> None:
+    board = leaderboard.build(pages.everything())
+    (family, rungs), *_ = ladders.ladders(board, "softmax")
+    assert (family, [rung.implementation for rung in rungs]) == ("ladder", ["first", "second", "third"])
+    assert rungs[0].over_last is None
+    said = texts(drawn(of(board, "ladders"), 0, board))
+    gains = [rung.over_last for rung in rungs if rung.over_last]
+    assert all(f"{gain.factor:.2f}x ({gain.cases})" in said for gain in gains)
+    assert "third: one idea more" in said
+    bars = [float(e.get("width", 0)) for e in drawn(of(board, "ladders"), 0, board).iter(f"{SVG}rect")][1:4]
+    assert bars[0] / bars[2] == pytest.approx(rungs[0].score / rungs[2].score, abs=0.01)
+
+
+def test_hard_cases_come_with_those_that_somebody_fails_first() -> None:
+    board = leaderboard.build(pages.everything())
+    grid = of(board, "correctness")
+    titles = [part.title for view in grid.views for part in view.blocks]
+    assert titles[0] == "softmax, somebody fails"
+    said = [text for number in range(len(grid.views)) for text in texts(drawn(grid, number, board))]
+    assert {"✓ right", "✗ failed", "✗ xfail"} <= set(said)
+
+
+def test_names_are_text() -> None:
+    board = leaderboard.build(pages.hostile())
+    for grid in grids(board):
+        for number in range(len(grid.views)):
+            root = drawn(grid, number, board)
+            assert {element.tag for element in root.iter()} <= {
+                f"{SVG}{name}" for name in ("svg", "title", "desc", "rect", "line", "text", "path")
+            }
+            assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", "".join(texts(root)))
+            assert all(len(text) < 160 for text in texts(root))
+
+
+def test_the_command_draws_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    board = leaderboard.build(pages.stored(tmp_path))
+    for grid in grids(board):
+        assert cli.main(["figure", "latest", grid.key, "--output", f"{grid.key}.svg"]) == 0
+        said = capsys.readouterr().out
+        assert said.count("--view ") == (len(grid.views) if len(grid.views) > 1 else 0)
+        assert grid.title in Path(f"{grid.key}.svg").read_text()
+    assert cli.main(["figure", "latest", "heatmap", "--view", "2", "--output", "x.svg"]) == 0
+    assert "Heat map: latency, ms: softmax, float16 to rmsnorm, bfloat16" in Path("x.svg").read_text()
+    assert cli.main(["figure", "latest", "heatmap", "--view", "6", "--output", "y.svg"]) == 2
+    assert "--view: '6' is none of heatmap; give 1 to 5" in capsys.readouterr().err
+
+
+def test_the_names_that_the_help_gives_are_all_there_are() -> None:
+    made = set()
+    for board in map(leaderboard.build, (pages.everything(), pages.told_in_flops())):
+        made |= {figure.key for figure in [*grids(board), *figures(board, Cells(board), pages.published_beside())]}
+    assert made == set(NAMES)
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"A figure is one of the page's \(([^)]*)\)", page)
+    assert tuple(re.findall(r"`(\w+)`", said)) == NAMES

@@ -1,0 +1,265 @@
+"""Everything read from disk is data: it is shown as text, it runs nothing, and it names no place to write to."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builders import ended, passport, softmax_case, timed
+from support.paths import ROOT
+
+from softbench import cli
+from softbench.analysis import experiments
+from softbench.cases import matrix
+from softbench.model import Status
+from softbench.records import published, store
+from softbench.render import report
+
+CASE, WIDE, HARD = (
+    softmax_case(16, 256),
+    softmax_case(16, 512),
+    softmax_case(16, 64, timed=False, distribution="peaked"),
+)
+HOSTILE = {
+    "markup": "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&lt;",
+    "long": "x" * 300,
+    "escape": "\x1b[2J\x1b]0;owned\x07\x9b31m",
+    "direction": "\u202eevil\u2066\u200f",
+    "lines": "a\nrank  1\r\n\u2028b\x0bc\x85d",
+    "table": "a|b\\|`c`*d*[e](javascript:f)_g_",
+    "surrogate": "\ud800\udcff",
+    "formula": '=1+1,"x"\t;',
+    "nul": "a\0b",
+    "hebrew": "שלום עולם",
+}
+TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def lines(word: str) -> list[dict[str, Any]]:
+    """A run in which the word stands wherever there is text of any kind."""
+    rows = [{"kind": "passport", "schema": 1, **vars(passport())}]
+    records = [
+        timed(CASE, "mine", 5e4),
+        timed(CASE, "copy", 4e4, role="roof"),
+        ended(WIDE, "mine", Status.CRASHED, "died"),
+        ended(HARD, "mine", Status.INCORRECT, "nan", known_failure="declared"),
+    ]
+    rows += [json.loads(store.lines.cell_line(record)) for record in records]
+    rows[0] |= {"command": word, "commit": word, "profiles": [word], "settings": {word: [word, {word: word}]}}
+    rows[0] |= {"packages": {word: word}, "sources": {word: word}, "started": word, "ranking_clock": word}
+    rows[0]["device"] = {"name": word, "driver": word, word: word}
+    for row in rows[1:]:
+        row["case"] |= {"operator": word, "layout": word, "distribution": word}
+        row["variant"] |= dict.fromkeys(
+            ("implementation", "operator", "family", "path", "source_hash", "summary"), word
+        )
+        row["variant"]["params"] = [[word, word]]
+        row |= {"notes": [word], "reproduce": word, "known_failure": word, "telemetry": [[1, 2, 3, 4, word]]}
+        row["reason"] = "" if row["status"] == "PASSED" else word
+        row["kernels"] = [[word, 1, 2, 3]]
+        for samples in row.get("samples", []):
+            samples |= {"clock": word, "cache": word}
+    return rows
+
+
+def written(folder: Path, word: str, name: str = "run") -> Path:
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in lines(word)))
+    return path
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_tables_hold_what_can_be_shown_and_no_line_more(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+    for number, word in enumerate(("harmless", HOSTILE[name])):
+        assert cli.main(["table", str(written(tmp_path, word, f"run-{number}"))]) == 0
+        shown.append(capsys.readouterr().out)
+    assert all(line.isprintable() for line in shown[1].split("\n"))
+    assert not TURNING.search(shown[1])
+    if len(HOSTILE[name]) < 30:  # what names a longer one is wrapped
+        assert shown[1].count("\n") == shown[0].count("\n")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_exports_keep_their_form(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(written(tmp_path, HOSTILE[name]))
+    assert cli.main(["table", path, "--format", "csv"]) == 0
+    text = capsys.readouterr().out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 4
+    assert all(None not in row and None not in row.values() for row in rows)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert cli.main(["table", path, "--format", "markdown"]) == 0
+    text = capsys.readouterr().out
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "<script" not in text
+    tables = [re.sub(r"\\.", "", row) for row in text.splitlines() if row.startswith("|")]
+    assert {row.count("|") for row in tables if "---" in row} >= {row.count("|") for row in tables}
+
+
+class Elements(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: dict[str, int] = {}
+        self.handlers: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names[tag] = self.names.get(tag, 0) + 1
+        links = [value or "" for key, value in attrs if key in ("href", "src", "action", "srcdoc")]
+        self.handlers += [key for key, _ in attrs if key.startswith("on")] + [x for x in links if not x.startswith("#")]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_pages_show_it_as_text(tmp_path: Path, name: str) -> None:
+    harmless, hostile = (
+        report.render(store.read(written(tmp_path, word, f"run-{number}")))
+        for number, word in enumerate(("harmless", HOSTILE[name]))
+    )
+    assert "<script>alert" not in hostile
+    assert not TURNING.search(hostile)
+    clean, found = Elements(harmless), Elements(hostile)
+    assert (found.names["script"], found.names.get("img")) == (clean.names["script"], clean.names.get("img"))
+    assert not found.handlers
+    assert hostile.encode("utf-8")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_errors_are_one_line_that_can_be_shown(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "run")
+    header, *rows = path.read_text().splitlines()
+    for key, value in {
+        "status": HOSTILE[name],
+        HOSTILE[name]: 1,
+        "role": HOSTILE[name],
+        "reason": [HOSTILE[name]],
+    }.items():
+        path.write_text("\n".join([header, json.dumps(json.loads(rows[0]) | {key: value}), *rows[1:]]))
+        assert cli.main(["table", str(path)]) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert shown.err[:-1].isprintable()
+        assert len(shown.err) < 450 + len(str(path))
+
+
+def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+    """What JSON's reader bears may be more than its writer does, further down a stack."""
+    path = written(tmp_path, "word")
+    path.write_text(path.read_text().replace('"device": {', '"device": {"a":' + "[" * 900 + "]" * 900 + ",", 1))
+    with pytest.raises(store.StoreError, match=r"Passport\.device is nested more than 20 deep"):
+        store.read(path)
+
+
+@pytest.mark.parametrize("place", ["../../x", "/tmp/x", "..", "a/../../x.py", "\0", "C:\\x"])
+def test_a_path_in_a_record_leads_nowhere(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "deep" / "reports"
+    folder.mkdir(parents=True)
+    path = folder / "run.jsonl"
+    rows = lines("harmless")
+    for row in rows[1:]:
+        row["variant"]["path"] = row["variant"]["family"] = row["variant"]["implementation"] = place
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert cli.main(["report", str(path)]) == 0
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["run.html", "run.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!!python/object/apply:os.system ['touch owned']",
+        "profiles: !!python/object/new:os.system ['touch owned']",
+        "profiles:\n  a:\n    description: !!python/object/apply:os.system ['touch owned']\n    groups: []",
+        "profiles:\n  a:\n    description: d\n    groups: !!python/name:os.system",
+        "profiles: &a [*a]",
+    ],
+)
+def test_yaml_makes_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shapes.yaml").write_text(text)
+    with pytest.raises(matrix.ShapesError):
+        matrix.load(Path("shapes.yaml"))
+    assert not Path("owned").exists()
+
+
+def test_published_figures_are_text_on_the_page(tmp_path: Path) -> None:
+    for path in (ROOT / "reports" / "published").glob("*.csv"):
+        text = path.read_text().replace("# gpu: ", "# gpu: \x1b[2J\u202e").replace("uniform_0_10", "\x1b[31m|x")
+        (tmp_path / path.name).write_text(text)
+    case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
+    runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
+    text = experiments.markdown(runs, published.read(tmp_path))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "?[31m\\|x" in text
+
+
+@pytest.mark.parametrize("arguments", [[b"\xff"], [b"run", b"--format", b"\xff"], [b"run", b"--reports", b"\xff\x1b"]])
+def test_an_argument_that_is_no_text_is_one_line(tmp_path: Path, arguments: list[bytes]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "softbench", "table", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.splitlines()[-1].startswith(b"softbench")
+    assert b"Traceback" not in done.stderr
+    assert b"\x1b" not in done.stderr
+
+
+def test_a_terminal_without_unicode_gets_question_marks(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "softbench", "table", str(written(tmp_path, "größer"))],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"gr??er" in done.stdout
+
+
+FORBIDDEN = {
+    "eval",
+    "pickle",
+    "cPickle",
+    "marshal",
+    "shelve",
+    "dill",
+    "unsafe_load",
+    "full_load",
+    "UnsafeLoader",
+    "FullLoader",
+}
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+            yield str(getattr(node, "module", "")).partition(".")[0]
+
+
+def test_nothing_that_evaluates_is_used() -> None:
+    used = {path: FORBIDDEN & set(names(ast.parse(path.read_text()))) for path in (ROOT / "softbench").rglob("*.py")}
+    assert used
+    assert not {str(path): found for path, found in used.items() if found}

@@ -1,0 +1,236 @@
+"""The page: self-contained, escaped, the same bytes every time, no empty panel, fit to be read without eyes or a script."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+
+import pytest
+from support import builders as make
+from support import outline, pages
+from support.paths import ROOT
+
+from softbench.analysis import document, leaderboard
+from softbench.analysis.leaderboard.formatting import short
+from softbench.analysis.leaderboard.machines import Machine
+from softbench.model import Run, Status
+from softbench.records import published, store
+from softbench.render import report
+
+RUNS = store.runs(ROOT / "reports" / "h200")
+TABLES = published.read(ROOT / "reports" / "published")
+HARD = make.softmax_case(timed=False, distribution="masked")
+EVERY_PANEL = [
+    *("ranking", "heatmap", "bandwidth", "latency", "profile", "clocks"),
+    *("correctness", "peers", "ladders", "drift", "passport", "cells"),
+]
+OF_ALL = ["correctness", "passport", "cells"]
+MAX_BYTES = 6_000_000
+
+
+def tree(run: Run, **arguments: object) -> outline.Element:
+    return outline.outline(report.render(run, **arguments))
+
+
+@pytest.fixture(scope="module")
+def page() -> outline.Element:
+    return tree(pages.everything(), published=pages.published_beside())
+
+
+def test_the_page_has_its_panels_in_reading_order(page):
+    assert outline.panels(page) == EVERY_PANEL
+    links = [link.attributes["href"].lstrip("#") for link in page.all("nav")[0].all("a")]
+    assert links == EVERY_PANEL
+
+
+def test_the_first_screen_says_who_wins_by_how_much_whether_it_is_right_and_what_it_rests_on(page):
+    said = page.find("top").text
+    for wanted in ("softmax, rmsnorm on NVIDIA H200", "third leads softmax on NVIDIA H200", "2026-01-02 03:04 UTC"):
+        assert wanted in said
+    for wanted in ("commit 0123abc", "Who wins", "By how much", "2.27x torch_eager", "Is it right", "Can I trust it"):
+        assert wanted in said
+    for wanted in ("at its power limit in 21 of 168 placements", "27 times of 96 taken with a warm L2 cache"):
+        assert wanted in said
+    assert "Not measured, and why: 13 cells and 1 implementation" in said
+    assert "Not selected in this run: absent" in said
+    assert "wants 80 GB" in said
+
+
+def test_the_page_asks_for_nothing_from_anywhere(page):
+    (policy,) = [meta.attributes["content"] for meta in page.all("meta") if "http-equiv" in meta.attributes]
+    assert policy.startswith("default-src 'none';")
+    assert "http" not in policy
+    assert not page.all("link", "img", "iframe", "object", "form", "base")
+    for element in page:
+        assert "src" not in element.attributes
+        assert element.attributes.get("href", "#").startswith("#")
+        assert not [name for name in element.attributes if name.startswith("on")]
+    assert not re.search(r"url\(|@import|https?:", page.all("style")[0].text)
+
+
+def test_the_same_records_give_the_same_bytes():
+    code = "import sys; from support import pages; from softbench.render import report; "
+    code += "sys.stdout.buffer.write(report.render(pages.everything()).encode())"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(path for path in sys.path if path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert found[0] == found[1] == report.render(pages.everything()).encode()
+
+
+@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+def test_no_panel_of_a_committed_run_is_empty(path):
+    found = tree(store.read(path), published=TABLES)
+    _full(found)
+    assert ("peers" in outline.panels(found)) is any(word in path.stem for word in ("published", "experiment-"))
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (pages.failures(), ["heatmap", *OF_ALL]),
+        (make.run([make.timed(HARD, "a", 1, samples=())]), OF_ALL),
+        (make.run([make.timed(make.softmax_case(), "a", 5e4)]), ["ranking", "heatmap", "bandwidth", *OF_ALL]),
+        (make.run([]), ["passport"]),
+    ],
+    ids=["failures", "hard", "one cell", "empty"],
+)
+def test_what_a_run_lacks_is_left_out(run, expected):
+    found = tree(run)
+    assert outline.panels(found) == expected
+    _full(found)
+
+
+def _full(page: outline.Element) -> None:
+    """Every panel shows something beside its title, and nothing in it is an empty table, list or figure."""
+    for key in outline.panels(page):
+        panel = page.find(key)
+        assert panel.all("table", "figure", "li", "code"), key
+        for table in panel.all("table"):
+            assert table.rows(), key
+        for part in panel.all("ul", "p", "li", "h3", "h4", "summary", "dd"):
+            assert part.text.strip(), key
+    for figure in page.all("figure"):
+        made = next(f for f in outline.data_of(page)["figures"] if f["key"] == figure.attributes["data-figure"])
+        assert all(any(series["x"] for series in view["series"]) for view in made["views"])
+
+
+def test_a_page_of_failures_needs_no_chart_library():
+    text = report.render(pages.failures())
+    assert len(text) < 100_000
+    assert 'id="library"' not in text
+
+
+@pytest.mark.slow
+def test_a_page_of_2000_cells_with_every_sample_is_under_6_mb():
+    text = report.render(pages.large(2000, placements=32))
+    assert len(text.encode()) < MAX_BYTES
+    assert len(outline.outline(text).find("cells-table").rows()) == 2000
+
+
+def test_whatever_is_in_the_records_stays_text():
+    text = report.render(pages.hostile(), published=TABLES)
+    found = outline.outline(text)
+    clean = tree(make.run([make.timed(make.softmax_case(), "a", 5e4)]))
+    assert len(found.all("script")) == len(clean.all("script"))
+    assert not found.all("b", "img", "int")
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
+    assert text.encode("utf-8")
+    assert "\u202e" not in outline.unpacked(found, "data")
+    assert "\\u202e" not in outline.unpacked(found, "data")
+
+
+def test_names_do_not_break_the_layout():
+    """Long ones are shortened, with the whole in the title; every one is isolated from the text around it."""
+    found = tree(pages.hostile())
+    for key in ("ranking", "heatmap", "correctness", "cells"):
+        shown = [e for e in found.find(key).all("bdi") if "nnnn" in e.text]
+        assert shown, key
+        assert all(len(name.text) <= 60 for name in shown if "title" in name.attributes)
+    hebrew = [e for e in found if any(isinstance(child, str) and "שלום" in child for child in e.children)]
+    assert {e.name for e in hebrew} <= {"bdi", "code", "option", "td", "title"}
+
+
+def test_the_head_of_a_narrow_column_may_be_broken_behind_an_underscore_and_nowhere_else():
+    names = ("one", "two_words", "_three_of_them_", "a_name_that_is_longer_than_its_column")
+    run = make.run([make.timed(make.softmax_case(), name, 5e4) for name in names])
+    text = report.render(run)
+    heads = outline.outline(text).find("heatmap").all("thead")[0].all("bdi")
+    assert {e.text for e in heads} == {short(name, 16) for name in names}
+    assert "<bdi>two_<wbr>words</bdi>" in text
+    assert "<bdi>_<wbr>three_<wbr>of_<wbr>them_</bdi>" in text
+    assert "<bdi>one</bdi>" in text
+
+
+def test_the_page_can_be_read_by_a_screen_reader(page):
+    """What axe-core checks in a browser too, as far as it stands in the text of the page."""
+    assert page.all("html")[0].attributes["lang"] == "en"
+    keys = [e.attributes["id"] for e in page if "id" in e.attributes]
+    assert len(keys) == len(set(keys))
+    levels = [int(e.name[1]) for e in page if e.name in ("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below - above <= 1 for above, below in itertools.pairwise(levels))
+    for table in page.all("table"):
+        assert table.attributes["aria-label"]
+        assert all(e.attributes["scope"] in ("col", "row") for e in table.all("th"))
+        assert all(row.all("th") for row in table.all("tr"))
+    for figure in page.all("figure"):
+        (chart,) = figure.all("div")
+        assert chart.attributes["role"] == "img"
+        assert len(chart.attributes["aria-label"]) > 40
+    labelled = {e.attributes["aria-labelledby"] for e in page if "aria-labelledby" in e.attributes}
+    assert labelled - {"details-title"} <= set(keys)
+    for label in page.all("label"):
+        assert label.all("input", "select")
+    assert len(page.all("label")) == len(page.all("input", "select"))
+
+
+def test_nothing_is_said_by_colour_alone(page):
+    for status in page.all("span", of="status"):
+        assert status.text[0] in "✓✗–"
+    for cell in page.all("td", of="failed") + page.all("td", of="declared"):
+        assert "✗" in cell.text
+
+
+def test_a_page_of_several_runs_says_which_and_how_to_repeat_each():
+    old, new = (make.passport(run_id=name, seed=seed, commit=name) for name, seed in (("old", 1), ("new+", 2)))
+    board = leaderboard.build(pages.everything())
+    found = outline.outline(report.render_machines([Machine("H200", board, (old, new), ("made of two runs",))]))
+    assert "made of two runs" in found.find("top").text
+    assert "commit old, unchanged" in found.find("top").text
+    assert "commit new+: files were changed" in found.find("top").text
+    assert [title.text for title in found.find("passport").all("h3")] == ["new+", "old"]
+    commands = [code.text for code in found.find("passport").all("code")]
+    assert commands == ["pytest --softbench-seed=2", "git checkout old", "pytest --softbench-seed=1"]
+
+
+def test_a_declared_failure_is_told_from_one_that_is_not():
+    case = make.softmax_case()
+    cells = [
+        make.ended(case, "a", Status.INCORRECT, "wrong"),
+        make.ended(case, "b", Status.INCORRECT, "wrong", known_failure="seen"),
+    ]
+    kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in tree(make.run(cells)).all("td", of="none")}
+    assert kinds == {"✗ incorrect": {"failed"}, "✗ incorrect (xfail)": {"declared"}}
+
+
+def test_the_header_says_over_how_many_gpus_a_run_was_spread():
+    run = make.run([make.timed(make.softmax_case(), "a", 5e4)])
+    device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b"]}
+    spread = make.run(run.records, device=device)
+    assert "spread over 2 GPUs, each case on one" in tree(spread).find("top").text
+    assert "spread over" not in tree(run).find("top").text
+
+
+def test_long_texts_of_a_document_are_wrapped_in_their_column():
+    parts = document.table("Steps", ("#", "what", "why", "since"), [("1", "a", "b " * 30, "2")], left=(0, 1, 2, 3))
+    cells = outline.outline(report.render_document("title", parts)).all("td")
+    assert [cell.attributes["class"] for cell in cells] == ["label", "text", "label"]

@@ -1,0 +1,191 @@
+"""What the figures draw: points, joined or loose, the roof, the peak, published figures, drift."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support import builders as make
+from support import outline, pages
+
+from softbench.model import Telemetry
+from softbench.records.published import PublishedTable
+from softbench.render import report
+
+CASE = make.softmax_case(32768, 1024)
+WIDE = make.softmax_case(4096, 131072)
+THIRD = make.softmax_case(4096, 8192)
+
+
+def drawn(run, **arguments) -> dict[str, dict]:
+    """Figures by key."""
+    page = outline.outline(report.render(run, **arguments))
+    return {figure["key"]: figure for figure in outline.data_of(page)["figures"]}
+
+
+def named(view) -> dict[str, dict]:
+    return {series["name"]: series for series in view["series"]}
+
+
+def three(*extra):
+    records = []
+    for case in (CASE, WIDE):
+        records += [
+            make.timed(case, "copy", 40_000, role="roof"),
+            make.timed(case, "torch_eager", 90_000, role="reference"),
+        ]
+        records.append(make.timed(case, "ours", 48_500))
+    return make.run([*records, *extra])
+
+
+def test_bandwidth_has_the_roof_the_reference_and_the_peak():
+    (view,) = drawn(three())["bandwidth"]["views"]
+    series = named(view)
+    assert list(series) == ["ours", "torch_eager", "measured roof", "theoretical peak, 4814 GB/s"]
+    assert [entry["role"] for entry in series.values()] == ["entrant", "reference", "roof", "peak"]
+    assert series["measured roof"]["x"] == [1024, 131072]
+    assert series["theoretical peak, 4814 GB/s"]["y"] == [4814.0, 4814.0]
+    assert series["ours"]["y"][0] == pytest.approx(2 * 32768 * 1024 * 2 / 48_500, rel=1e-3)
+
+
+def test_a_point_opens_its_own_cell():
+    page = outline.outline(report.render(pages.everything()))
+    data = outline.data_of(page)
+    seen = 0
+    for figure in data["figures"]:
+        for view in figure["views"]:
+            for series in view["series"]:
+                for number in series["cells"]:
+                    if number >= 0:
+                        seen += 1
+                        name = data["implementations"][data["cells"][number]["impl"]]
+                        assert name == ("copy" if series["role"] == "roof" else series["name"])
+    assert seen > 100
+
+
+def test_no_peak_on_the_wall_clock_or_where_it_is_unknown():
+    for run in (
+        make.run([make.timed(CASE, "a", 5e6, clock="wall")], "wall", device={"name": "a CPU", "peak_gb_s": 100.0}),
+        make.run([make.timed(CASE, "a", 5e4)], device={"name": "NVIDIA H200"}),
+        make.run([make.timed(CASE, "a", 5e4)], device={"name": "NVIDIA H200", "peak_gb_s": "many"}),
+    ):
+        assert list(named(drawn(run)["bandwidth"]["views"][0])) == ["a"]
+
+
+def test_odd_widths_and_few_rows_are_loose_points():
+    cases = [make.softmax_case(32768, 1024), make.softmax_case(16384, 2048), make.softmax_case(8192, 8191)]
+    cases += [make.softmax_case(4096, 2048), make.softmax_case(1, 131072)]
+    line, loose = drawn(make.run([make.timed(case, "a", 5e4) for case in cases]))["bandwidth"]["views"][0]["series"][:2]
+    assert (line["x"], line["loose"]) == ([1024, 2048], False)
+    assert (loose["x"], loose["loose"]) == ([2048, 8191, 131072], True)
+
+
+def test_latency_over_rows_wants_several_numbers_of_rows_and_shows_the_widest_range_first():
+    assert "latency" not in drawn(three())
+    cases = [make.softmax_case(rows, columns) for rows, columns in ((512, 64), (1024, 64), (1, 256), (4096, 256))]
+    views = drawn(make.run([make.timed(case, "a", 5e4) for case in cases]))["latency"]["views"]
+    assert [view["label"] for view in views] == ["softmax, float16, 256 columns", "softmax, float16, 64 columns"]
+    assert (views[0]["series"][0]["x"], views[0]["series"][0]["y"]) == ([1, 4096], pytest.approx([50, 50], rel=0.01))
+
+
+def test_where_flops_count_they_are_drawn_over_flops_a_byte():
+    """Of two cases of 256 flops a byte the line runs through the larger; memory's slope ends at the highest roof."""
+    found = drawn(pages.told_in_flops())
+    assert not {"bandwidth", "latency"} & set(found)
+    (view,) = found["arithmetic"]["views"]
+    assert view["label"] == "softmax, float16, 64 columns"
+    line, loose, *_, slope = view["series"]
+    assert (line["name"], line["x"], line["loose"]) == ("a", [64, 256], False)
+    assert (loose["name"], loose["x"], loose["loose"]) == ("a", [256], True)
+    assert line["y"] == pytest.approx([64 * 4 * 2 * 64 * 128 * 64 / 1e6, 256 * 4 * 2 * 16 * 512 * 64 / 4e6], rel=1e-3)
+    highest = max(y for series in view["series"] if series["role"] == "roof" for y in series["y"])
+    assert slope["x"] == pytest.approx([64, highest * 1e3 / 4814], rel=1e-3)
+    assert slope["y"] == pytest.approx([64 * 4.814, highest], rel=1e-3)
+
+
+def test_the_profile_counts_cases_within_a_factor_and_never_one_without_a_pass():
+    records = [make.timed(CASE, "a", 5e4), make.timed(CASE, "b", 6e4), make.timed(WIDE, "a", 5e4)]
+    series = named(drawn(make.run([*records, make.ended(WIDE, "b")]))["profile"]["views"][0])
+    shares = {name: dict(zip(entry["keys"], entry["y"], strict=True)) for name, entry in series.items()}
+    assert (shares["a"]["within 1x"], shares["b"]["within 1.1x"]) == (100, 0)
+    assert (shares["b"]["within 1.25x"], shares["b"]["within 8x"]) == (50, 50)
+
+
+def test_drift_counts_placements_through_the_run():
+    states = tuple(Telemetry(1980, 3201, 500, 40 + p) for p in range(8))
+    roofs = [make.timed(case, "copy", 4e4, "roof", telemetry=states) for case in (CASE, WIDE)]
+    figure = drawn(make.run([*roofs, make.timed(CASE, "a", 5e4)]))["drift"]
+    assert [pane["title"] for pane in figure["panes"]] == ["roof, ± %", "SM clock, MHz", "temperature, °C", "power, W"]
+    roof, _, heat, _ = figure["views"][0]["series"]
+    assert roof["x"] == heat["x"] == list(range(1, 17))
+    assert heat["y"] == [40, 41, 42, 43, 44, 45, 46, 47] * 2
+    assert max(map(abs, roof["y"])) < 0.1
+    assert heat["keys"][8] == f"{WIDE.id}, placement 1"
+
+
+def test_of_several_gpus_each_has_a_drift_of_its_own():
+    """As the passport names them, counted on each."""
+    roofs = []
+    for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
+        states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))
+        roofs.append(replace(make.timed(case, "copy", 4e4, "roof", telemetry=states), gpu=gpu))
+    run = make.run(roofs)
+    device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}
+    figure = drawn(replace(run, passport=replace(run.passport, device=device)))["drift"]
+    assert [view["label"] for view in figure["views"]] == ["GPU 1 of 2, GPU-a", "GPU 2 of 2, GPU-b"]
+    (one, _, first, _), (both, _, second, _) = (view["series"] for view in figure["views"])
+    assert (one["x"], first["y"]) == (list(range(1, 9)), list(range(50, 58)))
+    assert (both["x"], second["y"]) == (list(range(1, 17)), [*range(40, 48), *range(60, 68)])
+    assert figure["x"]["title"] == "placement, counted through the run on one GPU"
+
+
+def test_a_roof_that_slows_down_shows():
+    slower = replace(make.samples(4e4), ns=tuple((800_000 + 8_000 * p,) * 3 for p in range(8)))
+    roof = make.timed(CASE, "copy", 4e4, "roof", samples=(slower,))
+    (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
+    assert (series["y"][0], series["y"][-1]) == pytest.approx((-3.38, 3.38), abs=0.01)
+
+
+def test_a_placement_without_a_sample_is_left_out_of_the_drift():
+    broken = replace(make.samples(4e4), ns=((800_000,) * 3, (), (808_000,) * 3))
+    roof = make.timed(CASE, "copy", 4e4, "roof", samples=(broken,))
+    (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
+    assert (series["x"], len(series["y"])) == ([1, 3], 2)
+
+
+def test_other_clocks_stand_over_the_one_that_ranks():
+    figure = drawn(pages.everything())["clocks"]
+    assert [view["label"].split(":")[0] for view in figure["views"]] == ["call", "device", "cold"]
+    device = named(figure["views"][1])["third"]
+    assert [y / x for x, y in zip(device["x"], device["y"], strict=True)] == pytest.approx(
+        [1.02] * len(device["x"]), rel=0.01
+    )
+    assert "clocks" not in drawn(three())
+
+
+def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
+    (view,) = drawn(pages.everything(), published=pages.published_beside())["peers"]["views"]
+    assert view["label"] == "H800: a paper"
+    series = named(view)
+    moved = 2 * 32768 * 1024 * 2
+    assert series["theirs, H800"]["y"][0] == pytest.approx(100 * moved / 48_500 / 3352.3, abs=0.06)
+    assert series["theirs, H800"]["x"] == ["32768 x 1024", "16384 x 2048"]
+    assert (series["other, H800"]["x"], series["other, H800"]["like"]) == (["32768 x 1024"], "other")
+    own = moved / (2.0 * 32768 * 1024 * 2 / 4000 + 1500) / 1.1005 / 4814
+    assert series["other"]["y"][0] == pytest.approx(100 * own, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        PublishedTable(
+            "a paper", "a GPU that nobody knows", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": "1"},)
+        ),
+        PublishedTable("a paper", "NVIDIA H800", "ms", ({"rows": "5", "columns": "1024", "latency_ms": "1"},)),
+        PublishedTable("a paper", "NVIDIA H800", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": ""},)),
+        PublishedTable("a paper", "NVIDIA H800", "ms", ({"metric": "x", "target": "1"},)),
+    ],
+    ids=["unknown GPU", "other shapes", "refused", "no times"],
+)
+def test_published_figures_that_cannot_stand_beside_make_no_panel(table):
+    assert "peers" not in drawn(three(), published={"h800": table})

@@ -1,0 +1,252 @@
+"""What the panels of the page say: ranks, parts, cells, clocks, ladders, trust, how to repeat it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support import builders as make
+from support import outline, pages
+
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import CaseBoard
+from softbench.analysis.leaderboard.inversions import inversions
+from softbench.analysis.leaderboard.regimes import ARITHMETIC, FEW, LARGE, MEDIUM, MEMORY, SMALL, regime
+from softbench.analysis.leaderboard.score import ranking
+from softbench.model import Samples, Status
+from softbench.render import report
+from softbench.render.report.panels.passport import commands
+from softbench.render.report.slices import slices
+
+CASE = make.softmax_case(32768, 1024)
+WIDE = make.softmax_case(4096, 131072)
+
+
+@pytest.fixture(scope="module")
+def page() -> outline.Element:
+    return outline.outline(report.render(pages.everything()))
+
+
+def tables(page: outline.Element, key: str, kind: str) -> list[outline.Element]:
+    return page.find(key).all("table", of=kind)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "expected"),
+    [
+        (128, 2048, "float16", SMALL),
+        (128, 1025, "float32", MEDIUM),
+        (4096, 32768, "bfloat16", MEDIUM),
+        (4096, 32769, "bfloat16", LARGE),
+        (127, 16, "float16", FEW),
+        (1, 2**20, "float32", FEW),
+    ],
+)
+def test_regimes(rows, columns, dtype, expected):
+    assert regime(CaseBoard(make.softmax_case(rows, columns, dtype), {})) is expected
+
+
+@pytest.mark.parametrize(
+    ("flops_a_byte", "expected"), [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)]
+)
+def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
+    record = make.timed(make.softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
+    (case,) = leaderboard.build(make.run([record])).cases
+    assert regime(case) is expected
+
+
+def test_every_regime_on_the_page_is_defined_there(page):
+    said = page.find("ranking").text
+    for kind in (SMALL, MEDIUM, LARGE, FEW):
+        assert f"{kind.name}: {kind.definition}" in said
+
+
+def test_the_ranking_is_the_leaderboards(page):
+    board = leaderboard.build(pages.everything())
+    for operator, table in zip(board.operators, tables(page, "ranking", "ranking"), strict=True):
+        for standing, row in zip(board.standings(operator), table.rows(), strict=True):
+            assert row[0] == (str(standing.rank) if standing.rank else "†")
+            assert row[1] == standing.implementation + "†" * bool(standing.failed_hard)
+            assert row[3:5] == [f"{standing.score:.1f}", f"{standing.passed}/{standing.timed}"]
+            assert row[5] == f"{standing.speedup:.2f}x"
+            assert row[6:8] == [str(standing.wins), str(standing.ties)]
+    assert "flawed fails 2 hard cases" in page.find("ranking").text
+
+
+def test_who_was_never_timed_is_named_below_the_ranking():
+    records = [make.timed(CASE, "a", 5e4), make.ended(CASE, "b"), make.ended(CASE, "c", Status.CRASHED, "signal 11")]
+    found = outline.outline(report.render(make.run(records)))
+    assert [row[1] for row in tables(found, "ranking", "ranking")[0].rows()] == ["a"]
+    assert "Without a timed pass: b, c." in found.find("ranking").text
+
+
+def card(run, question: str) -> str:
+    cards = outline.outline(report.render(run)).all("div", of="card")
+    return next(found.text.removeprefix(question) for found in cards if found.text.startswith(question))
+
+
+def test_the_leader_is_right_as_far_as_it_was_asked():
+    hard = make.softmax_case(timed=False, distribution="all_inf")
+    timed = [make.timed(CASE, "a", 5e4), make.timed(CASE, "b", 6e4)]
+    right = make.timed(hard, "b", 1, samples=())
+    assert card(make.run(timed), "Is it right").startswith("1 of 1 casethis run holds no hard case")
+    assert card(make.run([*timed, right]), "Is it right").startswith(
+        "1 of 1 caseno hard case, of 1 here, was put to it"
+    )
+    own = make.timed(hard, "a", 1, samples=())
+    assert card(make.run([*timed, right, own]), "Is it right").startswith("2 of 2 cases1 hard case among them")
+
+
+def test_a_leader_that_is_the_baseline_leads_the_next():
+    records = [make.timed(CASE, name, ns) for name, ns in (("torch_eager", 5e4), ("b", 6e4))]
+    assert card(make.run(records), "By how much").startswith("1.20x b over the 1 case of both")
+    assert card(make.run(records[:1]), "By how much").startswith("alone in the ranking")
+
+
+def test_parts_are_ranked_among_themselves(page):
+    board = leaderboard.build(pages.everything())
+    parts = slices(board, "softmax")
+    assert [part.title for part in parts] == [
+        *("all", "float16", "float32", "small rows", "medium rows", "large rows", "few rows")
+    ]
+    few = parts[-1]
+    assert {case.case.rows for case in few.cases} == {1, 16}
+    own = few.standing("other")
+    assert own is not None
+    assert own.score == next(row.score for row in ranking(few.cases, {}) if row.implementation == "other")
+    assert own.score != board.standings("softmax")[1].score
+    row = next(row for row in tables(page, "ranking", "parts")[0].rows() if row[0] == "other")
+    assert row[-1] == f"{own.score:.1f}{own.speedup:.2f}x"
+
+
+def test_one_dtype_in_one_regime_makes_no_parts():
+    board = leaderboard.build(make.run([make.timed(CASE, "a", 5e4)]))
+    assert [part.title for part in slices(board, "softmax")] == ["all"]
+
+
+def test_the_heat_map_shows_marks_warmth_and_what_did_not_pass(page):
+    shown = {
+        (row[0], number): text for row in tables(page, "heatmap", "heat")[0].rows() for number, text in enumerate(row)
+    }
+    assert shown["[32768, 1024]small rows", 1] == "90.9*"
+    assert shown["[16384, 2048]small rows", 1] == "90.9="
+    assert shown["[1, 131072]few rows", 1] == "90.9*w"
+    assert shown["[4096, 65536]large rows", 4] == "✗ out of memory"
+    assert shown["[1024, 65536]large rows", 3] == "– unsupported"
+    assert shown["[32768, 1024]small rows", 5] == "76.9†"
+    assert [key for key, text in shown.items() if "~" in text] == [("[16384, 2048]small rows", 2)]
+
+
+def test_rows_of_the_heat_map_go_by_regime_then_columns(page):
+    labels = [row[0].split("]")[1] for row in tables(page, "heatmap", "heat")[0].rows()]
+    assert labels == ["small rows"] * 2 + ["medium rows"] + ["large rows"] * 2 + ["few rows"] * 2
+
+
+def test_every_cell_of_a_table_opens_the_record_that_it_shows(page):
+    data = outline.data_of(page)
+    for table in tables(page, "cells", "cells"):
+        for row in table.all("tr")[1:]:
+            (cell,) = [cell for cell in row.all("td") if "data-cell" in cell.attributes]
+            found = data["cells"][int(cell.attributes["data-cell"])]
+            assert data["cases"][found["case"]]["id"] == row.all("th")[0].text
+            assert cell.text.startswith(data["variants"][found["variant"]]["id"])
+
+
+def test_hard_cases_say_who_fails_what(page):
+    (shown, *_) = tables(page, "correctness", "matrix")
+    assert shown.rows()[0] == ["softmax-float16-37x1000-all_inf", *["✓ right"] * 3, "✗ INCORRECT"]
+    assert "NaN where 0 is expected: row 3" in page.find("correctness").text
+
+
+def test_outcomes_that_nothing_had_are_left_out(page):
+    table = page.find("correctness").all("table")[0]
+    assert [head.text for head in table.all("th")][:6] == [
+        *("implementation", "operator", "passed", "failed", "declared", "refused")
+    ]
+
+
+def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ahead():
+    """8 against 9 µs by the graph; called from Python at 12 against 10."""
+    small = make.softmax_case(64, 128)
+    first = _two_clocks(small, "first", 8e3, 12e3)
+    second = _two_clocks(small, "second", 9e3, 10e3)
+    (found,) = inversions(leaderboard.build(make.run([first, second])))
+    assert (found.clock, found.first, found.second) == ("call", "first", "second")
+    assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
+    assert found.ranked_ns == pytest.approx((8e3, 9e3), rel=0.01)
+    text = outline.outline(report.render(make.run([first, second]))).find("clocks").text
+    assert "⇅ second 0.009997 before first 0.0120" in text
+
+
+def test_a_call_that_hides_behind_its_kernel_inverts_nothing():
+    first, second = _two_clocks(WIDE, "first", 8e5, 12e3), _two_clocks(WIDE, "second", 9e5, 10e3)
+    assert inversions(leaderboard.build(make.run([first, second]))) == []
+
+
+def test_calls_that_cannot_be_told_apart_invert_nothing():
+    small = make.softmax_case(64, 128)
+    first = _two_clocks(small, "first", 8e3, 12.0e3, spread=0.2)
+    second = _two_clocks(small, "second", 9e3, 11.9e3, spread=0.2)
+    assert inversions(leaderboard.build(make.run([first, second]))) == []
+
+
+def _two_clocks(case, name, graph_ns, call_ns, spread=1e-4):
+    record = make.timed(case, name, graph_ns)
+    return replace(record, samples=(*record.samples, make.samples(call_ns, "call", spread=spread)))
+
+
+def test_a_ladder_tells_what_each_step_is_worth(page):
+    (shown, _) = tables(page, "ladders", "ladder")
+    first, second, third = shown.rows()
+    assert [row[0] for row in (first, second, third)] == ["first", "second", "third"]
+    assert first[2:4] == ["", ""]
+    assert second[2] == "1.19x10 cases"
+    assert third[2:4] == ["1.23x12 cases", "1.45x12 cases"]
+    assert third[4] == "third: one idea more"
+
+
+def test_files_of_a_ladder_go_by_their_best_and_rungs_by_declaration():
+    rungs = {"best": ("l/best.py", 4e4), "quick": ("l/ladder.py", 4.5e4), "slow": ("l/ladder.py", 9e4)}
+    records = [
+        make.timed(CASE, name, ns, variant=replace(make.variant(name, "l"), path=path))
+        for name, (path, ns) in rungs.items()
+    ]
+    run = make.run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
+    (shown,) = tables(outline.outline(report.render(run)), "ladders", "ladder")
+    assert [row[0] for row in shown.rows()] == ["quick", "slow", "best"]
+
+
+def test_a_folder_of_single_files_is_no_ladder():
+    records = [make.timed(CASE, name, 5e4) for name in ("a", "b")]
+    assert "ladders" not in outline.panels(outline.outline(report.render(make.run(records))))
+
+
+def test_the_run_can_be_repeated_as_it_was(page):
+    passport = make.passport(command="pytest --softbench", seed=7)
+    assert commands(passport) == ["git checkout 0123abc", "pytest --softbench --softbench-seed=7"]
+    assert commands(replace(passport, commit="0123abc+")) == ["pytest --softbench --softbench-seed=7"]
+    assert commands(replace(passport, commit="", command="pytest --softbench-seed=3")) == ["pytest --softbench-seed=3"]
+    assert [code.text for code in page.find("passport").all("code")][:2] == [
+        "git checkout 0123abc",
+        "pytest --softbench-seed=1",
+    ]
+
+
+def test_a_cell_of_a_pass_says_how_to_repeat_it(page):
+    data = outline.data_of(page)
+    cell = next(c for c in data["cells"] if c["status"] == "PASSED" and data["cases"][c["case"]]["timed"])
+    case = data["cases"][cell["case"]]["id"]
+    name = data["implementations"][cell["impl"]]
+    assert cell["again"] == f"pytest --softbench --softbench-profile=full -k '{case} and {name}'"
+
+
+def test_samples_are_packed_without_loss():
+    taken = Samples("graph", 20, ((1_180_864, 1_181_760), (1_180_800,), ()), "cold")
+    record = make.timed(CASE, "a", 5e4, samples=(taken,))
+    (packed,) = outline.data_of(outline.outline(report.render(make.run([record]))))["cells"][0]["samples"]
+    assert packed["step"] == 64
+    assert [[packed["base"] + packed["step"] * step for step in rounds] for rounds in packed["rounds"]] == [
+        [1_180_864, 1_181_760],
+        [1_180_800],
+        [],
+    ]

@@ -1,0 +1,169 @@
+"""The page's script outside of a browser, in V8: it compiles, and computes what softbench computes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py_mini_racer import MiniRacer
+from support import builders as make
+from support import outline, pages
+
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.formatting import milliseconds, short
+from softbench.analysis.leaderboard.ranks import versus
+from softbench.model import stats
+from softbench.render import report
+from softbench.render.report import embed
+from softbench.render.report.contents import Cells
+from softbench.render.report.grids.heatmap import METRICS, measures, tint
+
+FOLDER = Path(embed.__file__).with_name("assets")
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def js() -> Call:
+    """Evaluates an expression in which a, b, ... are the arguments."""
+    context = MiniRacer()
+    for name in ("stats.js", "format.js", "board.js", "heatmap.js", "palette.js"):
+        context.eval(embed.text(name))
+
+    def call(expression: str, *arguments: Any) -> Any:
+        names = ", ".join("abcd"[: len(arguments)])
+        given = ", ".join(map(json.dumps, arguments))
+        return json.loads(context.eval(f"JSON.stringify((({names}) => ({expression}))({given})) ?? 'null'"))
+
+    return call
+
+
+def test_every_asset_is_on_the_page():
+    assert {path.name for path in FOLDER.iterdir()} == {*embed.STYLES, *embed.SCRIPTS}
+
+
+def test_the_script_compiles_as_one():
+    MiniRacer().eval(f"new Function({json.dumps(str(embed.script()))})")
+
+
+def test_a_name_is_declared_once():
+    """All scripts share one scope."""
+    lines = "\n".join(map(embed.text, embed.SCRIPTS)).splitlines()
+    words = [line.split() for line in lines if line.startswith(("const ", "let ", "function ", "async function "))]
+    names = [line[1 + (line[0] == "async")].split("(")[0] for line in words]
+    assert len(names) > 60
+    assert len(names) == len(set(names))
+
+
+def test_nothing_in_an_asset_can_end_its_element():
+    for name in (*embed.STYLES, *embed.SCRIPTS):
+        assert "</s" not in embed.text(name).lower()
+        assert "<!--" not in embed.text(name)
+
+
+def test_text_enters_the_page_as_text_only():
+    code = "\n".join(map(embed.text, embed.SCRIPTS))
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest"):
+        assert word not in code
+
+
+@pytest.mark.parametrize("baseline", ["torch_eager", "third", "other"])
+def test_speedups_over_any_baseline_are_softbenchs_own(js, baseline):
+    run = pages.everything()
+    page = outline.outline(report.render(run))
+    board = leaderboard.build(run, baseline)
+    data = outline.data_of(page)
+    found = js("speedupsOver(makeBoard(a), b)", data, baseline)
+    seen = 0
+    for number, cell in enumerate(data["cells"]):
+        case = board.find(data["cases"][cell["case"]]["id"])
+        name = data["implementations"][cell["impl"]]
+        if cell.get("role") != "roof":
+            expected = (case.references if "role" in cell else case.cells)[name].speedup
+            assert found[number] == (None if expected is None else pytest.approx(expected, rel=1e-9)), (number, name)
+            seen += expected is not None
+    assert seen > 90
+    for place in page.all("span", of="speedup"):
+        slice_, who = int(place.attributes["data-slice"]), int(place.attributes["data-impl"])
+        mean = js("meanSpeedup(makeBoard(a), b, c, d)", data, found, slice_, who)
+        if baseline == "torch_eager":
+            assert f"{mean:.2f}x" == place.text
+
+
+def test_means_over_all_cases_are_the_rankings(js):
+    run = pages.everything()
+    data = outline.data_of(outline.outline(report.render(run)))
+    found = js("speedupsOver(makeBoard(a), 'other')", data)
+    for standing in leaderboard.build(run, "other").standings("softmax"):
+        who = data["implementations"].index(standing.implementation)
+        assert js("meanSpeedup(makeBoard(a), b, 0, c)", data, found, who) == pytest.approx(standing.speedup, rel=1e-9)
+
+
+@pytest.mark.parametrize("heats", [(0, 0), (0, 1)], ids=["one heat", "two heats"])
+def test_a_ratio_is_paired_within_a_heat_and_of_medians_across(js, heats):
+    one, two = (
+        make.samples(ns, heat=heat, spread=0.02, placements=9 - heat)
+        for ns, heat in zip((5e4, 6e4), heats, strict=True)
+    )
+    case = make.softmax_case()
+    run = make.run([make.timed(case, "a", 1, samples=(one,)), make.timed(case, "b", 1, samples=(two,))])
+    cells = outline.data_of(outline.outline(report.render(run)))["cells"]
+    assert js("ratioOf(a, b)", *(cell["samples"] for cell in cells)) == pytest.approx(
+        versus((one,), (two,)).ratio, rel=1e-12
+    )
+    assert js("perLaunch(a)", cells[0]["samples"][0]) == pytest.approx(stats.per_launch_ns(one), rel=1e-12)
+
+
+@pytest.mark.parametrize("ns", [912.3, 9999.0, 10_000.0, 48_512.7, 1.2e9])
+def test_times_are_written_as_in_the_terminal(js, ns):
+    assert js("ms(a)", ns) == milliseconds(ns)
+
+
+@pytest.mark.parametrize(
+    "name", ["short", "n" * 300, "two  words\nof one", "twenty-four characters!!", "twenty-five characters !!"]
+)
+def test_names_are_shortened_as_in_the_terminal(js, name):
+    assert js("short(a)", name) == short(name)
+
+
+@pytest.mark.parametrize("share", [0.0, 49.0, 50.0, 75.0, 99.0, 107.0])
+def test_tints_do_not_change_when_the_script_takes_over(js, share):
+    assert js("tint(a)", share) == pytest.approx(tint(share))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_heat_map_that_the_command_draws_is_that_of_the_script(js, metric):
+    """Text, tint and its colour of every cell in every measure."""
+    run = pages.told_in_flops() if metric == "tflops" else pages.everything()
+    board = leaderboard.build(run)
+    data = outline.data_of(outline.outline(report.render(run)))
+    scale = (
+        "{ peak: a.peak, speedups: speedupsOver(makeBoard(a), a.baseline), fastest: (cell) => Math.min(...a.cells.filter("
+        "(other) => other.case === cell.case && other.ns && other.role !== 'roof').map((other) => other.ns)), "
+        "highest: (cell) => Math.max(...a.cells.filter((other) => other.case === cell.case).map((other) => other.tflops || 0)) }"
+    )
+    told = "[metric.text(value), metric.heat(value, cell, scale), Boolean(metric.less && metric.less(value))]"
+    value = f"((value) => value === null || value === undefined ? null : {told})(metric.value(cell, scale))"
+    each = f"((metric, scale) => makeBoard(a).cells.map((cell) => {value}))(METRICS[b], {scale})"
+    shown = js(each, data, metric)
+    found = measures(board)[metric]
+    compared = 0
+    for (case, cell), theirs in zip(Cells(board).all, shown, strict=True):
+        own = found.value(cell) if cell.latency_ns else None
+        if own is None or theirs is None:
+            assert own is theirs is None, case.case.id
+            continue
+        text, heat, less = theirs
+        assert found.text(own) == text
+        assert found.heat(own, case) == pytest.approx(heat, abs=1e-4)
+        assert found.less(own) == less
+        compared += 1
+    assert compared > (10 if metric == "tflops" else 50)
+
+
+def test_a_sign_stands_for_every_look(js):
+    assert js("SYMBOLS.every((symbol) => symbol in SIGN_PATHS)") is True
+    looks = [json.dumps(js("looksOf(a)", number), sort_keys=True) for number in range(24)]
+    assert len(set(looks)) == 24

@@ -1,0 +1,300 @@
+"""Terminal tables and exports: the published form, widths, words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from support import builders as make
+
+from softbench.analysis.document import Heading, table
+from softbench.analysis.leaderboard import Board, build
+from softbench.analysis.leaderboard.formatting import LEGEND, clock_note, failures, short
+from softbench.analysis.leaderboard.headline import verdict
+from softbench.analysis.leaderboard.inversions import lead_note
+from softbench.analysis.leaderboard.ranks import latency_ns
+from softbench.model import KernelResources, Record, Status, Telemetry
+from softbench.render import export, tables
+
+CASE = make.softmax_case(32768, 1024)
+WIDE = make.softmax_case(4096, 131072)
+HARD = make.softmax_case(timed=False, distribution="masked")
+
+
+def board(*records: Record, clock: str = "graph") -> Board:
+    return build(make.run(records, clock))
+
+
+def line(text: str, start: str) -> str:
+    return next(found for found in text.splitlines() if found.startswith(start))
+
+
+def test_summary_has_the_published_form():
+    shown = board(
+        make.timed(CASE, "ours", 48_500, spread=0),
+        make.timed(CASE, "compiled", 58_800, spread=0),
+        make.timed(WIDE, "ours", 716_900, spread=0),
+        make.ended(WIDE, "compiled"),
+    )
+    text = tables.summary_table(shown)
+    assert line(text, "[M, N]").split() == ["[M,", "N]", "ours", "compiled"]
+    assert line(text, "[32768, 1024]") == "[32768, 1024]   0.0485 / 2767.38 *  0.0588 / 2282.61"
+    assert line(text, "[4096, 131072]") == "[4096, 131072]  0.7169 / 2995.51 *  UNSUPPORTED"
+
+
+def test_who_serves_no_case_of_a_section_has_no_column():
+    shown = board(
+        make.timed(CASE, "ours", 48_500),
+        make.ended(CASE, "long_rows"),
+        make.ended(CASE, "not_installed", Status.UNAVAILABLE),
+        make.timed(WIDE, "ours", 716_900),
+        make.ended(WIDE, "long_rows"),
+    )
+    assert line(tables.summary_table(shown), "[M, N]").split() == ["[M,", "N]", "ours", "not_installed"]
+    assert "| [M, N] | ours | not_installed |" in export.markdown(shown)
+    assert "long_rows" in tables.statuses(shown)
+    assert "UNSUPPORTED" in tables.summary_table(board(make.timed(HARD, "ours", 1), make.ended(CASE, "long_rows")))
+
+
+def test_tied_winners_are_all_marked():
+    shown = board(make.timed(CASE, "a", 48_500), make.timed(CASE, "b", 48_500.1), make.timed(CASE, "c", 60_000))
+    assert [word for word in line(tables.summary_table(shown), "[32768").split() if word in "*=?"] == ["=", "="]
+
+
+def test_the_conditions_of_a_time_have_signs_that_the_legend_explains_where_they_occur():
+    plain = make.timed(CASE, "a", 50_000)
+    aside = replace(plain.samples[0], clock="unsteady")
+    hot, capped = ((Telemetry(1980, 3201, 700, 60, word),) for word in ("hw_thermal", "power_cap"))
+    records = [
+        plain,
+        make.timed(CASE, "b", 60_000, samples=(make.samples(60_000), aside)),
+        make.timed(CASE, "c", 70_000, telemetry=hot),
+        make.timed(CASE, "d", 80_000, samples=(make.samples(80_000), make.samples(85_000, "device"))),
+        make.timed(CASE, "e", 90_000, samples=(make.samples(90_000), make.samples(94_000, "device")), telemetry=capped),
+    ]
+    text = tables.summary_table(board(*records))
+    signs = [cell.split()[3:] for cell in line(text, "[32768").split("]")[1].split("  ") if cell]
+    assert signs == [["*"], ["~"], ["~"], ["o"], []]
+    assert text.splitlines()[-1] == "~ GPU throttled or slower in some rounds   o overlapping launches"
+    assert text.splitlines()[-2] == LEGEND == tables.summary_table(board(plain)).splitlines()[-1]
+    assert "w warm L2 cache; ~ GPU throttled" in export.markdown(board(*records))
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_nine_implementations_fit_the_width_by_sections(width):
+    records = [make.timed(case, f"implementation_{i}", 50_000 + 1000 * i) for case in (CASE, WIDE) for i in range(9)]
+    records += [make.timed(CASE, "x" * 300, 90_000), make.ended(WIDE, "x" * 300, Status.OUT_OF_MEMORY)]
+    text = tables.summary_table(board(*records), width)
+    *rows, _ = text.splitlines()
+    assert max(map(len, rows)) <= width
+    assert all(f"implementation_{i}" in text for i in range(9))
+    assert sum(row.startswith("[32768, 1024]") for row in rows) == sum(row.startswith("[M, N]") for row in rows) > 1
+
+
+def test_ranking_shows_the_dagger_and_why():
+    shown = board(make.timed(CASE, "a", 50_000), make.timed(CASE, "b", 60_000), make.ended(HARD, "a", Status.INCORRECT))
+    text = tables.ranking_table(shown)
+    assert "† a fails 1 hard case: softmax-float16-4096x1024-masked" in text
+    assert line(text, "   †").split()[:2] == ["†", "a†"]
+
+
+def test_case_table_of_a_gpu_and_of_a_machine_without_one():
+    taken = (make.samples(48_500), make.samples(5_200, clock="call"))
+    text = tables.case_table(board(make.timed(CASE, "a", 1, samples=taken, best_of=4), make.ended(CASE, "b")), CASE)
+    assert line(text, "  1*").split() == [
+        "1*",
+        "a",
+        "best",
+        "of",
+        "4",
+        "PASSED",
+        "0.0485",
+        "±0.01",
+        "%",
+        "2767",
+        "5.20",
+    ]
+    assert "registers" not in text
+    kernels = (KernelResources("k", 40, 16, 1024), KernelResources("m", 32, 0, 2048))
+    built = make.ended(CASE, "b", Status.COMPILED, "no GPU", kernels=kernels)
+    text = tables.case_table(board(built, make.timed(CASE, "a", 5e6, clock="wall"), clock="wall"), CASE)
+    assert line(text, "      b").split() == ["b", "COMPILED", "40", "16", "2048"]
+    assert "COMPILED 40 regs 16 B stack" in tables.summary_table(board(built))
+    with pytest.raises(KeyError):
+        tables.case_table(board(built), WIDE)
+
+
+def test_five_hundred_equal_reasons_are_one_line():
+    cases = [make.softmax_case(rows) for rows in range(1, 501)]
+    refused = [make.ended(case, "a", reason="a row must fit") for case in cases]
+    text = tables.statuses(
+        board(*refused, make.ended(CASE, "b", Status.CRASHED, "signal 11\ntrace", reproduce="run it"))
+    )
+    assert text.splitlines() == ["CRASHED x1  b: signal 11", "    run it", "UNSUPPORTED x500  a: a row must fit"]
+
+
+def test_declared_failures_say_so_and_those_that_pass_are_reported():
+    failing = make.ended(CASE, "a", Status.INCORRECT, "wrong", known_failure="issue 7")
+    passing = make.timed(WIDE, "a", 50_000, known_failure="issue 7")
+    text = tables.statuses(board(failing, passing))
+    assert "INCORRECT (xfail) x1  a: wrong" in text
+    assert f"declared to fail, but PASSED: a {WIDE.id}" in text
+
+
+def test_a_run_with_nothing_timed_shows_counts():
+    right, wrong = make.timed(HARD, "a", 1, samples=()), make.ended(HARD, "b", Status.INCORRECT, "nan")
+    shown = board(right, wrong)
+    assert tables.summary_table(shown) == ""
+    assert [row.split() for row in tables.ranking_table(shown).splitlines()[2:]] == [
+        ["softmax", "a", "1", "0", "0", "0", "0", "0"],
+        ["softmax", "b", "0", "0", "0", "1", "0", "0"],
+    ]
+    assert verdict(shown) == "Nothing of softmax was timed: 1 cell right, 1 failed, 0 refused."
+
+
+def test_the_wall_clock_is_not_held_against_a_gpu():
+    text = tables.ranking_table(board(make.timed(CASE, "a", 5e6, clock="wall"), clock="wall"))
+    assert "says nothing about a GPU" in text
+
+
+def test_an_empty_run_renders():
+    empty = board()
+    assert (tables.summary_table(empty), tables.statuses(empty)) == ("", "")
+    assert tables.ranking_table(empty).count("\n") == 1
+    assert export.csv(empty) == ",".join(export.COLUMNS) + "\n"
+    assert export.markdown(empty) == "The run holds no cells.\n"
+
+
+def test_short_keeps_both_ends():
+    assert short("a" * 300 + "z", 9) == "aaaa…aaaz"
+    assert short("short\nname") == "short name"
+
+
+def test_markdown_tables_cannot_be_broken_by_a_name():
+    text = export.markdown(board(make.timed(CASE, "a|b<i>", 48_500), make.timed(CASE, "torch_eager", 60_000)))
+    assert "a\\|b&lt;i>" in text
+    assert "| torch_eager |" in text
+    tabled = [row.replace("\\|", "") for row in text.splitlines() if row.startswith("|")]
+    assert {row.count("|") for row in tabled[:4]} == {9}
+
+
+def test_csv_has_one_line_a_cell_and_reads_back():
+    records = [make.timed(CASE, "a", 48_500, best_of=2), make.ended(CASE, 'b,"x"', reason="two\nlines")]
+    records += [make.timed(CASE, "copy", 40_000, role="roof"), make.timed(CASE, "torch_eager", 9e4, role="reference")]
+    rows = list(csv.DictReader(io.StringIO(export.csv(board(*records)))))
+    assert [(row["role"], row["implementation"]) for row in rows] == [
+        ("entrant", "a"),
+        ("entrant", 'b,"x"'),
+        ("reference", "torch_eager"),
+        ("roof", "copy"),
+    ]
+    assert float(rows[0]["latency_ns"]) == pytest.approx(48_500, rel=1e-3)
+    assert (rows[0]["rank"], rows[1]["reason"], rows[1]["latency_ns"]) == ("1", "two\nlines", "")
+
+
+def test_an_interval_of_two_placements_that_differ_bursts_no_table():
+    text = tables.case_table(board(make.timed(CASE, "a", 50_000, placements=2, spread=0.3)), CASE)
+    assert "±>100 %" in text
+    assert max(map(len, text.splitlines())) < 120
+
+
+def test_what_is_wider_than_the_terminal_stands_below_beside_the_same_names():
+    names = ["an_implementation_of_a_long_name_that_is_shortened", "b"]
+    kernels = (KernelResources("k", 168, 0, 49152),)
+    records = [make.timed(CASE, name, 5e4 + index * 1e3, kernels=kernels) for index, name in enumerate(names)]
+    shown = board(*records, make.timed(CASE, "copy", 4.9e4, role="roof"), make.timed(WIDE, "b", 7e5))
+    wide, narrow = tables.case_table(shown, CASE), tables.case_table(shown, CASE, 80)
+    assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
+    upper, lower = (part.splitlines() for part in narrow.removeprefix(f"{CASE.id}\n").split("\n\n"))
+    margin = upper[0].index("status")
+    assert [row[:margin].rstrip() for row in lower[2:]] == [row[:margin].rstrip() for row in upper[2:]]
+    rows = [above.split() + below[margin:].split() for above, below in zip(upper, lower, strict=True)]
+    assert [rows[0], *rows[2:]] == [row.split() for row in wide.splitlines()[1:] if not row.startswith("--")]
+    for width in (60, 80, 100):
+        assert max(map(len, tables.board_tables(shown, width).splitlines())) <= width
+
+
+SMALL = make.softmax_case(64, 128)
+
+
+def two_clocks(case, name, graph_ns, other_ns, clock="call", **more):
+    record = make.timed(case, name, graph_ns)
+    return replace(record, samples=(*record.samples, make.samples(other_ns, clock, **more)))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_document_keeps_to_the_width_and_loses_no_word(width: int) -> None:
+    said = "one cause after another, each with a reason that is far too long for a column beside others"
+    header = ("#", "case", "what", "change", "what else", "since")
+    rows = [(str(n), f"softmax-float16-{n}x1048576", "slower", "+1.10 %", said if n % 2 else "", "#4") for n in (9, 10)]
+    title = "a_name_without_a_blank against another_name_without_a_blank_that_goes_on"
+    text = tables.document_text([Heading(title), *table("Steps", header, rows, left=(1, 2, 4), labels=2)], width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert " ".join(lines[: lines.index("=" * max(map(len, lines[:2])))]) == title
+    blocks = text.split("\n\n")[1:]
+    assert all(re.search(r"^ 9  softmax-float16-9x1048576 .*\n(^ .*\n)*10  ", f"{block}\n", re.M) for block in blocks)
+    assert sorted(said.split()) == sorted(word for word in text.split() if word in said.split())
+    assert sum(block.count("#4") for block in blocks) == 2
+
+
+def test_who_would_lead_by_another_clock_is_said_under_the_tables():
+    shown = board(
+        *(two_clocks(SMALL, "first", 8e3, 12e3), two_clocks(SMALL, "second", 9e3, 10.5e3)),
+        *(two_clocks(CASE, "first", 5e4, 6e4, "device"), two_clocks(CASE, "second", 6e4, 5e4, "device")),
+        *(two_clocks(WIDE, "first", 8e5, 9e5), two_clocks(WIDE, "second", 9e5, 8e5)),
+    )
+    text = " ".join(tables.board_tables(shown, 80).split())
+    assert "Another clock than graph would have somebody else lead: by call in 1 case, by device in 1 case." in text
+    assert (
+        "In softmax-float16-64x128 call has second at 0.0105 ms and first at 0.0120, graph at 0.009000 and 0.008000."
+        in text
+    )
+    assert "In softmax-float16-32768x1024 device has second at 0.0500 ms and first at 0.0600," in text
+    assert "By call an implementation counts with the slower of its host time and its kernel." in text
+    assert text.count("In softmax") == 2
+
+
+def test_only_what_overtakes_all_who_share_the_lead_would_lead():
+    """Of two that are tied one keeps the lead by the other clock as well."""
+    tied = [two_clocks(SMALL, "a", 8e3, 12e3), two_clocks(SMALL, "b", 8e3 + 1e-3, 9e3)]
+    assert lead_note(board(*tied, two_clocks(SMALL, "c", 9e3, 10e3))) == ""
+    assert "call has c at" in lead_note(board(tied[0], two_clocks(SMALL, "c", 9e3, 10e3)))
+
+
+def test_who_is_behind_and_overtakes_nobody_ahead_is_not_mentioned():
+    behind = [two_clocks(SMALL, "b", 9e3, 12e3), two_clocks(SMALL, "c", 9.5e3, 11e3)]
+    assert lead_note(board(two_clocks(SMALL, "a", 8e3, 9e3), *behind)) == ""
+    apart = [two_clocks(SMALL, "a", 8e3, 13e3, spread=0.1), two_clocks(SMALL, "b", 9e3, 11e3, spread=0.1)]
+    assert latency_ns(apart[0].clock("call")) > latency_ns(apart[1].clock("call"))  # by medians, not by their intervals
+    assert lead_note(board(*apart)) == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"), [((3, 0), "3 failed"), ((0, 2), "2 failed as declared"), ((1, 2), "3 failed (2 as declared)")]
+)
+def test_declared_failures_are_failures_and_said_to_be_declared(counts, said):
+    assert failures(*counts) == said
+
+
+def test_a_case_without_a_roof_is_told():
+    cases = [make.softmax_case(columns=n) for n in (64, 128)]
+    records = [make.timed(case, "fast", 2e4) for case in cases]
+    with_one = [*records, make.timed(cases[0], "copy", 1e4, role="roof")]
+    with_both = [*with_one, make.ended(cases[1], "copy", role="roof")]
+    for run in (with_one, with_both):
+        note = clock_note(build(make.run(run)))
+        assert note.endswith("In 1 case without a roof the fastest pass stands for it.")
+    assert "without a roof" not in clock_note(build(make.run(with_one[:1] + with_one[2:])))
+
+
+def test_many_who_have_no_pass_are_a_sentence_and_no_rows():
+    lacking = [make.ended(CASE, name, Status.UNAVAILABLE) for name in ("one", "two", "three")]
+    few = tables.ranking_table(board(make.timed(CASE, "ours", 48_500), *lacking[:2]))
+    assert line(few, "   -  one").split()[-3:] == ["-", "0", "0"]
+    many = tables.ranking_table(board(make.timed(CASE, "ours", 48_500), *lacking))
+    assert "\n   -" not in many
+    assert "3 implementations have no pass in a timed case: one, " in many

@@ -1,0 +1,120 @@
+"""pytest-benchmark's own storage, comparison and gates, on the cells that passed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.projects import bench, project, record_lines
+
+Saved = tuple[Path, dict[str, Any]]
+
+
+def made(folder: Path, *options: str) -> Saved:
+    """A run that was saved and written as JSON."""
+    options = ("--benchmark-json=out.json", "--benchmark-save=first", "--softbench-seed=5", *options)
+    done = bench(project(folder), "-k", "own_", *options)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return folder, json.loads((folder / "out.json").read_text(), parse_constant=pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    return made(tmp_path_factory.mktemp("alone"))
+
+
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    """Beside pytest-xdist, where pytest-benchmark itself writes nothing."""
+    return made(tmp_path_factory.mktemp("spread"), "-n", "2")
+
+
+@pytest.fixture(params=["alone", "spread"])
+def saved(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+def test_only_cells_that_passed_are_stored(saved: Saved) -> None:
+    names = {b["fullname"] for b in saved[1]["benchmarks"]}
+    assert {name.rsplit("::", 1)[1] for name in names} == {"own_right", "own_mended"}
+    assert {b["group"] for b in saved[1]["benchmarks"]} == {"softmax-float32-16x256"}
+
+
+def test_rounds_are_the_samples_in_seconds_a_launch(saved: Saved) -> None:
+    folder, data = saved
+    cells = {c["variant"]["implementation"]: c for c in record_lines(folder)[1:]}
+    for entry in data["benchmarks"]:
+        samples = cells[entry["extra_info"]["implementation"]]["samples"]
+        expected = [ns / s["launches"] / 1e9 for s in samples for rounds in s["ns"] for ns in rounds]
+        assert entry["stats"]["data"] == pytest.approx(expected, rel=1e-6)
+        assert entry["stats"]["rounds"] == len(expected) >= 10
+        assert entry["options"]["timer"] == "softbench_wall"
+
+
+def test_extra_info_carries_the_figures(saved: Saved) -> None:
+    for entry in saved[1]["benchmarks"]:
+        extra = entry["extra_info"]
+        assert (extra["clock"], extra["case"]) == ("wall", "softmax-float32-16x256")
+        # Two tensors of 16 x 256 float32; the median over placements is near the median of all rounds.
+        assert extra["bandwidth_gb_s"] == pytest.approx(2 * 16 * 256 * 4 / entry["stats"]["median"] / 1e9, rel=0.5)
+        assert extra["percent_of_roof"] > 0
+        low, high = extra["latency_interval_ns"]
+        assert 0 <= low <= 16 * 256 * 8 / extra["bandwidth_gb_s"] <= (high or 1e12)
+
+
+def test_the_json_has_the_form_of_pytest_benchmarks_own(saved: Saved) -> None:
+    """Down to each key of a benchmark that pytest-benchmark has run itself."""
+    folder, data = saved
+    (folder / "test_own.py").write_text("def test_own(benchmark): benchmark(int)")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "test_own.py"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_XDIST")}
+    quick = ["--benchmark-json=own.json", "--benchmark-max-time=0.001"]
+    subprocess.run([*command, *quick], cwd=folder, env=environment, capture_output=True, timeout=60, check=True)
+    own = json.loads((folder / "own.json").read_text())
+    assert set(data) == set(own)
+    for entry in data["benchmarks"]:
+        assert {key: set(entry[key]) for key in ("stats", "options")} == {
+            key: set(own["benchmarks"][0][key]) for key in ("stats", "options")
+        }
+        assert set(entry) == set(own["benchmarks"][0])
+
+
+def test_the_saved_run_can_be_compared_later(saved: Saved) -> None:
+    folder, _ = saved
+    command = [sys.executable, "-m", "pytest_benchmark", "compare", "0001", "--columns=median,rounds"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "own_right" in done.stdout
+    assert "own_mended" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "sleep", "code", "words"),
+    [
+        ("alone", [], "", 0, "own_right (0001_first)"),
+        ("alone", [], "0.0003", 1, "Performance has regressed"),
+        ("spread", ["-n", "2"], "0.0003", 1, "Performance has regressed"),
+    ],
+    ids=["same", "slower", "slower, spread"],
+)
+def test_a_regression_fails_the_run(
+    request: pytest.FixtureRequest, run: str, options: list[str], sleep: str, code: int, words: str
+) -> None:
+    """A sleep of 0.3 ms in a call of some microseconds; the same kernel may scatter, but not elevenfold."""
+    folder, _ = request.getfixturevalue(run)
+    compare = ["--benchmark-compare=0001", "--benchmark-compare-fail=min:1000%"]
+    reports = f"--softbench-reports=again{sleep}"
+    done = bench(folder, "-k", "own_right", reports, *compare, *options, **({"OWN_SLEEP": sleep} if sleep else {}))
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stdout + done.stderr
+
+
+def test_without_pytest_benchmark_the_run_is_the_same(tmp_path: Path) -> None:
+    done = bench(project(tmp_path), "-k", "own_right", "-p", "no:benchmark")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

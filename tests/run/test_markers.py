@@ -1,0 +1,102 @@
+"""Markers on cells, and pytest-benchmark's options that tell benchmarks from other tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
+from support.projects import bench, project, record_lines
+
+pytest_plugins = ["pytester"]
+
+SHAPES = """
+profiles:
+  cpu:
+    description: one tiny case that is timed
+    groups: [{operator: softmax, dtype: float32, shapes: [[16, 256]]}]
+  checked:
+    description: one that is only checked
+    timed: false
+    groups: [{operator: softmax, dtype: float32, shapes: [[4, 256]]}]
+"""
+CONFTEST = """
+import pytest
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "wrong: kernels that are wrong")
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.name == "own_right":
+            item.add_marker(pytest.mark.skip(reason="not today"))
+        if item.name == "own_mended":
+            item.add_marker(pytest.mark.skipif(True, reason="not here"))
+        if item.name == "own_declared":
+            item.add_marker(pytest.mark.xfail(run=False, reason="it hangs"))
+        if item.name == "own_zeros":
+            item.add_marker(pytest.mark.xfail(reason="zeros"))
+            item.add_marker("wrong")
+"""
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Path:
+    project(tmp_path)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    return tmp_path
+
+
+def test_a_cell_that_a_marker_skips_takes_no_part_and_the_others_do(marked: Path) -> None:
+    done = bench(marked, "-k", "own_ and not refusing and not lacking", "-rsx")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 skipped" in done.stdout
+    assert "2 xfailed" in done.stdout
+    for reason in ("not today", "not here", "[NOTRUN] it hangs", "zeros"):
+        assert reason in done.stdout
+    entrants = [
+        c["variant"]["implementation"] for c in record_lines(marked)[1:] if c.get("role", "entrant") == "entrant"
+    ]
+    assert entrants == ["own_zeros"]
+
+
+def test_a_cell_that_a_marker_skips_takes_no_part_under_xdist(marked: Path) -> None:
+    done = bench(marked, "-n1", "--softbench-profile=both", "-k", "own_zeros and float32-16x256 or own_right")
+    assert done.returncode == 0, done.stdout + done.stderr
+    header, *cells = record_lines(marked)
+    assert header["cases"] == 1
+    assert "own_right" not in {cell["variant"]["implementation"] for cell in cells}
+    assert "1 xfailed" in done.stdout
+
+
+def test_a_marker_selects_cells(here: Any, pytester: pytest.Pytester) -> None:
+    (pytester.path / "conftest.py").write_text(CONFTEST)
+    result = here("--softbench", "--collect-only", "-q", "-m", "wrong")
+    assert [line for line in result.outlines if "::" in line] == ["shapes.yaml::softmax-float32-16x256::own_zeros"]
+
+
+def test_benchmark_skip_skips_what_is_timed(here: Any, pytester: pytest.Pytester) -> None:
+    result = here("--softbench", "-k", "own_right or own_zeros", "--benchmark-skip", "-rs")
+    assert result.ret == pytest.ExitCode.OK
+    assert result.parseoutcomes()["skipped"] == 2
+    assert not (pytester.path / "reports").exists()
+
+
+def test_benchmark_only_skips_what_is_only_checked(tmp_path: Path) -> None:
+    project(tmp_path)
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    saved = tmp_path / "saved.json"
+    arguments = ("--softbench-profile=cpu,checked", "-k", "own_right", "--benchmark-only", f"--benchmark-json={saved}")
+    done = bench(tmp_path, *arguments, "-v", "--softbench-no-page", f"--junitxml={tmp_path / 'junit.xml'}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "softmax-float32-16x256::own_right PASSED" in done.stdout
+    assert "softmax-float32-4x256-check::own_right SKIPPED" in done.stdout
+    assert {cell["case"]["shape"][0] for cell in record_lines(tmp_path)[1:]} == {16}
+    assert "own_right" in saved.read_text()
+    assert not list((tmp_path / "reports").glob("*.html"))
+    said = (tmp_path / "junit.xml").read_text()
+    assert re.search(
+        r'name="status" value="PASSED".*name="time_us" value="[\d.]+".*name="percent_of_roof" value="[\d.]+"', said
+    )

@@ -1,0 +1,103 @@
+"""What is missing on a machine is named as what to install, and never costs what is finished."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
+from support.projects import PYTHONPATH, bench, project, record_lines
+
+from softbench import cli, packages
+from softbench.measure.worker import faults
+from softbench.model import Status
+
+pytest_plugins = ["pytester"]
+
+KERNELS = """
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def lacks_a_package(case):
+    import liger_kernel_of_nobody.deep
+
+@implementation(operator="softmax", requires=["torch"])
+def lacks_its_own(case):
+    from . import _nothing
+    from ._nowhere import x
+"""
+
+
+def stub(folder: Path, module: str) -> str:
+    """PYTHONPATH of a machine without a module."""
+    (folder / "stubs").mkdir()
+    (folder / "stubs" / f"{module}.py").write_text(f"raise ModuleNotFoundError('no {module}', name={module!r})\n")
+    return os.pathsep.join([str(folder / "stubs"), PYTHONPATH])
+
+
+def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp_path: Path) -> None:
+    project(tmp_path)
+    (tmp_path / "kernels" / "mine" / "lacking.py").write_text(KERNELS)
+    done = bench(tmp_path, "-k", "own_right or lacks_", "-rs", PYTHONPATH=stub(tmp_path, "plotly"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "rank  implementation" in done.stdout
+    assert "records: " in done.stdout
+    assert (
+        "softbench: no page is written: plotly is missing: pip install plotly; then: softbench report latest"
+        in done.stdout
+    )
+    cells = {c["variant"]["implementation"]: c for c in record_lines(tmp_path)[1:]}
+    lacking = cells["lacks_a_package"]
+    assert lacking["status"] == "UNAVAILABLE"
+    assert lacking["reason"] == "the module 'liger_kernel_of_nobody' is missing; install what has it"
+    assert cells["lacks_its_own"]["status"] == "RUNTIME_ERROR"
+
+
+def test_without_yaml_one_line_says_so(tmp_path: Path) -> None:
+    project(tmp_path)
+    done = bench(tmp_path, PYTHONPATH=stub(tmp_path, "yaml"))
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert done.stderr.strip() == "ERROR: softbench: yaml is missing: pip install pyyaml"
+
+
+def test_without_torch_one_line_says_so(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "is_missing", lambda name: name == "torch")
+    assert here("--softbench", "--collect-only", "-q", "-k", "own_right").ret == pytest.ExitCode.OK
+    result = here("--softbench", "-k", "own_right")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "softbench: torch is missing: pip install torch" in result.stderr.str() + result.stdout.str()
+
+
+@pytest.mark.parametrize("phase", ["start", "import", "factory", "launch"])
+def test_a_package_that_triton_needs_is_named_with_its_extra(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "is_missing", lambda name: name == "numpy")
+    error = ModuleNotFoundError("No module named 'numpy'", name="numpy.linalg")
+    assert faults.classify(error, phase) == (Status.UNAVAILABLE, "numpy is missing: pip install 'softbench[triton]'")
+    assert faults.told(error) == []
+
+
+def test_nvrtc_that_is_missing_is_no_compile_error() -> None:
+    error = RuntimeError("compiling failed")
+    error.__cause__ = RuntimeError('Failure finding "libnvrtc.so": No such file: libnvrtc.so*')
+    assert faults.classify(error, "cubins") == (
+        Status.UNAVAILABLE,
+        "libnvrtc is missing: pip install 'softbench[cuda]'",
+    )
+
+
+def test_a_command_that_needs_a_package_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    def lacking(*_: Any) -> Any:
+        raise ModuleNotFoundError("no plotly", name="plotly")
+
+    monkeypatch.setattr("softbench.cli.boards._machines", lacking)
+    assert cli.main(["report", "latest"]) == 2
+    assert capsys.readouterr().err == "softbench: plotly is missing: pip install plotly\n"
+
+
+def test_a_command_that_does_not_exist_gets_a_suggestion(capsys: Any) -> None:
+    assert cli.main(["tabel", "latest"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "softbench: no command 'tabel'; did you mean 'table'? choose from report, "
+    )

@@ -1,0 +1,219 @@
+"""pytest --softbench as its users see it: collection, selection, refusals, and a whole run on the CPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
+from support.projects import OWN, ROOT, bench, project, record_lines
+
+from softbench.records import store
+
+pytest_plugins = ["pytester"]
+
+
+def collected(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if line.startswith("shapes.yaml::")]
+
+
+def test_without_the_option_nothing_happens(tmp_path: Path) -> None:
+    project(tmp_path)
+    (tmp_path / "test_mine.py").write_text(
+        "import sys\n"
+        "def test_mine(request):\n"
+        "    assert not request.config.pluginmanager.hasplugin('softbench-session')\n"
+        "    loaded = {m for m in sys.modules if m.startswith('softbench')}\n"
+        "    ours = ('contract', 'packages', 'plugin', 'settings', 'texts')\n"
+        "    assert loaded <= {'softbench'} | {f'softbench.{m}' for m in ours}, loaded\n"
+        "    assert not {'torch', 'plotly', 'yaml'} & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "-v"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    assert "softbench:" not in done.stdout
+    assert not (tmp_path / "reports").exists()
+
+
+def test_collection_lists_cases_and_implementations(here: Any, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_mine(): pass")
+    result = here("--softbench", "--collect-only", "-q")
+    assert result.ret == 0
+    found = collected(result)
+    assert "shapes.yaml::softmax-float32-16x256::torch_eager" in found
+    assert {f"shapes.yaml::softmax-float32-16x256::{name}" for name in OWN} <= set(found)
+    result.stdout.no_fnmatch_line("*test_mine*")  # only the benchmark, unless paths are named
+    assert not (pytester.path / "reports").exists()
+
+
+def test_named_paths_are_collected_beside_it(here: Any, pytester: pytest.Pytester) -> None:
+    named = pytester.makepyfile("def test_mine(): pass")
+    for paths in ([named.name], [named.name, "shapes.yaml"], ["."]):
+        result = here("--softbench", "--collect-only", "-q", *paths)
+        result.stdout.fnmatch_lines(["*::test_mine"])
+        assert len(collected(result)) == len(set(collected(result))) > len(OWN)
+
+
+def test_a_cell_is_named_by_its_id(here: Any) -> None:
+    name = "shapes.yaml::softmax-float32-16x256::own_right"
+    assert collected(here("--softbench", "--collect-only", "-q", name)) == [name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cases"),
+    [
+        (["-k", "own_right"], {"float32-4x256", "float32-16x256", "float16-4x256", "float16-16x256"}),
+        (["-k", "own_right and float16-4x256"], {"float16-4x256"}),
+        (["-k", "own_right", "--softbench-dtype", "float16"], {"float16-4x256", "float16-16x256"}),
+        (["-k", "own_right", "--softbench-rows", "5-16"], {"float32-16x256", "float16-16x256"}),
+        (["-k", "own_right", "--softbench-columns", "1-255,257"], set()),
+        (["-k", "own_right", "--softbench-rows=4", "--softbench-dtype=float32"], {"float32-4x256"}),
+    ],
+)
+def test_selection(here: Any, arguments: list[str], cases: set[str]) -> None:
+    found = collected(here("--softbench", "--softbench-profile=both", "--collect-only", "-q", *arguments))
+    assert set(found) == {f"shapes.yaml::softmax-{case}::own_right" for case in cases}
+    assert len(found) == len(cases)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--softbench-profile=gpuu"], r"no profile 'gpuu'; choose from cpu, both"),
+        (["--softbench-profile=,"], r"--softbench-profile: no name in ','"),
+        (["--softbench-dtype=fp16"], r"--softbench-dtype=fp16: 'fp16' is not a dtype; choose from float16, .*"),
+        (["--softbench-rows=9-5"], r"--softbench-rows=9-5: '9-5' is not a size"),
+        (["--softbench-columns=x"], r"--softbench-columns=x: 'x' is not a size"),
+        (["--softbench-budget=0"], r"--softbench-budget: '0' is not a time"),
+        (["--softbench-seed=a"], r"--softbench-seed: 'a' is not a whole number"),
+        (["--softbench-shapes=none.yaml"], r"none.yaml: cannot be read"),
+        (["--softbench-impls=none"], r"none"),
+        (["--softbench-expect-gpu=H200"], r"an H200 is expected, but no CUDA GPU is visible here"),
+        (["--softbench-resume=nope"], r"no run 'nope' in .*"),
+        (["--softbench-resume=latest"], r"reports: holds no run yet"),
+        (["--softbench-baseline=nope"], r"--softbench-baseline: no run 'nope' in .*"),
+        (["--softbench-baseline=latest"], r"--softbench-baseline: .*reports: holds no run yet"),
+        (["--softbench-baseline=shapes.yaml"], r"--softbench-baseline: .*shapes.yaml:2: is no text of a softbench run"),
+        (["--softbench-fail-on=2%"], r"--softbench-fail-on needs a run to compare with"),
+        (["--softbench-baseline=x", "--softbench-fail-on=2x"], r"--softbench-fail-on: '2x' is no limit"),
+        (["--softbench-reports=shapes.yaml"], r"cannot be written .*choose another --softbench-reports"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_used_is_one_line(here: Any, arguments: list[str], words: str) -> None:
+    result = here("--softbench", "-k", "own_right", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    lines = [line for line in result.errlines if line.strip()]
+    assert len(lines) == 1
+    assert re.match(rf"ERROR: softbench: .*{words}", lines[0])
+
+
+def test_a_mistake_in_a_kernel_file_names_it(here: Any, pytester: pytest.Pytester) -> None:
+    text = "from softbench import implementation\n@implementation(operator='softmix')\ndef broken(case): ...\n"
+    (pytester.path / "kernels" / "mine" / "own.py").write_text(text)
+    result = here("--softbench", "--collect-only")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert re.search(r"ERROR: softbench: .*own\.py:2: broken: operator 'softmix' is not known", result.stderr.str())
+
+
+def test_a_file_that_is_not_python_is_named_before_anything_runs(here: Any, pytester: pytest.Pytester) -> None:
+    (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
+    result = here("--softbench", "--collect-only")
+    assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A run of everything of our own over four cases; eager and the roof are not selected."""
+    folder = project(tmp_path_factory.mktemp("whole"))
+    return folder, bench(folder, "--softbench-profile=both", "-v", "-k", "own_")
+
+
+def test_a_wrong_kernel_fails_the_run(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    _, done = whole
+    assert done.returncode == 1, done.stdout + done.stderr
+    # right and mended on four cases, declared fails on two as foretold and on two not, zeros fails everywhere
+    assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("own_right", "PASSED"),
+        ("own_mended", "PASSED"),
+        ("own_zeros", "INCORRECT"),
+        ("own_refusing", "UNSUPPORTED"),
+        ("own_lacking", "UNAVAILABLE"),
+        ("own_declared", "XFAIL"),
+    ],
+)
+def test_statuses_are_spoken_by_their_own_words(whole: Any, name: str, word: str) -> None:
+    assert re.search(rf"^shapes.yaml::softmax-float32-16x256::{name} {word}\b", whole[1].stdout, re.M)
+
+
+def test_a_failure_is_reported_in_two_lines(whole: Any) -> None:
+    report = re.search(r"_ softmax-float32-16x256::own_zeros _+\n(.*)\n(.*)\n_", whole[1].stdout)
+    assert report
+    assert report[1].startswith("INCORRECT: every element is 0")
+    assert report[2].startswith(
+        "repeat it with: pytest --softbench --softbench-profile=both --softbench-impls=kernels -k 'softmax-float32-16x256"
+    )
+    assert "Traceback" not in whole[1].stdout
+
+
+def test_a_declared_failure_that_passes_is_reported(whole: Any) -> None:
+    assert "declared to fail, but PASSED: own_mended softmax-float32-16x256" in whole[1].stdout
+    assert "declared to fail, but PASSED: own_mended softmax-float32-4x256" not in whole[1].stdout
+
+
+def test_a_board_follows_each_case_and_tables_the_run(whole: Any) -> None:
+    text = whole[1].stdout
+    board = text.index("\nsoftmax-float32-16x256\nrank  implementation")
+    assert board < text.index("\nsoftmax-float16-4x256\nrank") < text.index("latency (ms) / bandwidth (GB/s)")
+    assert re.search(r"\[16, 256\] .* / ", text)
+    assert re.search(r"^rank +implementation +family", text, re.M)
+
+
+def test_eager_and_the_roof_run_unselected(whole: Any) -> None:
+    folder, done = whole
+    assert "::torch_eager" not in done.stdout
+    cells = record_lines(folder)[1:]
+    for role in ("roof", "reference"):
+        found = [c for c in cells if c.get("role", "entrant") == role]
+        assert [c["status"] for c in found] == ["PASSED"] * 4
+        assert all(c["samples"][0]["clock"] == "wall" for c in found)
+    assert {c["variant"]["implementation"] for c in cells if c.get("role") == "reference"} == {"torch_eager"}
+
+
+def test_the_records_say_all_and_no_place(whole: Any) -> None:
+    folder, _ = whole
+    (path,) = (folder / "reports").glob("*.jsonl")
+    run = store.read(path)
+    assert (run.passport.profiles, run.passport.ranking_clock) == (("both",), "wall")
+    assert len(run.records) == 4 * (len(OWN) + 2)
+    assert str(folder) not in path.read_text()
+    for record in run.records:
+        assert bool(record.samples) == (record.status.value == "PASSED")
+        assert record.reason or record.status.value == "PASSED"
+    refused = next(r for r in run.records if r.variant.implementation == "own_refusing")
+    assert refused.reason == "only on Sundays"
+
+
+def test_the_page_is_written_twice(whole: Any) -> None:
+    folder, done = whole
+    (path,) = (folder / "reports").glob("*.jsonl")
+    page = path.with_suffix(".html")
+    assert page.read_bytes() == (folder / "reports" / "latest.html").read_bytes()
+    assert "own_right" in page.read_text()
+    assert f"records: {path}" in done.stdout
+    assert f"page:    {page} (also latest.html)" in done.stdout

@@ -1,0 +1,153 @@
+"""Whole runs on an emulated terminal: the board while a contest runs, and what is left on the screen behind it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.projects import bench, project
+from support.screens import Show, on_terminal
+
+LONG = "own_with_a_name_that_is_longer_than_any_column_of_eighty_can_take_beside_its_figures"
+KERNEL = f"""
+@implementation(operator="softmax", requires=["torch"])
+def {LONG}(case):
+    return exact
+"""
+SGR = rb"\x1b\[[\d;]*m"
+WITNESS = """
+import sys
+def pytest_unconfigure():
+    print("rich was", "imported" if "rich" in sys.modules else "not imported")
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with a kernel of a long name, which says at the end whether rich was imported."""
+    made = project(tmp_path_factory.mktemp("terminal"))
+    kernels = made / "kernels" / "mine" / "own.py"
+    kernels.write_text(kernels.read_text() + KERNEL)
+    (made / "conftest.py").write_text(WITNESS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path) -> Show:
+    """Two cases on a terminal of 80 columns."""
+    return on_terminal(folder, "--softbench-profile=both", "-k", "own_ and float32", "--softbench-budget=1")
+
+
+def board_of(screen: list[str]) -> list[str]:
+    """The lines of the board, which is the last thing on a screen."""
+    start = next(n for n, line in enumerate(screen) if re.match(r"\[\d/\d\] ", line))
+    return [line for line in screen[start:] if line]
+
+
+def test_the_contest_is_seen_while_it_runs(shown: Show) -> None:
+    boards = [board_of(screen) for screen in shown.saw("% of roof") if any(" elapsed" in line for line in screen)]
+    assert boards
+    heads = {re.sub(r"[\d]+", "N", board[0]) for board in map(board_of, shown.saw(" elapsed"))}
+    assert {"[N/N] softmax-floatN-NxN: compiling and checking, N of N", "[N/N] softmax-floatN-NxN: warming up"} <= heads
+    assert {board[0][:5] for board in map(board_of, shown.saw(" elapsed"))} == {"[1/2]", "[2/2]"}
+    # A screen may be seen while its lines are being written: the last one says that all are there.
+    whole = [board for board in boards if any(line.startswith("(host_copy:") for line in board)]
+    timed = next(board for board in whole if any("open" in line for line in board))
+    assert re.match(r"\d+:\d\d elapsed, this case \d+:\d\d, about \d+:\d\d left$", timed[1])
+    assert timed[2].split() == ["implementation", "ms", "so", "far", "%", "of", "roof"]
+    rows = {line.split()[0]: line for line in timed[3:]}
+    assert re.search(r" \d\.\d{4,6} +\d+\.\d  open$", rows["own_right"])  # four decimals from 10 us on
+    assert rows["own_zeros"].endswith("INCORRECT")
+    assert rows["own_lacking"].endswith("UNAVAILABLE")
+    assert rows["(host_copy:"].endswith("100.0")
+
+
+def test_nothing_of_a_board_is_wrapped_at_80_columns(shown: Show) -> None:
+    for board in map(board_of, shown.saw(" elapsed")):
+        assert len(board) <= 2 + 1 + 9
+        (row,) = [line for line in board if line.startswith("own_with")] or ["…"]
+        assert "…" in row
+
+
+def test_nothing_of_the_boards_is_left(shown: Show) -> None:
+    """Neither on the screen nor above it, and the tables of the cases and of the run stand there instead."""
+    assert shown.returncode == 1
+    text = "\n".join(shown.left)
+    assert " elapsed" not in text
+    assert "so far" not in text
+    assert not re.search(r"^\[\d/\d\]", text, re.M)
+    assert not shown.is_cursor_hidden
+    assert b"?25l" not in shown.raw.replace(
+        b"\x1b[?25l\x1b[?25h", b""
+    )  # hidden by rich, shown again in the same breath
+    for start in (
+        "softmax-float32-4x256",
+        "softmax-float32-16x256",
+        "softmax, float32: latency",
+        "rank  implementation",
+    ):
+        assert any(line.startswith(start) for line in shown.left), start
+    assert re.search(r"3 failed, 6 passed, 4 skipped, 110 deselected, 1 xfailed|failed, .* passed", text)
+
+
+def test_tables_fit_80_columns(shown: Show) -> None:
+    """What is longer would go on in the next line, at its begin."""
+    begin = shown.left.index("softmax-float32-4x256")
+    end = next(n for n, line in enumerate(shown.left) if line.startswith("shapes.yaml "))
+    begins = r"( |\d|-|softmax-|rank|\()"
+    warned = re.compile(
+        rf"^softbench: WARNING: .*(\n(?!{begins}|$).*)*", re.M
+    )  # where others use this CPU, on lines of its own
+    tables = warned.sub("", "\n".join(shown.left[begin:end])).splitlines()
+    odd = [line for line in tables if line and not re.match(begins, line)]
+    assert odd == []
+
+
+@pytest.mark.parametrize("how", ["NO_COLOR", "--color=no"])
+def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder: Path, how: str) -> None:
+    typed: list[str] = []
+
+    def keys(screen: list[str]) -> bytes:
+        if typed or not any(" open" in line for line in screen):
+            return b""
+        typed.append("^C")
+        return b"\x03"
+
+    arguments = ["-k", "own_right", "--softbench-budget=60", *([how] if how.startswith("-") else [])]
+    shown = on_terminal(folder, *arguments, keys=keys, **({} if how.startswith("-") else {how: "1"}))
+    assert typed
+    assert shown.returncode == pytest.ExitCode.INTERRUPTED
+    text = "\n".join(shown.left)
+    assert "KeyboardInterrupt" in text
+    assert " elapsed" not in text
+    assert " open" not in text
+    assert not shown.is_cursor_hidden
+    assert not re.search(SGR, shown.raw)
+
+
+def test_with_v_every_cell_has_its_line(folder: Path) -> None:
+    """The line that pytest had begun for the first one, longer than the terminal, is said again behind the table."""
+    shown = on_terminal(folder, "-v", "-k", "own_right or own_with", size=(60, 24))
+    assert shown.saw(" elapsed")
+    text = "".join(line.ljust(60) for line in shown.left)
+    assert " elapsed" not in text
+    for name in ("own_right", LONG):
+        assert len(re.findall(rf"::{name} +PASSED", text)) == 1
+        assert text.count(f"shapes.yaml::softmax-float32-16x256::{name}") == 1
+
+
+def test_where_there_is_no_terminal_rich_is_not_even_imported(folder: Path) -> None:
+    done = bench(folder, "-k", "own_right", NO_COLOR="", FORCE_COLOR="1", TERM="xterm")
+    assert done.returncode == 0, done.stdout
+    assert "rich was not imported" in done.stdout
+    assert " elapsed" not in done.stdout
+    assert not re.search(r"\[\d/\d\]|\r|\x1b\[\d*[AJKH]", done.stdout)
+
+
+def test_a_terminal_without_a_cursor_gets_a_line(folder: Path) -> None:
+    shown = on_terminal(folder, "-k", "own_right", TERM="dumb")
+    assert any("rich was not imported" in line for line in shown.left)
+    assert b"\x1b" not in shown.raw
+    assert b"\r[1/1] softmax-float32-16x256: rounds, placement" in shown.raw
+    assert not any(line.startswith("[1/1]") for line in shown.left)

@@ -1,0 +1,232 @@
+"""-n: every worker has a GPU of its own, a case stays on one, and what comes of it is one run."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
+from support.cards import CARDS
+from support.offenders import processes, seconds_until
+from support.projects import bench, project, record_lines
+from support.spread_project import CASES, Command
+
+from softbench.measure import device
+from softbench.records import shards
+
+pytest_plugins = ["pytester"]
+ROWS = [2**n for n in range(CASES)]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    assert seconds_until(condition, 30) < 30
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Command]:
+    made = Command(tmp_path)
+    yield made
+    for pid in processes(made.mark):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def spread_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, str]:
+    """A whole run over two of three GPUs, and what it said."""
+    made = Command(tmp_path_factory.mktemp("spread"))
+    code, text = made.run("-n", "2", "-v", CUDA_VISIBLE_DEVICES="2,0,1")
+    assert code == 0, text
+    return made, text
+
+
+def test_a_case_stays_on_one_gpu_and_all_are_used(spread_run: Any) -> None:
+    made, _ = spread_run
+    header, *cells = made.records()
+    assert header["cases"] == CASES
+    cards: dict[int, set[str]] = {}
+    for cell in cells:
+        cards.setdefault(cell["case"]["shape"][0], set()).add(cell["gpu"])
+    assert all(len(found) == 1 for found in cards.values())
+    assert set.union(*cards.values()) == set(header["device"]["gpus"]) == {"GPU-2", "GPU-0"}
+    by_case = {case: visible for case, visible, _ in made.log()}
+    assert {f"GPU-{by_case[f'softmax-float32-{rows}x64']}" == card for rows, (card,) in cards.items()} == {True}
+    assert len(made.log()) == len(by_case) == CASES  # every contest ran once
+
+
+def test_the_run_is_one_file_in_the_order_of_its_cases(spread_run: Any) -> None:
+    made, _ = spread_run
+    assert made.cases_in_file() == ROWS
+    names = [cell["variant"]["implementation"] for cell in made.records()[1:]]
+    assert len(names) == CASES * 7
+    assert names[:7] == names[7:14]
+    assert names[5:7] == ["torch_eager", "copy"]  # as the contest had them
+    assert {path.suffix for path in (made.folder / "reports").iterdir()} == {".jsonl", ".html"}
+    assert "own_right" in made.file().with_suffix(".html").read_text()
+
+
+def test_boards_tables_and_statuses_are_those_of_the_controller(spread_run: Any) -> None:
+    _, text = spread_run
+    assert "the run was ended" not in text
+    assert "softbench: 2 x NVIDIA H200, a worker each, profile gpu of " in text
+    for rows in ROWS:
+        assert len(re.findall(rf"^softmax-float32-{rows}x64\nrank  implementation", text, re.M)) == 1
+    assert re.search(r"^\[32, 64\] .* / ", text, re.M)
+    assert re.search(r"^rank +implementation +family", text, re.M)
+    assert (
+        len(re.findall(r"^\[gw[01]\] +\[ *\d+%\] PASSED shapes\.yaml::softmax-float32-\d+x64::own_right", text, re.M))
+        == 6
+    )
+    assert text.count("records: ") == 1
+    assert text.count("softbench: WARNING: also on the GPU while this was measured: train.py (pid 7)\n") == 1
+
+
+def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command: Command) -> None:
+    """One dies in a contest, one behind its last line, and one in the middle of its lines."""
+    (command.folder / "killed").touch()
+    code, text = command.run("-n", "2")
+    run_id = command.file().stem
+    assert code == 1
+    assert "3 failed" in text
+    for rows in (2, 32):
+        lost = f"ended during softmax-float32-{rows}x64: its records are lost; measure it with: --softbench-resume={run_id}"
+        assert re.search(rf"worker gw\d {lost}", text)
+    kept = "ended during softmax-float32-16x64: its records are kept, and the rest of its cells is not reported"
+    assert re.search(rf"worker gw\d {kept}", text)
+    assert f"\n4 of {CASES} cases: the run was ended before it had the others;" in text
+    boards = re.findall(r"^softmax-float32-(\d+)x64$", text, re.M)
+    assert sorted(boards, key=int) == ["1", "4", "8", "16"]
+    begun = [case for case, _, _ in command.log()]
+    assert sorted(begun) == sorted(f"softmax-float32-{rows}x64" for rows in ROWS)  # nothing twice
+    assert {visible for _, visible, _ in command.log()} == {"0", "1"}  # a substitute sits where it sat
+
+    (command.folder / "killed").unlink()
+    (command.folder / "log").unlink()
+    code, text = command.run("-n", "2", f"--softbench-resume={run_id}")
+    assert code == 0, text
+    assert {case for case, _, _ in command.log()} == {"softmax-float32-2x64", "softmax-float32-32x64"}
+    assert command.cases_in_file() == ROWS
+    assert len(command.records()) == 1 + CASES * 7
+    assert command.records()[0]["cases"] == CASES
+    assert "30 passed" in text
+    assert "the run was ended" not in text
+
+
+def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: Command) -> None:
+    """Two cases sleep when it is killed; one is done, and not yet said to be, when the parts are all there is."""
+    (command.folder / "asleep").touch()
+    process = command.start("-n", "3")
+    until(lambda: len(command.log()) >= 6 and len(command.cases_in_file()) == 4)
+    process.kill()
+    assert seconds_until(lambda: processes(command.mark) == [], 2) < 2
+    process.communicate()
+    path = command.file()
+    lines = path.read_text().splitlines(keepends=True)
+    assert shards.folder(path).is_dir()
+    path.write_text("".join(lines[:-7]))  # the last case to come is in its worker's part alone
+    (command.folder / "asleep").unlink()
+    (command.folder / "log").unlink()
+    code, text = command.run("--softbench-resume=latest")
+    assert code == 0, text
+    assert {case for case, _, _ in command.log()} == {"softmax-float32-2x64", "softmax-float32-4x64"}
+    assert sorted(command.cases_in_file()) == ROWS
+    assert len(command.records()) == 1 + CASES * 7
+    assert not shards.folder(path).exists()
+
+
+def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
+    """To the controller alone, as from a script, while both workers are busy; what is done is in the run by then."""
+    (command.folder / "asleep").touch()
+    process = command.start("-n", "2")
+    until(lambda: len(command.log()) == 3 and command.cases_in_file() == [1])
+    process.send_signal(signal.SIGINT)
+    sent = time.time()
+    text, _ = process.communicate(timeout=30)
+    assert process.returncode == 2, text
+    assert f"\n1 of {CASES} cases: the run was ended before it had the others;" in text
+    for rows in (2, 4):  # pytest-xdist by itself waits for five seconds
+        assert float((command.folder / f"interrupted-{rows}").read_text()) - sent < 3
+    assert processes(command.mark) == []
+    assert command.cases_in_file() == [1]
+    assert not shards.folder(command.file()).exists()
+
+
+def test_a_worker_that_cannot_write_ends_the_run_and_says_why(command: Command) -> None:
+    code, text = command.run("-n", "2", FAKE_FULL="1")
+    assert code == 2, text
+    assert re.search(r"softbench: \S+-gw\d\.jsonl: cannot be written \(No space left on device\)", text)
+    assert "Traceback" not in text
+
+
+def test_cuda_that_was_started_before_is_one_error(command: Command) -> None:
+    code, text = command.run("-n", "2", FAKE_STARTED="1")
+    assert code == pytest.ExitCode.USAGE_ERROR, text
+    (line,) = [line for line in text.splitlines() if line.startswith("ERROR: ")]
+    assert re.search(
+        r"softbench: worker gw\d is to measure on GPU \d .* does a conftest\.py or a plugin start CUDA\?", line
+    )
+    assert command.log() == []
+
+
+@pytest.fixture(scope="module")
+def on_a_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The real thing without a GPU: two timed cases, two workers."""
+    folder = project(tmp_path_factory.mktemp("cpu"))
+    return folder, bench(folder, "--softbench-profile=both", "--softbench-rows=4", "-k", "own_", "-n", "2")
+
+
+def test_on_a_cpu_the_results_are_those_of_a_run_alone(on_a_cpu: Any) -> None:
+    folder, done = on_a_cpu
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r"4 failed, 4 passed, 4 skipped", done.stdout)
+    _, *cells = record_lines(folder)
+    assert {(c["variant"]["implementation"], c["status"]) for c in cells if c["role"] == "entrant"} == {
+        ("own_right", "PASSED"),
+        ("own_mended", "PASSED"),
+        ("own_zeros", "INCORRECT"),
+        ("own_declared", "INCORRECT"),
+        ("own_refusing", "UNSUPPORTED"),
+        ("own_lacking", "UNAVAILABLE"),
+    }
+    assert all(cell.get("gpu", "") == "" for cell in cells)
+
+
+def test_on_a_cpu_timed_cases_take_turns(on_a_cpu: Any) -> None:
+    folder, done = on_a_cpu
+    assert "softbench: workers check side by side, and take turns on this CPU where something is timed" in done.stdout
+    waited = [n for cell in record_lines(folder)[1:] for n in cell.get("notes", ()) if n.startswith("waited")]
+    assert len(waited) == 1  # both began at once, and one had to wait for the other
+
+
+def test_listing_needs_no_workers_and_no_xdist(here: Any) -> None:
+    more = ([], ["-n", "2"], ["-p", "no:xdist"])
+    lists = [here("--softbench", "--collect-only", "-q", *options).outlines for options in more]
+    cells = [[line for line in lines if line.startswith("shapes.yaml::")] for lines in lists]
+    assert cells[0] == cells[1] == cells[2] != []
+
+
+def test_a_run_of_nothing_leaves_nothing(command: Command) -> None:
+    code, text = command.run("-n", "2", "-k", "nothing_of_this_name")
+    assert code == pytest.ExitCode.NO_TESTS_COLLECTED, text
+    assert list((command.folder / "reports").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-n", "5"], "-n 5: every worker needs a GPU of its own, and 4 GPUs are visible here"),
+        (["-d", "--tx", "ssh=elsewhere"], "--tx ssh=elsewhere: workers are processes of this machine; use -n"),
+    ],
+)
+def test_what_cannot_be_spread_is_one_line(here: Any, monkeypatch: Any, arguments: list[str], words: str) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: CARDS)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    result = here("--softbench", "--softbench-profile=cpu", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line.strip()] == [f"ERROR: softbench: {words}"]

@@ -1,0 +1,30 @@
+"""The pages of this checkout, and the tables in them."""
+
+from __future__ import annotations
+
+from support.paths import ROOT
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "reports" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+README, ATTENTION, DESIGN, HTILE, MEASURING, NOTES, OPTIONS = (
+    (ROOT / f"{name}.md").read_text(encoding="utf-8")
+    for name in (
+        "README",
+        "docs/attention",
+        "docs/design",
+        "docs/htile",
+        "docs/measuring",
+        "docs/performance",
+        "docs/options",
+    )
+)
+
+
+def rows(page: str, header: str) -> list[list[str]]:
+    """The cells of the table whose header line begins with `| header |`."""
+    lines = page[page.index(f"| {header} |") :].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]

@@ -1,0 +1,268 @@
+"""Row-wise CuTe kernels of impls/cute on a CPU: numpy stands for the DSL, and one call computes one row.
+
+What is replaced is how a row comes to its threads and to memory (`Context`, `Loader`, `Storer`, `Reduction`) and the DSL under
+the rest: a number of a thread is an array over all threads of the row, a vector one more dimension in front. It holds the
+kernels to their arithmetic, with the hardware's flushing of small numbers; not to addresses, and not to what is a GPU's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+
+from support.paths import ROOT
+
+FOLDER = ROOT / "impls" / "cute"
+PACKAGE = "_emulated_cute"
+WARP = 32
+SMALLEST_NORMAL = np.float32(2.0**-126)
+
+
+class Numbers(np.ndarray):
+    """float32 (threads,), or (vector, threads) in the place of a TensorSSA or of a tensor in registers."""
+
+    def reduce(self, operation: np.ufunc, start: Any, _: int) -> Numbers:
+        for values in self:
+            start = operation(start, values)
+        return numbers(start)
+
+    def load(self) -> Numbers:
+        return self.copy()
+
+    def store(self, values: Any) -> None:
+        self[...] = values
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def to(self, _: Any) -> Numbers:
+        return self
+
+
+def numbers(values: Any) -> Numbers:
+    return np.asarray(values, dtype=np.float32).view(Numbers)
+
+
+class Dtype:
+    """Its name and its width, as the DSL's; called it makes a number."""
+
+    inf = math.inf
+
+    def __init__(self, name: str, width: int) -> None:
+        self.name, self.width = name, width
+
+    def __call__(self, value: Any) -> Any:
+        return numbers(value)
+
+
+FLOAT32, FLOAT16, BFLOAT16 = Dtype("float32", 32), Dtype("float16", 16), Dtype("bfloat16", 16)
+DTYPES = {dtype.name: dtype for dtype in (FLOAT32, FLOAT16, BFLOAT16)}
+
+
+def flushed(x: Any) -> Numbers:
+    """With 0 in the place of subnormals."""
+    return numbers(np.where(np.abs(x) < SMALLEST_NORMAL, np.copysign(np.float32(0), x), x))
+
+
+def exp2(x: Any, approx: bool, ftz: bool) -> Numbers:
+    """ex2.approx with .ftz or without, rounded to nearest."""
+    assert approx
+    power = numbers(np.exp2(np.float64(flushed(x) if ftz else x)))
+    return flushed(power) if ftz else power
+
+
+def rcp_approx(x: Any) -> Numbers:
+    """rcp.approx.ftz"""
+    return flushed(1 / np.float64(flushed(x)))
+
+
+def warp_reduction(value: Any, operation: Any, threads_in_group: int) -> Numbers:
+    """Butterflies over neighbouring threads."""
+    threads = np.arange(len(value))
+    step = threads_in_group // 2
+    while step:
+        value = operation(value, value[threads ^ step])
+        step //= 2
+    return numbers(value)
+
+
+def _fmax(a: Any, b: Any, nan: bool = False) -> Numbers:
+    return numbers((np.maximum if nan else np.fmax)(a, np.float32(b)))
+
+
+class _Cutlass(ModuleType):
+    """Whatever else of the DSL a module names when it is imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return MagicMock()
+
+
+def _dsl(threads: int) -> dict[str, ModuleType]:
+    def rmem(shape: Any, _: Any) -> Numbers:
+        return numbers(np.zeros((shape, threads) if isinstance(shape, int) else shape))
+
+    cute, cutlass, nvgpu = _Cutlass("cutlass.cute"), _Cutlass("cutlass"), _Cutlass("cutlass.cute.nvgpu")
+    vars(cutlass).update(
+        cute=cute, Float32=FLOAT32, Float16=FLOAT16, BFloat16=BFLOAT16, const_expr=lambda x: x, range_constexpr=range
+    )
+    vars(cutlass).update(range=lambda n, **_: range(n), select_=lambda where, a, b: numbers(np.where(where, a, b)))
+    vars(cute).update(
+        jit=lambda function: function,
+        kernel=lambda function: function,
+        nvgpu=nvgpu,
+        ReductionOp=SimpleNamespace(MAX=np.maximum, ADD=np.add),
+        arch=SimpleNamespace(fmax=_fmax, rcp_approx=rcp_approx, warp_reduction=warp_reduction),
+        math=SimpleNamespace(exp2=exp2, rsqrt=lambda x, **_: numbers(1 / np.sqrt(np.float64(x)))),
+        make_rmem_tensor=rmem,
+        size=lambda x: (x if isinstance(x, tuple) else x.shape)[0],
+    )
+    return {"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.nvgpu": nvgpu}
+
+
+class Tile:
+    """A thread's vectors, by their number."""
+
+    def __init__(self, values: Any) -> None:
+        self.tile = list(numbers(values))
+
+    def vector(self, turn: int) -> Numbers:
+        return self.tile[turn]
+
+    def values(self, turn: int, anew: bool = False) -> Numbers:
+        return self.tile[turn].copy()
+
+    values_anew = again = values
+
+    def load(self) -> None:
+        pass
+
+    request = wait = load
+
+
+class Reduction:
+    """The exchanges of one row's warps."""
+
+    def __init__(self, config: Any) -> None:
+        self.config, self.threads = config, config.threads_per_row * config.cluster
+        self.sent: dict[int, list[np.ndarray]] = {}
+        self.reach = min(WARP, 1 << (config.peers - 1).bit_length())
+
+    def exchange(self, values: tuple[Any, ...], stage: int) -> None:
+        self.sent[stage] = [np.broadcast_to(value, self.threads) for value in values]
+
+    send = exchange
+
+    def receive(self, stage: int) -> None:
+        assert stage in self.sent
+
+    def gather(self, which: int, stage: int, absent: float) -> Numbers:
+        slots = self.sent[stage][which][:: self.config.group]
+        turns = -(-len(slots) // self.reach)
+        padded = np.full(turns * self.reach, absent, dtype=np.float32)
+        padded[: len(slots)] = slots
+        lanes = np.arange(self.threads) % self.reach
+        return numbers(padded.reshape(turns, self.reach)[:, lanes])
+
+
+class Context:
+    """All threads of one row; matrices are pairs of a row's float32 values and a dtype."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def setup(self, x: Any, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0) -> None:
+        self.fill, self.extra_sX = fill, [None] * extra_smem_tensors
+        self.reduction = Reduction(self.config)
+        self.x = Loader(self, x)
+
+    def make_fragment(self, _: Any) -> Tile:
+        config = self.config
+        return Tile(np.zeros((config.vectors_per_thread, config.vector, config.cluster * config.threads_per_row)))
+
+    @property
+    def columns(self) -> Any:
+        """The column of each element: (turn, vector, thread); the row's length where it has none."""
+        config = self.config
+        turn, element, cta, thread = np.ogrid[
+            : config.vectors_per_thread, : config.vector, : config.cluster, : config.threads_per_row
+        ]
+        vector = turn * config.threads_per_row + thread
+        column = (cta * config.cta_vectors + vector) * config.vector + element
+        column = np.where((vector < config.cta_vectors) & (column < config.columns), column, config.columns)
+        return column.reshape(*column.shape[:2], -1)
+
+    def masked(self, turn: int, values: Any, absent: float = 0.0) -> Numbers:
+        return numbers(np.where(self.columns[turn] < self.config.columns, values, absent))
+
+
+class Loader(Tile):
+    def __init__(self, context: Context, matrix: Any, _: Any = None) -> None:
+        super().__init__(np.append(matrix.values, np.float32(context.fill))[context.columns])
+
+
+class ColumnLoader(Loader):
+    def __init__(self, context: Context, vector: Any, delayed: bool = False) -> None:
+        super().__init__(context, vector)
+
+
+class Storer:
+    def __init__(self, context: Context, matrix: Any) -> None:
+        self.columns, self.matrix = context.columns, matrix
+
+    def store(self, turn: int, values: Any) -> None:
+        column = self.columns[turn]
+        inside = column < len(self.matrix.values)
+        self.matrix.values[column[inside]] = np.asarray(values)[inside]
+
+
+def _store_row(_: Context, vector: Any, value: Any) -> None:
+    """What all threads of a row agree on."""
+    assert np.array_equal(value, np.full_like(value, value[0]), equal_nan=True)
+    vector.values[:] = value[0]
+
+
+def matrix(dtype: str, values: Any) -> SimpleNamespace:
+    """A row in the place of a matrix."""
+    return SimpleNamespace(element_type=DTYPES[dtype], values=np.array(values, dtype=np.float32))
+
+
+STAND_INS = {
+    "ElementwiseKernelContext": Context,
+    "ElementwiseLoader": Loader,
+    "ElementwiseStorer": Storer,
+    "ColumnLoader": ColumnLoader,
+    "store_row": _store_row,
+}
+
+
+@contextlib.contextmanager
+def family(threads: int) -> Any:
+    """A function that imports modules of impls/cute, with numpy for the DSL, for rows of so many threads."""
+    before, modules = dict(sys.modules), _dsl(threads)
+    package = ModuleType(PACKAGE)
+    package.__path__ = [str(FOLDER)]
+
+    def load(name: str) -> ModuleType:
+        module = importlib.import_module(f"{PACKAGE}.{name}")
+        for stood_for, stand_in in STAND_INS.items():
+            if hasattr(module, stood_for):
+                setattr(module, stood_for, stand_in)
+        return module
+
+    sys.modules.update({**modules, PACKAGE: package})
+    try:
+        with np.errstate(all="ignore"):
+            yield load
+    finally:
+        for name in [n for n in sys.modules if n.split(".")[0] in ("cutlass", PACKAGE)]:
+            del sys.modules[name]
+        sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] == "cutlass"})

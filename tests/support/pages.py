@@ -1,0 +1,197 @@
+"""Runs for the tests of the page: one with everything in it, one as large as they come, one of hostile names."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+from softbench.model import Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
+from softbench.records import store
+from softbench.records.published import PublishedTable
+from support import builders as make
+
+LADDER = ("first", "second", "third")
+SHAPES = [(32768, 1024), (16384, 2048), (8192, 4096), (4096, 65536), (1024, 65536), (16, 131072), (1, 131072)]
+EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
+HOSTILE = (
+    EVIL,
+    "n" * 300,
+    "\u202eשלום-مرحبا",
+    "\x1b[31mred\x1b[0m\x9b2J\x07",
+    "__proto__",
+    "constructor",
+    "<b>bold</b> %{x} $\\int$ &amp; \"quoted\" 'single'",
+)
+
+
+def everything() -> Run:
+    """Two operators, three dtypes, all regimes, hard cases, a ladder, every clock, counters, telemetry, every status."""
+    records: list[Record] = []
+    for operator, dtypes in (("softmax", ("float16", "float32")), ("rmsnorm", ("bfloat16",))):
+        for dtype in dtypes:
+            for number, (rows, columns) in enumerate(SHAPES):
+                case = make.softmax_case(rows, columns, dtype, operator=operator)
+                records += _contest(case, number)
+        records += _hard(make.softmax_case(37, 1000, dtypes[0], operator=operator, timed=False, distribution="all_inf"))
+        records += _hard(make.softmax_case(37, 1000, dtypes[0], operator=operator, timed=False), wrong=False)
+    sources = dict.fromkeys((*LADDER, "other", "flawed", "absent"), "0" * 8)
+    return make.run(records, sources=sources, packages={"torch": "2.11.0", "triton": "3.6.0"})
+
+
+def stored(folder: Path) -> Run:
+    """`everything`, as the only run of a folder's reports."""
+    run = everything()
+    store.Writer.create(folder / "reports", run.passport).append(run.records)
+    return run
+
+
+def published_beside() -> dict[str, PublishedTable]:
+    """Figures of an H800 for two shapes of `everything`, of which one implementation refused the second."""
+    rows = (
+        ("32768", "1024", "theirs", "0.0485"),
+        ("32768", "1024", "other", "0.0588"),
+        ("16384", "2048", "theirs", "0.0490"),
+    )
+    names = ("rows", "columns", "implementation", "latency_ms")
+    return {
+        "h800": PublishedTable(
+            "a paper", "NVIDIA H800", "ms", tuple(dict(zip(names, row, strict=True)) for row in rows)
+        )
+    }
+
+
+def _contest(case: Case, number: int) -> list[Record]:
+    base = 2.0 * case.elements * 2 / 4000 + 1500
+    found = [
+        _timed(case, name, base * (1.6 - 0.25 * rung), path="ladder/rungs.py", family="ladder")
+        for rung, name in enumerate(LADDER)
+    ]
+    found.append(_timed(case, "other", base * (1.1 if number % 2 else 1.1005), path="library/other.py"))
+    found.append(_timed(case, "flawed", base * 1.3, path="library/flawed.py"))
+    found.append(_timed(case, "torch_eager", base * 2.5, path="library/torch_eager.py", role="reference"))
+    found.append(_timed(case, "copy", base, path="roof/copy.py", role="roof"))
+    if number == 1:
+        first, *others = found[3].samples
+        aside, again = replace(first, clock="unsteady", ns=first.ns[:1]), replace(first, ns=((), *first.ns[1:]))
+        found[3] = replace(found[3], samples=(again, aside, *others))
+    if number == 3:
+        found[0] = make.ended(case, "first", Status.OUT_OF_MEMORY, "wants 80 GB", variant=found[0].variant)
+    if number == 4:
+        found[1] = make.ended(case, "second", Status.UNSUPPORTED, "rows are few", variant=found[1].variant)
+    if number == 5:
+        found[3] = make.ended(case, "other", Status.INCORRECT, "row 0", variant=found[3].variant, known_failure="seen")
+    return found
+
+
+def _timed(case: Case, name: str, ns: float, path: str, family: str = "library", role: str = "entrant") -> Record:
+    """All clocks, with heats of their own; the tallest cases were warm."""
+    cache = "warm" if case.elements < 2**22 else "cold"
+    taken = replace(make.samples(ns, heat=0), cache=cache)
+    call = make.samples(9e3 if name == "third" else 5e3, "call", spread=0.05, placements=5)
+    more = [make.samples(ns * 1.02, "device"), *([make.samples(ns * 1.3, "cold")] if cache == "warm" else [])]
+    states = tuple(Telemetry(1980 - p, 3201, 500 + p, 40 + p, "power_cap" if p == 7 else "") for p in range(8))
+    moved = round(1.04 * case.elements * 2)
+    variant = make.variant(name, family, case.operator, params=(("width", 8),) if name == "third" else ())
+    return Record(
+        case=case,
+        variant=replace(variant, path=path, summary=f"{name}: one idea more"),
+        status=Status.PASSED,
+        samples=(taken, call, *more) if role != "roof" else (taken,),
+        kernels=(KernelResources("kernel", 40, 16 if name == "first" else 0, 1024),) if role == "entrant" else (),
+        telemetry=states,
+        traffic=Traffic(moved, moved, round(ns), 1.5, 40.0) if role == "entrant" else None,
+        notes=("built and checked in 1.0 s", "heat 0: decided after 8 placements"),
+        ideal_bytes=2 * case.elements * make.DTYPE_BYTES[case.dtype],
+        role=role,
+        best_of=2 if name == "third" else 1,
+    )
+
+
+def _hard(case: Case, wrong: bool = True) -> list[Record]:
+    found = [make.timed(case, name, 1, samples=()) for name in (*LADDER, "other")]
+    found = [replace(record, variant=_rung(name, case)) for record, name in zip(found, LADDER, strict=False)]
+    flawed = make.variant("flawed", "library", case.operator)
+    if wrong:
+        return [*found, make.ended(case, "flawed", Status.INCORRECT, "NaN where 0 is expected: row 3", variant=flawed)]
+    return [
+        *found,
+        make.ended(case, "flawed", Status.TIMEOUT, "no answer in 60 s", variant=flawed, known_failure="slow"),
+    ]
+
+
+def _rung(name: str, case: Case) -> Variant:
+    return replace(make.variant(name, "ladder", case.operator), path="ladder/rungs.py")
+
+
+def large(cells: int = 2000, implementations: int = 10, placements: int = 8) -> Run:
+    """Raw samples as a GPU gives them: 8 rounds a placement in steps of 32 ns, 100 calls, telemetry."""
+    draw = random.Random(1)
+    records: list[Record] = []
+    shapes = (
+        (rows, columns)
+        for columns in (2**p + odd for odd in (0, 1, 3, 5) for p in range(5, 20))
+        for rows in (64, 512, 4096, 32768)
+    )
+    for rows, columns in shapes:
+        for dtype in ("float16", "bfloat16", "float32"):
+            if len(records) >= cells:
+                return make.run(records[:cells])
+            case = make.softmax_case(rows, columns, dtype)
+            names = [*(f"implementation_{n}" for n in range(implementations - 2)), "torch_eager", "copy"]
+            for index, name in enumerate(names):
+                records.append(_measured(draw, case, name, case.elements / 1000 * (1 + 0.1 * index) + 3000, placements))
+    raise ValueError(f"too few shapes for {cells} cells")
+
+
+def _measured(draw: random.Random, case: Case, name: str, ns: float, placements: int) -> Record:
+    launches = max(2, min(500, round(1e6 / ns)))
+    graph = [[32 * round(ns * launches * draw.gauss(1, 0.002) / 32) for _ in range(8)] for _ in range(placements)]
+    call = [[round(draw.gauss(6000, 500)) for _ in range(20)] for _ in range(5)]
+    samples = (
+        Samples("graph", launches, tuple(map(tuple, graph)), "cold"),
+        Samples("call", 1, tuple(map(tuple, call))),
+    )
+    states = tuple(Telemetry(1980, 3201, draw.randint(480, 600), draw.randint(38, 45)) for _ in range(placements))
+    notes = ("built and checked in 1.9 s", f"heat 0: decided after {placements} placements")
+    role = {"copy": "roof", "torch_eager": "reference"}.get(name, "entrant")
+    return make.timed(case, name, ns, role, samples=samples, telemetry=states, notes=notes)
+
+
+def hostile() -> Run:
+    """Whatever can be named is named badly."""
+    records: list[Record] = []
+    for number, name in enumerate(HOSTILE):
+        variant = make.variant(name, family=name, summary=name, params=(("p", name),))
+        for case in (make.softmax_case(4096, 1024, layout=name), make.softmax_case(8192, 2048)):
+            records.append(make.timed(case, name, 5e4 + 1e3 * number, variant=variant, notes=(name,)))
+        hard = make.softmax_case(37, 100 + number, timed=False, distribution=name)
+        records.append(
+            make.ended(hard, name, Status.CRASHED, f"{name}\0\ud800\n{name}", variant=variant, reproduce=name)
+        )
+    device = {"name": HOSTILE[0] + HOSTILE[2], HOSTILE[1]: HOSTILE[3]}
+    return make.run(records, commit=EVIL, device=device, settings={"x": [*HOSTILE]}, profiles=HOSTILE[:3], command=EVIL)
+
+
+def failures() -> Run:
+    """Nothing but failures."""
+    case, hard = make.softmax_case(), make.softmax_case(timed=False, distribution="all_inf")
+    return make.run(
+        [
+            make.ended(case, "a", Status.CRASHED, "signal 11"),
+            make.ended(case, "b", Status.COMPILE_ERROR, "no such instruction"),
+            make.ended(hard, "a", Status.TIMEOUT, "60 s"),
+        ]
+    )
+
+
+def told_in_flops() -> Run:
+    """Cases of an operator that arithmetic may bind, from 64 flops a byte to 256; two of them with 256."""
+    records = []
+    for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):
+        case = make.softmax_case(shape=(1, heads, keys, 64))
+        moved = 4 * 2 * case.elements
+        flops = {"ideal_bytes": moved, "ideal_flops": moved * keys // 2}
+        records += [make.timed(case, name, ns * more, **flops) for name, more in (("a", 1.0), ("b", 1.2), ("c", 3.0))]
+        records.append(make.timed(case, "roofline", ns / 2, role="roof", **flops))
+    return make.run(records)

@@ -1,0 +1,65 @@
+"""Readers of docs/tutorial.md and docs/how-to.md who do what the pages say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.paths import ROOT
+from support.projects import bench, record_lines
+from support.recipes import Block, Reader, blocks, missing
+
+TUTORIAL = blocks(ROOT / "docs" / "tutorial.md")
+HOW_TO = blocks(ROOT / "docs" / "how-to.md")
+VIEWS = ("padded-1", "strided-2", "offset-1")
+
+
+def follow(reader: Reader, with_gpu: bool) -> list[Block]:
+    """Do what the page says; the blocks of commands that were typed."""
+    typed: list[Block] = []
+    said = ""
+    for block in TUTORIAL:
+        where = f"tutorial.md:{block.line}"
+        if block.language == "text":
+            assert missing(block, said) == [], f"{where}, of:\n{said}"
+        elif block.language == "python":
+            reader.write(block)
+        elif block.mark != "install" and (with_gpu or block.mark != "gpu"):
+            done = reader.type(block)
+            said = done.stdout
+            assert done.returncode == (int(block.value) if block.mark == "exit" else 0), f"{where}\n{said}"
+            typed.append(block)
+    return typed
+
+
+def write_blocks(folder: Path, language: str) -> None:
+    for block in HOW_TO:
+        if block.language == language:
+            path = folder / block.value
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+
+
+def ran(folder: Path, **environment: str) -> dict[tuple[str, str], str]:
+    """{(implementation, layout): status} of the page's kernels on the page's shapes; one word where all shapes agree."""
+    write_blocks(folder, "python")
+    write_blocks(folder, "yaml")
+    names = "my_norm or any_view or aligned_only or row_block"
+    done = bench(folder, "--softbench-profile=model", "-k", names, **environment)
+    assert done.returncode == 0, done.stdout[-3000:]
+    _, *cells = record_lines(folder)
+    found: dict[tuple[str, str], set[str]] = {}
+    for cell in cells:
+        if cell["role"] == "entrant":
+            key = cell["variant"]["implementation"], cell["case"]["layout"]
+            found.setdefault(key, set()).add(cell["status"])
+    return {key: "+".join(sorted(statuses)) for key, statuses in found.items()}
+
+
+def expected(**words: Any) -> dict[tuple[str, str], str]:
+    """What each comes to on dense rows; any_view on views as well, which the others refuse."""
+    found = {(name, "contiguous"): word for name, word in words.items()}
+    for view in VIEWS:
+        found |= {("any_view", view): words["any_view"]}
+        found |= {(name, view): "UNSUPPORTED" for name in ("aligned_only", "row_block")}
+    return found

@@ -1,0 +1,161 @@
+"""Pages that show commands, files and output, and a reader who does what they say.
+
+A block is a fence with a language: `sh` is typed, `python` and `yaml` are written to files, `text` is what the block before
+it prints. A comment right above says more:
+
+<!-- file: PATH -->     written to PATH           <!-- append: PATH -->  appended to it
+<!-- exit: N -->        ends with N, and not 0    <!-- exact -->         printed with these very figures
+<!-- gpu -->            needs a GPU               <!-- install -->       changes the machine: not run by tests
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softbench import cli, doctor, resources
+from softbench.cli.parser import parser
+from softbench.model import Status
+from softbench.records import store
+from softbench.run import settings
+from support.builders import ended, passport, softmax_case, timed
+from support.paths import ROOT
+from support.projects import PYTHONPATH
+
+MARKS = ("", "file", "append", "exit", "exact", "gpu", "install")
+CASE = softmax_case(4096, 1024)
+PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
+STANDS_FOR = {"RUN": "run-1", "A": "run-1", "B": "run-2", "CASE": CASE.id}
+"""What the pages' words are in the folder of `two_runs`."""
+_BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^>\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_SHIM = '#!/bin/sh\nexec "{python}" -m {module} "$@"\n'
+_FIGURE = re.compile(r"±?>?[+-]?\d[\d.,]*(?:e[+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fence: its language, what is in it, the comment above as mark and value, and its line in the page."""
+
+    language: str
+    text: str
+    mark: str
+    value: str
+    line: int
+
+    @property
+    def commands(self) -> list[list[str]]:
+        """The words of each line that is typed, comments left out."""
+        lines = self.text.splitlines() if self.language == "sh" else []
+        found = (shlex.split(line, comments=True) for line in lines)
+        return [words for words in found if words]
+
+
+def blocks(page: Path) -> list[Block]:
+    """All blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in _BLOCK.finditer(text):
+        mark, _, value = (match["mark"] or "").partition(": ")
+        found.append(Block(match["language"], match["text"], mark, value, text.count("\n", 0, match.start()) + 1))
+    return found
+
+
+class Reader:
+    """Somebody with one shell, in a folder of their own beside the checkout."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "mine"
+        self.folder.mkdir()
+        (folder / "softbench").symlink_to(ROOT)
+        programs = folder / "bin"
+        programs.mkdir()
+        for name, module in (("pytest", "pytest -p softbench.plugin"), ("softbench", "softbench")):
+            (programs / name).write_text(_SHIM.format(python=sys.executable, module=module))
+            (programs / name).chmod(0o755)
+        self._state = folder / "environment"
+        own = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": PYTHONPATH, "COLUMNS": "120"}
+        outer = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "COV_"))}
+        self._environment = {**outer, "OMP_NUM_THREADS": "1", **own}
+
+    def write(self, block: Block) -> None:
+        path = self.folder / block.value
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = [path.read_text(encoding="utf-8")] if block.mark == "append" else []
+        path.write_text("\n\n".join([*before, block.text]), encoding="utf-8")
+
+    def type(self, block: Block) -> subprocess.CompletedProcess[str]:
+        """What is exported stays, as in one shell; the first command that fails ends the block."""
+        script = f"set -e\ntrap 'export -p > \"{self._state}\"' EXIT\n{block.text}"
+        if self._state.exists():
+            script = f'. "{self._state}"\n{script}'
+        return subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+
+
+def missing(shown: Block, said: str) -> list[str]:
+    """Lines of a `text` block that were not printed. Figures, ranks' marks and widths may differ, unless it is exact."""
+    if shown.mark == "exact":
+        return [] if shown.text.strip() in said else [shown.text]
+    printed = {_flat(line) for line in said.splitlines()}
+    return [line for line in shown.text.splitlines() if line != "..." and _flat(line) not in printed]
+
+
+def _flat(line: str) -> str:
+    text = re.sub(r"[-_=]{3,}", "---", _FIGURE.sub("#", line))
+    return re.sub(r"^# ?[*=?] ", "# ", " ".join(text.split()))
+
+
+def two_runs(folder: Path) -> Path:
+    """Two runs in the folder's reports/, alike: mine and torch_eager."""
+    for name in ("run-1", "run-2"):
+        writer = store.Writer.create(folder / "reports", passport(run_id=name))
+        records = [timed(CASE, name, ns) for name, ns in (("mine", 5_000), ("torch_eager", 9_000))]
+        writer.append([*records, timed(CASE, "copy", 4_000, role="roof")])
+        writer.append([ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan")])
+    shutil.copytree(resources.bundled_published(), folder / "reports" / "published")
+    return folder
+
+
+def run_softbench(line: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """A command line of the pages in the folder of `two_runs`, in this process: its exit code. Nothing is measured."""
+    monkeypatch.setattr(doctor, "examine", lambda *given: ())  # test_doctor has what it measures
+    words = [word.replace("CASE::NAME", f"{CASE.id}::mine").replace("CASE::", f"{CASE.id}::") for word in line[1:]]
+    return cli.main([STANDS_FOR.get(word, word) for word in words])
+
+
+def options() -> set[str]:
+    """All of pytest's options that are ours."""
+    declared: dict[str, Any] = {}
+    settings.add_options(type("Group", (), {"addoption": lambda self, name, **how: declared.update({name: how})})())
+    return set(declared)
+
+
+def unknown(words: list[str]) -> list[str]:
+    """What of a command line of ours there is not: options, profiles, commands of softbench. Of others, nothing."""
+    while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+        words = words[1:]
+    if words[:1] == ["softbench"]:
+        return [] if parser().parse_args(words[1:]).command else words
+    if words[:1] != ["pytest"]:
+        return []
+    named = [word.split("=")[0] for word in words if word.startswith("--softbench")]
+    asked = [word.partition("=")[2] for word in words if word.startswith("--softbench-profile=")]
+    profiles = set(re.findall(r"^  ([\w-]+):$", (ROOT / "shapes.yaml").read_text(), re.M))
+    return sorted(set(named) - options()) + sorted(set(",".join(asked).split(",")) - profiles - {""})

@@ -1,0 +1,119 @@
+"""A terminal that is emulated: what a run in a project shows on it, frame by frame."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyte
+
+from support.projects import PYTHONPATH, heed_interrupts
+
+_ON_ITS_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""So that ^C is a signal to what runs there."""
+
+
+@dataclass
+class Show:
+    """What a terminal was sent: raw, the screens after each read as lines, and in the end all lines that are left."""
+
+    returncode: int = 0
+    raw: bytes = b""
+    screens: list[list[str]] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    is_cursor_hidden: bool = False
+
+    def saw(self, text: str) -> list[list[str]]:
+        return [screen for screen in self.screens if any(text in line for line in screen)]
+
+
+def emulated(columns: int, lines: int) -> tuple[pyte.HistoryScreen, pyte.ByteStream]:
+    screen = pyte.HistoryScreen(columns, lines, history=10_000, ratio=0.5)
+    return screen, pyte.ByteStream(screen)
+
+
+def all_lines(screen: pyte.HistoryScreen) -> list[str]:
+    """Those that have scrolled out of sight as well."""
+    gone = ["".join(line[column].data for column in range(screen.columns)) for line in screen.history.top]
+    return [line.rstrip() for line in [*gone, *screen.display]]
+
+
+def on_terminal(
+    folder: Path,
+    *arguments: str,
+    size: tuple[int, int] = (80, 24),
+    keys: Callable[[list[str]], bytes] = lambda screen: b"",
+    **environment: str,
+) -> Show:
+    """pytest --softbench on a terminal of (columns, lines); keys says what is typed at the sight of a screen."""
+    screen, stream = emulated(*size)
+    show = Show()
+    process, master = _started(folder, arguments, size, environment)
+    deadline = time.monotonic() + 120
+    try:
+        while chunk := _read(master, deadline):
+            show.raw += chunk
+            stream.feed(chunk)
+            show.screens.append([line.rstrip() for line in screen.display])
+            if typed := keys(show.screens[-1]):
+                os.write(master, typed)
+        show.returncode = process.wait(timeout=max(1.0, deadline - time.monotonic()))
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+    show.left, show.is_cursor_hidden = all_lines(screen), screen.cursor.hidden
+    return show
+
+
+def _started(
+    folder: Path, arguments: Sequence[str], size: tuple[int, int], environment: dict[str, str]
+) -> tuple[subprocess.Popen[bytes], int]:
+    """The process, and the end of its terminal that is ours."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+    options = ["--softbench", "--softbench-budget=0.2", "--softbench-impls=kernels", "-p", "no:cacheprovider"]
+    dropped = ("PYTEST_XDIST", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS")
+    own = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONPATH": PYTHONPATH,
+        "OMP_NUM_THREADS": "1",
+        "TERM": "xterm",
+        "LC_ALL": "C.UTF-8",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ON_ITS_TERMINAL, "-m", "pytest", "-p", "softbench.plugin", *options, *arguments],
+        cwd=folder,
+        env={k: v for k, v in os.environ.items() if not k.startswith(dropped)} | own | environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no other thread runs here
+    )
+    os.close(slave)
+    return process, master
+
+
+def _read(master: int, deadline: float) -> bytes:
+    """What has come, b"" at the end."""
+    if not select.select([master], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        raise TimeoutError("the run did not end")
+    try:
+        return os.read(master, 1 << 16)
+    except OSError:  # EIO: the other side is closed
+        return b""

@@ -1,0 +1,92 @@
+"""Entrants that are simulated: no process, no clock, no waiting."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from softbench.measure.contest import rounds, steady, trials
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.rounds import Heat
+from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
+from support.builders import variant
+
+PLAN = Plan(launches=20, inputs=2, cache="cold")
+PLACEMENT_SPREAD = 0.0028
+ROUND_SPREAD = 0.002
+"""One standard deviation each, as measured on an H200."""
+
+Fault = Callable[[str, int, int], Answer | None]
+
+
+class World:
+    """Simulated workers and the time that their turns take. A fault sees (operation, placement, turn), both from 1."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> None:
+        self.now_ns = 0
+        self.noise = random.Random(seed)
+        self.rng = random.Random(seed + 1)
+        self.base: dict[Entrant, float] = {}
+        self.spread: dict[Entrant, float] = {}
+        self.faults: dict[Entrant, Fault] = {}
+        self.placement: dict[Entrant, tuple[int, float]] = {}
+        self.turns: dict[Entrant, int] = {}
+        self.log: list[tuple[str, Entrant]] = []
+        clock = SimpleNamespace(monotonic=lambda: self.now_ns / 1e9, perf_counter_ns=lambda: self.now_ns)
+        monkeypatch.setattr(rounds, "time", clock)
+        monkeypatch.setattr(trials, "time", clock)
+        monkeypatch.setattr(steady, "time", clock)
+
+    def enter(
+        self,
+        name: str,
+        ns: float = 1e6,
+        role: str = "entrant",
+        spread: float = 1.0,
+        fault: Fault | None = None,
+        **params: int,
+    ) -> Entrant:
+        entrant = Entrant(variant(name, params=tuple(params.items())), role, slot=len(self.base))
+        entrant.prepared_in = SimpleNamespace(is_alive=True)  # type: ignore[assignment]
+        self.base[entrant], self.spread[entrant], self.placement[entrant] = ns, spread, (0, 0.0)
+        if fault:
+            self.faults[entrant] = fault
+        return entrant
+
+    def ask(self, requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
+        return {e: self._answer(e, request) for e, request in requests.items()}
+
+    def _answer(self, entrant: Entrant, request: dict[str, Any]) -> Answer:
+        operation = request["op"]
+        self.log.append((operation, entrant))
+        number, _ = self.placement[entrant]
+        if operation == "place":
+            number += 1
+            draw = self.noise.gauss(0, PLACEMENT_SPREAD * self.spread[entrant])
+            self.placement[entrant] = number, self.base[entrant] * (1 + draw)
+            self.turns[entrant] = 0
+        if operation == "turn":
+            self.turns[entrant] += 1
+        fault = self.faults.get(entrant)
+        if fault and (answer := fault(operation, number, self.turns.get(entrant, 0))):
+            return answer
+        if operation != "turn":
+            return Answer(True)
+        ns = round(self.placement[entrant][1] * (1 + self.noise.gauss(0, ROUND_SPREAD)))
+        self.now_ns += ns + 1000
+        return Answer(True, {"ns": ns})
+
+    def heat(self, *entrants: Entrant, budget_s: float = 1e9, **more: Any) -> Heat:
+        heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, self.now_ns / 1e9 + budget_s, **more)
+        heat.run()
+        return heat
+
+
+def at(operation: str, placement: int, answer: Answer, turn: int = 0) -> Fault:
+    """A fault at one point: an operation of a placement, and of its turns from a given one on."""
+    return lambda op, number, turns: answer if op == operation and number == placement and turns >= turn else None

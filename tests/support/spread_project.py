@@ -1,0 +1,141 @@
+"""A project whose GPUs and contests are made up, so that a run can be spread over GPUs where there are none.
+
+What is real: pytest, pytest-xdist, the plugin, its processes, files and locks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.offenders import MARK
+from support.projects import KERNELS, ROOT, heed_interrupts
+
+CASES = 6
+SHAPES = f"""
+profiles:
+  gpu:
+    description: cases in a row
+    groups: [{{operator: softmax, dtype: float32, rows: {[2**n for n in range(CASES)]}, columns: 64}}]
+"""
+CONFTEST = '''
+import json, os, signal, time
+from pathlib import Path
+from types import SimpleNamespace
+
+from support import builders
+from softbench.measure import device
+from softbench.model import Status
+from softbench.records import store
+from softbench.run.bench import Bench
+
+HERE = Path(__file__).parent
+NAMES = os.environ.get("FAKE_NAMES", "NVIDIA H200,NVIDIA H200,NVIDIA H200").split(",")
+CARDS = {
+    str(i): device.Gpu(name, 90, 132, 1 << 20, 1 << 30, 3201000, 6016, f"0000:0{i}:00.0", "580.1", f"GPU-{i}")
+    for i, name in enumerate(NAMES)
+}
+
+
+def gpus():
+    found = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(CARDS)).split(",")
+    if "FAKE_STARTED" in os.environ and "PYTEST_XDIST_WORKER" in os.environ:
+        found = list(CARDS)  # as a driver that was asked before
+    return tuple(CARDS[name] for name in found if name in CARDS)
+
+
+class Contest:
+    """Times that follow from the names; a file beside this one says what else happens, and the number of rows where."""
+
+    crew = SimpleNamespace(close=lambda: None)
+
+    def __init__(self, bench):
+        self.card = device.gpu()
+        self.eager = bench._baselines({"softmax"})["softmax"]
+
+    def run(self, case, variants):
+        with open(HERE / "log", "a") as log:
+            print(json.dumps([case.id, os.environ.get("CUDA_VISIBLE_DEVICES"), os.getpid()]), file=log)
+        if (HERE / "killed").exists() and case.rows == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            while (HERE / "asleep").exists() and case.rows in (2, 4):
+                time.sleep(0.02)
+        except KeyboardInterrupt:
+            (HERE / f"interrupted-{case.rows}").write_text(str(time.time()))
+            raise
+        time.sleep(0.1)
+        found = [builders.timed(case, v.implementation, 1e4 + 10 * len(v.id), variant=v) for v in variants]
+        found.append(builders.timed(case, "torch_eager", 3e4, "reference", variant=self.eager))
+        notes = ("also on the GPU while this was measured: train.py (pid 7)",) if case.rows == 1 else ()
+        return [*found, builders.timed(case, "copy", 9e3, role="roof", notes=notes)]
+
+
+def append(self, records):
+    """A disk that is full; an end behind a case, or in the middle of it."""
+    if "FAKE_FULL" in os.environ:
+        raise store.StoreError(f"{self.path.name}: cannot be written (No space left on device)")
+    rows = records[0].case.rows
+    really(self, records[:2] if rows == 32 and (HERE / "killed").exists() else records)
+    if rows in (16, 32) and (HERE / "killed").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+device.gpus = gpus
+Bench._make_contest = lambda self, seed: Contest(self)
+really = store.Writer.append
+if "PYTEST_XDIST_WORKER" in os.environ:
+    store.Writer.append = append
+'''
+
+
+class Command:
+    """`pytest --softbench` in a folder of its own, on three GPUs that there are not, with four implementations."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "kernels" / "mine").mkdir(parents=True)
+        (folder / "kernels" / "mine" / "own.py").write_text(KERNELS)
+        (folder / "shapes.yaml").write_text(SHAPES)
+        (folder / "conftest.py").write_text(CONFTEST)
+        self.folder, self.mark = folder, f"{os.getpid()}-{folder}"
+
+    def start(self, *options: str, **environment: str) -> subprocess.Popen[str]:
+        words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench"]
+        own = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "COLUMNS": "160"}
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_XDIST", "CUDA_"))}
+        return subprocess.Popen(
+            [sys.executable, *words, "--softbench-impls=kernels", "-k", "own_ and not own_zeros", *options],
+            cwd=self.folder,
+            env={**inherited, **own, MARK: self.mark, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509 - no other thread runs here
+        )
+
+    def run(self, *options: str, **environment: str) -> tuple[int, str]:
+        """Exit code and output."""
+        process = self.start(*options, **environment)
+        text, _ = process.communicate(timeout=60)
+        return process.returncode, text
+
+    def log(self) -> list[tuple[str, str | None, int]]:
+        """Contests in the order of their beginnings: case, CUDA_VISIBLE_DEVICES, process."""
+        path = self.folder / "log"
+        return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def records(self) -> list[dict[str, Any]]:
+        """The passport and the cells of the only run."""
+        return [json.loads(line) for line in self.file().read_text().splitlines()]
+
+    def file(self) -> Path:
+        (path,) = (self.folder / "reports").glob("*.jsonl")
+        return path
+
+    def cases_in_file(self) -> list[int]:
+        """The rows of each case, in the order in which the file has them."""
+        return list(dict.fromkeys(cell["case"]["shape"][0] for cell in self.records()[1:]))

@@ -1,0 +1,21 @@
+"""The Triton family's files and rungs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from softbench.model import Case
+from support.paths import ROOT
+
+FAMILY = ROOT / "impls" / "triton"
+COPY = ROOT / "softbench" / "measure" / "roof" / "copy.py"
+ANY_LENGTH = ("three_pass", "chunked", "exp2", "unrolled", "two_reads", "best")
+RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best")
+
+
+def file(rung: str) -> Path:
+    return FAMILY / ("best.py" if rung == "best" else "ladder.py")
+
+
+def case(rows: int, columns: int, dtype: str = "float16", out_dtype: str = "") -> Case:
+    return Case("softmax", (rows, columns), dtype, out_dtype or dtype)
