@@ -9,7 +9,7 @@ from pathlib import Path
 from softbench.doctor import against_itself, examples, known_durations, machine
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
-from softbench.measure.device_lock import Turns
+from softbench.measure.device_lock import DeviceLock
 from softbench.texts import InputError
 
 PARTS: tuple[Callable[[Target], Findings], ...] = (
@@ -38,8 +38,8 @@ def examine(reports: Path, contests: int | None, progress: Callable[[str], None]
         raise DoctorError("torch is not installed, and nothing can be run without it: pip install torch")
     card = device.gpu()
     target = Target(card, reports, contests, progress)
-    turns = Turns(card.id if card is not None else "cpu", "of the doctor")
-    with turns.turn(shared=False, waiting=lambda who, _: progress(f"waiting for {who}")):
+    lock = DeviceLock(card.id if card is not None else "cpu", "of the doctor")
+    with lock.hold(shared=False, waiting=lambda who, _: progress(f"waiting for {who}")):
         return tuple(part(target) for part in PARTS)
 
 

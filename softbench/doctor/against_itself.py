@@ -13,7 +13,7 @@ from softbench.doctor.examples import TWINS
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Status, stats
 
 BUDGET_S = {"cpu": 1.5, "cuda": 6.0}
@@ -33,27 +33,27 @@ def look(target: Target) -> Findings:
     comparisons: list[stats.Comparison] = []
     began = time.monotonic()
     wanted, kind = target.contests or AT_MOST, "cpu" if target.card is None else "cuda"
-    with closing(Crew(kind)) as crew:
+    with closing(WorkerPool(kind)) as pool:
         while len(comparisons) < wanted:
             if not target.contests and len(comparisons) >= AT_LEAST and time.monotonic() - began > ENOUGH_S:
                 break
             target.progress(f"one kernel against itself, contest {len(comparisons) + 1}")
-            found = contest(crew, target.card, len(comparisons))
+            found = contest(pool, target.card, len(comparisons))
             if isinstance(found, str):
                 return Findings(TITLE, (found,), (f"one kernel against itself: {found}",))
             comparisons.append(found)
     return tell(comparisons, BUDGET_S[kind])
 
 
-def contest(crew: Crew, card: device.Gpu | None, number: int, *, fresh: bool = True) -> stats.Comparison | str:
+def contest(pool: WorkerPool, card: device.Gpu | None, number: int, *, fresh: bool = True) -> stats.Comparison | str:
     """How the twins compare in a contest, in fresh processes or in those of the last one; or why one of them did not pass."""
-    for worker in crew.living if fresh else ():
+    for worker in pool.living if fresh else ():
         worker.end()
     case = Case("softmax", (256, 1024), "float32", "float32")
     if card is not None:  # 268 MB, about 65 us on an H200
         case = Case("softmax", (8192, 8192), "float16", "float16")
-    rules = Rules(budget_s=BUDGET_S[crew.device], timeout_s=60.0, seed=number)
-    records = Contest(rules, crew, card).run(case, registry.find([TWINS]))
+    rules = Rules(budget_s=BUDGET_S[pool.device], timeout_s=60.0, seed=number)
+    records = Contest(rules, pool, card).run(case, registry.find([TWINS]))
     for record in records:
         if record.status is not Status.PASSED:
             return f"{record.variant.id} on {case.id}: {record.status.value}: {record.reason}"

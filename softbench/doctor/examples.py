@@ -12,7 +12,7 @@ from softbench.cases import registry
 from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
 
 HERE = Path(__file__).parent
@@ -86,13 +86,13 @@ def outcomes(card: device.Gpu | None) -> dict[str, Record]:
     cheats = {v.implementation: v for v in registry.find([CHEATS])}
     twins = registry.find([TWINS])
     tried = [e for e in EXAMPLES if card is None or not e.is_of_cpu]
-    with closing(_crew(card)) as crew:
+    with closing(_pool(card)) as pool:
         for number, (rules, dtype, group) in enumerate(_groups(tried)):
             case = Case("softmax", (64, 1000) if card is None else (1024, 4000), dtype, dtype)
-            for record in Contest(rules, crew, card).run(case, [*(cheats[e.name] for e in group), *twins]):
+            for record in Contest(rules, pool, card).run(case, [*(cheats[e.name] for e in group), *twins]):
                 name = record.variant.implementation
                 found[name if name in cheats else f"{name} {number}"] = record
-            for worker in crew.living:
+            for worker in pool.living:
                 worker.end()
         for name in {e.name for e in EXAMPLES} - {e.name for e in tried}:
             found[name] = Record(case, cheats[name], Status.UNAVAILABLE, OF_CPU)
@@ -106,11 +106,11 @@ def _groups(examples: Sequence[Example]) -> Iterator[tuple[Rules, str, list[Exam
         yield from ((replace(RULES, budget_s=budget_s), dtype, mine[i : i + GROUP]) for i in range(0, len(mine), GROUP))
 
 
-def _crew(card: device.Gpu | None) -> Crew:
+def _pool(card: device.Gpu | None) -> WorkerPool:
     """On a CPU with a thread each: no time counts here, and many workers with a thread a core took five times as long."""
     if card is not None:
-        return Crew("cuda")
-    return Crew("cpu")
+        return WorkerPool("cuda")
+    return WorkerPool("cpu")
 
 
 def look(target: Target) -> Findings:

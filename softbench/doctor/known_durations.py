@@ -7,7 +7,7 @@ from contextlib import closing
 
 from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure.contest import calibrating
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Calibration, calibration
 
 TITLE = "Kernels of known duration"
@@ -18,8 +18,8 @@ def look(target: Target) -> Findings:
     if target.card is None:
         return Findings(TITLE, (NOT_TRIED,))
     target.progress("kernels of known duration")
-    with closing(Crew("cuda")) as crew:
-        return tell(calibrating.calibrate(crew, target.card.l2_bytes, device=True))
+    with closing(WorkerPool("cuda")) as pool:
+        return tell(calibrating.calibrate(pool, target.card.l2_bytes, device=True))
 
 
 def tell(found: Sequence[Calibration]) -> Findings:

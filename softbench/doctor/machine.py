@@ -8,7 +8,7 @@ from pathlib import Path
 
 from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure import cubin, device
-from softbench.measure.other_processes import Neighbours
+from softbench.measure.other_processes import OtherProcesses
 from softbench.run import passport
 
 GIB = 1 << 30
@@ -68,7 +68,7 @@ def _monitored(card: device.Gpu) -> tuple[list[str], list[str]]:
         f"telemetry: SM {reading.sm_clock_mhz} MHz, memory {reading.memory_clock_mhz} MHz, {reading.power_w} W, "
         f"{reading.temperature_c} °C, {'throttled: ' + reading.throttle if reading.throttle else 'not throttled'}"
     )
-    others = tuple(Neighbours(monitor).found().values())
+    others = tuple(OtherProcesses(monitor).names().values())
     warnings = ["another process is on the GPU: times are worth nothing while it works"] if others else []
     return [told, f"other processes on the GPU: {', '.join(others) or 'none'}"], warnings
 

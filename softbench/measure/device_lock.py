@@ -26,7 +26,7 @@ class _LockError(Exception):
     """There is nothing here that can be locked."""
 
 
-class Turns:
+class DeviceLock:
     """The turns on one device, named by an id that every process on this machine sees alike."""
 
     def __init__(self, device: str, run_id: str) -> None:
@@ -34,7 +34,7 @@ class Turns:
         self._signature = f"run {run_id} (pid {os.getpid()})"
 
     @contextlib.contextmanager
-    def turn(self, *, shared: bool, waiting: Callable[[str, float], None]) -> Iterator[str]:
+    def hold(self, *, shared: bool, waiting: Callable[[str, float], None]) -> Iterator[str]:
         """Holds the device, alone or with others that share it; gives a note, "" where nobody had to be waited for.
 
         waiting is told who holds the device and for how many seconds this has waited so far. Where the files cannot be

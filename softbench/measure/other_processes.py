@@ -14,7 +14,7 @@ _ENDING = 0x4
 """The kernel's PF_EXITING: a process that runs no more code, whose memory on the GPU is being taken down."""
 
 
-class Neighbours:
+class OtherProcesses:
     """Made before the first worker of the run is, since what is on the GPU by then is not ours, whatever its number.
 
     In a container NVML may give numbers that nothing has there. A late one of those can be a worker of ours.
@@ -24,7 +24,7 @@ class Neighbours:
         self._monitor = monitor
         self._hidden = {process.pid for process in monitor.processes() if not _exists(process.pid)}
 
-    def found(self) -> dict[int, str]:
+    def names(self) -> dict[int, str]:
         """The others on the GPU right now: pid to name, pid and memory."""
         return {process.pid: _text(process) for process in self._monitor.processes() if self._is_foreign(process.pid)}
 

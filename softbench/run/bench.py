@@ -11,10 +11,10 @@ from pathlib import Path
 from softbench.cases import operators
 from softbench.measure import busy, device, roof
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.progress import Scene
-from softbench.measure.contest.worker_pool import Crew
-from softbench.measure.device_lock import Turns
-from softbench.measure.other_processes import Neighbours
+from softbench.measure.contest.progress import Progress
+from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.measure.device_lock import DeviceLock
+from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Passport, Record, Run, Variant, notes
 from softbench.model.limits import Limits
 from softbench.records import retries, shards, store
@@ -35,7 +35,7 @@ class Bench:
     settings: Settings
     selection: Selection = field(default_factory=Selection)
     takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
-    progress: Callable[[Scene], None] = lambda scene: None
+    progress: Callable[[Progress], None] = lambda progress: None
     note: Callable[[str], None] = lambda text: None
     on_case: Callable[[Case], None] = lambda case: None
     accept: Callable[[Passport, Mapping[Case, Sequence[Variant]]], None] = lambda passport, cells: None
@@ -44,7 +44,7 @@ class Bench:
     _records: dict[tuple[Case, str], Record] = field(default_factory=dict)
     _known: set[Case] = field(default_factory=set)
     _contest: Contest | None = None
-    _neighbours: Neighbours = field(default_factory=lambda: Neighbours(device.Monitor(None)))
+    _other_processes: OtherProcesses = field(default_factory=lambda: OtherProcesses(device.Monitor(None)))
     _has_waited: bool = False
     _writer: store.Writer | None = None
     _passport: Passport | None = None
@@ -146,7 +146,7 @@ class Bench:
     def close(self) -> None:
         """End all processes of the run, and let others add to its file."""
         if self._contest is not None:
-            self._contest.crew.close()
+            self._contest.pool.close()
             self._contest = None
         self.release()
 
@@ -200,17 +200,17 @@ class Bench:
         Cases that are only checked may run side by side on a CPU; on a GPU one alone may fill the card.
         """
         card = contest.card
-        turns = Turns(card.id if card else "cpu", self.begin().run_id)
+        lock = DeviceLock(card.id if card else "cpu", self.begin().run_id)
 
         def waiting(holder: str, seconds: float) -> None:
-            if contest.crew.owns(turns.held_by()):
-                contest.crew.close()  # a file has locked the device in its worker, and the run would wait for itself
+            if contest.pool.owns(lock.held_by()):
+                contest.pool.close()  # a file has locked the device in its worker, and the run would wait for itself
             self._waiting(holder, seconds)
 
-        with turns.turn(shared=card is None and not case.timed, waiting=waiting) as waited:
-            others, meter = self._neighbours.found(), None if card or not case.timed else busy.Meter()
+        with lock.hold(shared=card is None and not case.timed, waiting=waiting) as waited:
+            others, meter = self._other_processes.names(), None if card or not case.timed else busy.Meter()
             records = contest.run(case, self.takes_part[case])
-            others |= self._neighbours.found()
+            others |= self._other_processes.names()
             also: tuple[str, ...] = (notes.ALSO_ON_GPU + ", ".join(others.values()),) if others else ()
             also += (notes.CPU_BUSY + used,) if meter is not None and (used := meter.text()) else ()
         found = [r if r.status.is_refusal else replace(r, notes=(*r.notes, *also)) for r in records]
@@ -225,7 +225,7 @@ class Bench:
         if not self._has_waited:
             self._has_waited = True
             self.note(f"waits for its turn on this {'GPU' if device.gpu() else 'CPU'}, case by case: {holder}")
-        self.progress(Scene(f"waiting for {holder}", step=f"{seconds:.0f} s"))
+        self.progress(Progress(f"waiting for {holder}", step=f"{seconds:.0f} s"))
 
     def _save(self, writer: store.Writer, records: Sequence[Record]) -> None:
         self._held = None  # a file that cannot be written is told of once
@@ -275,7 +275,7 @@ class Bench:
     def _make_contest(self, seed: int) -> Contest:
         card = device.gpu()
         monitor = device.Monitor(card)
-        self._neighbours = Neighbours(monitor)
+        self._other_processes = OtherProcesses(monitor)
         kind = "cuda" if card is not None else "cpu"
         names = {case.operator for case in self.cases}
         chosen = self.settings
@@ -283,7 +283,7 @@ class Bench:
         rules = Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, *further)
         return Contest(
             rules,
-            Crew(kind, threads=chosen.threads),
+            WorkerPool(kind, threads=chosen.threads),
             card,
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
             baselines=self._baselines(names),

@@ -16,7 +16,7 @@ from softbench.texts import InputError
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RegressionResult:
     """What is said of a run at its end, and whether the limit was exceeded."""
 
     text: str
@@ -24,7 +24,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class RegressionCheck:
     """The earlier run, read before anything is measured; limit is a share, or None where none was given."""
 
     run: Run
@@ -33,7 +33,7 @@ class Baseline:
     """Whether this run has cells already, which may be in both."""
 
     @classmethod
-    def of(cls, settings: Settings) -> Baseline | None:
+    def of(cls, settings: Settings) -> RegressionCheck | None:
         """The run that the settings name, None where they name none. Raises InputError where it cannot be read."""
         if not settings.baseline:
             return None
@@ -71,7 +71,7 @@ class Baseline:
         except InputError as error:
             raise SettingsError(f"--softbench-baseline: {error}") from None
 
-    def judge(self, run: Run, width: int = tables.WIDTH) -> Verdict:
+    def judge(self, run: Run, width: int = tables.WIDTH) -> RegressionResult:
         """The comparison as text, width columns wide.
 
         A limit that nothing could be held against is exceeded: a gate must not stand open.
@@ -79,9 +79,9 @@ class Baseline:
         try:
             found = compare.compare(self.run, run)
         except InputError as error:
-            return Verdict(f"softbench: --softbench-baseline: {error}", self.limit is not None)
+            return RegressionResult(f"softbench: --softbench-baseline: {error}", self.limit is not None)
         text = tables.document_text(summary.document(found), width).rstrip()
         if self.limit is None:
-            return Verdict(text)
+            return RegressionResult(text)
         gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(found, self.limit)}"
-        return Verdict(f"{text}\n\n{gate}", bool(found.failures(self.limit)))
+        return RegressionResult(f"{text}\n\n{gate}", bool(found.failures(self.limit)))

@@ -14,14 +14,14 @@ from softbench import packages
 from softbench.analysis.leaderboard.formatting import plural
 from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import busy, device
-from softbench.measure.other_processes import Neighbours
+from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Run, calibration, notes
 from softbench.render import tables
 from softbench.run import multi_gpu, replay, resuming, settings
 from softbench.run.bench import Bench
 from softbench.run.collect import CellItem, Collecting
 from softbench.run.live import Live, uncaptured
-from softbench.run.regression import Baseline, Verdict
+from softbench.run.regression import RegressionCheck, RegressionResult
 from softbench.run.selection import Ladders, Selection, default_profile
 from softbench.texts import InputError
 
@@ -35,7 +35,7 @@ def start(config: pytest.Config) -> None:
         preferred = "gpu" if device.gpu() else "cpu"
         chosen = settings.read(config, preferred, default_profile)
         _refuse_other_gpu(chosen)
-        baseline = None if orders else Baseline.of(chosen)
+        baseline = None if orders else RegressionCheck.of(chosen)
         bench = Bench.plan(chosen, _ladders(config))
         if baseline is not None:
             bench.accept = baseline.refuse
@@ -65,10 +65,10 @@ class BenchSession:
         bench: Bench,
         controller: multi_gpu.Controller | None = None,
         storage: replay.Storage | None = None,
-        baseline: Baseline | None = None,
+        baseline: RegressionCheck | None = None,
     ) -> None:
         self._config, self._bench = config, bench
-        self._baseline, self._verdict = baseline, Verdict("")
+        self._baseline, self._verdict = baseline, RegressionResult("")
         self._controller, self._storage = controller, storage
         self._live = Live(config, bench)
         self._page: Path | None = None
@@ -98,7 +98,7 @@ class BenchSession:
         return lines + [
             f"softbench: WARNING: also on GPU {card.id}: {name}; figures may be worse than they are without it"
             for card in cards
-            for name in Neighbours(device.Monitor(card)).found().values()
+            for name in OtherProcesses(device.Monitor(card)).names().values()
         ]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

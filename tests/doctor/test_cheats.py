@@ -16,9 +16,9 @@ from softbench.cases import registry
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, TIMED, Example
 from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.processes import Nursery
-from softbench.measure.contest.worker_pool import Crew
-from softbench.measure.worker.tamper import WATCHED, Seal
+from softbench.measure.contest.processes import Forkserver
+from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.measure.worker.tamper import WATCHED, TamperCheck
 from softbench.model import Case, Record, Status
 
 HONEST = SUPPORT / "honest"
@@ -88,10 +88,10 @@ def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run() -> None:
 @pytest.fixture(scope="module")
 def honest() -> dict[tuple[str, str], Record]:
     found = {}
-    with closing(Crew("cpu", lambda: Nursery(["torch"], {"OMP_NUM_THREADS": "1"}))) as crew:
+    with closing(WorkerPool("cpu", lambda: Forkserver(["torch"], {"OMP_NUM_THREADS": "1"}))) as pool:
         for dtype, shape in (("float32", (64, 1000)), ("float16", (3, 5000)), ("bfloat16", (128, 64))):
             case = Case("softmax", shape, dtype, dtype)
-            for record in Contest(examples.RULES, crew, None).run(case, registry.find([HONEST])):
+            for record in Contest(examples.RULES, pool, None).run(case, registry.find([HONEST])):
                 found[record.variant.implementation, dtype] = record
     return found
 
@@ -121,29 +121,29 @@ def test_only_the_status_and_the_word_count_as_caught(status: Status, reason: st
 
 def test_a_seal_sees_whatever_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    seal = Seal()
-    assert seal.broken("the import") == ""
+    tamper = TamperCheck()
+    assert tamper.fault("the import") == ""
     watched = [(owner, name) for owner, names in WATCHED.items() for name in names if owner != "torch._C"]
     assert len(watched) > 20
     for owner, name in watched:
         with monkeypatch.context() as patch:
             patch.setattr(f"{owner}.{name}", object(), raising=False)
-            assert seal.broken("the factory") == f"patched: {owner}.{name} was replaced by the end of the factory"
-        assert seal.broken("the factory") == ""
+            assert tamper.fault("the factory") == f"patched: {owner}.{name} was replaced by the end of the factory"
+        assert tamper.fault("the factory") == ""
     with monkeypatch.context() as patch:
         patch.setattr(torch._C, "_cuda_synchronize", object(), raising=False)
-        assert "torch._C._cuda_synchronize" in seal.broken("the check")
+        assert "torch._C._cuda_synchronize" in tamper.fault("the check")
 
 
 LIBRARIES = ("triton", "liger_kernel.ops.softmax", "quack", "cutlass.cute", "cuda.core", "torch._inductor", "numpy")
 IMPORT_ALL = f"""
 import importlib.util
-from softbench.measure.worker.tamper import Seal
-seal = Seal()
+from softbench.measure.worker.tamper import TamperCheck
+tamper = TamperCheck()
 for name in {LIBRARIES!r}:
     if importlib.util.find_spec(name.split(".")[0]):
         __import__(name)
-print(seal.broken("the import"))
+print(tamper.fault("the import"))
 """
 
 

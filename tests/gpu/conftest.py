@@ -1,4 +1,4 @@
-"""The GPU that these tests cannot do without, and the crew of workers that the tests of one file share."""
+"""The GPU that these tests cannot do without, and the pool of workers that the tests of one file share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from softbench.measure import device
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,7 @@ def gpu(some_gpu: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def crew(some_gpu: None) -> Iterator[Crew]:
-    crew = Crew("cuda")
-    yield crew
-    crew.close()
+def pool(some_gpu: None) -> Iterator[WorkerPool]:
+    pool = WorkerPool("cuda")
+    yield pool
+    pool.close()

@@ -12,7 +12,7 @@ from softbench.measure import device
 from softbench.measure.check import check
 from softbench.measure.clocks import GraphClock
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import Plan
 from softbench.model import Case, Record, Status
 
@@ -44,8 +44,8 @@ def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
 
 
 @pytest.mark.parametrize("case", [CASE, Case("softmax", (1000, 1001), "float32", "float32")], ids=lambda c: c.id)
-def test_an_honest_implementation_is_not_accused(crew: Crew, case: Case) -> None:
-    found = Contest(Rules(budget_s=2.0, timeout_s=60.0, seed=1), crew, device.gpu()).run(case, HONEST)
+def test_an_honest_implementation_is_not_accused(pool: WorkerPool, case: Case) -> None:
+    found = Contest(Rules(budget_s=2.0, timeout_s=60.0, seed=1), pool, device.gpu()).run(case, HONEST)
     assert {r.variant.id: (r.status.value, r.reason) for r in found} == {v.id: ("PASSED", "") for v in HONEST}
 
 

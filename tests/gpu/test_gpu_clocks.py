@@ -15,7 +15,7 @@ from softbench.cases import operators, registry
 from softbench.measure import device, spin_kernels
 from softbench.measure.contest import calibrating
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.cupti_clock import DeviceClock, Unseen
 from softbench.measure.plans import Plan, plan_graph
 from softbench.model import Case, Record, Status, calibration, stats
@@ -32,9 +32,9 @@ def card() -> device.Gpu:
     return found
 
 
-def test_every_clock_reads_kernels_of_known_duration(crew: Crew) -> None:
+def test_every_clock_reads_kernels_of_known_duration(pool: WorkerPool) -> None:
     began = time.monotonic()
-    found = calibrating.calibrate(crew, card().l2_bytes, device=True)
+    found = calibrating.calibrate(pool, card().l2_bytes, device=True)
     print(f"{time.monotonic() - began:.1f} s", *map(calibration.describe, found), *found, sep="\n")
     assert [c.clock for c in found] == ["graph", "call", "device"]
     assert [c.fault for c in found] == ["", "", ""]
@@ -46,14 +46,14 @@ def per_call_ns(record: Record, clock: str) -> float:
     return stats.per_launch_ns(samples)
 
 
-def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(crew: Crew) -> None:
+def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool: WorkerPool) -> None:
     """The first contest comes before any process was profiled; in the second those that were are there, idle."""
     chosen = [
         v for v in registry.find([resources.bundled_impls()]) if v.implementation in ("torch_eager", "triton_wide")
     ]
     runs = []
     for number in range(2):
-        contest = Contest(Rules(budget_s=2.0, seed=number, device_clock=True), crew, card())
+        contest = Contest(Rules(budget_s=2.0, seed=number, device_clock=True), pool, card())
         records = contest.run(CASE, [v for v in chosen if v.operator == CASE.operator])
         assert {r.status for r in records} == {Status.PASSED}
         runs.append({r.variant.implementation: r for r in records})

@@ -9,7 +9,7 @@ import pytest
 from softbench.cases import registry
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Record, Status
 
 pytestmark = pytest.mark.gpu
@@ -30,27 +30,27 @@ EXPECTED = {
 }
 
 
-def contest(crew: Crew, case: Case, offender: str) -> tuple[Record, Record]:
+def contest(pool: WorkerPool, case: Case, offender: str) -> tuple[Record, Record]:
     """The offender's record and the honest kernel's, from a contest of the two."""
     rules = Rules(budget_s=4.0, timeout_s=20.0, seed=1)
-    records = Contest(rules, crew, device.gpu()).run(case, [OFFENDERS[offender], HONEST])
+    records = Contest(rules, pool, device.gpu()).run(case, [OFFENDERS[offender], HONEST])
     found = {r.variant.implementation: r for r in records}
     return found[offender], found["twin_a"]
 
 
 @pytest.mark.parametrize("offender", EXPECTED)
-def test_costs_its_own_cell(crew: Crew, offender: str) -> None:
+def test_costs_its_own_cell(pool: WorkerPool, offender: str) -> None:
     status, words = EXPECTED[offender]
     for case in CASES:  # the second shows that a fresh process came after the first
-        culprit, honest = contest(crew, case, offender)
+        culprit, honest = contest(pool, case, offender)
         assert (culprit.status, words in culprit.reason) == (status, True), culprit.reason
         assert not culprit.samples
         assert honest.status is Status.PASSED
         assert len(honest.clock("graph")[0].ns) >= 8
 
 
-def test_what_cannot_be_captured_has_a_call_time_and_no_rank(crew: Crew) -> None:
-    culprit, honest = contest(crew, CASES[0], "synchronises")
+def test_what_cannot_be_captured_has_a_call_time_and_no_rank(pool: WorkerPool) -> None:
+    culprit, honest = contest(pool, CASES[0], "synchronises")
     assert culprit.status is Status.PASSED
     assert [s.clock for s in culprit.samples] == ["call"]
     assert any("cannot be captured" in note for note in culprit.notes)

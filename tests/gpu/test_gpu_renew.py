@@ -13,7 +13,7 @@ from softbench.cases import operators, registry
 from softbench.measure import clocks, device, renew
 from softbench.measure.contest import calibrating
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
 from softbench.measure.worker import loading
 from softbench.model import Case, Status, calibration, stats
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.gpu
 MEMO = registry.find([Path(__file__).parent / "offenders"])
 
 
-def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(crew: Crew) -> None:
+def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool: WorkerPool) -> None:
     """With the same values in every replay it took 0.79 of the time of the kernel that writes all."""
     case = Case("softmax", (8192, 8192), "float16", "float16")
     pair = [v for v in MEMO if v.implementation in ("writes_what_changed", "writes_all")]
-    found = {r.variant.implementation: r for r in Contest(Rules(budget_s=5.0), crew, device.gpu()).run(case, pair)}
+    found = {r.variant.implementation: r for r in Contest(Rules(budget_s=5.0), pool, device.gpu()).run(case, pair)}
     cheat, honest = found["writes_what_changed"], found["writes_all"]
     assert honest.status is Status.PASSED
     if cheat.status is Status.PASSED:
@@ -75,10 +75,10 @@ def test_an_honest_time_is_that_of_replays_in_a_row(gpu: None, shape: tuple[int,
     assert abs(statistics.median(ratios) - 1) < 0.003
 
 
-def test_the_call_clock_is_right_ten_times_in_ten(crew: Crew) -> None:
+def test_the_call_clock_is_right_ten_times_in_ten(pool: WorkerPool) -> None:
     card = device.gpu()
     assert card is not None
     for _ in range(10):
-        found = {c.clock: c for c in calibrating.calibrate(crew, card.l2_bytes, device=False)}
+        found = {c.clock: c for c in calibrating.calibrate(pool, card.l2_bytes, device=False)}
         print(f"\n{calibration.describe(found['call'])}; {calibration.describe(found['graph'])}")
         assert calibration.misreading(found["call"]) == ""

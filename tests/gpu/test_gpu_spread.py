@@ -13,7 +13,7 @@ from support.offenders import seconds_until
 from support.projects import bench, project, record_lines, started
 
 from softbench.measure import device
-from softbench.measure.other_processes import Neighbours
+from softbench.measure.other_processes import OtherProcesses
 
 pytestmark = pytest.mark.gpu
 STRANGER = "import torch, time; x = torch.ones(1 << 28, device='cuda'); print('ready', flush=True); time.sleep(120)"
@@ -57,9 +57,9 @@ def test_a_stranger_on_the_gpu_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", start, STRANGER], capture_output=True, text=True, check=True)
     pid = int(done.stdout)
     try:
-        neighbours = Neighbours(device.Monitor(device.gpu()))
-        seen = seconds_until(lambda: pid in neighbours.found(), 60)
+        neighbours = OtherProcesses(device.Monitor(device.gpu()))
+        seen = seconds_until(lambda: pid in neighbours.names(), 60)
         assert seen < 60, f"NVML names {device.Monitor(device.gpu()).processes()} and not {pid}"
-        assert f"(pid {pid}, " in neighbours.found()[pid]
+        assert f"(pid {pid}, " in neighbours.names()[pid]
     finally:
         os.kill(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ from softbench.cases import registry
 from softbench.measure import device, roof
 from softbench.measure.contest import traffic
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
 from softbench.model import Case, Traffic
 
@@ -38,10 +38,10 @@ def test_copy_moves_every_byte_once(case: Case) -> None:
     assert found.written_bytes == pytest.approx(2 * case.elements, rel=0.05)
 
 
-def test_contest_counts_for_everybody(crew: Crew) -> None:
+def test_contest_counts_for_everybody(pool: WorkerPool) -> None:
     eager = next(v for v in registry.find([resources.bundled_impls()]) if v.implementation == "torch_eager")
     rules = dataclasses.replace(Rules(budget_s=2.0, seed=3), traffic=True)
-    contest = Contest(rules, crew, device.gpu(), roofs={"softmax": roof.variants("copy", "cuda")})
+    contest = Contest(rules, pool, device.gpu(), roofs={"softmax": roof.variants("copy", "cuda")})
     records = contest.run(CASES[1], [eager])
     assert [r.notes for r in records if r.traffic is None] == []
     assert all(0.9 < (r.traffic.read_bytes + r.traffic.written_bytes) / r.ideal_bytes < 2 for r in records if r.traffic)

@@ -22,7 +22,7 @@ from softbench.doctor import against_itself, examples
 from softbench.measure import device, roof
 from softbench.measure.contest import steady
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Record, Status, Variant, stats
 
 pytestmark = pytest.mark.gpu
@@ -60,10 +60,10 @@ def told(title: str, comparisons: Sequence[stats.Comparison]) -> Counter[str]:
     return verdicts
 
 
-def test_a_against_a(crew: Crew) -> None:
+def test_a_against_a(pool: WorkerPool) -> None:
     comparisons = []
     for number in range(CONTESTS):
-        found = against_itself.contest(crew, device.gpu(), number, fresh=number % 5 == 0)
+        found = against_itself.contest(pool, device.gpu(), number, fresh=number % 5 == 0)
         assert isinstance(found, stats.Comparison), found
         comparisons.append(found)
     verdicts = told("one kernel under two names", comparisons)
@@ -71,10 +71,10 @@ def test_a_against_a(crew: Crew) -> None:
     assert verdicts["tied"] >= 0.9 * CONTESTS  # else it would be for want of an answer
 
 
-def test_one_percent_more_work_is_found(crew: Crew) -> None:
+def test_one_percent_more_work_is_found(pool: WorkerPool) -> None:
     comparisons = []
     for number in range(20):
-        contest = Contest(Rules(budget_s=6.0, seed=1000 + number), crew, device.gpu())
+        contest = Contest(Rules(budget_s=6.0, seed=1000 + number), pool, device.gpu())
         records = {r.variant.implementation: r for r in contest.run(CASE, [TWINS["twin_a"], TWINS["twin_slow"]])}
         assert {r.status for r in records.values()} == {Status.PASSED}
         comparisons.append(stats.compare(*(records[name].clock("graph")[0] for name in ("twin_slow", "twin_a"))))
@@ -97,8 +97,8 @@ def records(card: device.Gpu | None, variants: Sequence[Variant], budget_s: floa
     """A contest of fresh workers beside the roof, by implementation; the roof under "roof"."""
     kind = "cpu" if card is None else "cuda"
     roofs = {"softmax": roof.variants("copy", kind)}
-    with closing(Crew(kind)) as crew:
-        found = Contest(Rules(budget_s=budget_s, timeout_s=40.0, seed=5), crew, card, roofs).run(CASE, variants)
+    with closing(WorkerPool(kind)) as pool:
+        found = Contest(Rules(budget_s=budget_s, timeout_s=40.0, seed=5), pool, card, roofs).run(CASE, variants)
     return {"roof" if r.role == "roof" else r.variant.implementation: r for r in found}
 
 

@@ -10,7 +10,7 @@ from softbench import resources
 from softbench.cases import registry
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Status
 
 pytestmark = pytest.mark.gpu
@@ -18,12 +18,12 @@ pytestmark = pytest.mark.gpu
 TWINS = {v.implementation: v for v in registry.find([Path(__file__).parent / "twins"])}
 
 
-def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(crew: Crew) -> None:
+def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(pool: WorkerPool) -> None:
     """17 GB move at a launch: two placements of four entrants are more than a card of 141 GB holds."""
     eager = registry.find([resources.bundled_impls()])
     baseline = next(v for v in eager if v.implementation == "torch_eager")
     case = Case("softmax", (1 << 19, 8192), "float16", "float16")
-    contest = Contest(Rules(budget_s=5.0, seed=3), crew, device.gpu(), baselines={"softmax": baseline})
+    contest = Contest(Rules(budget_s=5.0, seed=3), pool, device.gpu(), baselines={"softmax": baseline})
     records = {r.variant.implementation: r for r in contest.run(case, list(TWINS.values()))}
     assert {r.status for r in records.values()} == {Status.PASSED}
     heats = {name: {s.heat for s in r.clock("graph")} for name, r in records.items()}

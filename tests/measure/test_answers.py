@@ -106,9 +106,9 @@ def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
 
 
 def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late() -> None:
-    from softbench.measure.worker.handler import Session
+    from softbench.measure.worker.handler import RequestHandler
 
-    operations = {name.removeprefix("do_") for name in vars(Session) if name.startswith("do_")}
+    operations = {name.removeprefix("do_") for name in vars(RequestHandler) if name.startswith("do_")}
     assert operations == set(ANSWERS) == set(workers.STEPS) == set(GOOD)
 
 

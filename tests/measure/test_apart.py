@@ -20,8 +20,8 @@ CASE = softmax_case(16, 256)
 VARIANTS = [variant(name) for name in ("eager", "mine", "killer")]
 
 SIBLINGS = """
-mine, nurseries = os.getpid(), [int(p) for p in os.listdir('/proc') if p.isdigit()]
-for pid in nurseries:
+mine, forkservers = os.getpid(), [int(p) for p in os.listdir('/proc') if p.isdigit()]
+for pid in forkservers:
     try:
         is_worker = b"softbench.measure.worker.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
         is_leaf = not Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()

@@ -114,7 +114,7 @@ def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_pat
     write(tmp_path, "burns", "import", burn)
     with arena(tmp_path) as field:
         assert passed(field.run(NEXT), ["burns", "honest"])
-        workers = {key[1]: worker for key, worker in field.contest.crew._workers.items()}
+        workers = {key[1]: worker for key, worker in field.contest.pool._workers.items()}
         before = {name: worker.cpu_ns() for name, worker in workers.items()}
         assert seconds_until(lambda: workers["burns"].cpu_ns() > before["burns"] + 200 * MS, 30) < 30
         assert workers["honest"].cpu_ns() == before["honest"]

@@ -18,7 +18,7 @@ from softbench.doctor import known_durations
 from softbench.measure.contest import calibrating as parent
 from softbench.measure.contest import contest as contest_module
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.stage_times import Laps
+from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.model import Calibration, Run, calibration
@@ -32,11 +32,11 @@ def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tup
     world = World(monkeypatch)
     entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
     monkeypatch.setattr(contest_module, "Asker", lambda *_: world.ask)
-    crew = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
     card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0)
     preparation: Any = SimpleNamespace(run=lambda entrants: None)
-    made = Contest(Rules(budget_s=1e9), crew, card, calibrations=calibrations)  # type: ignore[arg-type]
-    made._measure(make.softmax_case(), entrants, preparation, random.Random(1), Laps())
+    made = Contest(Rules(budget_s=1e9), pool, card, calibrations=calibrations)  # type: ignore[arg-type]
+    made._measure(make.softmax_case(), entrants, preparation, random.Random(1), StageTimes())
     assert all(entrant.is_open for entrant in entrants)
     return world, entrants[1].notes
 
@@ -70,7 +70,7 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(
 
 
 def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A crew for contests that calibrate and measure nothing."""
+    """A pool for contests that calibrate and measure nothing."""
     monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Contest, "_measure", lambda *_: None)
     return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
@@ -78,10 +78,10 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[bool] = []
-    monkeypatch.setattr(parent, "calibrate", lambda crew, l2, *, device: calls.append(device) or (RIGHT, CALL))
-    crew = idle(monkeypatch)
+    monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device: calls.append(device) or (RIGHT, CALL))
+    pool = idle(monkeypatch)
     card: Any = SimpleNamespace(l2_bytes=1, sm=90)
-    made = Contest(Rules(device_clock=True), crew, card, calibrations=None)
+    made = Contest(Rules(device_clock=True), pool, card, calibrations=None)
     variants = [make.variant("a"), make.variant("b")]
 
     def found(case: Any) -> list[tuple[Calibration, ...]]:
@@ -91,16 +91,16 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     assert calls == []
     assert found(make.softmax_case()) == found(make.softmax_case(8)) == [(RIGHT, CALL), ()]
     assert calls == [True]
-    Contest(Rules(), crew, card).run(make.softmax_case(), variants)  # told that nobody needs to know
-    Contest(Rules(), crew, None, calibrations=None).run(make.softmax_case(), variants)
+    Contest(Rules(), pool, card).run(make.softmax_case(), variants)  # told that nobody needs to know
+    Contest(Rules(), pool, None, calibrations=None).run(make.softmax_case(), variants)
     assert calls == [True]
 
 
 def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
-    crew = idle(monkeypatch)
-    made = Contest(Rules(), crew, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    pool = idle(monkeypatch)
+    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
     found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
     assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
 
@@ -108,8 +108,8 @@ def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monke
 def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
-    crew = idle(monkeypatch)
-    made = Contest(Rules(), crew, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    pool = idle(monkeypatch)
+    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
     for rows in range(1, 9):
         made.run(make.softmax_case(rows), [make.variant("a")])
     assert len(tried) == contest_module.CALL_CALIBRATIONS

@@ -150,14 +150,14 @@ def test_without_a_profiler_the_other_clocks_are_checked() -> None:
     assert (graph.fault, call.fault, device) == ("", "", Calibration("device", fault="no CUPTI"))
 
 
-class Crew:
+class WorkerPool:
     """Hires one worker, or nobody."""
 
     def __init__(self, refuses: str = "") -> None:
         self.ended = 0
         self._refuses = refuses
 
-    def hire(self, entrants: list[Any]) -> None:
+    def assign(self, entrants: list[Any]) -> None:
         (entrant,) = entrants
         if self._refuses:
             entrant.settle(Status.CRASHED, self._refuses)
@@ -172,10 +172,10 @@ def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch: pytest.Mon
     asked: list[dict[str, Any]] = []
     answer = Answer(True, {"calibrations": (RIGHT,)})
     monkeypatch.setattr(parent, "ask", lambda worker, request, timeout_s: asked.append(request) or answer)
-    crew = Crew()
-    assert parent.calibrate(crew, 5, device=True) == (RIGHT,)  # type: ignore[arg-type]
+    pool = WorkerPool()
+    assert parent.calibrate(pool, 5, device=True) == (RIGHT,)  # type: ignore[arg-type]
     assert [(r["op"], r["device"], r["l2_bytes"]) for r in asked] == [("calibrate", True, 5)]
-    assert crew.ended == 1
+    assert pool.ended == 1
 
 
 @pytest.mark.parametrize("device", [False, True])
@@ -183,6 +183,6 @@ def test_what_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch, device: 
     clocks = ("graph", "call", "device")[: 2 + device]
     failed = Answer(False, status=Status.RUNTIME_ERROR, reason="No module named 'triton'")
     monkeypatch.setattr(parent, "ask", lambda *_: failed)
-    for crew, why in ((Crew(), failed.reason), (Crew("no GPU left"), "no GPU left")):
-        found = parent.calibrate(crew, 5, device=device)  # type: ignore[arg-type]
+    for pool, why in ((WorkerPool(), failed.reason), (WorkerPool("no GPU left"), "no GPU left")):
+        found = parent.calibrate(pool, 5, device=device)  # type: ignore[arg-type]
         assert found == tuple(Calibration(clock, fault=why) for clock in clocks)

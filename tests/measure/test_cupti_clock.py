@@ -197,12 +197,12 @@ def test_a_launch_that_raises_ends_the_profile() -> None:
     assert gpu.open == 0
 
 
-class Crew:
+class WorkerPool:
     def __init__(self, refuses: str = "") -> None:
         self.hired: list[Entrant] = []
         self._refuses = refuses
 
-    def hire(self, entrants: list[Entrant]) -> None:
+    def assign(self, entrants: list[Entrant]) -> None:
         self.hired += entrants
         for entrant in entrants:
             if entrant.variant.implementation == self._refuses:
@@ -228,9 +228,9 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> 
         assert all(request.get("is_profiled", True) for request in requests.values())
         return {entrant: answers.get(key, Answer(True)) for entrant, key in keys.items()}
 
-    crew: Any = Crew("unstarted")
-    profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, crew, ask, random.Random(1))
-    assert {entrant.mode for entrant in crew.hired} == {"device"}
+    pool: Any = WorkerPool("unstarted")
+    profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, pool, ask, random.Random(1))
+    assert {entrant.mode for entrant in pool.hired} == {"device"}
     assert asked == [("prepare", name) for name in names[:4]] + [
         ("device", name) for name in ("fine", "unseen", "dies")
     ]
@@ -246,7 +246,7 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
         "from softbench import implementation\n\n"
         '@implementation(operator="softmax")\ndef wrong(case):\n    return lambda x: x * 0\n'
     )
-    served = worker.Session("cpu")
+    served = worker.RequestHandler("cpu")
     request = {"case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}, "slot": 4}
     request["source_hash"] = ""
     request |= {"op": "prepare", "role": "entrant", "seed": 1}
@@ -254,7 +254,7 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
     assert served.handle(request | {"is_profiled": True})["ok"] is True
     given: list[Any] = []
     sampling = SimpleNamespace(samples=lambda *arguments: given.append(arguments) or [[3], [4]])
-    monkeypatch.setattr(served, "spans", sampling)
+    monkeypatch.setattr(served, "device_clock", sampling)
     asked = {"op": "device", "slot": 4, "plan": asdict(Plan(7, 2, "cold")), "seed": 5, "l2_bytes": 6}
     assert served.handle(asked) == {"ok": True, "device": [[3], [4]]}
     assert given == [(served.operator, CASE, served.slots[4].launch, Plan(7, 2, "cold"), 5, 6)]

@@ -19,7 +19,7 @@ from support.offenders import NEXT, arena, seconds_until, write
 from support.projects import ROOT, project, record_lines, started
 
 from softbench.measure import device_lock
-from softbench.measure.device_lock import Turns
+from softbench.measure.device_lock import DeviceLock
 from softbench.records import store
 from softbench.run import passport
 from softbench.run.bench import Bench
@@ -28,11 +28,11 @@ from softbench.run.settings import Settings
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from softbench.measure.device_lock import Turns
+from softbench.measure.device_lock import DeviceLock
 
 name, count, seconds, shared, log = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), bool(int(sys.argv[4])), sys.argv[5]
 for _ in range(count):
-    with Turns("cpu", name).turn(shared=shared, waiting=lambda holder, seconds: None):
+    with DeviceLock("cpu", name).hold(shared=shared, waiting=lambda holder, seconds: None):
         with open(log, "a") as file: print("begin", name, file=file)
         time.sleep(seconds)
         with open(log, "a") as file: print("end", name, file=file)
@@ -98,7 +98,7 @@ def test_a_killed_holder_frees_the_device_at_once(holder: Any, tmp_path: Path) -
         process.kill()
 
     began = time.monotonic()
-    with Turns("cpu", "next").turn(shared=False, waiting=waiting) as note:
+    with DeviceLock("cpu", "next").hold(shared=False, waiting=waiting) as note:
         assert time.monotonic() - began < 2
         assert waited[0] == f"run doomed (pid {process.pid})"
         assert note.endswith(f"s for its turn: run doomed (pid {process.pid})")
@@ -108,7 +108,7 @@ def test_a_killed_holder_frees_the_device_at_once(holder: Any, tmp_path: Path) -
 def test_who_only_checks_shares(holder: Any, tmp_path: Path) -> None:
     holder("a", shared=True)
     until_begun(tmp_path)
-    with Turns("cpu", "b").turn(shared=True, waiting=never) as note:
+    with DeviceLock("cpu", "b").hold(shared=True, waiting=never) as note:
         assert note == ""
 
 
@@ -118,10 +118,10 @@ def test_who_wants_to_share_does_not_overtake(folder: Path) -> None:
     waits = threading.Event()
 
     def take(name: str, shared: bool) -> None:
-        with Turns("cpu", name).turn(shared=shared, waiting=lambda holder, seconds: waits.set()):
+        with DeviceLock("cpu", name).hold(shared=shared, waiting=lambda holder, seconds: waits.set()):
             begun.append(name)
 
-    with Turns("cpu", "checking").turn(shared=True, waiting=never):
+    with DeviceLock("cpu", "checking").hold(shared=True, waiting=never):
         timing = threading.Thread(target=take, args=("timing", False))
         timing.start()
         assert waits.wait(5)
@@ -136,9 +136,9 @@ def test_who_wants_to_share_does_not_overtake(folder: Path) -> None:
 
 def test_devices_do_not_wait_for_each_other(folder: Path) -> None:
     with (
-        Turns("GPU-0", "r").turn(shared=False, waiting=never),
-        Turns("GPU-1", "r").turn(shared=False, waiting=never),
-        Turns("cpu", "r").turn(shared=False, waiting=never),
+        DeviceLock("GPU-0", "r").hold(shared=False, waiting=never),
+        DeviceLock("GPU-1", "r").hold(shared=False, waiting=never),
+        DeviceLock("cpu", "r").hold(shared=False, waiting=never),
     ):
         assert {path.stem for path in folder.iterdir()} == {"GPU-0", "GPU-1", "cpu"}
 
@@ -146,7 +146,7 @@ def test_devices_do_not_wait_for_each_other(folder: Path) -> None:
 def test_all_users_may_lock_what_one_has_made(folder: Path) -> None:
     before = os.umask(0o077)
     try:
-        with Turns("0000:01:00.0", "r").turn(shared=False, waiting=never):
+        with DeviceLock("0000:01:00.0", "r").hold(shared=False, waiting=never):
             pass
     finally:
         os.umask(before)
@@ -169,7 +169,7 @@ def test_a_file_that_may_only_be_read_is_locked_too(
         return real(path, flags, *mode)
 
     monkeypatch.setattr(os, "open", refuse)
-    with Turns("cpu", "b").turn(shared=False, waiting=lambda holder, seconds: None) as note:
+    with DeviceLock("cpu", "b").hold(shared=False, waiting=lambda holder, seconds: None) as note:
         assert "run a (pid" in note
     assert [path.name for path in seen] == ["cpu.gate", "cpu.lock"]
 
@@ -177,30 +177,30 @@ def test_a_file_that_may_only_be_read_is_locked_too(
 def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "file"))
-    with Turns("cpu", "r").turn(shared=False, waiting=never) as note:
+    with DeviceLock("cpu", "r").hold(shared=False, waiting=never) as note:
         assert note == f"took no turns with other runs ({tmp_path / 'file'}: File exists)"
 
 
-def test_a_worker_that_holds_the_lock_is_known_to_its_crew(folder: Path, tmp_path: Path) -> None:
+def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder: Path, tmp_path: Path) -> None:
     write(
         tmp_path / "mine",
         "locks",
         "import",
         f"import fcntl\nheld = open({str(folder / 'cpu.lock')!r})\nfcntl.flock(held, 2)",
     )
-    with Turns("cpu", "r").turn(shared=False, waiting=never):
+    with DeviceLock("cpu", "r").hold(shared=False, waiting=never):
         pass
-    device_lock, told = Turns("cpu", "r"), []
+    device_lock, told = DeviceLock("cpu", "r"), []
 
     def waiting(holder: str, seconds: float) -> None:
-        told.append(crew.owns(device_lock.held_by()))
-        crew.close()
+        told.append(pool.owns(device_lock.held_by()))
+        pool.close()
 
     with arena(tmp_path / "mine") as field:
-        crew = field.contest.crew
+        pool = field.contest.pool
         field.run(NEXT)
-        assert not crew.owns({os.getpid()})
-        with device_lock.turn(shared=False, waiting=waiting):
+        assert not pool.owns({os.getpid()})
+        with device_lock.hold(shared=False, waiting=waiting):
             assert told[0] is True
 
 

@@ -1,4 +1,4 @@
-"""Where workers come from and how they end: the nursery, its guards, and what the parent asks of them."""
+"""Where workers come from and how they end: the forkserver, its guards, and what the parent asks of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support import offenders
 from support.offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
 
 from softbench.measure.contest import workers
-from softbench.measure.contest.processes import Nursery, NurseryError, Worker
+from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker
 from softbench.measure.contest.workers import ask, gather
 from softbench.measure.worker import wire
 from softbench.model import Status
@@ -31,21 +31,21 @@ def mark(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def nursery(mark: str) -> Iterator[Nursery]:
+def forkserver(mark: str) -> Iterator[Forkserver]:
     """Without torch, with a module that is not there: it starts in a tenth of the time."""
-    made = Nursery(["no_such_module"], {MARK: mark})
+    made = Forkserver(["no_such_module"], {MARK: mark})
     yield made
     made.close()
     assert processes(mark) == []
 
 
 @pytest.fixture
-def hire(nursery: Nursery) -> Iterator[Callable[..., Worker]]:
+def hire(forkserver: Forkserver) -> Iterator[Callable[..., Worker]]:
     """Makes workers that have said hello."""
     made: list[Worker] = []
 
     def start(**environment: str) -> Worker:
-        made.append(Worker(nursery, environment))
+        made.append(Worker(forkserver, environment))
         assert ask(made[-1], HELLO, 30).ok
         return made[-1]
 
@@ -64,7 +64,7 @@ def test_end_returns_when_the_process_is_gone(hire: Callable[..., Worker], mark:
     worker = hire()
     assert len(processes(mark)) == 1 + EACH
     worker.end()
-    assert len(processes(mark)) == 1  # the nursery
+    assert len(processes(mark)) == 1  # the forkserver
     assert not worker.is_alive
     assert worker.end() is None
 
@@ -76,16 +76,18 @@ def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: P
     assert [f"RuntimeError: {word}" in answers[worker].reason for word, worker in tells.items()] == [True, True]
 
 
-def test_killed_nursery_takes_its_workers_with_it(nursery: Nursery, hire: Callable[..., Worker], mark: str) -> None:
+def test_killed_forkserver_takes_its_workers_with_it(
+    forkserver: Forkserver, hire: Callable[..., Worker], mark: str
+) -> None:
     worker = hire()
-    os.kill(nursery._process.pid, signal.SIGKILL)
+    os.kill(forkserver._process.pid, signal.SIGKILL)
     assert seconds_until(lambda: processes(mark) == [], 5) < 5
     answer = ask(worker, HELLO, 30)
     assert (answer.status, answer.fatal) == (Status.CRASHED, True)
     assert "the one that starts processes" in answer.reason
-    assert not nursery.is_alive
-    with pytest.raises(NurseryError, match="workers cannot be started"):
-        Worker(nursery, {})
+    assert not forkserver.is_alive
+    with pytest.raises(ForkserverError, match="workers cannot be started"):
+        Worker(forkserver, {})
 
 
 def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], mark: str) -> None:
@@ -101,13 +103,13 @@ def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], 
     assert answer.reason.startswith("the process died of SIGKILL")
 
 
-def test_contest_survives_the_loss_of_the_nursery(tmp_path: Path) -> None:
+def test_contest_survives_the_loss_of_the_forkserver(tmp_path: Path) -> None:
     with arena(tmp_path) as field:
         assert passed(field.run(NEXT))
-        nursery = field.contest.crew._nursery
-        assert nursery is not None
-        os.kill(nursery._process.pid, signal.SIGKILL)
-        assert seconds_until(lambda: not nursery.is_alive, 5) < 5
+        forkserver = field.contest.pool._forkserver
+        assert forkserver is not None
+        os.kill(forkserver._process.pid, signal.SIGKILL)
+        assert seconds_until(lambda: not forkserver.is_alive, 5) < 5
         assert passed(field.run(BAD))
         assert len(set(field.pids("honest"))) == 2
 
@@ -134,20 +136,21 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) ->
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_grandchild_that_kills_guard_and_nursery_does_not_outlive_the_crew(tmp_path: Path, mark: str) -> None:
+def test_a_grandchild_that_kills_guard_and_forkserver_does_not_outlive_the_pool(tmp_path: Path, mark: str) -> None:
     """Without namespaces, in a session of its own, with a child; a process that somebody else started stays."""
-    nursery = Nursery([], {MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
-    worker = Worker(nursery, {})
+    forkserver = Forkserver([], {MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
+    worker = Worker(forkserver, {})
     bystander = subprocess.Popen(["sleep", "60"])
     code = "import os, time\nif os.fork() == 0:\n    os.setsid(); os.fork()\n    time.sleep(0.3)\n"
-    code += f"    for pid in ({nursery._process.pid}, {worker.pid}):\n        try: os.kill(pid, 9)\n        except OSError: pass\n"
+    code += f"    for pid in ({forkserver._process.pid}, {worker.pid}):\n"
+    code += "        try: os.kill(pid, 9)\n        except OSError: pass\n"
     (tmp_path / "kills.py").write_text(f"{code}    time.sleep(600)\ntime.sleep(600)")
     try:
         assert ask(worker, HELLO, 30).ok
         assert not ask(worker, _prepare(tmp_path, "kills"), 30).ok
         assert len(processes(mark)) >= 1
         worker.end(kill=False)
-        nursery.close()
+        forkserver.close()
         assert processes(mark) == []
         assert bystander.poll() is None
     finally:
@@ -155,10 +158,10 @@ def test_a_grandchild_that_kills_guard_and_nursery_does_not_outlive_the_crew(tmp
         bystander.wait()
 
 
-def test_nursery_that_is_still_importing_closes_at_once(mark: str) -> None:
-    nursery = Nursery(["torch"], {MARK: mark})
+def test_forkserver_that_is_still_importing_closes_at_once(mark: str) -> None:
+    forkserver = Forkserver(["torch"], {MARK: mark})
     start = time.monotonic()
-    nursery.close()
+    forkserver.close()
     assert time.monotonic() - start < 0.5
     assert processes(mark) == []
 
@@ -201,7 +204,7 @@ def test_children_of_a_worker_end_with_it(tmp_path: Path) -> None:
     write(tmp_path, "forks", "factory", fork)
     with arena(tmp_path) as field:
         assert passed(field.run(replace(BAD, timed=False)), ["honest", "forks"])
-        forks = next(w for k, w in field.contest.crew._workers.items() if k[1] == "forks")
+        forks = next(w for k, w in field.contest.pool._workers.items() if k[1] == "forks")
         assert seconds_until(lambda: len(processes(field.mark)) == 5 + 2 * EACH, 5) < 5
         forks.end()
         assert len(processes(field.mark)) == 1 + EACH

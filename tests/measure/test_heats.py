@@ -12,7 +12,7 @@ from support.simulated import PLAN, World, at
 from softbench.measure.contest.admission import parts
 from softbench.measure.contest.contest import Contest, Rules, _told
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.stage_times import Laps
+from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
@@ -25,17 +25,17 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def contest(world: World, *entrants: Entrant) -> None:
-    crew = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
-    made = Contest(Rules(budget_s=1e9), crew, object())  # type: ignore[arg-type]
-    made._heats(make.softmax_case(), list(entrants), PLAN, world.ask, random.Random(1), Laps())  # type: ignore[arg-type]
+    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+    made = Contest(Rules(budget_s=1e9), pool, object())  # type: ignore[arg-type]
+    made._heats(make.softmax_case(), list(entrants), PLAN, world.ask, random.Random(1), StageTimes())  # type: ignore[arg-type]
 
 
 def test_nobody_is_admitted_where_no_worker_lives(world: World) -> None:
     """No free memory that anybody knows is no memory without a limit."""
     a = world.enter("a")
-    crew = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: None)
-    made = Contest(Rules(budget_s=1e9), crew, object())  # type: ignore[arg-type]
-    made._heats(make.softmax_case(), [a], PLAN, world.ask, random.Random(1), Laps())  # type: ignore[arg-type]
+    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: None)
+    made = Contest(Rules(budget_s=1e9), pool, object())  # type: ignore[arg-type]
+    made._heats(make.softmax_case(), [a], PLAN, world.ask, random.Random(1), StageTimes())  # type: ignore[arg-type]
     assert not world.log
     assert not a.samples
 

@@ -11,10 +11,10 @@ import pytest
 from support.builders import variant
 from support.offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
 
-from softbench.measure.contest import worker_pool as crew_module
+from softbench.measure.contest import worker_pool as pool_module
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.processes import Nursery, Worker
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.processes import Forkserver, Worker
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, ask
 from softbench.measure.worker import isolation
 from softbench.model import Status
@@ -54,27 +54,27 @@ def test_a_worker_sees_its_own_processes_only_and_numbers_are_distinct(tmp_path:
 @pytest.mark.parametrize("how", ["", "off"])
 def test_namespaces_can_be_switched_off(tmp_path: Path, how: str) -> None:
     mark = f"{os.getpid()}-{tmp_path}"
-    nursery = Nursery([], {MARK: mark, "SOFTBENCH_NAMESPACES": how})
-    worker = Worker(nursery, {})
+    forkserver = Forkserver([], {MARK: mark, "SOFTBENCH_NAMESPACES": how})
+    worker = Worker(forkserver, {})
     try:
         assert ask(worker, {"op": "hello", "device": "cpu"}, 30).ok
         assert worker.is_isolated == (isolation.is_possible() and not how)
     finally:
         worker.end()
-        nursery.close()
+        forkserver.close()
     assert processes(mark) == []
 
 
 @needs_namespaces
-def test_guard_and_nursery_may_die_and_nothing_is_left(tmp_path: Path) -> None:
+def test_guard_and_forkserver_may_die_and_nothing_is_left(tmp_path: Path) -> None:
     mark = f"{os.getpid()}-{tmp_path}"
-    nursery = Nursery([], {MARK: mark})
-    worker = Worker(nursery, {})
+    forkserver = Forkserver([], {MARK: mark})
+    worker = Worker(forkserver, {})
     assert ask(worker, {"op": "hello", "device": "cpu"}, 30).ok
-    os.kill(nursery._process.pid, signal.SIGKILL)
+    os.kill(forkserver._process.pid, signal.SIGKILL)
     assert seconds_until(lambda: processes(mark) == [], 5) < 5
     worker.end(kill=False)
-    nursery.close()
+    forkserver.close()
 
 
 def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,14 +98,14 @@ def test_an_ordinary_user_has_namespaces_too() -> None:
 
 
 def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    nurseries: list[dict[str, str]] = []
+    forkservers: list[dict[str, str]] = []
 
     class Made:
         is_alive = True
 
         def __init__(self, preload: list[str], environment: dict[str, str]) -> None:
             self.is_isolated = not environment
-            nurseries.append(dict(environment))
+            forkservers.append(dict(environment))
 
         def close(self) -> None: ...
 
@@ -115,10 +115,10 @@ def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatc
         failed = Answer(False, status=Status.RUNTIME_ERROR, reason="no CUDA")
         return {worker: failed if worker.is_isolated else Answer(True) for worker in requests}
 
-    monkeypatch.setattr(crew_module, "Nursery", Made)
-    monkeypatch.setattr(crew_module, "Worker", lambda nursery, environment: nursery)
-    monkeypatch.setattr(crew_module, "gather", hello)
-    crew, entrant = Crew("cuda"), Entrant(variant("mine"), "entrant")
-    crew.hire([entrant])
+    monkeypatch.setattr(pool_module, "Forkserver", Made)
+    monkeypatch.setattr(pool_module, "Worker", lambda forkserver, environment: forkserver)
+    monkeypatch.setattr(pool_module, "gather", hello)
+    pool, entrant = WorkerPool("cuda"), Entrant(variant("mine"), "entrant")
+    pool.assign([entrant])
     assert entrant.is_open
-    assert nurseries == [{}, {"SOFTBENCH_NAMESPACES": "off"}]
+    assert forkservers == [{}, {"SOFTBENCH_NAMESPACES": "off"}]

@@ -194,8 +194,8 @@ def test_a_turn_of_no_time_in_a_trial_is_refused(world: World) -> None:
 
 @pytest.mark.parametrize("clock", ["device", "cold", "trial"])
 def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    crew = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
-    made = Contest(Rules(), crew, None, limits=Limits.of(H200))  # type: ignore[arg-type]
+    pool = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
+    made = Contest(Rules(), pool, None, limits=Limits.of(H200))  # type: ignore[arg-type]
     monkeypatch.setattr(
         "softbench.measure.contest.contest.Preparation", lambda *_: SimpleNamespace(run=lambda entrants: None)
     )

@@ -13,8 +13,8 @@ from support.projects import bench, project, record_lines
 
 from softbench.cases import registry
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.processes import Nursery
-from softbench.measure.contest.worker_pool import Crew, DeviceLost
+from softbench.measure.contest.processes import Forkserver
+from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.measure.device import Gpu
 from softbench.model import Case, Status
 
@@ -29,11 +29,11 @@ profiles:
 CONFTEST = """
 from pathlib import Path
 from softbench.measure import device
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3201000, 6016, driver="580.1", uuid="GPU-7")
 LOST = Path(__file__).parent / "lost"
-asked = Crew.everyone
+asked = WorkerPool.everyone
 
 
 def everyone(self, operation, timeout_s):
@@ -43,8 +43,8 @@ def everyone(self, operation, timeout_s):
 
 
 device.gpus = lambda: (CARD,)
-Crew.device = property(lambda self: "cuda" if LOST.exists() else "cpu", lambda self, value: None)
-Crew.everyone = everyone
+WorkerPool.device = property(lambda self: "cuda" if LOST.exists() else "cpu", lambda self, value: None)
+WorkerPool.everyone = everyone
 """
 BREAKER = """
 from pathlib import Path
@@ -99,13 +99,13 @@ def own_dying(case):
 def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "dying.py").write_text(FAILING)
-    crew = Crew("cpu", lambda: Nursery(["torch"], {}))
+    pool = WorkerPool("cpu", lambda: Forkserver(["torch"], {}))
     case = Case("softmax", (4, 64), "float32", "float32", timed=False)
     try:
-        (record,) = Contest(Rules(), crew, CARD).run(case, registry.find([tmp_path]))
+        (record,) = Contest(Rules(), pool, CARD).run(case, registry.find([tmp_path]))
         assert (record.status, record.reason) == (Status.CRASHED, "the process ended itself with exit code 5")
-        crew.device = "cuda"  # and now there is none
+        pool.device = "cuda"  # and now there is none
         with pytest.raises(DeviceLost, match="cannot be used any more"):
-            Contest(Rules(), crew, CARD).run(case, registry.find([tmp_path]))
+            Contest(Rules(), pool, CARD).run(case, registry.find([tmp_path]))
     finally:
-        crew.close()
+        pool.close()

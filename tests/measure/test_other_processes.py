@@ -18,8 +18,8 @@ from support import builders
 from support.cards import H200
 
 from softbench.measure import device
-from softbench.measure.contest.processes import Nursery, Worker
-from softbench.measure.other_processes import Neighbours
+from softbench.measure.contest.processes import Forkserver, Worker
+from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Record, Status, Telemetry
 from softbench.run.bench import Bench
 from softbench.run.selection import Selection
@@ -90,7 +90,7 @@ def gone() -> int:
 
 
 def found(nvml: Nvml) -> list[str]:
-    return list(Neighbours(device.Monitor(CARD)).found().values())
+    return list(OtherProcesses(device.Monitor(CARD)).names().values())
 
 
 def test_a_stranger_is_named_without_its_arguments(nvml: Nvml, stranger: int) -> None:
@@ -119,8 +119,8 @@ def test_we_ourselves_and_what_we_started_do_not_count(nvml: Nvml) -> None:
 @pytest.mark.parametrize("owner", ["parent", "stranger"])
 def test_a_worker_of_another_run_only_waits(nvml: Nvml, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told by its command line; to see that, it must not count as ours by descent."""
-    nursery = Nursery([], {})
-    worker = Worker(nursery, {})
+    forkserver = Forkserver([], {})
+    worker = Worker(forkserver, {})
     monkeypatch.setattr("softbench.measure.other_processes._is_ours", lambda pid: False)
     try:
         nvml.compute = {worker.pid: 1}
@@ -128,34 +128,34 @@ def test_a_worker_of_another_run_only_waits(nvml: Nvml, owner: str, monkeypatch:
             nvml.compute[1] = 1
         assert [text.partition("(")[2] for text in found(nvml)] == ["pid 1, 0.0 GB)"] * (owner == "stranger")
     finally:
-        nursery.close()
+        forkserver.close()
         worker.end(kill=False)
 
 
 def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml: Nvml) -> None:
     early, late = gone(), gone()
     nvml.compute = {early: 2_000_000_000}
-    neighbours = Neighbours(device.Monitor(CARD))
+    others = OtherProcesses(device.Monitor(CARD))
     nvml.compute[late] = 1
     nvml.names = {early: b"/usr/bin/trainer --secret"}
-    assert list(neighbours.found().values()) == [f"trainer (pid {early}, 2.0 GB)"]
+    assert list(others.names().values()) == [f"trainer (pid {early}, 2.0 GB)"]
     nvml.names = {}
-    assert list(neighbours.found().values()) == [f"a process without a name (pid {early}, 2.0 GB)"]
+    assert list(others.names().values()) == [f"a process without a name (pid {early}, 2.0 GB)"]
 
 
 def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml: Nvml) -> None:
     """As a worker of another run is for a moment at that run's end: without a command line, not yet taken down."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     nvml.compute = {child.pid: 1}
-    neighbours = Neighbours(device.Monitor(CARD))
+    others = OtherProcesses(device.Monitor(CARD))
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("softbench.measure.other_processes._is_ours", lambda pid: False)
         assert Path(f"/proc/{child.pid}/cmdline").read_bytes() == b""
-        assert neighbours.found() == {}
+        assert others.names() == {}
     child.wait()
-    assert neighbours.found() == {}
+    assert others.names() == {}
 
 
 def test_without_nvml_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ class Contest:
 
     def __init__(self, card: device.Gpu | None, during: Callable[[], None] = lambda: None) -> None:
         self.card, self._during = card, during
-        self.crew = SimpleNamespace(close=lambda: None)
+        self.pool = SimpleNamespace(close=lambda: None)
 
     def run(self, case: Any, variants: Any) -> list[Record]:
         self._during()

@@ -11,7 +11,7 @@ from support.projects import ROOT
 
 from softbench.cases import registry
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Record, Status
 
 if not importlib.util.find_spec("cuda") or not importlib.util.find_spec("cuda.core"):
@@ -60,9 +60,9 @@ def deadly_cubins(case):
 def records(folder: Path) -> dict[str, Record]:
     folder.mkdir()
     (folder / "kernels.py").write_text(KERNELS)
-    with closing(Crew("cpu")) as crew:
+    with closing(WorkerPool("cpu")) as pool:
         rules = Rules(budget_s=0.2, timeout_s=60.0, seed=1, registers=True)
-        return {r.variant.id: r for r in Contest(rules, crew, None).run(CASE, registry.find([folder]))}
+        return {r.variant.id: r for r in Contest(rules, pool, None).run(CASE, registry.find([folder]))}
 
 
 def test_kernels_of_measured_implementations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.builders import variant
 
-from softbench.measure.contest import worker_pool as crew_module
+from softbench.measure.contest import worker_pool as pool_module
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.worker_pool import MAX_DEATHS, Crew
+from softbench.measure.contest.worker_pool import MAX_DEATHS, WorkerPool
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
@@ -24,14 +24,14 @@ class Process:
 def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Process] = []
     died = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
-    monkeypatch.setattr(crew_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, died))
-    crew = Crew("cpu", nursery=Process)
+    monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, died))
+    pool = WorkerPool("cpu", forkserver=Process)
 
     def hire() -> list[str]:
         entrants = [Entrant(variant("many", params=(("k", k),)), "entrant", slot=k) for k in range(MAX_DEATHS + 1)]
         shared = Process()
-        monkeypatch.setattr(crew_module, "Worker", lambda *_: started.append(shared) or shared)
-        crew.hire(entrants)
+        monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(shared) or shared)
+        pool.assign(entrants)
         shared.is_alive = False
         assert {e.status for e in entrants} == {Status.CRASHED}
         return [e.reason for e in entrants]
@@ -53,9 +53,9 @@ def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch: pytest.Monkey
     def ask(worker: Process, message: object, timeout_s: float) -> Answer:
         return Answer(worker.free_bytes >= 0, {"free_bytes": worker.free_bytes})
 
-    monkeypatch.setattr(crew_module, "ask", ask)
+    monkeypatch.setattr(pool_module, "ask", ask)
     dead, dying, alive = Process(False, 1), Process(True, -1), Process(True, 2)
-    crew = Crew("cuda", nursery=Process)
-    assert crew.free_bytes(entrants(None, dead, dying, alive)) == 2
-    assert crew.free_bytes(entrants(None, dead, dying)) is None
-    assert crew.free_bytes([]) is None
+    pool = WorkerPool("cuda", forkserver=Process)
+    assert pool.free_bytes(entrants(None, dead, dying, alive)) == 2
+    assert pool.free_bytes(entrants(None, dead, dying)) is None
+    assert pool.free_bytes([]) is None

@@ -21,7 +21,7 @@ from softbench.cases import matrix
 from softbench.model import Status
 from softbench.records import published, store
 from softbench.run import settings
-from softbench.run.regression import Baseline
+from softbench.run.regression import RegressionCheck
 from softbench.texts import InputError
 
 CASES = (softmax_case(16, 256), softmax_case(16, 512), softmax_case(16, 64, timed=False, distribution="peaked"))
@@ -127,7 +127,7 @@ def test_options(folder: Path, random: Random, text: str) -> None:
         assert 0 < found.budget_s < 1e6
         assert found.seed is None or -(2**63) <= found.seed < 2**63
         assert found.fail_on is None or 0 <= found.fail_on <= 10
-        Baseline.of(found)
+        RegressionCheck.of(found)
         matrix.select(CASES, **{name: value or None for name, value in found.axes})
         store.find(found.reports, found.resume)
     except InputError as error:

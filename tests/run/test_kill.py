@@ -125,7 +125,7 @@ def said_of(command: Command) -> str:
 
 def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -> None:
     process = command.start_until_asleep()
-    assert len(processes(command.mark)) > 5  # pytest, the nursery, guards, workers and the sleeper's child
+    assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
     process.kill()
     assert seconds_until(lambda: processes(command.mark) == [], 5) < 5
     process.communicate()
@@ -203,7 +203,7 @@ def test_an_end_at_any_moment_costs_what_was_under_way(command: Command, sign: s
 
 @pytest.mark.slow
 def test_processes_of_a_run_may_end_at_any_moment(command: Command) -> None:
-    """Workers, their guards and the nursery are killed; the run ends by itself, with a record for every cell."""
+    """Workers, their guards and the forkserver are killed; the run ends by itself, with a record for every cell."""
     random = Random(1)
     for _ in range(MOMENTS):
         process = command.start()

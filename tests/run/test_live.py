@@ -13,10 +13,10 @@ from support import builders as make
 from support.screens import all_lines, emulated
 
 from softbench.measure.contest import workers
-from softbench.measure.contest.progress import Player, Scene
+from softbench.measure.contest.progress import Player, Progress
 from softbench.model import Case
 from softbench.run.live import Live, terminal
-from softbench.run.live.board import Board
+from softbench.run.live.board import LiveBoard
 
 CASE = make.softmax_case(4096, 1024)
 CHECKED = make.softmax_case(37, 1000, timed=False)
@@ -77,15 +77,15 @@ def live(reporter: Any, monkeypatch: pytest.MonkeyPatch, cases: tuple[Case, ...]
     return Live(config, bench), clock  # type: ignore[arg-type]
 
 
-def scene(stage: str = "rounds", step: str = "", **more: Any) -> Scene:
-    return Scene(stage, CASE, step, lambda: FIELD, **more)
+def scene(stage: str = "rounds", step: str = "", **more: Any) -> Progress:
+    return Progress(stage, CASE, step, lambda: FIELD, **more)
 
 
 @pytest.mark.parametrize("columns", [50, 80, 120])
 def test_no_line_is_longer_than_the_terminal(columns: int) -> None:
     file = Terminal(columns)
     long = [Player("a_" * 150 + "z", "entrant", "open", 1e5, 50.0), Player("宽" * 100, "entrant", "open", 1e5, 50.0)]
-    board = Board(file, has_colors=True)
+    board = LiveBoard(file, has_colors=True)
     board.draw(
         [word + " and more" * 20 for word in WORDS],
         [*FIELD, *long, Player("\x1b[2Jhi", "entrant", "open")],
@@ -101,7 +101,7 @@ def test_no_line_is_longer_than_the_terminal(columns: int) -> None:
 
 def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing() -> None:
     file = Terminal(80, 8)
-    board = Board(file, has_colors=True)
+    board = LiveBoard(file, has_colors=True)
     for _ in range(3):
         board.draw(WORDS, FIELD + [Player(f"other_{n}", "entrant", "waiting") for n in range(40)], (80, 8))
     assert not file.screen.history.top  # nothing was scrolled away that could not be taken back
@@ -117,7 +117,7 @@ def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing() -> None:
 def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it() -> None:
     """A terminal that gets half of a frame shows it: that is what flickers."""
     file = Terminal()
-    board = Board(file, has_colors=True)
+    board = LiveBoard(file, has_colors=True)
     board.draw(WORDS, FIELD, (80, 24))
     begun = len(file.writes)
     for number in range(5):
@@ -131,7 +131,7 @@ def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it() -> None
 def test_without_colors_there_are_none() -> None:
     plain, colored = Terminal(), Terminal()
     for file in (plain, colored):
-        Board(file, has_colors=file is colored).draw(WORDS, FIELD, (80, 24))
+        LiveBoard(file, has_colors=file is colored).draw(WORDS, FIELD, (80, 24))
     assert re.search(SGR, "".join(colored.writes))
     assert not re.search(SGR, "".join(plain.writes))
     assert plain.shown == colored.shown
@@ -173,7 +173,7 @@ def test_four_frames_a_second_and_fewer_where_the_next_turn_counts(monkeypatch: 
 
     def at(now: float, stage: str = "rounds", **more: bool) -> bool:
         clock.now = now
-        shown.show(Scene(stage, CASE, "", lambda: asked.append(now) or FIELD, **more))  # type: ignore[func-returns-value]
+        shown.show(Progress(stage, CASE, "", lambda: asked.append(now) or FIELD, **more))  # type: ignore[func-returns-value]
         return bool(asked) and asked[-1] == now
 
     assert [at(100 + tick / 100) for tick in range(60)] == [tick in (0, 25, 50) for tick in range(60)]
@@ -188,7 +188,7 @@ def test_where_there_is_no_terminal_nothing_is_drawn_nor_asked(monkeypatch: pyte
     file = Terminal()
     for reporter in (Reporter(file, isatty=False), None):
         shown, _ = live(reporter, monkeypatch)
-        shown.show(Scene("rounds", CASE, "", lambda: pytest.fail("asked for the standings")))
+        shown.show(Progress("rounds", CASE, "", lambda: pytest.fail("asked for the standings")))
         shown.close()
         assert shown.width(120) == 120
     assert file.writes == []

@@ -9,7 +9,7 @@ import pytest
 from support import builders as make
 from support.simulated import PLAN, World
 
-from softbench.measure.contest.progress import Player, View
+from softbench.measure.contest.progress import CaseView, Player
 from softbench.measure.contest.rounds import ROUNDS, Heat
 from softbench.model import Samples, Status
 from softbench.run.live.pace import Pace, clock_text
@@ -24,7 +24,7 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
     failed.settle(Status.INCORRECT, "zeros")
     seen: list[tuple[str, bool, list[Player]]] = []
-    view = View(
+    view = CaseView(
         CASE, [slow, fast, roof, failed, unchosen], lambda s: seen.append((str(s), s.amid_rounds, [*s.players()]))
     )
     heat = view.heat = Heat([fast, slow, roof], PLAN, "graph", 0, world.ask, world.rng, 1e9, tell=view.tell)
@@ -54,7 +54,7 @@ def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch: pytest.
     def turns() -> int:
         return sum(op == "turn" for op, _ in world.log)
 
-    view = View(CASE, [a, b], lambda s: told.append((s.step, s.amid_rounds, turns())))
+    view = CaseView(CASE, [a, b], lambda s: told.append((s.step, s.amid_rounds, turns())))
     view.heat = Heat([a, b], PLAN, "graph", 0, world.ask, world.rng, 1e9, tell=view.tell)
     view.heat.run()
     rounds = [entry for entry in told if "round" in entry[0]]
@@ -68,7 +68,7 @@ def test_each_heat_is_held_against_its_own_roof(monkeypatch: pytest.MonkeyPatch)
     first.samples = [Samples("graph", 1, ((200,),), "cold", 0), Samples("call", 1, ((9,),), "", 0)]
     second.samples = [Samples("graph", 1, ((300,),), "cold", 1)]
     roof.samples = [Samples("graph", 1, ((100,),), "cold", 0), Samples("graph", 1, ((240,),), "cold", 1)]
-    shares = {p.name: p.percent_of_roof for p in View(CASE, [first, second, roof]).players()}
+    shares = {p.name: p.percent_of_roof for p in CaseView(CASE, [first, second, roof]).players()}
     assert shares == {"first": 50.0, "second": 80.0, "copy": 100.0}
 
 

@@ -16,7 +16,7 @@ from support.projects import bench, project
 from softbench.model import Passport, Record, Run, Status
 from softbench.records import store
 from softbench.run import settings
-from softbench.run.regression import Baseline
+from softbench.run.regression import RegressionCheck
 
 BUDGET = "--softbench-budget=3"
 """Enough for the placements of a first look, or an interval would hold anything."""
@@ -126,10 +126,10 @@ def plain(**changes: Any) -> settings.Settings:
 def test_the_newest_run_is_the_one_before_this(tmp_path: Path) -> None:
     for name in ("older", "newer"):
         store.Writer.create(tmp_path, passport(run_id=name)).append([timed(CASE, "mine", 5_000)])
-    found = Baseline.of(plain(reports=tmp_path, baseline="newer", fail_on=0.02))
+    found = RegressionCheck.of(plain(reports=tmp_path, baseline="newer", fail_on=0.02))
     assert found is not None
     assert (found.run.passport.run_id, found.limit) == ("newer", 0.02)
-    assert Baseline.of(plain(reports=tmp_path)) is None
+    assert RegressionCheck.of(plain(reports=tmp_path)) is None
 
 
 def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path: Path) -> None:
@@ -137,15 +137,15 @@ def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path: Path) -> None:
     with pytest.raises(
         settings.SettingsError, match=r"one\.jsonl is the run that is gone on with; name an earlier one"
     ):
-        Baseline.of(plain(reports=tmp_path, baseline="one", resume="latest"))
+        RegressionCheck.of(plain(reports=tmp_path, baseline="one", resume="latest"))
 
 
 def test_a_cell_that_fell_exceeds_any_limit() -> None:
     before = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000), timed(CASE, "copy", 4_000, role="roof")))
     after = Run(passport(run_id="b"), (ended(CASE, "mine", Status.CRASHED), timed(CASE, "copy", 4_000, role="roof")))
-    assert Baseline(before, 10.0).judge(after).failed
-    assert not Baseline(after, 10.0).judge(before).failed
-    assert not Baseline(before, None).judge(after).failed
+    assert RegressionCheck(before, 10.0).judge(after).failed
+    assert not RegressionCheck(after, 10.0).judge(before).failed
+    assert not RegressionCheck(before, None).judge(after).failed
 
 
 def test_another_clock_is_refused() -> None:
@@ -153,4 +153,4 @@ def test_another_clock_is_refused() -> None:
         return passport(run_id=clock, ranking_clock=clock)
 
     with pytest.raises(settings.SettingsError, match=r"--softbench-baseline: graph is ranked by the clock 'graph'"):
-        Baseline(Run(made("graph"), ()), None).refuse(made("wall"), {})
+        RegressionCheck(Run(made("graph"), ()), None).refuse(made("wall"), {})

@@ -12,8 +12,8 @@ from textwrap import indent
 
 from softbench.cases import registry
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.processes import Nursery
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.processes import Forkserver
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import isolation
 from softbench.model import Case, Record
 
@@ -88,11 +88,11 @@ def arena(folder: Path, timeout_s: float = 60.0, **environment: str) -> Iterator
     """Runs contests on what is in the folder; no process may be left afterwards."""
     mark = f"{os.getpid()}-{folder}"
     write(folder, "honest")
-    crew = Crew("cpu", lambda: Nursery(["torch"], {MARK: mark, **environment}))
+    pool = WorkerPool("cpu", lambda: Forkserver(["torch"], {MARK: mark, **environment}))
     try:
-        yield Arena(folder, mark, Contest(Rules(budget_s=0.05, timeout_s=timeout_s), crew, None))
+        yield Arena(folder, mark, Contest(Rules(budget_s=0.05, timeout_s=timeout_s), pool, None))
     finally:
-        crew.close()
+        pool.close()
     assert processes(mark) == []
 
 

@@ -51,7 +51,7 @@ def gpus():
 class Contest:
     """Times that follow from the names; a file beside this one says what else happens, and the number of rows where."""
 
-    crew = SimpleNamespace(close=lambda: None)
+    pool = SimpleNamespace(close=lambda: None)
 
     def __init__(self, bench):
         self.card = device.gpu()

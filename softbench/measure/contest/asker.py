@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, gather
 from softbench.model import Status
 
@@ -11,8 +11,8 @@ from softbench.model import Status
 class Asker:
     """Asks several entrants at once; those that share a worker one after the other."""
 
-    def __init__(self, crew: Crew, timeout_s: float) -> None:
-        self._crew, self._timeout_s = crew, timeout_s
+    def __init__(self, pool: WorkerPool, timeout_s: float) -> None:
+        self._pool, self._timeout_s = pool, timeout_s
 
     def __call__(self, requests: dict[Entrant, dict[str, object]]) -> dict[Entrant, Answer]:
         answers: dict[Entrant, Answer] = {}
@@ -24,7 +24,7 @@ class Asker:
                 return answers | dict.fromkeys(waiting, gone)
             for worker, answer in gather({w: waiting[e] for w, e in wave.items()}, self._timeout_s).items():
                 entrant = wave[worker]
-                self._crew.note(entrant, answer)
+                self._pool.note(entrant, answer)
                 answers[entrant] = answer
                 del waiting[entrant]
         return answers

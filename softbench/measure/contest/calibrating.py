@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import ask
 from softbench.model import Calibration, Variant
 
@@ -11,10 +11,10 @@ TIMEOUT_S = 60.0
 _SPINNING = Variant("the calibration kernel", "", "", "", "")
 
 
-def calibrate(crew: Crew, l2_bytes: int, *, device: bool) -> tuple[Calibration, ...]:
+def calibrate(pool: WorkerPool, l2_bytes: int, *, device: bool) -> tuple[Calibration, ...]:
     """The calibrations of `graph` and `call`, and of `device` where it is wanted. What cannot be tried says why."""
     entrant = Entrant(_SPINNING, "calibration")
-    crew.hire([entrant])
+    pool.assign([entrant])
     fault = entrant.reason
     if entrant.worker is not None and entrant.is_open:
         answer = ask(entrant.worker, entrant.request("calibrate", device=device, l2_bytes=l2_bytes), TIMEOUT_S)

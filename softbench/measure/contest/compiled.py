@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softbench.measure.contest.entrant import Ask, Entrant
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case
 
 MODE = "compile"
 
 
-def read(case: Case, players: Sequence[Entrant], crew: Crew, ask: Ask) -> None:
+def read(case: Case, players: Sequence[Entrant], pool: WorkerPool, ask: Ask) -> None:
     """Add the kernels of players that yield cubins, all side by side, or a note that says why there are none."""
     twins = {Entrant(e.variant, e.role, e.slot, mode=MODE): e for e in players if e.variant.has_cubins}
-    crew.hire(list(twins))
-    hired = [twin for twin in twins if twin.is_open]
-    for twin, answer in ask({twin: twin.request(MODE, case=case) for twin in hired}).items():
+    pool.assign(list(twins))
+    assigned = [twin for twin in twins if twin.is_open]
+    for twin, answer in ask({twin: twin.request(MODE, case=case) for twin in assigned}).items():
         if twin.take_kernels(answer):
             twins[twin].kernels = twin.kernels
     for twin, entrant in twins.items():

@@ -19,10 +19,10 @@ from softbench.measure.contest import admission, apart, calibrating, compiled, p
 from softbench.measure.contest.asker import Asker
 from softbench.measure.contest.entrant import Entrant, modes
 from softbench.measure.contest.preparing import Preparation
-from softbench.measure.contest.progress import Scene, View
+from softbench.measure.contest.progress import CaseView, Progress
 from softbench.measure.contest.rounds import Heat
-from softbench.measure.contest.stage_times import Laps
-from softbench.measure.contest.worker_pool import Crew, DeviceLost
+from softbench.measure.contest.stage_times import StageTimes
+from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.measure.plans import REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.model import (
     BALANCE,
@@ -57,7 +57,7 @@ class Rules:
 
 @dataclass
 class Contest:
-    """Runs cases one after the other with the same crew. `roofs`: the roof's variants by operator; `baselines`: the eager ones.
+    """Runs cases one after the other with the same pool. `roofs`: the roof's variants by operator; `baselines`: the eager ones.
 
     progress      is told what goes on, never while a turn is under way
     limits        what this machine can do: a time beyond it is INCORRECT
@@ -65,15 +65,15 @@ class Contest:
     """
 
     rules: Rules
-    crew: Crew
+    pool: WorkerPool
     card: device.Gpu | None
     roofs: dict[str, tuple[Variant, ...]] = field(default_factory=dict)
     baselines: dict[str, Variant] = field(default_factory=dict)
     read_telemetry: Callable[[], Telemetry] = Telemetry
-    progress: Callable[[Scene], None] = lambda scene: None
+    progress: Callable[[Progress], None] = lambda progress: None
     limits: Limits = field(default_factory=Limits)
     calibrations: tuple[Calibration, ...] | None = ()
-    _view: View = field(default_factory=View, init=False)
+    _view: CaseView = field(default_factory=CaseView, init=False)
     _calibrated: int = field(default=0, init=False)
 
     def run(self, case: Case, variants: Sequence[Variant]) -> list[Record]:
@@ -89,32 +89,32 @@ class Contest:
     def _once(self, case: Case, variants: Sequence[Variant], roofs: Sequence[Variant] | None) -> apart.Outcome:
         rng = random.Random(f"{self.rules.seed}/{case.id}")
         entrants = self._entrants(case, variants, self.roofs.get(case.operator, ()) if roofs is None else roofs)
-        self._view = View(case, entrants, self.progress)
-        preparation = Preparation(case, self.crew, self.rules.timeout_s, rng.getrandbits(40), self._view.tell)
-        laps = Laps()
+        self._view = CaseView(case, entrants, self.progress)
+        preparation = Preparation(case, self.pool, self.rules.timeout_s, rng.getrandbits(40), self._view.tell)
+        times = StageTimes()
         try:
             self._calibrate(case)
-            with laps.lap("prepare"):
+            with times.stage("prepare"):
                 preparation.run(entrants)
-            self._measure(case, entrants, preparation, rng, laps)
+            self._measure(case, entrants, preparation, rng, times)
             self._refuse_impossible(case, entrants)
         except BaseException:
-            self.crew.close()  # answers are under way that nobody will take; asking a hung worker would take a minute
+            self.pool.close()  # answers are under way that nobody will take; asking a hung worker would take a minute
             raise
-        self.crew.everyone("hello", CALL_TIMEOUT_S)  # before anything is settled: what was forged ahead comes to light
+        self.pool.everyone("hello", CALL_TIMEOUT_S)  # before anything is settled: what was forged ahead comes to light
         for entrant in entrants:
             if entrant.is_ready:
                 entrant.settle(Status.PASSED, "")
             elif entrant.is_open:
                 entrant.settle(Status.CRASHED, "its process ended between two requests")
             if entrant.role == "roof":
-                entrant.notes.append(str(laps))
-        self.crew.everyone("drop", CALL_TIMEOUT_S)
+                entrant.notes.append(str(times))
+        self.pool.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
         ideal = _ideal(case)
         ended = apart.ended(entrants)
         if ended:
-            self.crew.close()
+            self.pool.close()
         records = [e.record(case, *ideal, self._reproduce(case, e.variant)) for e in _told(entrants)]
         return apart.Outcome(records, ended)
 
@@ -140,14 +140,14 @@ class Contest:
         if self.card is not None and case.timed and not is_known:
             self._view.tell("checking the clocks")
             self._calibrated += 1
-            self.calibrations = calibrating.calibrate(self.crew, self.card.l2_bytes, device=self.rules.device_clock)
+            self.calibrations = calibrating.calibrate(self.pool, self.card.l2_bytes, device=self.rules.device_clock)
 
     def _require_device(self, entrants: Sequence[Entrant]) -> None:
         """Who still lives has just waited for the GPU; where nobody does, and somebody failed, it may be the GPU that is gone."""
         failed = [e for e in entrants if e.status is not None and e.status.is_failure]
-        if self.card is None or self.crew.living or not failed:
+        if self.card is None or self.pool.living or not failed:
             return
-        if why := self.crew.refused():
+        if why := self.pool.refused():
             what = f"{self.card.name} ({self.card.id}) cannot be used any more: {why}"
             raise DeviceLost(f"{what}; finished cases are kept, and --softbench-resume goes on once it can")
 
@@ -173,36 +173,36 @@ class Contest:
         return found
 
     def _measure(
-        self, case: Case, entrants: Sequence[Entrant], preparation: Preparation, rng: random.Random, laps: Laps
+        self, case: Case, entrants: Sequence[Entrant], preparation: Preparation, rng: random.Random, times: StageTimes
     ) -> None:
         players = [e for e in entrants if e.is_open and e.mode == "measure"]
         if not case.timed or not players:
             return
-        asker = Asker(self.crew, min(self.rules.timeout_s, max(30.0, self.rules.timeout_s / 4)))
+        asker = Asker(self.pool, min(self.rules.timeout_s, max(30.0, self.rules.timeout_s / 4)))
         plan = self._plan(case, players, asker)
         finalists = players
         if self._may_use("graph", players):
-            with laps.lap("choose"):
-                self.crew.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches
+            with times.stage("choose"):
+                self.pool.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches
                 finalists = trials.choose(
                     players, plan, asker, rng, preparation.run, self._view.tell, partial(self._fault, case)
                 )
-            with laps.lap("heats"):
-                self._heats(case, finalists, plan, asker, rng, laps)
+            with times.stage("heats"):
+                self._heats(case, finalists, plan, asker, rng, times)
         if self.card is not None:
-            with laps.lap("calls"):
+            with times.stage("calls"):
                 self._calls(finalists, plan, asker, rng)
         if self.card is not None and self.rules.device_clock and self._may_use("device", finalists):
-            with laps.lap("profiled"):
+            with times.stage("profiled"):
                 self._spans(case, finalists, plan, self.card, rng)
         if self.rules.registers:
-            with laps.lap("registers"):
+            with times.stage("registers"):
                 self._view.tell("registers")
                 compiled.read(
-                    case, [e for e in finalists if e.is_open], self.crew, Asker(self.crew, self.rules.timeout_s)
+                    case, [e for e in finalists if e.is_open], self.pool, Asker(self.pool, self.rules.timeout_s)
                 )
         if self.card is not None and self.rules.traffic:
-            with laps.lap("traffic"):
+            with times.stage("traffic"):
                 self._traffic(case, finalists, plan, self.card, rng)
 
     def _may_use(self, clock: str, entrants: Sequence[Entrant]) -> bool:
@@ -217,9 +217,9 @@ class Contest:
 
     def _spans(self, case: Case, players: Sequence[Entrant], plan: Plan, card: device.Gpu, rng: random.Random) -> None:
         self._view.tell("the device clock")
-        asker = Asker(self.crew, self.rules.timeout_s)
+        asker = Asker(self.pool, self.rules.timeout_s)
         ready = [e for e in players if e.is_ready]
-        profiled.measure(case, ready, plan, card.l2_bytes, self.crew, asker, rng)
+        profiled.measure(case, ready, plan, card.l2_bytes, self.pool, asker, rng)
 
     def _plan(self, case: Case, players: Sequence[Entrant], asker: Asker) -> Plan:
         if self.card is not None:
@@ -232,14 +232,14 @@ class Contest:
         return plan_wall(REPLAY_NS)
 
     def _heats(
-        self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, laps: Laps
+        self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, times: StageTimes
     ) -> None:
         """Heats that fit the memory, and those that `admission.once_more` asks for."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
-        self.crew.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
-        free = self.crew.free_bytes(players)
+        self.pool.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
+        free = self.pool.free_bytes(players)
         groups = [] if free is None else admission.heats(always, others, each, free)
         clock = "graph" if self.card is not None else "wall"
         number = 0
@@ -247,13 +247,13 @@ class Contest:
             group = [e for e in groups.pop(0) if e.is_ready]
             deadline = time.monotonic() + self.rules.budget_s
             heat = self._view.heat = Heat(
-                group, plan, clock, number, asker, rng, deadline, self.read_telemetry, self._view.tell, laps=laps,
+                group, plan, clock, number, asker, rng, deadline, self.read_telemetry, self._view.tell, times=times,
                 fault=partial(self._fault, case),
             )  # fmt: skip
             heat.run()
             self._view.heat = None
             number += 1
-            self.crew.everyone("release", CALL_TIMEOUT_S)
+            self.pool.everyone("release", CALL_TIMEOUT_S)
             for entrant in group:
                 entrant.notes += heat.notes()
             groups += admission.once_more(heat, always, plan, asker, rng)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.progress import Tell, nobody
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, gather
 from softbench.model import Case, Status
 
@@ -15,8 +15,8 @@ from softbench.model import Case, Status
 class Preparation:
     """Prepares entrants side by side (one at a time where the case is only checked: those may fill the card)."""
 
-    def __init__(self, case: Case, crew: Crew, timeout_s: float, seed: int, tell: Tell = nobody) -> None:
-        self._case, self._crew, self._timeout_s, self._seed, self._tell = case, crew, timeout_s, seed, tell
+    def __init__(self, case: Case, pool: WorkerPool, timeout_s: float, seed: int, tell: Tell = nobody) -> None:
+        self._case, self._pool, self._timeout_s, self._seed, self._tell = case, pool, timeout_s, seed, tell
         self._field: Sequence[Entrant] = ()
 
     def run(self, entrants: Sequence[Entrant]) -> None:
@@ -27,7 +27,7 @@ class Preparation:
         """
         self._field = entrants
         while waiting := [e for e in entrants if e.is_open and not e.is_ready and e.mode != "compile"]:
-            self._crew.hire(waiting)
+            self._pool.assign(waiting)
             wave = {e.worker: e for e in reversed(waiting) if e.is_open and e.worker is not None}
             if not self._case.timed:
                 wave = dict(list(wave.items())[-1:])
@@ -45,7 +45,7 @@ class Preparation:
         for entrant, answer in answers.items():
             if answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
                 answers[entrant] = self._alone(entrant)
-            self._crew.note(entrant, answers[entrant])
+            self._pool.note(entrant, answers[entrant])
         return answers
 
     def _say(self, answered: int) -> None:
@@ -54,7 +54,7 @@ class Preparation:
 
     def _alone(self, entrant: Entrant) -> Answer:
         """Out of memory counts only with nobody else's buffers on the card."""
-        self._crew.everyone("release", self._timeout_s)
+        self._pool.everyone("release", self._timeout_s)
         if entrant.worker is None or not entrant.worker.is_alive:
             return Answer(
                 False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True
@@ -78,10 +78,10 @@ class Preparation:
 
     def _compile(self, entrant: Entrant) -> bool:
         entrant.mode = "compile"
-        self._crew.hire([entrant])
+        self._pool.assign([entrant])
         if not entrant.is_open or entrant.worker is None:
             return False
         request = entrant.request("compile", case=self._case)
         answer = gather({entrant.worker: request}, self._timeout_s, self._say)[entrant.worker]
-        self._crew.note(entrant, answer)
+        self._pool.note(entrant, answer)
         return entrant.take_kernels(answer)

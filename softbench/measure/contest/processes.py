@@ -1,4 +1,4 @@
-"""Processes as the parent holds them: the nursery that forks workers, and each worker with its socket and its output."""
+"""Processes as the parent holds them: the forkserver that forks workers, and each worker with its socket and its output."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ main(argument["fd"], argument["preload"])
 """
 
 
-class NurseryError(RuntimeError):
+class ForkserverError(RuntimeError):
     """Workers cannot be started at all."""
 
 
-class Nursery:
+class Forkserver:
     """The process that forks workers and ends them when this process goes away; see `softbench.measure.worker.forkserver`."""
 
     def __init__(self, preload: list[str], environment: Mapping[str, str]) -> None:
@@ -66,7 +66,7 @@ class Nursery:
         except (OSError, ValueError) as error:
             ours.close()
             os.close(reader)
-            raise NurseryError(f"workers cannot be started: {error or 'no answer'}") from None
+            raise ForkserverError(f"workers cannot be started: {error or 'no answer'}") from None
         finally:
             theirs.close()
             os.close(writer)
@@ -74,7 +74,7 @@ class Nursery:
         return pid, is_isolated, ours, reader
 
     def reap(self, pid: int) -> int | None:
-        """Exit code of an ended worker (negative: the signal), None if the nursery itself is gone."""
+        """Exit code of an ended worker (negative: the signal), None if the forkserver itself is gone."""
         try:
             self._control.settimeout(_REAP_TIMEOUT_S)
             self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
@@ -108,9 +108,9 @@ class Nursery:
 class Worker:
     """One worker process. Use `gather` to talk to it."""
 
-    def __init__(self, nursery: Nursery, environment: Mapping[str, str]) -> None:
-        self._nursery = nursery
-        self.pid, self.is_isolated, self.sock, self.output = nursery.spawn(environment)
+    def __init__(self, forkserver: Forkserver, environment: Mapping[str, str]) -> None:
+        self._forkserver = forkserver
+        self.pid, self.is_isolated, self.sock, self.output = forkserver.spawn(environment)
         self.is_alive = True
         self._tail = Tail()
         self.is_lost = False
@@ -163,7 +163,7 @@ class Worker:
             except (ProcessLookupError, PermissionError):
                 pass
         self.sock.close()
-        code = self._nursery.reap(self.pid)
+        code = self._forkserver.reap(self.pid)
         self.is_lost = code is None
         self.was_killed |= not kill and code is not None and code < 0 and -code not in FAULTS
         self.drain()

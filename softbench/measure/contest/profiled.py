@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from softbench.measure.contest.entrant import Ask, Entrant
-from softbench.measure.contest.worker_pool import Crew
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import Plan
 from softbench.model import Case, Samples
 
@@ -18,14 +18,16 @@ CLOCK = "device"
 
 
 def measure(
-    case: Case, players: Sequence[Entrant], plan: Plan, l2_bytes: int, crew: Crew, ask: Ask, rng: random.Random
+    case: Case, players: Sequence[Entrant], plan: Plan, l2_bytes: int, pool: WorkerPool, ask: Ask, rng: random.Random
 ) -> None:
     """Add samples of the device clock to players, one after the other, or a note that says why there are none."""
     twins = {Entrant(e.variant, e.role, e.slot, mode=CLOCK): e for e in players}
-    crew.hire(list(twins))
+    pool.assign(list(twins))
     seed = rng.getrandbits(40)
-    hired = [twin for twin in twins if twin.is_open]
-    for twin, answer in ask({t: t.request("prepare", case=case, seed=seed, is_profiled=True) for t in hired}).items():
+    assigned = [twin for twin in twins if twin.is_open]
+    for twin, answer in ask(
+        {t: t.request("prepare", case=case, seed=seed, is_profiled=True) for t in assigned}
+    ).items():
         twin.take(answer)
     for twin, entrant in twins.items():
         why = twin.reason

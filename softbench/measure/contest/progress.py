@@ -28,7 +28,7 @@ class Player:
 
 
 @dataclass(frozen=True)
-class Scene:
+class Progress:
     """What goes on (stage), and how far it is (step).
 
     players  makes the standings so far, for which it takes the medians of all samples: only for who looks
@@ -66,20 +66,20 @@ class Running(Protocol):
     def speeds(self) -> dict[Entrant, float]: ...
 
 
-class View:
+class CaseView:
     """One case as it is seen from outside; heat is the one that is running. Without arguments nobody looks."""
 
     def __init__(
         self,
         case: Case | None = None,
         entrants: Sequence[Entrant] = (),
-        show: Callable[[Scene], None] = lambda scene: None,
+        show: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._case, self._entrants, self._show = case, entrants, show
         self.heat: Running | None = None
 
     def tell(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
-        self._show(Scene(stage, self._case, step, self.players, amid_rounds))
+        self._show(Progress(stage, self._case, step, self.players, amid_rounds))
 
     def players(self) -> list[Player]:
         """The fastest first, then those without a time. Variants and roof kernels that were not chosen are left out."""

@@ -14,7 +14,7 @@ from softbench.measure.contest import steady
 from softbench.measure.contest.auditing import Audit
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, possible
 from softbench.measure.contest.progress import Tell, nobody
-from softbench.measure.contest.stage_times import Laps
+from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.plans import Plan
 from softbench.model import Samples, Status, Telemetry, stats
 
@@ -52,7 +52,7 @@ class Heat:
     racing: list[Entrant] = field(default_factory=list)
     ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     out_of_memory: list[Entrant] = field(default_factory=list)
-    laps: Laps = field(default_factory=Laps)
+    times: StageTimes = field(default_factory=StageTimes)
     unsteady: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     readings: list[Telemetry] = field(default_factory=list)
     aside: dict[int, str] = field(default_factory=dict)
@@ -74,12 +74,12 @@ class Heat:
         looked_at = 0
         for number in itertools.count(1):
             self.tell("rounds", f"placement {number}")  # the first round of a placement is thrown away
-            with self.laps.lap("placing"):
+            with self.times.stage("placing"):
                 active = self.racing = self._place(active)
             if number == 1:
-                with self.laps.lap("warm-up"):
+                with self.times.stage("warm-up"):
                     self._warm_up(active)
-            with self.laps.lap("rounds"):
+            with self.times.stage("rounds"):
                 active = self._rounds(active, number)
             self._set_aside(active, looked_at)
             counted = number - len(self.aside)

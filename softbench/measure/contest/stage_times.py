@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Laps:
+class StageTimes:
     """Seconds by stage, in order."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
 
     @contextmanager
-    def lap(self, stage: str) -> Iterator[None]:
+    def stage(self, stage: str) -> Iterator[None]:
         """Time what runs inside, and add it to the stage."""
         start = time.monotonic()
         try:

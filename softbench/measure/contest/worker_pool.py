@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from softbench.measure import cores
 from softbench.measure.contest import descriptors
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.processes import Nursery, NurseryError, Worker, environment_for
+from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker, environment_for
 from softbench.measure.contest.workers import Answer, ask, gather
 from softbench.model import Status
 from softbench.texts import InputError
@@ -26,29 +26,29 @@ class DeviceLost(InputError):
     """No process can use the GPU any more: it fell off the bus, or somebody else has filled it."""
 
 
-class Crew:
-    """Owns the nursery and every worker. Close it, and every process is gone."""
+class WorkerPool:
+    """Owns the forkserver and every worker. Close it, and every process is gone."""
 
-    def __init__(self, device_kind: str, nursery: Callable[[], Nursery] | None = None, threads: int = 0) -> None:
+    def __init__(self, device_kind: str, forkserver: Callable[[], Forkserver] | None = None, threads: int = 0) -> None:
         """threads are those of timed cases on a CPU; 0: as `softbench.measure.cores.threads` chooses."""
         self.device = device_kind
-        self._make_nursery = nursery or (
+        self._make_forkserver = forkserver or (
             lambda: (
-                Nursery(["torch", "triton"], self._environment)
+                Forkserver(["torch", "triton"], self._environment)
                 if device_kind == "cuda"
-                else Nursery(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
+                else Forkserver(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
             )
         )
         self._environment: dict[str, str] = {}
         self._has_started = False
-        self._nursery: Nursery | None = None
+        self._forkserver: Forkserver | None = None
         self._workers: dict[Key, Worker] = {}
         self._deaths: Counter[Key] = Counter()
         self._last: dict[Key, str] = {}
 
-    def hire(self, entrants: Sequence[Entrant]) -> None:
+    def assign(self, entrants: Sequence[Entrant]) -> None:
         """Give every open entrant a living worker; starts the missing ones side by side."""
-        if self._nursery is not None and not self._nursery.is_alive:
+        if self._forkserver is not None and not self._forkserver.is_alive:
             self.close()  # its workers went with it, which is nobody's fault here
         missing = {
             key for e in entrants if (key := self._key(e)) not in self._workers or not self._workers[key].is_alive
@@ -71,7 +71,7 @@ class Crew:
         if not self._has_started and any(worker.is_isolated for worker in failed) and not self._environment:
             self.close()  # a driver that does not start in a namespace may start outside: nobody's file was imported yet
             self._environment["SOFTBENCH_NAMESPACES"] = "off"
-            return self.hire(entrants)
+            return self.assign(entrants)
         self._has_started |= any(answer.ok for answer in answers.values())
         for entrant in entrants:
             if entrant.worker in failed and entrant.is_open:
@@ -98,8 +98,8 @@ class Crew:
         return [w for w in self._workers.values() if w.is_alive]
 
     def owns(self, pids: Collection[int]) -> bool:
-        """Whether one of these is a process of this crew."""
-        return bool(pids) and self._nursery is not None and not self._nursery.tree.isdisjoint(pids)
+        """Whether one of these is a process of this pool."""
+        return bool(pids) and self._forkserver is not None and not self._forkserver.tree.isdisjoint(pids)
 
     def everyone(self, operation: str, timeout_s: float) -> None:
         """Ask all living workers for the same; whoever fails is ended."""
@@ -119,21 +119,21 @@ class Crew:
     def refused(self) -> str:
         """What a fresh process that has imported nothing of anybody's is told when it wants to use the device; "" if it can."""
         try:
-            if self._nursery is None or not self._nursery.is_alive:
+            if self._forkserver is None or not self._forkserver.is_alive:
                 self.close()
-                self._nursery = self._make_nursery()
-            worker = Worker(self._nursery, environment_for("measure"))
-        except NurseryError:
+                self._forkserver = self._make_forkserver()
+            worker = Worker(self._forkserver, environment_for("measure"))
+        except ForkserverError:
             return ""  # which says nothing of the device
         answer = ask(worker, {"op": "hello", "device": self.device}, _HELLO_TIMEOUT_S)
         worker.end()
         return "" if answer.ok else answer.reason
 
     def close(self) -> None:
-        """End every worker and the nursery."""
-        if self._nursery is not None:
-            self._nursery.close()
-            self._nursery = None
+        """End every worker and the forkserver."""
+        if self._forkserver is not None:
+            self._forkserver.close()
+            self._forkserver = None
         for worker in self.living:
             worker.end(kill=False)
         self._workers.clear()
@@ -144,10 +144,10 @@ class Crew:
             entrant.settle(Status.CRASHED, reason)
             return None
         try:
-            if self._nursery is None:
-                self._nursery = self._make_nursery()
-            worker = Worker(self._nursery, environment_for(key[2]))
-        except NurseryError as error:
+            if self._forkserver is None:
+                self._forkserver = self._make_forkserver()
+            worker = Worker(self._forkserver, environment_for(key[2]))
+        except ForkserverError as error:
             entrant.settle(Status.CRASHED, str(error))
             entrant.is_lost = self._has_started
             return None

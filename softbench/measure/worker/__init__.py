@@ -1,1 +1,1 @@
-"""The child's side: one process an implementation, started by the nursery, driven turn by turn by the parent."""
+"""The child's side: one process an implementation, started by the forkserver, driven turn by turn by the parent."""

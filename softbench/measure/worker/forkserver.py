@@ -1,10 +1,10 @@
-"""The nursery: a process that forks workers cheaply and outlives the parent just long enough to end them.
+"""The forkserver: a process that forks workers cheaply and outlives the parent just long enough to end them.
 
 It loads torch once and touches no CUDA; a worker is a fork of it and starts in milliseconds. When the parent goes away
-for whatever reason, kill -9 included, the control socket ends and the nursery kills every worker with all
-its descendants. When the nursery itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
+for whatever reason, kill -9 included, the control socket ends and the forkserver kills every worker with all
+its descendants. When the forkserver itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
 
-Between the nursery and a worker stands its guard: whoever kills its parent kills nobody else's, and what a worker leaves
+Between the forkserver and a worker stands its guard: whoever kills its parent kills nobody else's, and what a worker leaves
 behind falls to its guard, which ends it with the worker. Outside, a guard's pid stands for its worker.
 
 Where the kernel allows it a worker lives in a PID namespace (`isolation.py`) with a first process of its own between

@@ -19,7 +19,7 @@ from softbench.measure.check import modes
 from softbench.measure.cores import PINNED
 from softbench.measure.plans import Plan
 from softbench.measure.worker import clock_readings, faults, interpreter, loading, process_limits, wire
-from softbench.measure.worker.tamper import Seal
+from softbench.measure.worker.tamper import TamperCheck
 from softbench.measure.worker.wire import Message
 from softbench.model import WRONG_WHEN_TIMED, Case
 
@@ -42,17 +42,17 @@ class Slot:
         self.placement: Any = None
 
 
-class Session:
+class RequestHandler:
     """The state between requests: the clock, the case, its slots."""
 
     def __init__(self, device: str) -> None:
         self.device = device
         self.clock: Any = clocks.GraphClock() if device == "cuda" else wall.WallClock()
-        self.spans = cupti_clock.DeviceClock(device)
+        self.device_clock = cupti_clock.DeviceClock(device)
         self.case = Case("", (), "float32", "float32")
         self.operator: Any = None
         self.slots: dict[int, Slot] = {}
-        self.seal = Seal()
+        self.tamper = TamperCheck()
         self.phase = "start"
         if os.environ.get("TRITON_INTERPRET") == "1":
             interpreter.round_to_nearest_even()
@@ -81,12 +81,12 @@ class Session:
         self.phase = "import"
         path = Path(request["path"])
         factory = loading.load(path, request["name"], request["source_hash"])
-        if wrong := self.seal.broken("the import"):
+        if wrong := self.tamper.fault("the import"):
             return _incorrect(wrong)
         self.phase = "factory"
         launch = factory(self.case, **request["params"])
         loading.require_unchanged(path)
-        if wrong := self.seal.broken("the factory"):
+        if wrong := self.tamper.fault("the factory"):
             return _incorrect(wrong)
         if not callable(launch):
             raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
@@ -103,7 +103,7 @@ class Session:
             wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
         else:
             wrong = check.check(self.case, launch, self.device, request["seed"]).reason
-        return self.seal.broken("the check") or wrong
+        return self.tamper.fault("the check") or wrong
 
     def _share_cores(self) -> None:
         """Workers check timed cases side by side; 16 threads in each of them once tripled the time of all.
@@ -165,7 +165,7 @@ class Session:
         is_short = request["is_short"]
         exact = 0 if is_short else min(check.EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
         blocks = SHORT_BLOCKS if is_short else 0
-        wrong = self.seal.broken("the timed calls") or check.shared(buffers.outputs)
+        wrong = self.tamper.fault("the timed calls") or check.shared(buffers.outputs)
         for inputs, outputs in buffers.pick():
             if request["role"] == "roof":
                 wrong = wrong or roof.verify(self.operator.roof, inputs, outputs)
@@ -196,7 +196,9 @@ class Session:
         self.phase = "launch"
         launch, plan = self.slots[request["slot"]].launch, Plan(**request["plan"])
         try:
-            found = self.spans.samples(self.operator, self.case, launch, plan, request["seed"], request["l2_bytes"])
+            found = self.device_clock.samples(
+                self.operator, self.case, launch, plan, request["seed"], request["l2_bytes"]
+            )
         except cupti_clock.Unseen as error:
             return {"unseen": str(error)}
         finally:
@@ -206,7 +208,9 @@ class Session:
     def do_calibrate(self, request: Message) -> Message:
         """Each clock against kernels of known duration, the device clock last and where it is asked for."""
         self.phase = "calibration"
-        found = clock_readings.calibrate(self.clock, self.spans if request["device"] else None, request["l2_bytes"])
+        found = clock_readings.calibrate(
+            self.clock, self.device_clock if request["device"] else None, request["l2_bytes"]
+        )
         return {"calibrations": [asdict(calibration) for calibration in found]}
 
     def do_release(self, request: Message) -> Message:
@@ -227,7 +231,7 @@ def serve(sock: socket.socket) -> None:
     """Answer requests until the parent goes away. The first request, "hello", names the device."""
     process_limits.set_always()
     faults.speak_up()
-    session: Session | None = None
+    handler: RequestHandler | None = None
     pid = os.getpid()
     while True:
         try:
@@ -236,13 +240,13 @@ def serve(sock: socket.socket) -> None:
         except wire.Closed:
             return
         try:
-            if session is None:
-                session = Session(request["device"])
-                if session.device == "cpu":
+            if handler is None:
+                handler = RequestHandler(request["device"])
+                if handler.device == "cpu":
                     process_limits.bound_memory()
-            answer = session.handle(request)
+            answer = handler.handle(request)
         except BaseException as error:  # sys.exit at import is the cell's failure as well
-            answer = _failure(error, session.phase if session else "start")
+            answer = _failure(error, handler.phase if handler else "start")
         if os.getpid() != pid:
             os._exit(0)  # a fork that the implementation let run on: only one may answer
         wire.send(sock, answer | {"id": identity})

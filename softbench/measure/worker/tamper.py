@@ -38,7 +38,7 @@ WATCHED: dict[str, tuple[str, ...]] = {
 """Owner -> what of it is compared by identity. Triton, Liger, quack, the CuTe DSL and torch.compile replace none of them."""
 
 
-class Seal:
+class TamperCheck:
     """What the watched names stood for when it was made; make it before any implementation is imported."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Seal:
         self._left_on = modes.left_on
         self._left_on()  # takes what it needs from torch
 
-    def broken(self, when: str) -> str:
+    def fault(self, when: str) -> str:
         """Which name stands for something else by now, or which mode of torch is on, in words; "" where nothing is."""
         if left := self._left_on():
             return left

@@ -22,7 +22,7 @@ _STYLES |= dict.fromkeys(("decided", "measured", "PASSED", "CHECKED", "COMPILED"
 """By state; of any other the cell has failed."""
 
 
-class Board:
+class LiveBoard:
     """A part of a terminal that is drawn anew as a whole, in one write, and leaves nothing behind.
 
     Raises ImportError without rich. above is how many full lines of somebody else's unfinished line go with it.

@@ -8,10 +8,10 @@ import shutil
 import time
 from typing import Any
 
-from softbench.measure.contest.progress import Scene
+from softbench.measure.contest.progress import Progress
 from softbench.model import Case
 from softbench.run.bench import Bench
-from softbench.run.live.board import Board
+from softbench.run.live.board import LiveBoard
 from softbench.run.live.pace import Pace, clock_text
 
 FRAME_S = 0.25
@@ -28,7 +28,7 @@ class Live:
     def __init__(self, config: Any, bench: Bench) -> None:
         self._config, self._bench = config, bench
         self._pace = Pace(bench.settings.budget_s)
-        self._board: Board | None = None
+        self._board: LiveBoard | None = None
         self._has_line = self._is_plain = False
         self._drawn, self._stage = -FRAME_S, ""
 
@@ -37,17 +37,17 @@ class Live:
         reporter = reporter_of(self._config)
         return min(most, reporter._tw.fullwidth) if _is_terminal(reporter) else most
 
-    def show(self, scene: Scene) -> None:
+    def show(self, progress: Progress) -> None:
         """Draw it where there is a terminal, and it is time to. Never raises for what becomes of the terminal."""
-        if scene.case is not None:
-            self._pace.at(scene.case)
+        if progress.case is not None:
+            self._pace.at(progress.case)
         reporter = reporter_of(self._config)
-        if not _is_terminal(reporter) or not self._is_due(scene):
+        if not _is_terminal(reporter) or not self._is_due(progress):
             return
-        self._stage = scene.stage
+        self._stage = progress.stage
         with contextlib.suppress(OSError), uncaptured(self._config):
-            if not self._draw_board(reporter, scene):
-                reporter.rewrite(self._words(scene)[0][: max(20, reporter._tw.fullwidth - 1)], erase=True)
+            if not self._draw_board(reporter, progress):
+                reporter.rewrite(self._words(progress)[0][: max(20, reporter._tw.fullwidth - 1)], erase=True)
                 self._has_line = True
         self._drawn = time.monotonic()
 
@@ -67,27 +67,27 @@ class Live:
             else:
                 reporter_of(self._config).rewrite("", erase=True)
 
-    def _is_due(self, scene: Scene) -> bool:
+    def _is_due(self, progress: Progress) -> bool:
         age = time.monotonic() - self._drawn
-        return scene.stage != self._stage or age >= (AMID_ROUNDS_S if scene.amid_rounds else FRAME_S)
+        return progress.stage != self._stage or age >= (AMID_ROUNDS_S if progress.amid_rounds else FRAME_S)
 
-    def _draw_board(self, reporter: Any, scene: Scene) -> bool:
+    def _draw_board(self, reporter: Any, progress: Progress) -> bool:
         """Whether there can be a board here."""
         if self._board is None and not self._is_plain:
             self._board = _board(reporter)
             self._is_plain = self._board is None
         if self._board is not None:
             size = reporter._tw.fullwidth, shutil.get_terminal_size().lines
-            self._board.draw(self._words(scene), scene.players(), size)
+            self._board.draw(self._words(progress), progress.players(), size)
         return self._board is not None
 
-    def _words(self, scene: Scene) -> list[str]:
+    def _words(self, progress: Progress) -> list[str]:
         """How far the run is and what goes on; the time that has passed, and about how much is left."""
         waiting, count = self._bench.waiting_cases, len(self._bench.takes_part)
         times = [f"{clock_text(self._pace.elapsed_s)} elapsed", f"this case {clock_text(self._pace.case_s)}"]
         if left := self._pace.left_s(waiting):
             times.append(f"about {clock_text(left)} left")
-        return [f"[{min(count - len(waiting) + 1, count)}/{count}] {scene}", ", ".join(times)]
+        return [f"[{min(count - len(waiting) + 1, count)}/{count}] {progress}", ", ".join(times)]
 
 
 def reporter_of(config: Any) -> Any:
@@ -105,7 +105,7 @@ def _is_terminal(reporter: Any) -> bool:
     return reporter is not None and bool(getattr(reporter, "isatty", False))
 
 
-def _board(reporter: Any) -> Board | None:
+def _board(reporter: Any) -> LiveBoard | None:
     """A board in the place of pytest's unfinished line; None without rich, or where a terminal cannot move its cursor."""
     writer = reporter._tw
     file = writer._file
@@ -116,5 +116,5 @@ def _board(reporter: Any) -> Board | None:
         writer.line()
         used = 0
     with contextlib.suppress(ImportError):
-        return Board(file, has_colors=writer.hasmarkup, above=max(0, used - 1) // writer.fullwidth)
+        return LiveBoard(file, has_colors=writer.hasmarkup, above=max(0, used - 1) // writer.fullwidth)
     return None
