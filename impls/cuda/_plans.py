@@ -25,7 +25,7 @@ from ._program import (
 MOST_SHARED_CHUNKS = 4 * THREADS
 WARP_BYTES = 4096  # the longest row of a warp: eight vectors a lane
 WARP_COUNTS = (1, 2, 4, 8, 9)  # vectors a lane that kernels/warp.cu has kernels for
-# From so many bytes of input on, its lines are loaded to stay in the L2 (docs/performance.md).
+# From so many bytes of input on, its lines are loaded to stay in the L2 (docs/notes/performance.md).
 RETAIN_BYTES = 8 * 2**20
 
 SPLIT_THREADS = 512

@@ -10,7 +10,7 @@ ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 MAX_COLUMNS = 2**31 - 2**24  # columns are counted in 32 bits, up to the end of the last program's part; offsets in 64
 MULTIPROCESSORS = 132
 RETAIN_BYTES = 8 * 2**20
-"""From this size of x on its lines are loaded to stay in L2 (docs/performance.md, H200)."""
+"""From this size of x on its lines are loaded to stay in L2 (docs/notes/performance.md, H200)."""
 
 
 @dataclass(frozen=True)

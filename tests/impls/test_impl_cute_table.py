@@ -30,7 +30,7 @@ NO_SPILLS_COLUMNS = 262144
 
 # Registers a thread, up to NO_SPILLS_COLUMNS; a GPU hands them out in eights. A multiprocessor's 2048 threads have 32
 # each; LayerNorm gives them up for rows whose sixteen vectors a thread are converted once and whose weights wait beside
-# them (docs/performance.md): 168 at the most where three CTAs of 128 threads are to fit.
+# them (docs/notes/performance.md): 168 at the most where three CTAs of 128 threads are to fit.
 MOST_REGISTERS = {"softmax": 48, "softmax_backward": 48, "rmsnorm": 72, "layernorm": 168}
 # 172 of unaligned rows, whose CTAs have 160 threads, and 181 of a CTA of 256 that is alone.
 MORE_REGISTERS = {("layernorm", "bfloat16", 65536): 176, ("layernorm", "float16", 262144): 184}

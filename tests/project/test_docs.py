@@ -13,7 +13,6 @@ import textwrap
 import pytest
 from support.documents import DESIGN, HTILE, MEASURING, OPTIONS, PAGES, README, ROOT, rows
 
-from softbench import model
 from softbench.run import settings
 
 CUTE = ROOT / "impls" / "cute"
@@ -52,17 +51,13 @@ def test_pages_name_only_options_that_exist(page):
     assert named <= set(declared())
 
 
-def test_every_status_is_documented():
-    documented = {row[0]: row[2] for row in rows(DESIGN, "status")}
-    outcome = {status.value: "passed" if status.is_success else "skipped" for status in model.Status}
-    outcome |= {status.value: "failed" for status in model.Status if status.is_failure}
-    assert documented == outcome
-
-
-def test_every_module_is_documented():
-    documented = [row[0].strip("`") for row in rows(DESIGN, "module of `softbench/`")]
-    modules = {path.stem for path in (ROOT / "softbench").glob("*.py")} - {"__init__", "__main__"}
-    modules |= {path.parent.name for path in (ROOT / "softbench").glob("*/__init__.py")}
+@pytest.mark.parametrize("room", ["cases", "measure", "records", "analysis", "render", "run", "model"])
+def test_every_module_is_documented(room):
+    """The rooms themselves: tests/project/test_imports.py."""
+    documented = [row[0].strip("`") for row in rows(DESIGN, f"module of `{room}/`")]
+    folder = ROOT / "softbench" / room
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
     assert sorted(documented) == sorted(modules)
 
 
@@ -121,6 +116,7 @@ def test_named_profiles_exist():
     named = re.findall(r"--softbench-profile=([a-z,-]+)", README)
     assert named
     assert {profile for names in named for profile in names.split(",")} <= profiles
+    assert set(re.findall(r"`([a-z-]+)`", " ".join(row[0] for row in rows(OPTIONS, "profiles")))) == profiles
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -130,8 +126,35 @@ def test_links_lead_somewhere(page):
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
+def headings(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    titles = (title.lower() for title in re.findall(r"^#+ (.+)$", prose, re.M))
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_headings(page):
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", prose)
+    assert not [
+        (path, anchor) for path, anchor in links if anchor not in headings(page.parent / path if path else page)
+    ]
+
+
 def test_the_leaderboard_has_its_place():
     assert README.count("<!-- leaderboard -->") == README.count("<!-- /leaderboard -->") == 1
+
+
+def test_the_readme_is_short_and_warns_of_implementation_files():
+    assert README.count("\n") <= 120
+    assert "Implementation files are programs and run with your rights: run only those that you trust." in README
+
+
+def test_the_index_lists_every_page():
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert {link for link in re.findall(r"\]\(([^)#]+)\)", index) if not link.startswith("..")} == pages - {"README.md"}
 
 
 @pytest.mark.slow

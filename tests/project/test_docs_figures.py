@@ -1,35 +1,41 @@
-"""Figures in the pages are those of the records that the pages name."""
+"""Figures and pictures in the pages are those of the records that the pages name."""
 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
+import json
 import math
 import re
 import shlex
 import statistics
+from pathlib import Path
 
 import pytest
-from support.documents import ATTENTION, MEASURING, NOTES, README, ROOT, rows
+from support.documents import ATTENTION, MEASURING, NOTES, PAGES, README, RESULTS, ROOT, rows
 
 from softbench import cli
 from softbench.analysis import leaderboard
 from softbench.model import stats
 from softbench.records import store
-from softbench.render import export, tables
+from softbench.render import export
 
 
-def test_the_readmes_leaderboard_is_what_the_committed_records_say(capsys):
+def test_the_leaderboard_is_what_the_committed_records_say(capsys):
+    """The first sentence and eight rows of it in the README, all of it in docs/results.md, both made from one run."""
     section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    some, whole = re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
+    (run,) = re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
     (options,) = re.findall(r"softbench table RUN ([^`]+)`", section)
-    assert cli.main(["table", str(ROOT / some), *shlex.split(options)]) == 0
-    assert capsys.readouterr().out.strip() in section
-    for standing in leaderboard.build(store.read(ROOT / whole)).ranking:
-        assert f"| {' | '.join(tables.standing_row(standing))} |" in section
-    linked = re.findall(r"\]\(((?:reports|docs)/[^\s)]+)\)", section)
-    assert len(linked) >= 5
-    assert all((ROOT / path).is_file() for path in linked)
+    assert cli.main(["table", str(ROOT / run), *shlex.split(options)]) == 0
+    printed = capsys.readouterr().out.strip()
+    assert printed in RESULTS
+    assert f"`softbench table RUN {options}`" in RESULTS
+    assert f"[its records](../{run})" in RESULTS
+    sentence, *rest = printed.splitlines()
+    assert sentence in section.splitlines()
+    ranking = [line for line in rest if line.startswith("|")][: 2 + 8]
+    assert [line for line in section.splitlines() if line.startswith("|")] == ranking
 
 
 def line_of(cell):
@@ -50,7 +56,7 @@ def cells_of(words, page=NOTES):
 
     Of several variants that which was chosen.
     """
-    path = re.search(rf"\[{words}\]\(\.\./([^)\s]+)\)", page)
+    path = re.search(rf"\[{words}\]\((?:\.\./)+([^)\s]+)\)", page)
     assert path
     cells = {}
     for row in csv.DictReader(io.StringIO(export.csv(leaderboard.build(store.read(ROOT / path[1]))))):
@@ -118,6 +124,20 @@ def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     made = (tmp_path / "badge.svg").read_text(encoding="utf-8")
     assert made == (ROOT / "docs" / "images" / "badge.svg").read_text(encoding="utf-8")
     assert f"<title>{shown['said']}</title>" in made
+
+
+def test_the_pictures_show_the_page_of_the_leaderboards_run_as_it_is_rendered_today():
+    """Without a browser: what they were made from is written next to them. `tox -e pictures` makes them again."""
+    path = ROOT / "docs" / "images" / "render.py"
+    spec = importlib.util.spec_from_file_location("render_pictures", path)
+    render = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(render)
+    made_from = json.loads(render.MADE_FROM.read_text())
+    assert f"[its records]({made_from['run']})" in README
+    now = render.made_from()
+    assert made_from == now, "the pictures in docs/images are stale: render them again with tox -e pictures"
+    shown = {Path(link).name for page in PAGES for link in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())}
+    assert shown == set(made_from["pictures"])
 
 
 @pytest.fixture(scope="module")
@@ -214,4 +234,4 @@ def test_who_is_right_about_attention_is_what_the_run_says(attended_and_checked)
     assert wrong["attention_scalar"] == wrong["attention_staged"] == [("INCORRECT", "true")] * 20
     counts = {name: len(wrong[name]) for name in ("torch_eager", "torch_compile")}
     assert f"`torch_eager` fails {counts['torch_eager']} (" in ATTENTION
-    assert f"`torch_compile` {counts['torch_compile']} (" in ATTENTION
+    assert f"`torch_compile` fails {counts['torch_compile']} (" in ATTENTION

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support import builders
+from support.documents import DESIGN, rows
 from support.paths import ROOT
 
 from softbench.records import store
@@ -118,6 +119,10 @@ def test_the_top_of_softbench_is_known_by_heart():
     }
     assert there - {"py.typed"} == set(MAY_IMPORT)
     assert len(there) <= 18
+
+
+def test_the_design_shows_this_table():
+    assert {row[0].strip("`"): row[2].strip(" |") for row in rows(DESIGN, "room")} == MAY_IMPORT
 
 
 def test_only_allowed_imports_between_rooms():

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.documents import PAGES
 from support.readers import TUTORIAL, follow
 from support.recipes import MARKS, ROOT, Reader, unknown
 
@@ -41,8 +42,7 @@ def test_what_is_not_run_here_names_what_there_is() -> None:
 
 
 def test_the_extras_that_pages_install_exist() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    named = re.findall(r"pip install -e '\.\[(\w+)\]'|'\.\[(\w+)\]' is enough", "".join(p.read_text() for p in pages))
+    named = re.findall(r"pip install -e '\.\[(\w+)\]'|'\.\[(\w+)\]' is enough", "".join(p.read_text() for p in PAGES))
     found = {name for names in named for name in names if name}
     extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
     assert {"all", "triton", "cuda", "sanitizer", "test"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))

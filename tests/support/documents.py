@@ -5,12 +5,11 @@ from __future__ import annotations
 from support.paths import ROOT
 
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CHANGELOG.md",
+    *sorted(ROOT.glob("*.md")),
     ROOT / "reports" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
-README, ATTENTION, DESIGN, HTILE, MEASURING, NOTES, OPTIONS = (
+README, ATTENTION, DESIGN, HTILE, MEASURING, NOTES, OPTIONS, RESULTS = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
     for name in (
         "README",
@@ -18,8 +17,9 @@ README, ATTENTION, DESIGN, HTILE, MEASURING, NOTES, OPTIONS = (
         "docs/design",
         "docs/htile",
         "docs/measuring",
-        "docs/performance",
+        "docs/notes/performance",
         "docs/options",
+        "docs/results",
     )
 )
 

@@ -15,7 +15,7 @@ from .config import (
     share,
 )
 
-# Measured on an H200 (docs/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with two vectors
+# Measured on an H200 (docs/notes/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with two vectors
 # a thread: what is in flight is then 64 KiB a multiprocessor. Longer rows lie in shared memory, which leaves registers
 # for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors a thread. Past the largest
 # cluster the shares grow.

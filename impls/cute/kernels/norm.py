@@ -104,7 +104,7 @@ class Norm:
 
 
 def wants_late_weights(config: ElementwiseTileConfig, layer: bool) -> bool:
-    """Whether the registers of early weights keep CTAs from the multiprocessor, as measured (docs/performance.md)."""
+    """Whether the registers of early weights keep CTAs from the multiprocessor, as measured (docs/notes/performance.md)."""
     if config.keep == "registers":
         return layer or config.threads_per_row >= WIDE_ROW_THREADS
     return config.keep == "l1"

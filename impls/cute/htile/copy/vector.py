@@ -19,7 +19,7 @@ REUSE = {
     "over": CacheEvictionPriority.EVICT_FIRST,
 }
 # Bytes of a matrix from which on its lines are loaded to stay in the second-level cache (`evict_last`). What is written
-# then leaves the cache soon and in order, which the memory takes 1 to 4 % faster (docs/performance.md). A smaller matrix
+# then leaves the cache soon and in order, which the memory takes 1 to 4 % faster (docs/notes/performance.md). A smaller matrix
 # may be in the cache with what is written, which others will read: nothing is to push that out.
 RETAIN_BYTES = 8 * 2**20
 

@@ -1,0 +1,115 @@
+"""Renders the pictures of the pages from one kept run: `tox -e pictures`, or `python docs/images/render.py`.
+
+It needs Chromium, playwright and pillow, and writes the badge, four views of the page, and `made-from.json`: the run, a hash
+of the page, and a hash of each picture. A test compares these with today's run, renderer and pictures, without a browser.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+RUN = "reports/h200/20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.gz"
+"""The run of the README: its badge, table and picture are made from it."""
+CASE = "softmax-float16-8192x16384"
+"""Its first cell, that of the leader, is the one whose details are shown."""
+MADE_FROM = HERE / "made-from.json"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+COLOURS = 128
+
+
+def page_text() -> str:
+    from softbench.records import published, store
+    from softbench.render import report
+
+    return str(report.render(store.read(ROOT / RUN), published=published.read(ROOT / "reports" / "published")))
+
+
+def page_hash(text: str) -> str:
+    """SHA-256 of what the page shows: markup, style, script and data, unpacked; plotly.js has a version of its own."""
+
+    def unpacked(match: re.Match[str]) -> str:
+        return "" if match[1] == "library" else gzip.decompress(base64.b64decode(match[2])).decode("utf-8")
+
+    plain = re.sub(r'<script id="(library|data)" type="application/gzip">(.*?)</script>', unpacked, text, flags=re.S)
+    return hashlib.sha256(plain.encode("utf-8")).hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def made_from() -> dict[str, Any]:
+    """What the pictures are made from now: the run, the page, and each picture."""
+    pictures = {path.name: file_hash(path) for path in [HERE / "badge.svg", *sorted(HERE.glob("*.png"))]}
+    return {"run": RUN, "run_hash": file_hash(ROOT / RUN), "page_hash": page_hash(page_text()), "pictures": pictures}
+
+
+def small(png: bytes) -> bytes:
+    """The same picture with a palette of 128 colours, which a page of text and tables does not exceed visibly."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    written = io.BytesIO()
+    image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
+    return written.getvalue()
+
+
+def draw(browser: Any, page: Path) -> None:
+    """The four views, as HERE/report-NAME.png."""
+
+    def opened(width: int, height: int, scheme: str = "light") -> Any:
+        tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("html[data-ready=charts]", state="attached")
+        return tab
+
+    def keep(tab: Any, name: str) -> None:
+        (HERE / f"report-{name}.png").write_bytes(small(tab.screenshot()))
+        tab.close()
+
+    keep(opened(1280, 945), "desktop")
+    keep(opened(390, 844), "phone")
+    dark = opened(1280, 660, "dark")
+    for _ in range(2):  # figures are drawn when they come into sight, which moves what is below them
+        dark.evaluate("document.querySelector('#bandwidth').scrollIntoView()")
+        dark.wait_for_selector("#bandwidth .main-svg")
+        dark.wait_for_timeout(1000)
+    keep(dark, "dark")
+    details = opened(1280, 1000)
+    details.locator(f'#heatmap tr:has(th[title="{CASE}"]) td[data-cell]').first.click()
+    details.wait_for_selector("dialog svg")
+    keep(details, "details")
+
+
+def main() -> None:
+    sys.path.insert(0, str(ROOT))
+    from playwright.sync_api import sync_playwright
+
+    from softbench import cli
+
+    path = os.environ.get("SOFTBENCH_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        page = Path(folder) / "page.html"
+        page.write_text(page_text(), encoding="utf-8")
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        draw(browser, page)
+        browser.close()
+    cli.main(["badge", str(ROOT / RUN), "--output", str(HERE / "badge.svg")])
+    MADE_FROM.write_text(json.dumps(made_from(), indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
