@@ -1,7 +1,7 @@
-"""Where several workers write the records of one run: a file each, in a folder beside the run's own file.
+"""The files that several workers of one run write: one shard per worker, in a folder next to the run's own file.
 
-A case goes into the run's file as soon as its worker reports it. What has not got so far when everything is killed is
-taken over when the run is gone on with, so that a case is lost only where its own worker was.
+A case goes into the run's file as soon as its worker reports it. If everything is killed before that, the case is taken
+over when the run is resumed, so a case is lost only together with its own worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from softbench.records.store import lines
 
 
 @dataclass(frozen=True)
-class Part:
+class Shard:
     """One worker's share of a run: the run's file, its passport, and the worker's name."""
 
     run: Path
@@ -57,19 +57,19 @@ def folder(run: Path) -> Path:
 
 
 def absorb(run: Path, note: Callable[[str], None]) -> None:
-    """Move what the parts hold and the run does not into the run. A part that cannot be read stays. Raises StoreError."""
+    """Move what the shards hold and the run does not into the run. A shard that cannot be read stays. Raises StoreError."""
     have = set(store.read(run).records)
-    for part in sorted(folder(run).glob("*.jsonl")):
+    for shard in sorted(folder(run).glob("*.jsonl")):
         try:
-            for damage in store.mend(part):
-                note(f"{damage}: set aside in {part.name}.damaged")
-            found = [record for record in store.read(part).records if record not in have]
+            for damage in store.mend(shard):
+                note(f"{damage}: set aside in {shard.name}.damaged")
+            found = [record for record in store.read(shard).records if record not in have]
         except store.StoreError as error:
             note(f"{error}; it stays where it is, and its cases are measured again")
             continue
         if found:
             store.Writer(run).append(found)
-        part.unlink(missing_ok=True)
+        shard.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # something is left in it, or there never was one
         folder(run).rmdir()
 

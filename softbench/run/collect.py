@@ -75,7 +75,7 @@ class Collecting:
                 if isinstance(item, CellItem):
                     stack.enter_context(item.as_benchmark())
             found = yield
-        if self._bench.part is not None:  # the controller takes every cell that a worker names for one that takes part
+        if self._bench.journal.shard is not None:  # the controller lets every cell take part that a worker names
             items[:] = [item for item in items if not isinstance(item, CellItem) or item.will_run]
         return found
 
@@ -83,12 +83,12 @@ class Collecting:
         """Who takes part in a contest is known once everything is deselected that will be."""
         for item in session.items:
             if isinstance(item, CellItem) and item.will_run:
-                self._bench.takes_part.setdefault(item.case, []).append(item.variant)
-        if self._bench.takes_part and not self._config.option.collectonly:
+                self._bench.selection.add(item.case, item.variant)
+        if self._bench.selection.takes_part and not self._config.option.collectonly:
             if packages.is_missing("torch"):
                 raise pytest.UsageError(f"softbench: {packages.advice('torch')}")
             try:
-                self._bench.open()
+                self._bench.journal.open()
             except InputError as error:
                 raise pytest.UsageError(f"softbench: {error}") from None
 
@@ -116,7 +116,7 @@ class ShapesFile(pytest.File):
     """What pytest found for the first cell; it is the same for all, and to ask for each took half of collection."""
 
     def collect(self) -> Iterator[CaseCollector | UnreadItem]:
-        for case in self.bench.cases:
+        for case in self.bench.selection.cases:
             collector = CaseCollector.from_parent(self, name=case.id)
             collector.case, collector.bench = case, self.bench
             yield collector
@@ -211,7 +211,7 @@ class CellItem(pytest.Function):
             if record.known_failure:
                 pytest.xfail(f"{record.status.value}, as declared: {record.known_failure}")
             raise CellFailed(_told(record))
-        if record.samples and self.bench.part is None and self.config.pluginmanager.hasplugin("benchmark"):
+        if record.samples and self.bench.journal.shard is None and self.config.pluginmanager.hasplugin("benchmark"):
             self._hand_over(request)
 
     def _note_figures(self, record: Record) -> None:
@@ -227,7 +227,7 @@ class CellItem(pytest.Function):
         found = self.parent
         assert isinstance(found, CaseCollector)
         if found.rounds is None:
-            run = self.bench.result(self.case)
+            run = self.bench.journal.result(self.case)
             found.rounds = replay.rounds(run) if run else {}
         return found.rounds.get(self.variant.id)
 

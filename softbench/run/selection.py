@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from softbench import resources
-from softbench.cases import matrix, registry, shrinking
+from softbench.cases import matrix, operators, registry, shrinking
 from softbench.measure import device
 from softbench.measure.contest import traffic
 from softbench.model import Case, Variant
@@ -51,10 +51,11 @@ class Ladders:
 
 @dataclass(frozen=True)
 class Selection:
-    """All cases that a command asks, all variants that were found, and who of them takes part where.
+    """All cases that a command asks for, all variants that were found, and which of them take part where.
 
-    unread: what is wrong with files that declare nothing, as they are not Python.
-    shrunk counts the cases that were cut down for a CPU. Some of them may have become one.
+    unread      what is wrong with files that declare nothing because they are not Python
+    shrunk      how many cases were cut down for a CPU; several may have become the same case
+    takes_part  the variants of each case once -k and its like have been applied, filled by `add` while pytest collects
     """
 
     cases: tuple[Case, ...] = ()
@@ -62,6 +63,16 @@ class Selection:
     ladders: Ladders = Ladders()
     unread: tuple[str, ...] = ()
     shrunk: int = 0
+    takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
+
+    def add(self, case: Case, variant: Variant) -> None:
+        """Let a variant take part in a case."""
+        self.takes_part.setdefault(case, []).append(variant)
+
+    def baselines(self, names: Iterable[str]) -> dict[str, Variant]:
+        """The baseline of each of these operators, where its implementation was found."""
+        wanted = {name: operators.get(name).baseline for name in names}
+        return {v.operator: v for v in self.variants if wanted.get(v.operator) == v.implementation}
 
     def candidates(self, case: Case) -> tuple[Variant, ...]:
         """The variants that take part in a case, before -k and its like."""
@@ -89,8 +100,8 @@ class Selection:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Names of the rungs that take part in no case, though one asks for their operator."""
-        operators = {case.operator for case in self.cases}
-        asked = dict.fromkeys(v.implementation for v in self.variants if v.operator in operators)
+        names = {case.operator for case in self.cases}
+        asked = dict.fromkeys(v.implementation for v in self.variants if v.operator in names)
         present = {v.implementation for case in self.cases for v in self.candidates(case)}
         return tuple(name for name in asked if name not in present)
 
@@ -106,7 +117,7 @@ def default_profile(path: Path, preferred: str) -> str:
     return preferred if preferred in names else names[0]
 
 
-def select(settings: Settings, ladders: Ladders) -> Selection:
+def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     """Read shapes and implementations; no process is started and nothing heavy is imported."""
     shapes = matrix.load(settings.shapes)
     cases: dict[str, Case] = {}
@@ -116,8 +127,8 @@ def select(settings: Settings, ladders: Ladders) -> Selection:
                 raise SettingsError(
                     f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
                 )
-    operators = dict.fromkeys(case.operator for case in cases.values())
-    cases |= {case.id: case for case in matrix.drawn(operators, settings.drawn, settings.drawn_from)}
+    names = dict.fromkeys(case.operator for case in cases.values())
+    cases |= {case.id: case for case in matrix.drawn(names, settings.drawn, settings.drawn_from)}
     _require_gpu(settings)
     selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
     if not selected:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,19 @@ from softbench import packages
 from softbench.analysis.leaderboard.formatting import plural
 from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import busy, device
+from softbench.measure.contest.progress import Progress
 from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Run, calibration, notes
+from softbench.records.shards import Shard
 from softbench.render import tables
 from softbench.run import multi_gpu, replay, resuming, settings
 from softbench.run.bench import Bench
 from softbench.run.collect import CellItem, Collecting
+from softbench.run.journal import Journal
+from softbench.run.listener import Listener
 from softbench.run.live import Live, uncaptured
 from softbench.run.regression import RegressionCheck, RegressionResult
-from softbench.run.selection import Ladders, Selection, default_profile
+from softbench.run.selection import Ladders, Selection, default_profile, select
 from softbench.texts import InputError
 
 
@@ -35,25 +39,21 @@ def start(config: pytest.Config) -> None:
         preferred = "gpu" if device.gpu() else "cpu"
         chosen = settings.read(config, preferred, default_profile)
         _refuse_other_gpu(chosen)
-        baseline = None if orders else RegressionCheck.of(chosen)
-        bench = Bench.plan(chosen, _ladders(config))
-        if baseline is not None:
-            bench.accept = baseline.refuse
+        regression = None if orders else RegressionCheck.of(chosen)
+        selection = select(chosen, _ladders(config))
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
-    collecting = Collecting(config, bench)
+    if orders is not None:
+        chosen = orders.settings(chosen)
+    session = BenchSession(config, chosen, selection, regression, seats, orders.shard if orders else None)
+    collecting = Collecting(config, session.bench)
     config.pluginmanager.register(collecting, "softbench-collection")
     config.args = collecting.arguments()
     if not _wants_benchmark_table(config):
         config.option.benchmark_quiet = True
-    controller = None
-    if orders is not None:
-        bench.part, bench.settings = orders.part, orders.settings(chosen)
-    elif seats:
-        controller = multi_gpu.Controller(bench, seats)
-        config.pluginmanager.register(controller, "softbench-spread")
-    storage = replay.Storage(config) if seats or orders else None
-    config.pluginmanager.register(BenchSession(config, bench, controller, storage, baseline), "softbench-session")
+    if session.controller is not None:
+        config.pluginmanager.register(session.controller, "softbench-multi-gpu")
+    config.pluginmanager.register(session, "softbench-session")
 
 
 class BenchSession:
@@ -62,35 +62,47 @@ class BenchSession:
     def __init__(
         self,
         config: pytest.Config,
-        bench: Bench,
-        controller: multi_gpu.Controller | None = None,
-        storage: replay.Storage | None = None,
-        baseline: RegressionCheck | None = None,
+        chosen: settings.Settings,
+        selection: Selection,
+        regression: RegressionCheck | None = None,
+        seats: Sequence[multi_gpu.Seat] = (),
+        shard: Shard | None = None,
     ) -> None:
-        self._config, self._bench = config, bench
-        self._baseline, self._verdict = baseline, RegressionResult("")
-        self._controller, self._storage = controller, storage
-        self._live = Live(config, bench)
+        """seats are those of the workers that this process controls; shard is what this worker writes."""
+        self._config, self._settings, self._selection, self._is_worker = config, chosen, selection, shard is not None
+        # a worker has no terminal to write to
+        listener = Listener() if self._is_worker else Listener(self._show, self._note, self._case_board)
+        accept = regression.refuse if regression else lambda passport, cells: None
+        gpus = tuple(seat.gpu or seat.visible for seat in seats if seat.visible)
+        self._journal = Journal(chosen, selection, listener, accept=accept, gpus=gpus, shard=shard)
+        self.bench = Bench(self._journal, listener)
+        self.controller = multi_gpu.Controller(self._journal, seats) if seats else None
+        self._storage = replay.Storage(config) if seats or shard else None
+        self._live = Live(config, self._journal)
+        self._regression, self._verdict = regression, RegressionResult("")
         self._page: Path | None = None
         self._misread: set[str] = set()
-        if bench.part is None:  # a worker has nothing to write on
-            bench.progress, bench.on_case = self._live.show, self._case_board
-            bench.note = lambda text: self._line(f"softbench: {text}")
+
+    def _show(self, progress: Progress) -> None:
+        self._live.show(progress)
+
+    def _note(self, text: str) -> None:
+        self._line(f"softbench: {text}")
 
     def pytest_report_header(self) -> list[str]:
         machine = device.describe()
-        chosen, bench = self._bench.settings, self._bench
-        where = f"{len(bench.gpus)} x {machine['name']}, a worker each" if bench.gpus else machine["name"]
+        chosen, gpus = self._settings, self._journal.gpus
+        where = f"{len(gpus)} x {machine['name']}, a worker each" if gpus else machine["name"]
         lines = [
             f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
-            f"softbench: {_counts(bench.selection)}",
-            *(f"softbench: WARNING: {why}; it fails, and the others run" for why in bench.selection.unread),
+            f"softbench: {_counts(self._selection)}",
+            *(f"softbench: WARNING: {why}; it fails, and the others run" for why in self._selection.unread),
         ]
-        if chosen.resume and (said := resuming.progress(chosen)):
-            lines.append(f"softbench: {said}")
-        if self._controller is not None and not bench.gpus:
+        if chosen.resume and (continued := resuming.progress(chosen)):
+            lines.append(f"softbench: {continued}")
+        if self.controller is not None and not gpus:
             lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
-        cards = device.gpus()[: max(1, len(bench.gpus))]
+        cards = device.gpus()[: max(1, len(gpus))]
         if not cards and not self._config.option.collectonly and (used := busy.now()):
             lines.append(
                 f"softbench: WARNING: this CPU is busy: others use {used}; times will spread, and few ranks be decided"
@@ -128,55 +140,54 @@ class BenchSession:
 
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
         """A worker that gives up says why, since its output reaches nobody."""
-        if self._bench.part is not None and isinstance(excinfo.value, pytest.exit.Exception):
+        if self._is_worker and isinstance(excinfo.value, pytest.exit.Exception):
             multi_gpu.give_up(self._config, str(excinfo.value))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Any:
         """Around pytest-benchmark's wrapper, which saves what it has at its beginning."""
-        self._bench.close()
-        if self._bench.part is None:
+        self.bench.close()
+        if not self._is_worker:
             self._conclude()
             if self._verdict.failed and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         return (yield)
 
     def _conclude(self) -> None:
-        if self._controller is not None:
-            self._controller.finish()
-        run = self._bench.result()
-        records = self._bench.record_file
+        if self.controller is not None:
+            self.controller.finish()
+        run, records = self._journal.result(), self._journal.record_file
         if run is not None and run.records and records is not None:
-            if not self._bench.settings.no_page:
+            if not self._settings.no_page:
                 self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
-            if self._baseline is not None:
-                self._verdict = self._baseline.judge(run, self._live.width(tables.WIDTH))
-        if self._controller is not None and self._storage is not None:
-            self._storage.fill(self._rounds(self._controller))
+            if self._regression is not None:
+                self._verdict = self._regression.judge(run, self._live.width(tables.WIDTH))
+        if self.controller is not None and self._storage is not None:
+            self._storage.fill(self._rounds(self.controller))
 
     def pytest_unconfigure(self) -> None:
-        self._bench.close()
-        if self._controller is not None:
-            self._controller.clear_up()
+        self.bench.close()
+        if self.controller is not None:
+            self.controller.clear_up()
 
     def _rounds(self, controller: multi_gpu.Controller) -> Iterator[tuple[str, str, replay.Rounds]]:
         for case, cells in itertools.groupby(controller.cells(), lambda cell: cell[1]):
-            run = self._bench.result(case)
+            run = self._journal.result(case)
             found = replay.rounds(run) if run is not None and case.timed else {}
             yield from ((nodeid, v.id, found[v.id]) for nodeid, _, v in cells if v.id in found)
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
-        run = self._bench.result()
-        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._bench.part is None:
-            terminalreporter.write_line(f"softbench: {self._bench.selection.nothing(self._config.option.keyword)}")
-        if run is None or not run.records or self._bench.part is not None:
+        run = self._journal.result()
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self._is_worker:
+            terminalreporter.write_line(f"softbench: {self._selection.nothing(self._config.option.keyword)}")
+        if run is None or not run.records or self._is_worker:
             return
         from softbench.analysis import leaderboard
 
         terminalreporter.write(tables.board_tables(leaderboard.build(run), self._live.width(tables.WIDTH)))
         terminalreporter.write(f"\n{self._verdict.text}\n" if self._verdict.text else "")
         terminalreporter.write_line("")
-        terminalreporter.write_line(f"records: {self._bench.record_file}")
+        terminalreporter.write_line(f"records: {self._journal.record_file}")
         if self._page is not None:
             terminalreporter.write_line(f"page:    {self._page} (also {self._page.with_name('latest.html').name})")
 
@@ -209,7 +220,7 @@ class BenchSession:
     def _case_board(self, case: Case) -> None:
         from softbench.analysis import leaderboard
 
-        run = self._bench.result(case)
+        run = self._journal.result(case)
         if run is not None:
             self._live.done(case)
             width = self._live.width(tables.WIDTH)

@@ -25,6 +25,7 @@ from softbench.model import Calibration, Run, calibration
 from softbench.records import retries, store
 from softbench.render.report.trust import checks
 from softbench.run import session
+from softbench.run.selection import Selection
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tuple[World, list[str]]:
@@ -169,15 +170,14 @@ def test_of_older_runs_the_page_says_nothing_about_it() -> None:
     assert not [check.text for check in checks(leaderboard.build(run_with())) if "known duration" in check.text]
 
 
-def test_the_terminal_warns_once_of_each_clock() -> None:
+def test_the_terminal_warns_once_of_each_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
     plugins = {"terminalreporter": reporter}
     config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
-    bench: Any = SimpleNamespace(
-        part=None, settings=SimpleNamespace(budget_s=1.0), result=lambda case: run_with(FAST, CALL, BLIND)
-    )
-    shown = session.BenchSession(config, bench)
+    settings: Any = SimpleNamespace(budget_s=1.0)
+    shown = session.BenchSession(config, settings, Selection())
+    monkeypatch.setattr(shown._journal, "result", lambda case: run_with(FAST, CALL, BLIND))
     for _ in range(2):
         shown._case_board(CASE)
     assert [line for line in lines if "WARNING" in line] == [

@@ -20,7 +20,7 @@ from softbench.measure.cupti_clock import CALLS, GROUPS, Activity, DeviceClock, 
 from softbench.measure.plans import Plan
 from softbench.measure.worker import handler as worker
 from softbench.model import Case, Samples, Status
-from softbench.run import bench, settings
+from softbench.run import selection, settings
 
 torch = pytest.importorskip("torch")
 CASE = Case("softmax", (4, 64), "float32", "float32")
@@ -267,13 +267,13 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
 
 
 def test_the_option_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.device, "gpus", lambda: ())
+    monkeypatch.setattr(selection.device, "gpus", lambda: ())
     shapes = Path("shapes.yaml")
     chosen = SimpleNamespace(
         shapes=shapes, profiles=("cpu",), traffic=False, device_clock=True, axes=(), impls=(), drawn=0, drawn_from=1
     )
     with pytest.raises(settings.SettingsError, match=r"--softbench-device-clock: .*no CUDA GPU is visible"):
-        bench.Bench.plan(chosen)  # type: ignore[arg-type]
+        selection.select(chosen)  # type: ignore[arg-type]
 
 
 def test_kernels_that_spin_read_the_timer_in_a_loop() -> None:

@@ -22,7 +22,8 @@ from softbench.measure import device_lock
 from softbench.measure.device_lock import DeviceLock
 from softbench.records import store
 from softbench.run import passport
-from softbench.run.bench import Bench
+from softbench.run.journal import Journal
+from softbench.run.selection import Selection
 from softbench.run.settings import Settings
 
 HOLDER = """
@@ -207,13 +208,15 @@ def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder: Path, tmp_pat
 def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(passport, "issue", lambda *arguments: builders.passport(run_id="r1"))
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
-    benches = [Bench(settings) for _ in range(3)]
-    for bench in benches:
-        bench.open()
-    assert [bench.record_file for bench in benches] == [tmp_path / f"{name}.jsonl" for name in ("r1", "r1-2", "r1-3")]
-    for bench in benches:
-        assert bench.record_file
-        assert store.header(bench.record_file) == bench.begin()
+    journals = [Journal(settings, Selection()) for _ in range(3)]
+    for journal in journals:
+        journal.open()
+    assert [journal.record_file for journal in journals] == [
+        tmp_path / f"{name}.jsonl" for name in ("r1", "r1-2", "r1-3")
+    ]
+    for journal in journals:
+        assert journal.record_file
+        assert store.header(journal.record_file) == journal.begin()
 
 
 def test_a_run_waits_says_so_and_notes_it(folder: Path, holder: Any, tmp_path: Path) -> None:

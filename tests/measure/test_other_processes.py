@@ -22,6 +22,7 @@ from softbench.measure.contest.processes import Forkserver, Worker
 from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Record, Status, Telemetry
 from softbench.run.bench import Bench
+from softbench.run.journal import Journal
 from softbench.run.selection import Selection
 from softbench.run.settings import Settings
 
@@ -185,12 +186,13 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contest: Contest) 
     monkeypatch.setattr(device, "gpus", lambda: (CARD,) if contest.card else ())
     case, variant = builders.softmax_case(), builders.variant("fast")
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
-    bench = Bench(settings, Selection((case,), (variant,)), {case: [variant]})
+    journal = Journal(settings, Selection((case,), (variant,), takes_part={case: [variant]}))
+    bench = Bench(journal)
     bench._make_contest(1)  # reads who is there
     monkeypatch.setattr(bench, "_make_contest", lambda seed: contest)
     bench.record(case, variant)
-    bench.release()
-    run = bench.result()
+    journal.release()
+    run = journal.result()
     assert run is not None
     return list(run.records)
 
@@ -245,7 +247,7 @@ def test_who_was_crowded_out_says_so_and_is_measured_again(
     assert record.reason.startswith("launch: no")
     assert ("other processes held memory on this GPU" in record.reason) == crowded
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "latest", 1, "", False, ())
-    again = Bench(settings, Selection((case,), (record.variant,)), {case: [record.variant]})
+    again = Journal(settings, Selection((case,), (record.variant,), takes_part={case: [record.variant]}))
     again.open()
     assert again.knows(case) != crowded
 

@@ -21,7 +21,7 @@ from softbench.measure.worker import streamed
 from softbench.model import Traffic
 from softbench.records import store
 from softbench.render import export, tables
-from softbench.run import bench, settings
+from softbench.run import selection, settings
 
 CASE = make.softmax_case(4096, 1024)
 PLAN = Plan(launches=8, inputs=4, cache="cold")
@@ -94,7 +94,7 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
     request = json.loads(arguments[-1])
     assert (request["name"], request["params"], request["calls"]) == ("mine", {"num_warps": 4}, 2)
     assert arguments[-3:-1] == ["-m", "softbench.measure.worker.streamed"]
-    assert str(Path(bench.__file__).parents[1]) in path.split(os.pathsep)
+    assert str(Path(selection.__file__).parents[2]) in path.split(os.pathsep)
     for option in (["--clock-control", "none"], ["--cache-control", "none"], ["--profile-from-start", "off"]):
         assert arguments[arguments.index(option[0]) + 1] == option[1]
 
@@ -136,12 +136,12 @@ def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch):
         shapes=Path("shapes.yaml"), profiles=("cpu",), traffic=True, axes=(), impls=(), drawn=0, drawn_from=1
     )
     with pytest.raises(settings.SettingsError, match="no CUDA GPU is visible"):
-        bench.Bench.plan(chosen)  # type: ignore[arg-type]
-    monkeypatch.setattr(bench.device, "gpu", object)
+        selection.select(chosen)  # type: ignore[arg-type]
+    monkeypatch.setattr(selection.device, "gpu", object)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
     with pytest.raises(settings.SettingsError, match="install Nsight Compute"):
-        bench.Bench.plan(chosen)  # type: ignore[arg-type]
+        selection.select(chosen)  # type: ignore[arg-type]
 
 
 def test_figures_go_to_the_record_the_tables_and_the_csv(tmp_path):

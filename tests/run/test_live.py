@@ -73,8 +73,10 @@ def live(reporter: Any, monkeypatch: pytest.MonkeyPatch, cases: tuple[Case, ...]
     monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setenv("TERM", "xterm")
     config = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin={"terminalreporter": reporter}.get))
-    bench = SimpleNamespace(settings=SimpleNamespace(budget_s=10.0), takes_part=cases, waiting_cases=list(cases))
-    return Live(config, bench), clock  # type: ignore[arg-type]
+    journal = SimpleNamespace(
+        settings=SimpleNamespace(budget_s=10.0), selection=SimpleNamespace(takes_part=cases), waiting_cases=list(cases)
+    )
+    return Live(config, journal), clock  # type: ignore[arg-type]
 
 
 def scene(stage: str = "rounds", step: str = "", **more: Any) -> Progress:

@@ -108,7 +108,7 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.M
     pinned: list[Any] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append((pid, tuple(cores))))
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: pinned.append(arguments)))
-    orders = Orders(Seat("2", "GPU-2", (1, 3)), shards.Part(tmp_path / "r1.jsonl", builders.passport(), "gw1"), True)
+    orders = Orders(Seat("2", "GPU-2", (1, 3)), shards.Shard(tmp_path / "r1.jsonl", builders.passport(), "gw1"), True)
     assert multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()})) == orders
     assert asked == ["2"]
     assert pinned == [(1, signal.SIGKILL, 0, 0, 0), (0, (1, 3))]
@@ -120,19 +120,19 @@ def test_a_worker_on_the_wrong_gpu_does_not_measure(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(device, "gpus", lambda: sees)
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: None))
-    orders = Orders(Seat("2", "GPU-2"), shards.Part(tmp_path / "r1.jsonl", builders.passport(), "gw1"), False)
+    orders = Orders(Seat("2", "GPU-2"), shards.Shard(tmp_path / "r1.jsonl", builders.passport(), "gw1"), False)
     with pytest.raises(SettingsError, match=r"gw1 is to measure on GPU 2 \(GPU-2\) and sees .*; does a conftest\.py"):
         multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()}))
 
 
-def test_parts_of_a_killed_run_are_taken_over(tmp_path: Path) -> None:
+def test_shards_of_a_killed_run_are_taken_over(tmp_path: Path) -> None:
     """What the run has already stays once, and what cannot be read stays where it is."""
     passport, cases = builders.passport(), [builders.softmax_case(rows) for rows in (1, 2, 3)]
     cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
     run = store.Writer.create(tmp_path, passport)
     run.append(cells[1])
-    shards.Part(run.path, passport, "gw0").create().append(cells[1])
-    other = shards.Part(run.path, passport, "gw1").create()
+    shards.Shard(run.path, passport, "gw0").create().append(cells[1])
+    other = shards.Shard(run.path, passport, "gw1").create()
     other.append(cells[2])
     other.append(cells[0])
     folder = shards.folder(run.path)
@@ -163,5 +163,5 @@ def test_auto_is_a_worker_a_gpu(monkeypatch: pytest.MonkeyPatch, cards: Any, cou
 
 
 def test_the_orders_are_plain_text() -> None:
-    orders = Orders(Seat(), shards.Part(Path("/r.jsonl"), builders.passport(), "gw0"), False)
+    orders = Orders(Seat(), shards.Shard(Path("/r.jsonl"), builders.passport(), "gw0"), False)
     assert set(json.loads(orders.pack())) == {"seat", "run", "passport", "worker", "resumes"}

@@ -55,7 +55,7 @@ class Contest:
 
     def __init__(self, bench):
         self.card = device.gpu()
-        self.eager = bench._baselines({"softmax"})["softmax"]
+        self.eager = bench.selection.baselines({"softmax"})["softmax"]
 
     def run(self, case, variants):
         with open(HERE / "log", "a") as log:

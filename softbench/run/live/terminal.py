@@ -10,7 +10,7 @@ from typing import Any
 
 from softbench.measure.contest.progress import Progress
 from softbench.model import Case
-from softbench.run.bench import Bench
+from softbench.run.journal import Journal
 from softbench.run.live.board import LiveBoard
 from softbench.run.live.pace import Pace, clock_text
 
@@ -25,9 +25,9 @@ _NO_CURSOR = ("dumb", "unknown")
 class Live:
     """The board of the run, or its line. Asked for nothing, it touches neither rich nor the terminal."""
 
-    def __init__(self, config: Any, bench: Bench) -> None:
-        self._config, self._bench = config, bench
-        self._pace = Pace(bench.settings.budget_s)
+    def __init__(self, config: Any, journal: Journal) -> None:
+        self._config, self._journal = config, journal
+        self._pace = Pace(journal.settings.budget_s)
         self._board: LiveBoard | None = None
         self._has_line = self._is_plain = False
         self._drawn, self._stage = -FRAME_S, ""
@@ -83,7 +83,7 @@ class Live:
 
     def _words(self, progress: Progress) -> list[str]:
         """How far the run is and what goes on; the time that has passed, and about how much is left."""
-        waiting, count = self._bench.waiting_cases, len(self._bench.takes_part)
+        waiting, count = self._journal.waiting_cases, len(self._journal.selection.takes_part)
         times = [f"{clock_text(self._pace.elapsed_s)} elapsed", f"this case {clock_text(self._pace.case_s)}"]
         if left := self._pace.left_s(waiting):
             times.append(f"about {clock_text(left)} left")

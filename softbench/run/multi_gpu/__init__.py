@@ -7,7 +7,7 @@ Without a GPU workers check side by side, and take turns where something is time
 from __future__ import annotations
 
 from softbench.run.multi_gpu.controller import Controller
-from softbench.run.multi_gpu.seats import seats
+from softbench.run.multi_gpu.seats import Seat, seats
 from softbench.run.multi_gpu.worker import give_up, is_worker, take_orders, worker_count
 
-__all__ = ["Controller", "give_up", "is_worker", "seats", "take_orders", "worker_count"]
+__all__ = ["Controller", "Seat", "give_up", "is_worker", "seats", "take_orders", "worker_count"]

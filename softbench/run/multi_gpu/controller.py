@@ -1,4 +1,4 @@
-"""The controller's side of a run that is spread over workers: who sits where, whose cases are done, who is gone."""
+"""The controller's side of a run on several workers: which GPU each has, which cases are done, which workers have ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from softbench.model import Case, Variant
 from softbench.records import shards
-from softbench.run.bench import Bench
+from softbench.run.journal import Journal
 from softbench.run.multi_gpu import scheduling
 from softbench.run.multi_gpu.seats import Seat
 from softbench.run.multi_gpu.worker import ERROR, KEY, Orders
@@ -23,15 +23,14 @@ from softbench.texts import InputError
 class Controller:
     """pytest-xdist's hooks. A `node` is its handle of a worker; one that replaces a dead worker takes its seat."""
 
-    def __init__(self, bench: Bench, places: Sequence[Seat]) -> None:
+    def __init__(self, journal: Journal, places: Sequence[Seat]) -> None:
         self.places = places
-        self._bench = bench
-        self._cases = {case.id: case for case in bench.cases}
-        self._variants = {(variant.operator, variant.id): variant for variant in bench.variants}
+        self._journal, self._selection = journal, journal.selection
+        self._cases = {case.id: case for case in self._selection.cases}
+        self._variants = {(variant.operator, variant.id): variant for variant in self._selection.variants}
         self._cells: dict[str, tuple[Case, Variant]] = {}
         self._taken: dict[str, Seat] = {}
         self._pids: dict[str, int] = {}
-        bench.gpus = tuple(seat.gpu or seat.visible for seat in places if seat.visible)
 
     def cells(self) -> Iterator[tuple[str, Case, Variant]]:
         """Node id, case and variant of all cells that take part, case by case."""
@@ -41,16 +40,16 @@ class Controller:
     def pytest_sessionstart(self) -> None:
         """Make the run's file, or find the one to go on with, before the first worker is told of it."""
         with _one_line():
-            self._bench.start()
+            self._journal.start()
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         return scheduling.make(config, log, self._cases)
 
     def pytest_configure_node(self, node: Any) -> None:
-        name, bench = node.gateway.id, self._bench
+        name, journal = node.gateway.id, self._journal
         seat = next(seat for seat in self.places if not seat.visible or seat not in self._taken.values())
-        part = shards.Part(bench.run_file.absolute(), bench.begin(), name)
-        node.workerinput[KEY] = Orders(seat, part, bool(bench.settings.resume)).pack()
+        shard = shards.Shard(journal.run_file.absolute(), journal.begin(), name)
+        node.workerinput[KEY] = Orders(seat, shard, bool(journal.settings.resume)).pack()
         self._taken[name], self._pids[name] = seat, node.gateway._rinfo().pid
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
@@ -63,10 +62,10 @@ class Controller:
             if case is not None:
                 variant = self._variants[case.operator, words[2]]
                 self._cells[nodeid] = case, variant
-                self._bench.takes_part.setdefault(case, []).append(variant)
+                self._selection.add(case, variant)
         if self._cells:
             with _one_line():
-                self._bench.open()
+                self._journal.open()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -74,7 +73,7 @@ class Controller:
         case, _ = self._cells.get(report.nodeid, (None, None))
         if getattr(report, "softbench_status", "") and case is not None:
             with _end():
-                self._bench.merge(report.node.gateway.id, case)
+                self._journal.merge(report.node.gateway.id, case)
 
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
         """Give its seat away, and end the run where the worker says why all others would fail as well."""
@@ -82,7 +81,7 @@ class Controller:
         self._taken.pop(name, None)
         self._pids.pop(name, None)
         with _end():
-            self._bench.merge_rest(name)
+            self._journal.merge_rest(name)
         if match := re.search(r"UsageError: (softbench: .*)", str(error or "")):
             raise pytest.UsageError(match[1])
         if error is None and (text := node.workeroutput.get(ERROR)):
@@ -92,10 +91,10 @@ class Controller:
         case, _ = self._cells.get(crashitem, (None, None))
         if case is None:
             return
-        if self._bench.knows(case):
+        if self._journal.knows(case):
             what = "its records are kept, and the rest of its cells is not reported"
         else:
-            what = f"its records are lost; measure it with: --softbench-resume={self._bench.begin().run_id}"
+            what = f"its records are lost; measure it with: --softbench-resume={self._journal.begin().run_id}"
         report.longrepr = f"worker {report.node.gateway.id} ended during {case.id}: {what}"
 
     def finish(self) -> None:
@@ -106,13 +105,9 @@ class Controller:
 
     def clear_up(self) -> None:
         """Once all workers are gone: one file, in the order of the cases, or none where no case was measured."""
-        run = self._bench.record_file
-        if run is None:
-            return
-        with contextlib.suppress(InputError, OSError):  # whatever it is, the parts are still there
-            shards.absorb(run, self._bench.note)
-            shards.put_in_order(run, list(self._bench.takes_part))
-            if not self._bench.settings.resume and not self._cells:
+        with contextlib.suppress(InputError, OSError):  # whatever it is, the shards are still there
+            self._journal.merge_leftovers()
+            if not self._journal.settings.resume and not self._cells and (run := self._journal.record_file):
                 run.unlink()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from softbench import typed
 from softbench.measure import device
 from softbench.model import Passport
-from softbench.records.shards import Part
+from softbench.records.shards import Shard
 from softbench.run.multi_gpu.seats import Seat
 from softbench.run.settings import Settings, SettingsError
 
@@ -25,24 +25,24 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True)
 class Orders:
-    """A worker's seat, its part of the run, and whether that run was begun earlier."""
+    """A worker's seat, its shard of the run, and whether that run is resumed."""
 
     seat: Seat
-    part: Part
+    shard: Shard
     resumes: bool
 
     def settings(self, chosen: Settings) -> Settings:
-        """The command's own settings; what is gone on with is the file that the controller has found."""
-        return replace(chosen, resume=str(self.part.run) if self.resumes else "")
+        """The command's own settings; a resumed run is the file that the controller has found."""
+        return replace(chosen, resume=str(self.shard.run) if self.resumes else "")
 
     def pack(self) -> str:
         """As text, since all that pytest-xdist carries is plain data."""
         return json.dumps(
             {
                 "seat": asdict(self.seat),
-                "run": str(self.part.run),
-                "passport": asdict(self.part.passport),
-                "worker": self.part.worker,
+                "run": str(self.shard.run),
+                "passport": asdict(self.shard.passport),
+                "worker": self.shard.worker,
                 "resumes": self.resumes,
             }
         )
@@ -77,8 +77,8 @@ def take_orders(config: Any) -> Orders:
     It ends with the controller, and its own workers with it. Raises SettingsError where CUDA was in use before.
     """
     data = json.loads(config.workerinput[KEY])
-    part = Part(Path(data["run"]), typed.build(Passport, data["passport"]), data["worker"])
-    orders = Orders(typed.build(Seat, data["seat"]), part, data["resumes"])
+    shard = Shard(Path(data["run"]), typed.build(Passport, data["passport"]), data["worker"])
+    orders = Orders(typed.build(Seat, data["seat"]), shard, data["resumes"])
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     seat = orders.seat
     os.sched_setaffinity(0, seat.cores)
@@ -88,7 +88,7 @@ def take_orders(config: Any) -> Orders:
         if len(found) != 1 or (seat.gpu and found[0].id != seat.gpu):
             names = ", ".join(card.id for card in found) or "none"
             raise SettingsError(
-                f"worker {part.worker} is to measure on GPU {seat.visible} ({seat.gpu or 'id unknown'}) and sees {names}; "
+                f"worker {shard.worker} is to measure on GPU {seat.visible} ({seat.gpu or 'id unknown'}) and sees {names}; "
                 "does a conftest.py or a plugin start CUDA?"
             )
     return orders
