@@ -155,7 +155,7 @@ def _parse(path: Path, text: str) -> ast.Module:
             return ast.parse(text)
     except SyntaxError as mistake:
         raise NotPython(
-            f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no word why'}"
+            f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no reason given'}"
         ) from None
     except (ValueError, RecursionError, MemoryError) as mistake:
         why = str(mistake) or "nested too deeply to be read"
@@ -238,7 +238,7 @@ class _Reader:
             if name not in KEYWORDS:
                 raise self.error(keyword, f"unknown keyword {name!r}; {choose_from(name, KEYWORDS)}")
             if name in nodes:
-                raise self.error(keyword, f"keyword {name!r} stands twice")
+                raise self.error(keyword, f"keyword {name!r} is given twice")
             nodes[name] = keyword.value
         return nodes
 

@@ -6,17 +6,18 @@ import os
 import time
 from pathlib import Path
 
+from softbench.measure import procfs
+
 LOOK_S = 0.25
 _MUCH = 0.1
 """Share of the cores from which on others are worth a line."""
 _LEAST = 0.2
-_PROC = Path("/proc")
 
 
 class Meter:
     """From its making on: processor time of this run's cores against that of this process and all that it started."""
 
-    def __init__(self, proc: Path = _PROC) -> None:
+    def __init__(self, proc: Path = procfs.PROC) -> None:
         self._proc = proc
         self._cores = os.sched_getaffinity(0)
         self._start, self._busy, self._own = time.monotonic(), self._all_s(), self._own_s()
@@ -41,27 +42,24 @@ class Meter:
             lines = [line.split() for line in (self._proc / "stat").read_text().splitlines()]
         except OSError:
             return None
-        mine = [
-            line[1:9]
-            for line in lines
-            if line[0][:3] == "cpu" and line[0][3:].isdigit() and int(line[0][3:]) in self._cores
-        ]
+        names = {f"cpu{core}" for core in self._cores}
+        mine = [line[1:9] for line in lines if line[0] in names]  # user nice system idle iowait irq softirq steal
         if not mine:
             return None
-        # user nice system idle iowait irq softirq steal
-        return sum(int(value) for line in mine for place, value in enumerate(line) if place not in (3, 4)) / _ticks()
+        ticks = sum(int(value) for line in mine for place, value in enumerate(line) if place not in (3, 4))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def _own_s(self) -> float:
         """Seconds of this process and its descendants, those that have ended among them."""
-        found = {pid: fields for pid in self._pids() if (fields := _fields(self._proc / str(pid) / "stat"))}
+        found = {pid: fields for pid in self._pids() if (fields := procfs.stat(pid, self._proc))}
         children: dict[int, list[int]] = {}
         for pid, fields in found.items():
             children.setdefault(int(fields[1]), []).append(pid)
-        ours, ticks = [os.getpid()], 0
+        ours, used_ns = [os.getpid()], 0
         for pid in ours:
-            ticks += sum(map(int, found[pid][11:15])) if pid in found else 0
+            used_ns += procfs.cpu_ns(found.get(pid, []))
             ours += children.get(pid, [])
-        return ticks / _ticks()
+        return used_ns / 1e9
 
     def _pids(self) -> list[int]:
         try:
@@ -75,15 +73,3 @@ def now() -> str:
     meter = Meter()
     time.sleep(LOOK_S)
     return meter.text()
-
-
-def _ticks() -> int:
-    return os.sysconf("SC_CLK_TCK")
-
-
-def _fields(path: Path) -> list[bytes]:
-    """Of /proc/PID/stat, those behind the name, which may hold anything."""
-    try:
-        return path.read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from softbench.measure import procfs
 from softbench.measure.device import GpuProcess, Monitor
 from softbench.texts import printable
 
@@ -40,7 +41,7 @@ def _exists(pid: int) -> bool:
 
 def _is_ending(pid: int) -> bool:
     """Whether it has ended but for what the kernel does; NVML lists it that long, and its command line is empty."""
-    fields = _stat(pid)
+    fields = procfs.stat(pid)
     return not fields or bool(int(fields[6]) & _ENDING)
 
 
@@ -49,21 +50,9 @@ def _is_ours(pid: int) -> bool:
     while pid > 1:
         if pid == os.getpid():
             return True
-        pid = _parent(pid)
+        fields = procfs.stat(pid)
+        pid = int(fields[1]) if fields else 0
     return False
-
-
-def _parent(pid: int) -> int:
-    fields = _stat(pid)
-    return int(fields[1]) if fields else 0
-
-
-def _stat(pid: int) -> list[bytes]:
-    """The fields of /proc/PID/stat behind the name, from the state on; none where there is no such process."""
-    try:  # the name may hold anything, brackets and spaces too
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return []
 
 
 def _command(pid: int) -> str:

@@ -44,9 +44,7 @@ class RegressionCheck:
         except InputError as error:
             raise SettingsError(f"--softbench-baseline: {error}") from None
         if path.resolve() == resumed:
-            raise SettingsError(
-                f"--softbench-baseline: {path.name} is the run that is gone on with; name an earlier one"
-            )
+            raise SettingsError(f"--softbench-baseline: {path.name} is the run to be resumed; name an earlier one")
         return cls(run, settings.fail_on, bool(settings.resume))
 
     def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:

@@ -54,7 +54,7 @@ def progress(settings: Settings) -> str:
 
 
 def _refusal(name: str, why: str) -> SettingsError:
-    return SettingsError(f"--softbench-resume: {name} cannot be gone on with: {why}; start a new run")
+    return SettingsError(f"--softbench-resume: {name} cannot be resumed: {why}; start a new run")
 
 
 def _other_settings(found: Passport, settings: Settings) -> str:

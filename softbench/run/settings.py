@@ -71,7 +71,7 @@ _OPTIONS = (
     ("drawn-from", "SEED", f"seed of the first of these (default {DEFAULT_DRAWN_FROM})"),
     ("timeout", "S", f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)"),
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
-    ("resume", "RUN", "go on with a run (its id, its file, or 'latest')"),
+    ("resume", "RUN", "resume a run (its id, its file, or 'latest')"),
     ("baseline", "RUN", "compare with an earlier run at the end (its id, its file, or 'latest')"),
     (
         "fail-on",
@@ -84,7 +84,7 @@ _OPTIONS = (
 )
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
-    ("--softbench-full-size", "without a GPU: time the cases as they stand in shapes.yaml, and cut no rows off"),
+    ("--softbench-full-size", "without a GPU: time the cases as shapes.yaml has them, and cut no rows off"),
     ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
     ("--softbench-ladders", "with the rungs of all ladders, which else take part only where they are named"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
@@ -117,7 +117,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
     profile_of names the profile of a shapes file that is asked where the command names none.
     """
     if empty := [text for text in on_the_command_line(config) if text.endswith("=")]:
-        raise SettingsError(f"{empty[0][:-1]}: no value is given behind its '='; give one, or leave the option out")
+        raise SettingsError(f"{empty[0][:-1]}: no value is given after its '='; give one, or leave the option out")
     option = config.getoption
     root = Path(config.invocation_params.dir)
     shapes = _shapes(root, option("--softbench-shapes"))

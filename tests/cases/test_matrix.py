@@ -124,7 +124,7 @@ NO_SIZE = "is not a size; use a whole number in digits, 0 or more"
 NO_DTYPE = "is not a dtype; choose from float16, bfloat16, float32, float64"
 NO_OPERATOR = f"is not an operator; choose from {', '.join(matrix.OPERATORS)}"
 NO_DISTRIBUTION = f"is not a distribution; choose from {', '.join(DISTRIBUTIONS)}, drawn_SEED"
-TWICE = "case 'softmax-float16-4x8' stands twice, first in profiles.mine.groups[0] (line 5)"
+TWICE = "case 'softmax-float16-4x8' is listed twice, first in profiles.mine.groups[0] (line 5)"
 NO_SIZES = ": give the sizes either as shapes, or as rows and columns"
 NO_NAME = "is not a name; use a letter, then letters, digits, _ and -"
 EMPTY = "expected a list that is not empty"
@@ -142,7 +142,7 @@ GROUP_MISTAKES = {
         ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "
         "layout, distribution, drawn, drawn_from, why"
     ),
-    OF_SOFTMAX + "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' stands twice, first in line 5",
+    OF_SOFTMAX + "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' is given twice, first in line 5",
     OF_SOFTMAX + "rows: 4": NO_SIZES,
     OF_SOFTMAX + "rows: 4, columns: 4, shapes: [[1]]": NO_SIZES,
     OF_SOFTMAX + "shapes: []": f".shapes: {EMPTY}",

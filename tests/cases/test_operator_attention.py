@@ -240,7 +240,7 @@ def test_the_roof_is_the_nearer_limit():
 def test_the_roofs_copies_move_the_ideal_bytes_and_are_compared():
     asked = case(shape=(2, 3, 5, 64), layout="keys-9")
     inputs = get("attention").make_inputs(asked, "cpu", 1)
-    copies = load(PACKAGE / "roof" / "host.py", "host_roofline")(asked)(*inputs)
+    copies = load(PACKAGE / "measure" / "roof" / "host.py", "host_roofline")(asked)(*inputs)
     moved = 2 * sum(y.numel() * y.element_size() for y in copies)
     assert moved == get("attention").ideal_bytes(asked)
     assert roof.verify("roofline", inputs, copies) == ""

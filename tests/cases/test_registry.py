@@ -194,7 +194,7 @@ ARGUMENT_MISTAKES = {
     OK + "param={'w': [1]}": (
         "unknown keyword 'param'; did you mean 'params'? choose from operator, requires, params, known_failures, ladder"
     ),
-    OK + "operator='softmax'": "keyword 'operator' stands twice",
+    OK + "operator='softmax'": "keyword 'operator' is given twice",
     OK + "params={'w': list(range(4))}": (
         "{'w': list(range(4))} is not a literal; the file is not imported, so write the value out"
     ),
@@ -204,9 +204,9 @@ ARGUMENT_MISTAKES = {
     OK + "requires=['cuda=sm_90']": (
         "the requirement 'cuda=sm_90' cannot be read; write 'cuda>=sm_90' or 'distribution>=1.2'"
     ),
-    f"operator=0x{'f' * 5000}": "a number that is not finite, or does not fit 64 bits, cannot stand here",
-    OK + f"requires=[0x{'f' * 5000}]": "a number that is not finite, or does not fit 64 bits, cannot stand here",
-    OK + "params={'w': [1e999]}": "a number that is not finite, or does not fit 64 bits, cannot stand here",
+    f"operator=0x{'f' * 5000}": "a number that is not finite, or does not fit 64 bits, cannot be used here",
+    OK + f"requires=[0x{'f' * 5000}]": "a number that is not finite, or does not fit 64 bits, cannot be used here",
+    OK + "params={'w': [1e999]}": "a number that is not finite, or does not fit 64 bits, cannot be used here",
     OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": (
         "this is not a literal; the file is not imported, so write the value out"
     ),

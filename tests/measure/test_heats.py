@@ -10,7 +10,7 @@ from support import builders as make
 from support.simulated import PLAN, World, at
 
 from softbench.measure.contest.admission import parts
-from softbench.measure.contest.contest import Contest, Rules, _told
+from softbench.measure.contest.contest import Contest, Rules, _recorded
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.workers import Answer
@@ -50,7 +50,7 @@ def test_a_heat_without_its_roof_is_measured_anew_in_halves(world: World) -> Non
     contest(world, roof, a, b, c)
     assert [heats(e) for e in (roof, a, b, c)] == [[1, 2], [1], [1], [2]]
     assert all(e.is_open and len(e.samples[0].ns) >= 8 for e in (roof, a, b, c))
-    assert any("measured anew" in note for note in a.notes)
+    assert any("measured again" in note for note in a.notes)
     assert a.notes[-1].startswith("heat 1: ")
     assert a.notes[-1].endswith(" placements")
 
@@ -82,6 +82,6 @@ def test_where_every_kernel_of_the_roof_fails_one_says_why(world: World) -> None
     for roof in roofs:
         roof.settle(Status.OUT_OF_MEMORY, "place: out of memory")
         roof.is_best = False
-    assert _told([a, *roofs]) == [a, roofs[0]]
+    assert _recorded([a, *roofs]) == [a, roofs[0]]
     roofs[1].is_best = True
-    assert _told([a, *roofs]) == [a, roofs[1]]
+    assert _recorded([a, *roofs]) == [a, roofs[1]]

@@ -112,7 +112,7 @@ for side in (1024, 8192):
     copies = factory(case, side)(q, k, k)
     assert len(copies) == 2 and roof.verify("roofline", (q, k, k), copies) == "", side
 for name in ("read2_write1", "read2_write2"):
-    factory = load(Path(roof.__file__).parent / f"{name}.py", name)
+    factory = load(Path(roof.__file__).parent / "streams.py", name)
     for shape, dtype in (((4099,), torch.float32), ((33, 2), torch.float16), ((3, 341), torch.float16), ((0, 4), torch.float32)):
         a, b = (torch.randn(shape).to(dtype) for _ in range(2))
         word = str(dtype).removeprefix("torch.")

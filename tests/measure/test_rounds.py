@@ -284,7 +284,7 @@ def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world: World, ns: int
 def test_nobody_left_is_not_called_decided(world: World) -> None:
     dead = Answer(False, status=Status.CRASHED, reason="gone", fatal=True)
     a, b = (world.enter(name, fault=at("place", 3, dead)) for name in "ab")
-    assert world.heat(a, b).stopped == "nobody left after 3 placements"
+    assert world.heat(a, b).stopped == "no entrant left after 3 placements"
 
 
 def test_warming_up_goes_on_until_the_times_settle(world: World) -> None:

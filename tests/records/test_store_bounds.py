@@ -161,7 +161,7 @@ def test_two_commands_do_not_add_to_one_run(writer: store.Writer) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        *((number, "64 bits, cannot stand here") for number in ("1e999", 2**63, hex(16**5000))),
+        *((number, "64 bits, cannot be used here") for number in ("1e999", 2**63, hex(16**5000))),
         (f"'{'a' * 500}'", "make an id of more than 500 characters; shorten them"),
     ],
     ids=["infinite", "64-bits", "digits", "word"],

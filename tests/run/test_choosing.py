@@ -100,7 +100,7 @@ def test_a_shapes_file_is_a_regular_file_of_a_bounded_size(here: Any, pytester: 
 
 @pytest.mark.parametrize("option", ["profile", "resume", "baseline"])
 def test_an_option_without_a_value_is_refused(here: Any, option: str) -> None:
-    assert f"--softbench-{option}: no value is given behind its '='" in refusal(
+    assert f"--softbench-{option}: no value is given after its '='" in refusal(
         here("--softbench", f"--softbench-{option}=")
     )
 

@@ -71,7 +71,7 @@ def test_a_run_has_one_version_of_a_kernel(whole: Path, tmp_path: Path) -> None:
     before = path.read_bytes()
     done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", f"--softbench-resume={path}")
     assert done.returncode == 4
-    said = f"{path.name} cannot be gone on with: own_right has changed since; start a new run"
+    said = f"{path.name} cannot be resumed: own_right has changed since; start a new run"
     assert f"ERROR: softbench: --softbench-resume: {said}" in done.stderr
     assert path.read_bytes() == before
 
@@ -159,5 +159,5 @@ def test_resuming_on_another_machine_or_with_other_settings_is_refused(
     seed = ["--softbench-seed=4"] if key == "seed" else []
     result = here("--softbench", "--softbench-profile=both", "-k", "own_right", "--softbench-resume=old", *seed)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: softbench: --softbench-resume: old.jsonl cannot be gone on with: {words}*"])
+    result.stderr.fnmatch_lines([f"ERROR: softbench: --softbench-resume: old.jsonl cannot be resumed: {words}*"])
     assert path.read_bytes() == before

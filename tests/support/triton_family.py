@@ -8,7 +8,7 @@ from softbench.model import Case
 from support.paths import ROOT
 
 FAMILY = ROOT / "impls" / "triton"
-COPY = ROOT / "softbench" / "measure" / "roof" / "copy.py"
+COPY = ROOT / "softbench" / "measure" / "roof" / "streams.py"
 ANY_LENGTH = ("three_pass", "chunked", "exp2", "unrolled", "two_reads", "best")
 RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best")
 

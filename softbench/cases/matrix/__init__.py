@@ -72,7 +72,7 @@ def _profile(groups: Iterable[Place], timed: bool) -> tuple[Case, ...]:
                 raise group.error(str(mistake)) from None
             if case.id in places:
                 first = places[case.id]
-                raise group.error(f"case {case.id!r} stands twice, first in {first.key} (line {first.line})")
+                raise group.error(f"case {case.id!r} is listed twice, first in {first.key} (line {first.line})")
             places[case.id] = group
             cases.append(case)
     return tuple(cases)

@@ -48,7 +48,7 @@ class Place:
             if known and key.value not in known:
                 raise at.error(f"unknown key {key.value!r}; {choose_from(key.value, known)}")
             if key.value in fields:
-                raise at.error(f"key {key.value!r} stands twice, first in line {fields[key.value].line}")
+                raise at.error(f"key {key.value!r} is given twice, first in line {fields[key.value].line}")
             fields[key.value] = Place(self.file, f"{self.key}.{key.value}".lstrip("."), value)
         for name in required:
             if name not in fields:

@@ -1,4 +1,4 @@
-"""Who runs beside whom: heats that fit the memory, and what becomes of those who ran out of it."""
+"""Which entrants run together: heats that fit the memory, and what happens to entrants that run out of it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from softbench.model import Status
 T = TypeVar("T")
 
 RESERVE = 0.08
-"""Share of the free memory that stays free: workspaces, fragmentation, the drivers of late-comers."""
+"""Share of the free memory that stays free: for workspaces, fragmentation, and contexts of workers that start later."""
 
 
 def heats(always: Sequence[T], others: Sequence[T], bytes_each: int, free_bytes: int) -> list[list[T]]:
     """Split entrants into heats that fit the memory; `always` (roof, baseline) takes part in every heat.
 
     bytes_each covers two placements of one entrant: a new one is allocated while the old one is still held. A heat has
-    at least one of `others`, even where it may not fit: only a trial shows that. Where free_bytes is 0, as on a CPU, all fit.
+    at least one of `others`, even if it may not fit: only a trial shows that. If free_bytes is 0, as on a CPU, all fit.
     """
     if not others:
         return [list(always)] if always else []
@@ -38,9 +38,9 @@ def parts(always: Sequence[T], others: Sequence[T], count: int) -> list[list[T]]
 
 
 def once_more(heat: Heat, always: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) -> list[list[Entrant]]:
-    """Heats for those who ran out of memory in this one: each is tried once more on a card with nobody else.
+    """Heats for the entrants that ran out of memory in this one: each is tried once more with the GPU to itself.
 
-    Where one of them is the roof or the reference, nothing links the heat to others: all of it is measured anew, in halves.
+    If one of them is the roof or the reference, nothing links the heat to others: all of it is measured again, in halves.
     """
     contenders = [e for e in heat.entrants if e not in always]
     if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):

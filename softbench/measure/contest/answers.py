@@ -1,6 +1,6 @@
-"""What a worker may say: for each operation a type, and bounds for everything in it. Anything else is nonsense.
+"""What a worker may answer: a type per operation, with bounds for everything in it. Anything else is nonsense.
 
-A worker runs somebody's file, so it is believed only what it was asked, and of failures only those that it can know of.
+A worker runs an implementation's file, so only answers to what it was asked are accepted, and only failures that it can know of.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from softbench.texts import printable
 MOST_VALUES = 1000
 """Entries of one list."""
 MOST_CHARACTERS = 1000
-"""Of one text, which is cut there."""
+"""A longer text is cut."""
 _NUMBERS = range(2**53)
 """Bytes up to 9 PB, nanoseconds up to 104 days; JSON's readers agree on these."""
 FAILURES = (
@@ -27,19 +27,19 @@ FAILURES = (
     Status.RUNTIME_ERROR,
     Status.OUT_OF_MEMORY,
 )
-"""What a worker may say of its own case. That one passed, died or was late is for the parent to find."""
+"""What a worker may say about its own case. Whether one passed, died or was late, the parent decides."""
 
 Groups = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class Done:
-    """It was done, and there is nothing to tell."""
+    """It was done; there is nothing to report."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Of the device, in bytes; left out where there is no GPU."""
+    """Device memory in bytes; left out without a GPU."""
 
     free_bytes: int = 0
     total_bytes: int = 0
@@ -54,7 +54,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Calls:
-    """Nanoseconds of single calls, in groups; cold where it was asked for."""
+    """Nanoseconds of single calls, in groups; `cold` if it was requested."""
 
     call: Groups
     cold: Groups = ()
@@ -70,7 +70,7 @@ class Spans:
 
 @dataclass(frozen=True)
 class Kernels:
-    """What the kernels of a cubin take."""
+    """What the kernels of a cubin use."""
 
     kernels: tuple[KernelResources, ...]
 
@@ -112,14 +112,14 @@ _TIMES = {"ns", "call", "cold", "device"}
 
 
 def read(operation: str, message: Message) -> Message:
-    """The fields of a good answer, as the types above hold them. Raises ValueError for any other message."""
+    """The fields of a good answer, validated by the types above. Raises ValueError for any other message."""
     if operation == "turn" and type(ns := message.get("ns")) is int and 0 < ns < _NUMBERS.stop and len(message) == 1:
         return message  # between two timed turns every microsecond counts, and the way below takes six
     return _checked(ANSWERS[operation], message)
 
 
 def read_failure(message: Message) -> Failure:
-    """What went wrong. Raises ValueError where that is nothing that a worker can know."""
+    """What went wrong. Raises ValueError if that is nothing that a worker can know."""
     failure = Failure(**_checked(Failure, message))
     if failure.status not in FAILURES or not failure.reason:
         raise ValueError("no failure of its own")
@@ -135,7 +135,7 @@ def _checked(kind: type, message: Message) -> Message:
 
 
 def _bounded(value: Any, is_time: bool = False) -> Any:
-    """A value with its texts cut. Raises ValueError for numbers and lists that nothing we ask for can have."""
+    """A value with its texts cut. Raises ValueError for numbers and lists that no answer can have."""
     if isinstance(value, Status | bool):
         return value
     if isinstance(value, int) and (value not in _NUMBERS or value < is_time):
@@ -152,6 +152,6 @@ def _bounded(value: Any, is_time: bool = False) -> Any:
 
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> str:
-    """A text from a worker on one printable line, its end left out where it is long."""
+    """A text from a worker on one printable line, cut if it is long."""
     shown = printable(text[: most + 1])
     return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -1,7 +1,7 @@
-"""A case in which processes were ended from outside: nobody knows by whom, so those that it concerns are measured again, apart.
+"""A case in which processes were ended from outside: it is unknown by whom, so the entrants concerned are measured again, alone.
 
-With a namespace for each worker no file can do that to another. Without one, a process that died of a signal that is sent, or was
-stopped, may have been a rival's victim, or one of the system's when memory ran out.
+With a namespace per worker no implementation can end another's process. Without one, a process that was killed or stopped by a
+signal may be the victim of a rival, or of the system when memory ran out.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ BLAMED = "processes of the harness were ended while no other implementation was 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The records of a contest, and who of its entrants was ended from outside."""
+    """The records of a contest, and the entrants that were ended from outside."""
 
     records: list[Record]
     ended: list[Entrant]
 
     @property
     def has_lost_its_own(self) -> bool:
-        """Whether what links all others was ended: the roof or the reference."""
+        """Whether the roof or the reference, which link all others, was ended."""
         return any(entrant.always_in_heats for entrant in self.ended)
 
 
 Once = Callable[[Sequence[Variant], Sequence[Variant] | None], Outcome]
-"""A contest of fresh processes among variants; with the kernels that may be the roof, None for all of them."""
+"""A contest between variants in fresh processes; its second argument is the candidates for the roof, None for all."""
 
 
 def ended(entrants: Iterable[Entrant]) -> list[Entrant]:
-    """Those whose end was possibly not their own doing."""
+    """The entrants that possibly did not end themselves."""
     return [e for e in entrants if e.is_lost or (e.worker is not None and _was_ended(e))]
 
 
@@ -47,10 +47,11 @@ def _was_ended(entrant: Entrant) -> bool:
 
 
 def measured(variants: Sequence[Variant], once: Once) -> list[Record]:
-    """The records of a case. Who was ended from outside is measured again, with nobody else but roof and reference.
+    """The records of a case. Entrants that were ended from outside are measured again, with only the roof and the reference.
 
-    Who is ended again there ended itself, or there is no room for it; where roof or reference are ended there, the only one
-    that was with them did it. Where these two were ended in the first place, everybody is measured so.
+    An entrant that is ended again there ended itself, or there is no room for it. If the roof or the reference is ended there,
+    the only entrant that was with them did it. If one of these two was ended in the first contest, every entrant is measured
+    again in this way.
     """
     first = once(variants, None)
     if not first.ended:

@@ -1,4 +1,4 @@
-"""Requests to several entrants at a time, and what their workers say."""
+"""Requests to several entrants at a time, and their workers' answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from softbench.model import Status
 
 
 class Asker:
-    """Asks several entrants at once; those that share a worker one after the other."""
+    """Asks several entrants at once, and those that share a worker one after the other."""
 
     def __init__(self, pool: WorkerPool, timeout_s: float) -> None:
         self._pool, self._timeout_s = pool, timeout_s

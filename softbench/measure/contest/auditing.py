@@ -1,7 +1,7 @@
-"""What the parent sees of a placement's turns by itself: processor time outside of them, and how long they took.
+"""What the parent itself sees of a placement's turns: processor time outside of them, and how long they took.
 
-Only where turns are timed on the CPU. There, processes that burn cores while others are timed once made torch.softmax 30 % faster
-than torch.softmax; and what a worker says of its own time has an upper bound, the parent's, and this lower one.
+Only for turns on the CPU. There, processes that burned cores while others were timed once made torch.softmax 30 % faster than
+torch.softmax. The parent's time is an upper bound of what a worker reports, and this is a lower one.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from softbench.measure.plans import Plan
 from softbench.model import Status
 
 BUSY = 0.1
-"""Cores that a process and what descends from it may use while others are timed, on average; honest ones use none. In its own
-turn it may use all of them."""
+"""Cores that a process and its descendants may use while others are timed, on average; honest ones use none. In its own turn it
+may use all of them."""
 _BUSY_NS = 40_000_000
-"""So much is never noticed: the kernel counts processor time in steps of 10 ms."""
+"""Less is never noticed: the kernel counts processor time in steps of 10 ms."""
 _UNSEEN = 3
-"""Times as long as a worker says may its calls have taken: the one before the timed ones is often slower than these."""
+"""How many times longer than reported the calls may have taken: the untimed first one is often slower than the others."""
 _REST_NS = 200_000
 _TURNS = 16
-"""Fewer are not judged, and of these the shortest is: on a busy machine most turns wait for a core, in or outside of the time."""
+"""Fewer turns are not judged. The shortest of them is: on a busy machine most turns wait for a core, in or outside the time."""
 
 
 class Audit:
-    """Of one heat. Each placement begins with `begin`, tells its turns to `add`, and ends with `judge`."""
+    """The audit of one heat: call `begin` at the start of a placement, `add` for each turn, and `judge` at its end."""
 
     def __init__(self, clock: str, plan: Plan) -> None:
         self._is_on, self._plan = clock == "wall", plan
@@ -41,19 +41,19 @@ class Audit:
         self._turns: defaultdict[Entrant, list[tuple[int, int]]] = defaultdict(list)
 
     def begin(self, entrants: Sequence[Entrant]) -> None:
-        """Read the processor time of everybody."""
+        """Read the processor time of all entrants."""
         self._own.clear()
         self._began = time.monotonic_ns()
         self._cpu = {e: e.worker.cpu_ns() for e in entrants if e.worker is not None} if self._is_on else {}
 
     def add(self, entrant: Entrant, elapsed_ns: int, ns: int = 0) -> None:
-        """A request that the entrant was given: what the parent's clock says, and the worker's where it was a turn."""
+        """Add a request to the entrant: its time by the parent's clock, and by the worker's if it was a turn."""
         self._own[entrant] += elapsed_ns
         if ns:
             self._turns[entrant].append((elapsed_ns, ns))
 
     def judge(self, entrants: Sequence[Entrant]) -> None:
-        """Close the cells of those that worked outside of their turns, or for longer than they say."""
+        """Close the cells of entrants that worked outside of their turns, or for longer than they report."""
         if not self._is_on:
             return
         wall = time.monotonic_ns() - self._began
@@ -78,17 +78,17 @@ class Audit:
 
     def _short(self, entrant: Entrant, rest: float) -> str:
         own = min(self._rests(entrant))
-        said = statistics.median(ns for _, ns in self._turns[entrant])
-        if own <= 2 * rest + _REST_NS + (_UNSEEN - 1) * said * self._calls(entrant):
+        reported = statistics.median(ns for _, ns in self._turns[entrant])
+        if own <= 2 * rest + _REST_NS + (_UNSEEN - 1) * reported * self._calls(entrant):
             return ""
         elapsed = statistics.median(elapsed for elapsed, _ in self._turns[entrant])
-        return f"clock: the worker reads {said:.0f} ns in a turn of which the parent saw {elapsed:.0f} ns"
+        return f"clock: the worker reads {reported:.0f} ns in a turn of which the parent saw {elapsed:.0f} ns"
 
     def _rests(self, entrant: Entrant) -> list[float]:
-        """What turns took beyond their calls, by what the worker says of these: the message, another input, copies."""
+        """What turns took beyond their calls as the worker reports them: the message, another input, copies."""
         return [elapsed - ns * self._calls(entrant) for elapsed, ns in self._turns[entrant]]
 
     def _calls(self, entrant: Entrant) -> float:
-        """All calls of a turn over the timed ones."""
+        """All calls of a turn, divided by the timed ones."""
         launches = entrant.plan(self._plan).launches
         return (launches + 1) / launches

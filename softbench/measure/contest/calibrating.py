@@ -1,4 +1,4 @@
-"""Every clock against kernels of known duration, in a process of its own, before anything is measured."""
+"""Checks every clock against kernels of known duration, in a process of its own, before anything is measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SPINNING = Variant("the calibration kernel", "", "", "", "")
 
 
 def calibrate(pool: WorkerPool, l2_bytes: int, *, device: bool) -> tuple[Calibration, ...]:
-    """The calibrations of `graph` and `call`, and of `device` where it is wanted. What cannot be tried says why."""
+    """The calibrations of `graph` and `call`, and of `device` if requested; one that cannot be tried says why."""
     entrant = Entrant(_SPINNING, "calibration")
     pool.assign([entrant])
     fault = entrant.reason

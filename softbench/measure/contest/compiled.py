@@ -1,6 +1,6 @@
-"""Registers, stack and shared memory of entrants that a GPU runs, from cubins built once more in processes of their own.
+"""Registers, stack and shared memory of entrants on a GPU, from cubins that separate processes build.
 
-Whatever goes wrong there is a note; the entrant keeps what it has.
+A failure there becomes a note; the entrant keeps what it has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MODE = "compile"
 
 
 def read(case: Case, players: Sequence[Entrant], pool: WorkerPool, ask: Ask) -> None:
-    """Add the kernels of players that yield cubins, all side by side, or a note that says why there are none."""
+    """Add the kernels of players that yield cubins, built in parallel, or a note that says why there are none."""
     twins = {Entrant(e.variant, e.role, e.slot, mode=MODE): e for e in players if e.variant.has_cubins}
     pool.assign(list(twins))
     assigned = [twin for twin in twins if twin.is_open]

@@ -1,6 +1,6 @@
-"""A case from start to end: prepare and check every entrant, choose among variants, run the heats, take the call times.
+"""A case from start to end: prepare and check every entrant, choose among variants, run the heats, time the calls.
 
-This is the one screen to read to know what happens to a kernel.
+Read this file to know what happens to a kernel.
 """
 
 from __future__ import annotations
@@ -57,11 +57,13 @@ class Rules:
 
 @dataclass
 class Contest:
-    """Runs cases one after the other with the same pool. `roofs`: the roof's variants by operator; `baselines`: the eager ones.
+    """Runs cases one after the other with the same workers.
 
-    progress      is told what goes on, never while a turn is under way
+    roofs         the roof's variants by operator
+    baselines     the eager implementation by operator
+    progress      hears what is going on, never while a turn is timed
     limits        what this machine can do: a time beyond it is INCORRECT
-    calibrations  those of the clocks, where they are known; None: the first case that is timed on a GPU begins with them
+    calibrations  those of the clocks; None: the first case that is timed on a GPU starts with them
     """
 
     rules: Rules
@@ -77,9 +79,9 @@ class Contest:
     _calibrated: int = field(default=0, init=False)
 
     def run(self, case: Case, variants: Sequence[Variant]) -> list[Record]:
-        """All records of one case: the selected variants', the roof's, and the baseline's where it was not selected.
+        """All records of one case: the selected variants', the roof's, and the baseline's if it was not selected.
 
-        Raises DeviceLost where the GPU is gone, which is no failure of anybody's kernel.
+        Raises DeviceLost if the GPU is gone: that is no kernel's failure.
         """
         records = apart.measured(variants, lambda chosen, roofs: self._once(case, chosen, roofs))
         if case.timed and records and self.calibrations:
@@ -99,9 +101,9 @@ class Contest:
             self._measure(case, entrants, preparation, rng, times)
             self._refuse_impossible(case, entrants)
         except BaseException:
-            self.pool.close()  # answers are under way that nobody will take; asking a hung worker would take a minute
+            self.pool.close()  # answers are under way that will not be read; asking a hung worker would take a minute
             raise
-        self.pool.everyone("hello", CALL_TIMEOUT_S)  # before anything is settled: what was forged ahead comes to light
+        self.pool.everyone("hello", CALL_TIMEOUT_S)  # before anything is settled: this exposes a forged answer
         for entrant in entrants:
             if entrant.is_ready:
                 entrant.settle(Status.PASSED, "")
@@ -115,35 +117,34 @@ class Contest:
         ended = apart.ended(entrants)
         if ended:
             self.pool.close()
-        records = [e.record(case, *ideal, self._reproduce(case, e.variant)) for e in _told(entrants)]
+        records = [e.record(case, *ideal, self._reproduce(case, e.variant)) for e in _recorded(entrants)]
         return apart.Outcome(records, ended)
 
     def _fault(self, case: Case, samples: Sequence[Samples]) -> str:
-        """Why samples of this case cannot be, or ""."""
+        """Why samples of this case are impossible, or ""."""
         return self.limits.fault(case.dtype, *_ideal(case), samples)
 
     def _refuse_impossible(self, case: Case, entrants: Sequence[Entrant]) -> None:
-        """Whatever clock it was, and of variants that were not chosen too."""
+        """Samples of every clock, and of variants that were not chosen too."""
         for entrant in entrants:
             if why := self._fault(case, entrant.samples):
                 entrant.settle(Status.INCORRECT, why)
 
     def _calibrate(self, case: Case) -> None:
-        """Once, and again before each case while a clock is off: what disturbed it may have gone.
+        """Calibrate once, and again before each case while a clock is off: what disturbed it may have gone.
 
-        For the call clock alone, which ranks nobody, `CALL_CALIBRATIONS` times.
+        If only the call clock is off, which ranks nothing, stop after `CALL_CALIBRATIONS` times.
         """
-        off = [c for c in ("graph", "call") if calibration.refusal(self.calibrations or (), c)]
-        is_known = self.calibrations is not None and not off
-        if off == ["call"] and self._calibrated >= CALL_CALIBRATIONS:
-            is_known = True
-        if self.card is not None and case.timed and not is_known:
+        off = [clock for clock in ("graph", "call") if calibration.refusal(self.calibrations or (), clock)]
+        has_given_up = off == ["call"] and self._calibrated >= CALL_CALIBRATIONS
+        is_due = self.calibrations is None or (off and not has_given_up)
+        if self.card is not None and case.timed and is_due:
             self._view.tell("checking the clocks")
             self._calibrated += 1
             self.calibrations = calibrating.calibrate(self.pool, self.card.l2_bytes, device=self.rules.device_clock)
 
     def _require_device(self, entrants: Sequence[Entrant]) -> None:
-        """Who still lives has just waited for the GPU; where nobody does, and somebody failed, it may be the GPU that is gone."""
+        """If an entrant failed and no worker survived, check whether the GPU is gone: a worker that lives has just used it."""
         failed = [e for e in entrants if e.status is not None and e.status.is_failure]
         if self.card is None or self.pool.living or not failed:
             return
@@ -152,25 +153,25 @@ class Contest:
             raise DeviceLost(f"{what}; finished cases are kept, and --softbench-resume goes on once it can")
 
     def _entrants(self, case: Case, variants: Sequence[Variant], roofs: Sequence[Variant]) -> list[Entrant]:
-        found = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
+        entrants = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
         baseline = self.baselines.get(case.operator)
         if baseline is not None:
-            mine = next((e for e in found if e.variant.id == baseline.id), None)
+            mine = next((e for e in entrants if e.variant.id == baseline.id), None)
             if mine is None and case.timed:
                 mine = Entrant(baseline, "reference")
-                found.append(mine)
+                entrants.append(mine)
             if mine is not None:
                 mine.is_baseline = True
         if case.timed:
-            found += [Entrant(v, "roof") for v in roofs]
-        for slot, entrant in enumerate(found):
+            entrants += [Entrant(v, "roof") for v in roofs]
+        for slot, entrant in enumerate(entrants):
             entrant.slot = slot
             ways, why = modes(entrant.variant, self.card)
             if ways:
                 entrant.mode = ways[0]
             else:
                 entrant.settle(Status.UNAVAILABLE, why)
-        return found
+        return entrants
 
     def _measure(
         self, case: Case, entrants: Sequence[Entrant], preparation: Preparation, rng: random.Random, times: StageTimes
@@ -206,7 +207,7 @@ class Contest:
                 self._traffic(case, finalists, plan, self.card, rng)
 
     def _may_use(self, clock: str, entrants: Sequence[Entrant]) -> bool:
-        """Whether a clock passed its calibration; where it did not, everybody is told why it has no samples.
+        """Whether a clock passed its calibration; if not, each entrant gets a note that says why it has no samples.
 
         `cold` reads events, as `graph` does.
         """
@@ -234,7 +235,7 @@ class Contest:
     def _heats(
         self, case: Case, players: list[Entrant], plan: Plan, asker: Asker, rng: random.Random, times: StageTimes
     ) -> None:
-        """Heats that fit the memory, and those that `admission.once_more` asks for."""
+        """Heats that fit the memory, and the ones that `admission.once_more` adds."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         each = 2 * plan.bytes_held(*_bytes(case))
@@ -259,7 +260,7 @@ class Contest:
             groups += admission.once_more(heat, always, plan, asker, rng)
 
     def _calls(self, players: Sequence[Entrant], plan: Plan, asker: Asker, rng: random.Random) -> None:
-        """Host time of a call, one entrant at a time, and cold single launches where the graph is warm."""
+        """Host time of a call, one entrant at a time, and cold single launches if the graph is warm."""
         clocks = [clock for clock in ("call", "cold") if self._may_use(clock, players)]
         for entrant in players:
             if not entrant.is_ready:
@@ -290,8 +291,8 @@ class Contest:
         return texts.repeat_command(self.rules.selection, case.id, variant.implementation)
 
 
-def _told(entrants: Sequence[Entrant]) -> list[Entrant]:
-    """Who gets a record: all but the roof's kernels that were not chosen; where none of them could be, the first says why."""
+def _recorded(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """The entrants that get a record: all but the roof's kernels that were not chosen; if none was, the first says why."""
     roofs = [e for e in entrants if e.role == "roof"]
     shown = [e for e in roofs if e.is_best] or roofs[:1]
     return [e for e in entrants if e.role != "roof" or e in shown]

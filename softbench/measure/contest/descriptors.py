@@ -1,4 +1,4 @@
-"""Open files: the parent holds two for each worker, and many machines give a process a low limit that it may raise itself."""
+"""Open files: the parent holds two per worker, and many machines give a process a low limit that it may raise itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from softbench.texts import InputError
 EACH = 2
 """A worker's socket, and the pipe of its output."""
 SPARE = 24
-"""For pytest, the run's files and what is open for a moment only."""
+"""For pytest, the run's files and those that are open for a moment only."""
 
 
 class TooFewFiles(InputError):
@@ -18,7 +18,7 @@ class TooFewFiles(InputError):
 
 
 def make_room(workers: int) -> None:
-    """Raise the limit of open files as far as so many more workers need. Raises TooFewFiles."""
+    """Raise the limit of open files as far as this many more workers need. Raises TooFewFiles."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = len(os.listdir("/proc/self/fd")) + EACH * workers + SPARE
     if soft == resource.RLIM_INFINITY or needed <= soft:

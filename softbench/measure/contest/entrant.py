@@ -1,4 +1,4 @@
-"""One variant in one case, while its fate is open; becomes a `Record` at the end."""
+"""One variant in one case, from which a `Record` is made at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from softbench.model import Case, KernelResources, Record, Samples, Status, Tele
 class Entrant:
     """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `modes`).
 
-    is_lost: what starts processes has gone, or does not answer.
+    is_lost: the forkserver has ended, or does not answer.
     """
 
     variant: Variant
@@ -61,7 +61,7 @@ class Entrant:
         return self.role in ("roof", "reference") or self.is_baseline
 
     def plan(self, common: Plan) -> Plan:
-        """How its samples are taken: as everybody's, unless it is so slow (on a CPU) that it has a plan of its own."""
+        """How its samples are taken: by the common plan, unless it has its own (on a CPU, by its speed)."""
         return self.own_plan or common
 
     def settle(self, status: Status, reason: str) -> None:
@@ -71,22 +71,22 @@ class Entrant:
             self.samples.clear()
 
     def leave(self, heat: int) -> None:
-        """Keep nothing of a heat that is to be measured anew."""
+        """Keep nothing of a heat that will be measured again."""
         self.samples = [samples for samples in self.samples if samples.heat != heat]
         self.notes.append(
-            f"heat {heat}: measured anew in smaller heats, as the roof or the reference ran out of memory"
+            f"heat {heat}: measured again in smaller heats, as the roof or the reference ran out of memory"
         )
 
     def take(self, answer: Answer) -> bool:
-        """Whether the answer is good; if it is not, the cell is closed with what it says."""
+        """Whether the answer is good; if not, the cell is closed with its status and reason."""
         if not answer.ok:
             self.settle(answer.status, answer.reason)
             if answer.status.is_failure:
-                self._tell(answer)
+                self._keep_output(answer)
         return answer.ok
 
-    def _tell(self, answer: Answer) -> None:
-        """Keep where it failed and what it printed; a crash says where in its reason as well."""
+    def _keep_output(self, answer: Answer) -> None:
+        """Keep where it failed and what it printed; the reason of a crash says where as well."""
         folder = Path(self.variant.path).resolve().parent
         self.output, crash = traces.split(answer.output, [folder])
         self.traceback = traces.bounded(answer.traceback, [folder]) or crash
@@ -95,13 +95,13 @@ class Entrant:
             self.reason = f"{how} in {place}{separator}{words}"
 
     def take_kernels(self, answer: Answer) -> bool:
-        """As `take`, of an answer to "compile", whose kernels are kept."""
+        """`take` for an answer to "compile", whose kernels are kept."""
         if self.take(answer):
             self.kernels = list(answer.data["kernels"])
         return self.is_open
 
     def request(self, operation: str, case: Case | None = None, **more: Any) -> dict[str, Any]:
-        """A message to this entrant's worker; with a case it also says what to build from."""
+        """A message to this entrant's worker; with a case it also says what to build."""
         base: dict[str, Any] = {"op": operation, "slot": self.slot, "role": self.role}
         if case is not None:
             base |= {
@@ -138,9 +138,9 @@ class Entrant:
 
 
 Fault = Callable[[Sequence[Samples]], str]
-"""Why samples cannot be, whoever took them; "" where they can."""
+"""Why samples are impossible; "" if they are not."""
 Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
-"""Requests to several entrants' workers and what they said."""
+"""Requests to several entrants' workers, and the answers."""
 
 
 def possible(samples: Sequence[Samples]) -> str:
@@ -154,10 +154,10 @@ def known_failure(case: Case, variant: Variant) -> str:
 
 
 def modes(variant: Variant, card: device.Gpu | None) -> tuple[tuple[str, ...], str]:
-    """How a variant can run on this machine, and why not where it cannot.
+    """How a variant can run on this machine; if it cannot, why.
 
-    "measure" runs and times it. Without a GPU a variant that needs one is run in Triton's interpreter ("interpret") where it
-    requires triton, and built for sm_90a ("compile") where it yields cubins.
+    "measure" runs and times it. Without a GPU a variant that needs one is run in Triton's interpreter ("interpret") if it
+    requires triton, and built for sm_90a ("compile") if it yields cubins.
     """
     needs_gpu = [r for r in variant.requires if r.split(">")[0].strip() == "cuda"]
     others = [r for r in variant.requires if r not in needs_gpu]

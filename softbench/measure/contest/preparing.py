@@ -1,4 +1,4 @@
-"""Every entrant imported, built and checked in its own worker, before anything is timed."""
+"""Imports, builds and checks every entrant in its own worker, before anything is timed."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.processes import Worker
-from softbench.measure.contest.progress import Tell, nobody
+from softbench.measure.contest.progress import Tell, silent
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, gather
 from softbench.model import Case, Status
 
 
 class Preparation:
-    """Prepares entrants side by side (one at a time where the case is only checked: those may fill the card)."""
+    """Prepares entrants in parallel; one at a time if the case is only checked, since it may fill the GPU."""
 
-    def __init__(self, case: Case, pool: WorkerPool, timeout_s: float, seed: int, tell: Tell = nobody) -> None:
+    def __init__(self, case: Case, pool: WorkerPool, timeout_s: float, seed: int, tell: Tell = silent) -> None:
         self._case, self._pool, self._timeout_s, self._seed, self._tell = case, pool, timeout_s, seed, tell
         self._field: Sequence[Entrant] = ()
 
     def run(self, entrants: Sequence[Entrant]) -> None:
-        """Close the cell of whoever fails; the others are ready afterwards.
+        """Close the cells of entrants that fail; the others are ready afterwards.
 
-        A death costs only its own variant: siblings that lived in the same process are not ready any more and are prepared
-        again in a new one. Every turn of the loop closes a cell or makes one ready, so it ends.
+        A death costs only its own variant: other variants in the same process are prepared again in a new one. Every pass of
+        the loop closes a cell or makes one ready, so it ends.
         """
         self._field = entrants
         while waiting := [e for e in entrants if e.is_open and not e.is_ready and e.mode != "compile"]:
@@ -53,7 +53,7 @@ class Preparation:
         self._tell("compiling and checking", f"{done + answered} of {len(self._field)}")
 
     def _alone(self, entrant: Entrant) -> Answer:
-        """Out of memory counts only with nobody else's buffers on the card."""
+        """Out of memory counts only without buffers of others on the GPU."""
         self._pool.everyone("release", self._timeout_s)
         if entrant.worker is None or not entrant.worker.is_alive:
             return Answer(
@@ -63,7 +63,7 @@ class Preparation:
         return gather(request, self._timeout_s)[entrant.worker]
 
     def _without_gpu(self, entrant: Entrant) -> None:
-        """CHECKED in the interpreter or COMPILED for sm_90a: what a machine without a GPU can say."""
+        """Settle as CHECKED in the interpreter or COMPILED for sm_90a, which is all that a machine without a GPU can do."""
         checked = entrant.mode == "interpret"
         if entrant.variant.has_cubins and not self._compile(entrant):
             return

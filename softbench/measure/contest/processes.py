@@ -1,4 +1,4 @@
-"""Processes as the parent holds them: the forkserver that forks workers, and each worker with its socket and its output."""
+"""The parent's handles of processes: the forkserver that forks workers, and each worker with its socket and its output."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from softbench.measure import procfs
 from softbench.measure.contest.orphans import Orphans
 from softbench.measure.contest.tail import Tail
 
 START_TIMEOUT_S = 90.0
 _REAP_TIMEOUT_S = 20.0
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
-"""Signals by which a process ends of its own doing."""
+"""Signals that a process causes by a fault of its own."""
 _BOOT = """
 import json, sys
 argument = json.loads(sys.argv[1])
@@ -33,7 +34,7 @@ class ForkserverError(RuntimeError):
 
 
 class Forkserver:
-    """The process that forks workers and ends them when this process goes away; see `softbench.measure.worker.forkserver`."""
+    """The process that forks workers, and ends them when this process ends; see `softbench.measure.worker.forkserver`."""
 
     def __init__(self, preload: list[str], environment: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
@@ -53,7 +54,7 @@ class Forkserver:
         theirs.close()
 
     def spawn(self, environment: Mapping[str, str]) -> tuple[int, bool, socket.socket, int]:
-        """A new worker: its pid, whether it can reach no other worker, its socket, the reading end of its output."""
+        """A new worker: its pid, whether it is isolated from other workers, its socket, the reading end of its output."""
         ours, theirs = socket.socketpair()
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
@@ -74,7 +75,7 @@ class Forkserver:
         return pid, is_isolated, ours, reader
 
     def reap(self, pid: int) -> int | None:
-        """Exit code of an ended worker (negative: the signal), None if the forkserver itself is gone."""
+        """Exit code of an ended worker (negative: the signal), None if the forkserver is gone."""
         try:
             self._control.settimeout(_REAP_TIMEOUT_S)
             self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
@@ -85,15 +86,15 @@ class Forkserver:
 
     @property
     def tree(self) -> set[int]:
-        """It and all processes that descend from it."""
-        return set(tree(self._process.pid))
+        """The forkserver and all its descendants."""
+        return set(procfs.tree(self._process.pid))
 
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End every worker; returns when they are gone."""
+        """End every worker, and return when they are gone."""
         self._control.close()
         if not self._has_answered:
             self._process.kill()  # still importing, which may take many seconds, and without workers
@@ -114,12 +115,12 @@ class Worker:
         self.is_alive = True
         self._tail = Tail()
         self.is_lost = False
-        """What starts processes went with it, or does not answer."""
+        """The forkserver has ended with it, or does not answer."""
         self.was_killed = False
-        """It ended by a signal that is sent, not by a fault of its own; or it was stopped."""
+        """It was ended by a signal from outside, not by a fault of its own; or it was stopped."""
 
     def drain(self) -> None:
-        """Take what the worker printed; only the end is kept, however much it is."""
+        """Read what the worker printed; only the end is kept."""
         for _ in range(64):
             try:
                 chunk = os.read(self.output, 1 << 16)
@@ -130,7 +131,7 @@ class Worker:
             self._tail.feed(chunk)
 
     def forget_output(self) -> None:
-        """What was printed before a case is given is not about it."""
+        """Forget what was printed before a case is sent."""
         self.drain()
         self._tail.forget()
 
@@ -140,12 +141,12 @@ class Worker:
         return self._tail.text
 
     def cpu_ns(self) -> int:
-        """Processor time of its processes so far, and of those that have ended in between; in steps of 10 ms."""
-        return sum(_cpu_ns(pid) for pid in tree(self.pid))
+        """Processor time so far of its processes, ended ones included; in steps of 10 ms."""
+        return sum(procfs.cpu_ns(procfs.stat(pid)) for pid in procfs.tree(self.pid))
 
     def note_stop(self) -> None:
-        """See whether any of its processes is stopped."""
-        self.was_killed |= any(_stat(pid)[:1] == ["T"] for pid in tree(self.pid))
+        """Note whether any of its processes is stopped."""
+        self.was_killed |= any(procfs.stat(pid)[:1] == ["T"] for pid in procfs.tree(self.pid))
 
     @property
     def last_words(self) -> str:
@@ -169,32 +170,6 @@ class Worker:
         self.drain()
         os.close(self.output)
         return code
-
-
-def tree(pid: int) -> list[int]:
-    """A process and all that descend from it, as far as their parents live."""
-    found, at = [pid], 0
-    while at < len(found) < 10_000:
-        for children in Path(f"/proc/{found[at]}/task").glob("*/children"):
-            try:
-                found += map(int, children.read_text().split())
-            except OSError:
-                continue  # it ended meanwhile
-        at += 1
-    return found
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on; none where there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _cpu_ns(pid: int) -> int:
-    ticks = sum(map(int, _stat(pid)[11:15]))  # its own and its ended children's, in the kernel and outside of it
-    return ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def environment_for(mode: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The device clock of a case: each entrant once more, in a process of its own that is profiled and never timed.
 
-Whatever goes wrong there is a note; the entrant keeps what the other clocks have read.
+A failure there becomes a note; the entrant keeps what the other clocks have read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a contest is at, for whoever watches it run."""
+"""What a contest is doing, for display while it runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _RANKING = ("graph", "wall")
 
 @dataclass(frozen=True)
 class Player:
-    """One that takes part. latency_ns is its median so far, a launch, and None before its first sample.
+    """An entrant as it is displayed. latency_ns is its median per launch so far, None before its first sample.
 
-    state: "waiting", "checked", "open" while its rank in the heat is, "decided", "measured" behind its heat, else its status;
-    "" of the roof, which has no rank.
+    state: "waiting", "checked", "open" while its rank in the heat is open, "decided", "measured" after its heat, else its
+    status; "" for the roof, which has no rank.
     """
 
     name: str
@@ -29,10 +29,10 @@ class Player:
 
 @dataclass(frozen=True)
 class Progress:
-    """What goes on (stage), and how far it is (step).
+    """What is going on (stage), and how far it is (step).
 
-    players  makes the standings so far, for which it takes the medians of all samples: only for who looks
-    amid_rounds  a turn that counts comes next, and may read a pause before it
+    players      computes the standings so far from the medians of all samples: call it only to display them
+    amid_rounds  a turn that counts comes next, and a pause before it may show in its time
     """
 
     stage: str
@@ -47,17 +47,17 @@ class Progress:
 
 
 class Tell(Protocol):
-    """How the parts of a contest say what they are at. Never while a turn is under way: the parent waits for it then."""
+    """How the parts of a contest report what they are doing. Never called while a turn is timed."""
 
     def __call__(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None: ...
 
 
-def nobody(stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
-    """Tells nobody."""
+def silent(stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
+    """Reports nothing."""
 
 
 class Running(Protocol):
-    """A heat as far as it is seen from here; `racing` are those whose rank is open."""
+    """What is needed here of a heat; `racing` are the entrants whose rank is open."""
 
     entrants: list[Entrant]
     number: int
@@ -67,7 +67,7 @@ class Running(Protocol):
 
 
 class CaseView:
-    """One case as it is seen from outside; heat is the one that is running. Without arguments nobody looks."""
+    """One case as it is displayed; heat is the one that is running. Without arguments nothing is displayed."""
 
     def __init__(
         self,
@@ -82,14 +82,14 @@ class CaseView:
         self._show(Progress(stage, self._case, step, self.players, amid_rounds))
 
     def players(self) -> list[Player]:
-        """The fastest first, then those without a time. Variants and roof kernels that were not chosen are left out."""
+        """The fastest first, then those without a time; without the variants and roof kernels that were not chosen."""
         times = self._times()
         seen = [e for e in self._entrants if e.is_best and (e.role != "roof" or e in times)]
         seen.sort(key=lambda e: (e not in times, times.get(e, (0.0, None))[0], not e.is_open))
         return [Player(e.variant.id, e.role, self._state(e, e in times), *times.get(e, (None, None))) for e in seen]
 
     def _times(self) -> dict[Entrant, tuple[float, float | None]]:
-        """(ns a launch, % of the roof of the same heat) of all that have a sample, by the last heat that they were in."""
+        """(ns per launch, % of the roof of the same heat) of all entrants with a sample, by the last heat of each."""
         heats: dict[int, dict[Entrant, float]] = {}
         for entrant in self._entrants:
             for samples in entrant.samples:

@@ -1,4 +1,4 @@
-"""One heat: placements, shuffled paired rounds inside each, and the rule that ends it."""
+"""One heat: placements, shuffled paired rounds in each of them, and the rule that ends it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from softbench.measure.contest import steady
 from softbench.measure.contest.auditing import Audit
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, possible
-from softbench.measure.contest.progress import Tell, nobody
+from softbench.measure.contest.progress import Tell, silent
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.plans import Plan
 from softbench.model import Samples, Status, Telemetry, stats
@@ -25,8 +25,8 @@ FAR_FROM_LEADER = 1.25
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
-"""Chance that timed calls of a placement are verified; of one of the first two they always are, and of the leader, and of whoever
-is near it, in every one."""
+"""Chance that timed calls of a placement are verified. Those of one of the first two always are, and in every placement those of
+the leader and the entrants near it."""
 _WARM_UP_S = (0.3, 2.0)
 _SETTLED = 0.003
 _BLOCK = 5
@@ -36,8 +36,9 @@ _BLOCK = 5
 class Heat:
     """What one heat needs and what it collects: ns[entrant][placement][round].
 
-    readings are those of the placements; aside says of placements (from 0) why their rounds do not count. Those are in unsteady,
-    and empty in ns. racing are those whose rank is open.
+    readings  the telemetry of each placement
+    aside     placement (from 0) -> why its rounds do not count; they are in `unsteady`, and empty in `ns`
+    racing    the entrants whose rank is open
     """
 
     entrants: list[Entrant]
@@ -48,7 +49,7 @@ class Heat:
     rng: random.Random
     deadline: float
     read_telemetry: Callable[[], Telemetry] = Telemetry
-    tell: Tell = nobody
+    tell: Tell = silent
     racing: list[Entrant] = field(default_factory=list)
     ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     out_of_memory: list[Entrant] = field(default_factory=list)
@@ -66,7 +67,7 @@ class Heat:
         self.audit = Audit(self.clock, self.plan)
 
     def run(self) -> None:
-        """Measure until decided, and put the samples into the entrants that are still open."""
+        """Measure until all ranks are decided, and hand the samples to the entrants that are still open."""
         self.ns = {e: [] for e in self.entrants}
         self.unsteady = {e: [] for e in self.entrants}
         active, looks = list(self.entrants), list(stats.LOOKS)
@@ -94,10 +95,10 @@ class Heat:
         self._hand_over()
 
     def _end(self, active: list[Entrant], counted: int, is_look: bool, is_last: bool) -> str:
-        """Why the heat ends here, "" where it goes on."""
+        """Why the heat ends here; "" if it continues."""
         after = f"after {counted} placements"
         if not active:
-            return f"{'decided' if is_look else 'nobody left'} {after}"
+            return f"{'decided' if is_look else 'no entrant left'} {after}"
         if is_last:
             return f"the last look, {after}"
         return f"out of budget {after}" if counted >= 2 and self._is_over() else ""
@@ -113,14 +114,14 @@ class Heat:
         return Samples(clock, plan.launches, tuple(map(tuple, ns)), plan.cache, self.number)
 
     def notes(self) -> list[str]:
-        """What is to be said of the heat in the records of all that took part."""
-        told: dict[str, list[str]] = {}
+        """Notes on the heat for the records of all its entrants."""
+        placements: dict[str, list[str]] = {}
         for number, reading in enumerate(self.readings):
             if why := steady.fault(reading, self.readings) or self.aside.get(number):
                 fate = "does not count" if number in self.aside else "counts all the same"
-                told.setdefault(f"{fate}: {why}", []).append(str(number + 1))
-        found = [f"heat {self.number}, placement {', '.join(numbers)} {text}" for text, numbers in told.items()]
-        return [f"heat {self.number}: {self.stopped}", *found]
+                placements.setdefault(f"{fate}: {why}", []).append(str(number + 1))
+        notes = [f"heat {self.number}, placement {', '.join(numbers)} {text}" for text, numbers in placements.items()]
+        return [f"heat {self.number}: {self.stopped}", *notes]
 
     def _place(self, active: list[Entrant]) -> list[Entrant]:
         seeds = {e: self.rng.getrandbits(40) for e in active}
@@ -141,7 +142,7 @@ class Heat:
         return [e for e in active if e in stay]
 
     def _warm_up(self, active: list[Entrant]) -> None:
-        """Real load until the medians settle: clocks and power need most of a second after a pause."""
+        """Run real load until the medians settle: clocks and power take most of a second after a pause."""
         start = time.monotonic()
         totals: list[float] = []
         while active and time.monotonic() - start < _WARM_UP_S[1]:
@@ -158,17 +159,17 @@ class Heat:
                 return
 
     def _verified(self) -> tuple[int, set[int]]:
-        """The placement in which every entrant's timed calls are compared whole, and those in which they are compared shortly.
+        """The placement in which every entrant's timed calls are compared in full, and those in which they are compared in part.
 
-        Both are drawn ahead: no count of calls says when the next comparison is.
+        Both are drawn in advance, so that no count of calls predicts the next comparison.
         """
         always, most = self.rng.randint(1, 2), stats.LOOKS[-1] + steady.MAX_AGAIN
         return always, {n for n in range(1, most + 1) if n != always and self.rng.random() < VERIFIED_SHARE}
 
     def _rounds(self, active: list[Entrant], placement: int) -> list[Entrant]:
-        """Shuffled rounds; an entrant that fails leaves, the others are untouched.
+        """Shuffled rounds; an entrant that fails leaves, and the others are untouched.
 
-        The first round is thrown away, and so is one behind a verification: behind the pause of a new placement a replay
+        The first round is discarded, and so is the round after a verification: after the pause of a new placement a replay
         reads up to 10 % slow.
         """
         active = [e for e in active if e.is_open]
@@ -198,7 +199,7 @@ class Heat:
         return active
 
     def _round(self, entrants: Sequence[Entrant], *, counts: bool) -> None:
-        """A turn of everybody that is open, in random order."""
+        """A turn of every open entrant, in random order."""
         order = [e for e in entrants if e.is_open]
         self.rng.shuffle(order)
         for entrant in order:
@@ -207,23 +208,23 @@ class Heat:
                 self.ns[entrant][-1].append(ns)
 
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
-        """Who is so far behind the leader that few rounds will do; nobody in the first placement."""
+        """Entrants so much slower than the leader that few rounds will do; none in the first placement."""
         speeds = self.speeds(active)
         leading = min((ns for e, ns in speeds.items() if e.role != "roof"), default=math.inf)
         return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * leading}
 
     def _leading(self, active: Sequence[Entrant]) -> list[Entrant]:
-        """The leader and who is near it, by their times so far: a mistake of theirs would decide who wins."""
+        """The leader and the entrants near it, by their times so far: a mistake of theirs would decide who wins."""
         speeds = {e: ns for e, ns in self.speeds(active).items() if e.role != "roof"}
         return [e for e, ns in speeds.items() if ns <= NEAR_LEADER * min(speeds.values())]
 
     def speeds(self, entrants: Sequence[Entrant] | None = None) -> dict[Entrant, float]:
-        """Nanoseconds a launch so far, of those that have a sample; of all entrants where none are named."""
+        """Nanoseconds per launch so far, of the entrants named (default: all) that have a sample."""
         named = self.entrants if entrants is None else entrants
         return {e: stats.per_launch_ns(self.samples_of(e)) for e in named if any(self.ns.get(e, ()))}
 
     def _verify(self, entrants: Sequence[Entrant], *, is_short: bool) -> None:
-        """Have timed calls of each last turn compared, and close the cell of an entrant that was wrong."""
+        """Have timed calls of each entrant's last turn compared, and close its cell if they were wrong."""
         for entrant in entrants:  # one after the other: the reference takes memory
             before = time.perf_counter_ns()
             entrant.take(self.ask({entrant: entrant.request("verify", is_short=is_short)})[entrant])
@@ -235,9 +236,9 @@ class Heat:
             entrant.telemetry.append(reading)
 
     def _set_aside(self, active: Sequence[Entrant], looked_at: int) -> None:
-        """Take the rounds of an unsteady GPU out of the statistics; the heat goes on until others stand in their place.
+        """Take the rounds of an unsteady GPU out of the statistics; the heat continues until others replace them.
 
-        What a look has seen stays. So does what cannot be measured again: behind the deadline two placements have to count.
+        Rounds that a look has used stay. So do those that cannot be replaced: two placements must count after the deadline.
         """
         for number in range(looked_at, len(self.readings)):
             counted = len(self.readings) - len(self.aside)
@@ -252,7 +253,7 @@ class Heat:
                     self.ns[entrant][number] = []
 
     def _undecided(self, active: list[Entrant]) -> list[Entrant]:
-        """The leader and those near it whose verdict is open; empty when all is decided."""
+        """The leader and the entrants near it whose verdict is open; empty when all are decided."""
         speeds = self.speeds([e for e in active if e.role != "roof"])
         if not speeds:
             return []
@@ -275,7 +276,7 @@ class Heat:
 
 
 def turn(entrant: Entrant, ask: Ask, seen: Callable[[Entrant, int, int], None] = lambda *_: None) -> int:
-    """Nanoseconds of a turn, timed by the parent as well; where they cannot be, or there are none, the cell is closed."""
+    """Nanoseconds of a turn, which the parent times as well; if they are impossible or missing, the cell is closed."""
     before = time.perf_counter_ns()
     answer = ask({entrant: entrant.request("turn")})[entrant]
     elapsed = time.perf_counter_ns() - before

@@ -1,4 +1,4 @@
-"""Where the seconds of a case went."""
+"""How long each stage of a case took."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 
 class StageTimes:
-    """Seconds by stage, in order."""
+    """Seconds per stage, in the order of the stages."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
 
     @contextmanager
     def stage(self, stage: str) -> Iterator[None]:
-        """Time what runs inside, and add it to the stage."""
+        """Add the time of the block to the stage."""
         start = time.monotonic()
         try:
             yield

@@ -1,6 +1,6 @@
-"""Whether the GPU was the same in all placements of a heat, by what its telemetry says.
+"""Whether the GPU was the same in all placements of a heat, by its telemetry.
 
-Never by the times: who leaves out what was slow chooses the result.
+Never by the times: to leave out what was slow is to choose the result.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from softbench.model import Telemetry
 
 CLOCK_SHARE = 0.97
-"""Of the heat's median SM or memory clock; a placement below it is measured again. A step of an H200's SM clock is 15 MHz, 0.8 %
-of 1980 MHz, and in 771 placements of three runs neither clock moved at all: four steps down are another GPU, one is none."""
+"""Share of the heat's median SM or memory clock; a placement below it is measured again. A step of an H200's SM clock is 15 MHz,
+0.8 % of 1980 MHz, and in 771 placements of three runs neither clock moved: four steps down are another GPU, one is not."""
 MAX_AGAIN = 8
-"""Placements of a heat that are measured again at most, as many as a first look takes: a GPU that stays as it is is measured so."""
+"""Most placements of a heat that are measured again, as many as a first look takes: an unsteady GPU is measured anyway."""
 EVERY_S = 0.1
-"""A reading takes some calls of the driver, and nothing that throttles a GPU is over sooner."""
+"""Seconds between readings: each takes several driver calls, and nothing that throttles a GPU is over sooner."""
 
 _CLOCKS: tuple[tuple[str, Callable[[Telemetry], int | None]], ...] = (
     ("SM clock", lambda reading: reading.sm_clock_mhz),
@@ -26,7 +26,7 @@ _CLOCKS: tuple[tuple[str, Callable[[Telemetry], int | None]], ...] = (
 
 
 class Watch:
-    """Reads the telemetry of one placement: between its rounds now and then, and at its end."""
+    """Reads the telemetry of one placement: between rounds now and then, and at its end."""
 
     def __init__(self, read: Callable[[], Telemetry]) -> None:
         self._read = read
@@ -34,12 +34,12 @@ class Watch:
         self._last = time.monotonic()
 
     def glance(self) -> None:
-        """Read where the last reading is some time ago."""
+        """Read if the last reading is some time ago."""
         if time.monotonic() - self._last >= EVERY_S:
             self._look()
 
     def placement(self) -> Telemetry:
-        """All readings of the placement, which ends here, as one."""
+        """All readings of the placement, which ends here, merged."""
         self._look()
         return merged(self._seen)
 
@@ -61,17 +61,17 @@ def merged(readings: Sequence[Telemetry]) -> Telemetry:
 
 
 def fault(reading: Telemetry, heat: Sequence[Telemetry]) -> str:
-    """Why the rounds of a placement are not like the others of the heat, "" where they are.
+    """Why the rounds of a placement are not like the others of the heat; "" if they are.
 
-    heat holds the readings of all its placements. A power limit alone is no fault: it holds many cards under load, and where it
-    lowers the clocks of some placements they are told by their clocks.
+    heat holds the readings of all its placements. A power limit alone is no fault: it holds for many GPUs under load, and if it
+    lowers the clocks of some placements, their clocks show it.
     """
-    found = [f"throttled ({reading.throttle})"] if reading.is_throttled else []
+    faults = [f"throttled ({reading.throttle})"] if reading.is_throttled else []
     for word, read in _CLOCKS:
         mhz, known = read(reading), _known(map(read, heat))
         if mhz is not None and mhz < CLOCK_SHARE * statistics.median(known):
-            found.append(f"{word} {mhz} MHz where {statistics.median(known):.0f} MHz is the heat's")
-    return ", ".join(found)
+            faults.append(f"{word} {mhz} MHz where {statistics.median(known):.0f} MHz is the heat's")
+    return ", ".join(faults)
 
 
 def _known(values: Iterable[int | None]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The end of what a worker prints: only so much is kept, however much it is."""
+"""The end of what a worker prints: only the last bytes are kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from softbench.texts import printable
 
 MOST_BYTES = 16_000
 _FAULT = "Fatal Python error: "
-"""With this Python's fault handler begins to tell where a process was when a signal ended it."""
+"""How Python's fault handler begins its report of where a process was when a signal ended it."""
 
 
 class Tail:
-    """Bytes of a pipe, the last ones."""
+    """The last bytes of a pipe."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -28,7 +28,7 @@ class Tail:
     @property
     def last_words(self) -> str:
         """The last line that the process itself printed and that says something."""
-        said = self.text
-        own = said.rpartition(_FAULT)[0] if _FAULT in said else said
+        text = self.text
+        own = text.rpartition(_FAULT)[0] if _FAULT in text else text
         lines = [line.strip() for line in own.splitlines() if line.strip()]
         return printable(lines[-1])[:200] if lines else ""

@@ -1,8 +1,8 @@
-"""What a call really moved: Nsight Compute's counters of the device memory, beside the ideal bytes.
+"""What a call really moved: Nsight Compute's counters of the device memory, to compare with the ideal bytes.
 
 `ncu` runs the variant in a process of its own (`softbench.measure.worker.streamed`). Clocks are left alone and no cache is
-flushed between kernels: of what a call writes, the last tens of MB stay in the L2 and reach the memory during later calls, so
-that only the mean over a stream of calls is what one call costs.
+flushed between kernels. The last tens of MB that a call writes stay in the L2 and reach the memory during later calls, so only
+the mean over a stream of calls is what one call costs.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def profiler() -> str:
 
 
 def calls_for(case_bytes: int, l2_bytes: int) -> int:
-    """How many calls are counted: enough to move twice the L2, so that what stays in it weighs alike at both ends."""
+    """How many calls are counted: enough to move twice the L2, so that what stays in it weighs the same at both ends."""
     return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, case_bytes))))
 
 
 def measure(case: Case, variant: Variant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
-    """The counters of a call, the mean of `calls` in a row after as many that were profiled as well. Raises TrafficError."""
+    """The counters of a call: the mean of `calls` in a row, after as many that only warm up. Raises TrafficError."""
     request = {
         "case": asdict(case),
         "path": variant.path,
@@ -73,24 +73,24 @@ def measure(case: Case, variant: Variant, plan: Plan, calls: int, *, seed: int, 
             *("--target-processes", "application-only", "--metrics", ",".join(_METRICS)),
             *(sys.executable, "-m", "softbench.measure.worker.streamed", json.dumps(request)),
         ]
-        said = _run(command, timeout_s)
-        return read_counters(log.read_text(errors="replace") if log.exists() else "", calls, said)
+        printed = _run(command, timeout_s)
+        return read_counters(log.read_text(errors="replace") if log.exists() else "", calls, printed)
 
 
-def read_counters(text: str, calls: int, said: str = "") -> Traffic:
-    """A Traffic from ncu's CSV page of raw metrics, a line a kernel below a line of units. Raises TrafficError.
+def read_counters(text: str, calls: int, printed: str = "") -> Traffic:
+    """A Traffic from ncu's CSV page of raw metrics: one line per kernel, after a line of units. Raises TrafficError.
 
-    The first half is left out: ncu begins with an L2 without writes in it, and the writes of the first calls stay there.
+    The first half is left out: ncu starts with an L2 that holds no writes, and the writes of the first calls stay there.
 
-    calls   how many are counted; twice as many were profiled
-    said    what the profiled program printed, for the message where there are no counters
+    calls    how many are counted; twice as many were profiled
+    printed  what the profiled program printed, for the message if there are no counters
     """
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         faults = [line for line in lines if line.startswith("==ERROR==")]
         raise TrafficError(
-            f"ncu read no counters: {_last_line(faults) or _last_line(said.splitlines()) or 'no output'}"
+            f"ncu read no counters: {_last_line(faults) or _last_line(printed.splitlines()) or 'no output'}"
         )
     units, *kernels = csv.DictReader(lines[start:])
     if not kernels:
@@ -116,10 +116,10 @@ def _percent(part: float, whole: float) -> float | None:
 
 
 def _run(command: Sequence[str], timeout_s: float) -> str:
-    """What the command printed. Its whole process group is ended when it is late."""
+    """What the command printed. If it is late, its whole process group is ended."""
     root = str(Path(__file__).resolve().parents[3])
-    found = os.pathsep.join([root, *filter(None, sys.path)])
-    environment = {**os.environ, **environment_for("measure"), "PYTHONPATH": found}
+    path = os.pathsep.join([root, *filter(None, sys.path)])
+    environment = {**os.environ, **environment_for("measure"), "PYTHONPATH": path}
     try:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",

@@ -1,6 +1,6 @@
-"""The choice among the variants of one implementation (and among the roof's kernels), on rounds of its own.
+"""Chooses among the variants of one implementation (and among the roof's kernels), by rounds of its own.
 
-The chosen variant then takes part in the contest with fresh samples, so that having been lucky here gains nothing there.
+The chosen variant then takes part in the contest with fresh samples, so that luck here gains nothing there.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import asdict
 from itertools import groupby
 
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, possible
-from softbench.measure.contest.progress import Tell, nobody
+from softbench.measure.contest.progress import Tell, silent
 from softbench.measure.contest.rounds import turn
 from softbench.measure.plans import Plan
 from softbench.model import Samples, Status, stats
 
 ROUNDS = 9
 GROUP = 8
-"""Variants that hold a placement at the same time; of more than these the best of each group meet again."""
+"""Variants that hold a placement at the same time; of more, the best of each group meet again."""
 _WARM_UP_S = 0.3
 
 
@@ -29,13 +29,13 @@ def choose(
     ask: Ask,
     rng: random.Random,
     prepare: Callable[[Sequence[Entrant]], None],
-    tell: Tell = nobody,
+    tell: Tell = silent,
     fault: Fault = possible,
 ) -> list[Entrant]:
-    """The field of the contest: one entrant an implementation, the fastest of its variants in a trial.
+    """The field of the contest: one entrant per implementation, the fastest of its variants in a trial.
 
-    `prepare` makes variants ready again whose process died with a sibling. The variants that were not chosen keep
-    their trial samples under the clock "trial" and are settled as PASSED.
+    `prepare` makes variants ready again whose process died with another variant. The variants that are not chosen keep their
+    samples under the clock "trial" and are settled as PASSED.
     """
     field = []
     for group in _by_implementation(players):
@@ -59,7 +59,7 @@ def _best(
     prepare: Callable[[Sequence[Entrant]], None],
     fault: Fault,
 ) -> Entrant | None:
-    """The fastest of a few variants; a trial that one of them broke off, or had impossible times in, is held again without it."""
+    """The fastest of a few variants; a trial in which one fails, or has impossible times, is repeated without it."""
     while part := [e for e in part if e.is_open]:
         prepare(part)
         part = [e for e in part if e.is_ready]
@@ -67,9 +67,9 @@ def _best(
         if turns is None:
             turns = _alone(part, plan, ask, rng, prepare)
         if turns:
-            for entrant, taken in turns.items():
+            for entrant, ns in turns.items():
                 own = entrant.plan(plan)
-                entrant.samples = [Samples("trial", own.launches, (tuple(taken),), own.cache)]
+                entrant.samples = [Samples("trial", own.launches, (tuple(ns),), own.cache)]
                 if why := fault(entrant.samples):
                     entrant.settle(Status.INCORRECT, why)
             if all(e.is_open for e in turns):
@@ -80,7 +80,7 @@ def _best(
 def _alone(
     part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random, prepare: Callable[[Sequence[Entrant]], None]
 ) -> dict[Entrant, list[int]]:
-    """A trial for each, where the card has no room for all of them at the same time."""
+    """A trial per variant, when the GPU has no room for all of them at the same time."""
     turns: dict[Entrant, list[int]] = {}
     for entrant in part:
         prepare([entrant])
@@ -90,9 +90,9 @@ def _alone(
 
 
 def _trial(part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) -> dict[Entrant, list[int]] | None:
-    """Shuffled rounds of all variants on one placement each; empty when one of them failed, None without room for all.
+    """Shuffled rounds of all variants on one placement each; empty if one of them failed, None if not all fit.
 
-    The card is brought up to speed first: what ran first after a pause once looked 2 % slow, and the wrong kernel won.
+    The GPU is warmed up first: what ran first after a pause once looked 2 % slow, and the wrong kernel won.
     """
     turns: dict[Entrant, list[int]] = {e: [] for e in part}
     for entrant in part:
@@ -104,7 +104,7 @@ def _trial(part: Sequence[Entrant], plan: Plan, ask: Ask, rng: random.Random) ->
         if not entrant.take(answer):
             return {}
     warm_until = time.monotonic() + _WARM_UP_S
-    while any(len(taken) < ROUNDS for taken in turns.values()):
+    while any(len(times) < ROUNDS for times in turns.values()):
         for entrant in rng.sample(list(part), len(part)):
             ns = turn(entrant, ask)
             if not entrant.is_open:

@@ -1,4 +1,4 @@
-"""The workers of a run: one an implementation and mode, started when needed, restarted when it died, given up in the end."""
+"""The workers of a run: one per implementation and mode, started when needed, restarted after a death, at last given up."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from softbench.model import Status
 from softbench.texts import InputError
 
 MAX_DEATHS = 3
-"""An implementation whose process dies this often without a success between is not started again in this run."""
+"""An implementation whose process dies this often in a row is not started again in this run."""
 _HELLO_TIMEOUT_S = 90.0
 
 Key = tuple[str, str, str]
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Threads that wait for the next loop by spinning spin on for milliseconds of the next entrant's turn."""
+"""Otherwise waiting threads of one entrant spin for milliseconds into the next entrant's turn."""
 
 
 class DeviceLost(InputError):
-    """No process can use the GPU any more: it fell off the bus, or somebody else has filled it."""
+    """No process can use the GPU any more: it fell off the bus, or another process has filled its memory."""
 
 
 class WorkerPool:
-    """Owns the forkserver and every worker. Close it, and every process is gone."""
+    """Owns the forkserver and every worker; `close` ends them all."""
 
     def __init__(self, device_kind: str, forkserver: Callable[[], Forkserver] | None = None, threads: int = 0) -> None:
-        """threads are those of timed cases on a CPU; 0: as `softbench.measure.cores.threads` chooses."""
+        """threads is their number in timed cases on a CPU; 0: as `softbench.measure.cores.threads` chooses."""
         self.device = device_kind
         self._make_forkserver = forkserver or (
             lambda: (
@@ -47,9 +47,9 @@ class WorkerPool:
         self._last: dict[Key, str] = {}
 
     def assign(self, entrants: Sequence[Entrant]) -> None:
-        """Give every open entrant a living worker; starts the missing ones side by side."""
+        """Give every open entrant a living worker; missing ones are started in parallel."""
         if self._forkserver is not None and not self._forkserver.is_alive:
-            self.close()  # its workers went with it, which is nobody's fault here
+            self.close()  # its workers died with it, which is no entrant's fault
         missing = {
             key for e in entrants if (key := self._key(e)) not in self._workers or not self._workers[key].is_alive
         }
@@ -69,7 +69,7 @@ class WorkerPool:
         )
         failed = {worker: answer for worker, answer in answers.items() if not answer.ok}
         if not self._has_started and any(worker.is_isolated for worker in failed) and not self._environment:
-            self.close()  # a driver that does not start in a namespace may start outside: nobody's file was imported yet
+            self.close()  # the driver may start outside a namespace; no implementation was imported yet
             self._environment["SOFTBENCH_NAMESPACES"] = "off"
             return self.assign(entrants)
         self._has_started |= any(answer.ok for answer in answers.values())
@@ -80,7 +80,7 @@ class WorkerPool:
             self._count(fresh[worker], answer)  # one death, however many variants the process was for
 
     def note(self, entrant: Entrant, answer: Answer) -> None:
-        """Count deaths in a row; a good answer starts the count again."""
+        """Count deaths in a row; a good answer resets the count."""
         self._count(self._key(entrant), answer)
 
     def _count(self, key: Key, answer: Answer) -> None:
@@ -102,13 +102,13 @@ class WorkerPool:
         return bool(pids) and self._forkserver is not None and not self._forkserver.tree.isdisjoint(pids)
 
     def everyone(self, operation: str, timeout_s: float) -> None:
-        """Ask all living workers for the same; whoever fails is ended."""
+        """Send one request to all living workers, and end those that fail."""
         for worker, answer in gather({w: {"op": operation} for w in self.living}, timeout_s).items():
             if not answer.ok and worker.is_alive:
                 worker.end()
 
     def free_bytes(self, entrants: Sequence[Entrant]) -> int | None:
-        """Free memory of the device as the first worker that lives and answers sees it; 0 on a CPU, None where none does."""
+        """Free memory of the device, from the first living worker that answers; 0 on a CPU, None if none answers."""
         for entrant in entrants:
             if entrant.worker is not None and entrant.worker.is_alive:
                 answer = ask(entrant.worker, {"op": "hello"}, _HELLO_TIMEOUT_S)
@@ -117,14 +117,14 @@ class WorkerPool:
         return None
 
     def refused(self) -> str:
-        """What a fresh process that has imported nothing of anybody's is told when it wants to use the device; "" if it can."""
+        """Why a fresh process, which has imported no implementation, cannot use the device; "" if it can."""
         try:
             if self._forkserver is None or not self._forkserver.is_alive:
                 self.close()
                 self._forkserver = self._make_forkserver()
             worker = Worker(self._forkserver, environment_for("measure"))
         except ForkserverError:
-            return ""  # which says nothing of the device
+            return ""  # which says nothing about the device
         answer = ask(worker, {"op": "hello", "device": self.device}, _HELLO_TIMEOUT_S)
         worker.end()
         return "" if answer.ok else answer.reason

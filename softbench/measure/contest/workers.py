@@ -1,4 +1,4 @@
-"""Questions to workers: ask many at once with a deadline, read what they say, and tell what a death means."""
+"""Requests to workers: ask many at once with a deadline, read the answers, and say what a death means."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ STEPS = {
     "release": ("giving its memory back", ""),
     "drop": ("leaving the case", ""),
 }
-"""Operation -> what it is called where it took too long, and which option sets the limit."""
+"""Operation -> what messages call it when it took too long, and which option sets the limit."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker said, or what became of it. fatal: the process is gone or must go.
+    """What a worker answered, or what happened to it. fatal: the process has ended or must end.
 
-    With a failure come the traceback that the worker sent and the end of what it printed since it was given the case.
+    A failure carries the traceback that the worker sent, and the end of what it printed since it was given the case.
     """
 
     ok: bool
@@ -57,7 +57,7 @@ class Answer:
 
 @dataclass
 class _Question:
-    """One that is under way. Its id is drawn for it, and the answer has to repeat it: nothing can be answered ahead."""
+    """A request under way. The answer must repeat its random id, so that nothing can be answered in advance."""
 
     worker: Worker
     operation: str
@@ -69,7 +69,7 @@ class _Question:
 def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = None) -> dict[Worker, Answer]:
     """Ask several workers at the same time. One that dies or is late is ended, and its answer says so.
 
-    idle hears every second how many have answered; leave it out where anything is timed, and nothing wakes the parent.
+    idle is called every second with the number of answers; leave it out while anything is timed, so that the parent sleeps.
     """
     given: dict[Worker, Answer] = {}
     start = time.monotonic()
@@ -122,7 +122,7 @@ def ask(worker: Worker, request: Message, timeout_s: float) -> Answer:
 
 
 def _advance(question: _Question) -> Answer | None:
-    """Read what has arrived; the answer once it is whole, or the news that the worker is gone."""
+    """Read what has arrived; the answer once it is complete, or one that says that the worker has died."""
     worker, buffer = question.worker, question.buffer
     try:
         while (message := buffer.take()) is None:
@@ -142,7 +142,7 @@ def _advance(question: _Question) -> Answer | None:
 
 
 def _read(question: _Question, message: Message) -> Answer:
-    """What a worker says to the question, held to what such an answer may be."""
+    """The answer to a question, validated against what such an answer may be."""
     seconds = time.monotonic() - question.start
     try:
         ok = message.pop("ok", None)

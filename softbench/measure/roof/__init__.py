@@ -1,15 +1,15 @@
 """The roof: kernels that show what the memory, or the arithmetic, can do, declared like implementations and timed like entrants.
 
-An operator names its set, by how many streams of its size it reads and writes: with two reads for one write an H200 reaches
-1.8 % more than with one for one. Each set has one file and one factory for a GPU, whose parameters span the fixed kernels, and
-one for machines without. A roof takes the operator's inputs and moves the first of them; a weight, or a figure a row, that the
-operator moves beside them is left out. `roofline` is for an operator that arithmetic may limit.
+An operator names its set by how many streams of its size it reads and writes: with two reads per write an H200 reaches 1.8 % more
+than with one. Each set has one factory for GPUs, whose parameters span the fixed kernels, and one for machines without a GPU. A
+roof takes the operator's inputs and moves the first of them, but no weights and no figures per row. `roofline` is for operators
+that arithmetic may limit.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from softbench.cases import registry
 from softbench.cases.operators.outputs import as_tuple
@@ -20,32 +20,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Source(NamedTuple):
-    """Where a roof is declared: a file of this folder and the factory in it."""
-
-    file: str
-    function: str
-
-
-SETS: dict[str, dict[str, Source]] = {
-    "copy": {"cuda": Source("copy.py", "copy"), "cpu": Source("host.py", "host_copy")},
-    "read2_write1": {
-        "cuda": Source("read2_write1.py", "read2_write1"),
-        "cpu": Source("host.py", "host_read2_write1"),
-    },
-    "read2_write2": {
-        "cuda": Source("read2_write2.py", "read2_write2"),
-        "cpu": Source("host.py", "host_read2_write2"),
-    },
-    "roofline": {"cuda": Source("roofline.py", "roofline"), "cpu": Source("host.py", "host_roofline")},
-}
+SETS = ("copy", "read2_write1", "read2_write2", "roofline")
+"""Each has a factory of this name for a GPU, in `streams.py` or `roofline.py`, and `host_NAME` in `host.py`."""
 
 
 def variants(name: str, kind: str) -> tuple[Variant, ...]:
     """The kernels of a set for a kind of device ("cuda" or "cpu"), read like any implementation's declaration."""
-    source = SETS[name][kind]
-    found = registry.find([Path(__file__).parent], operators=tuple(SETS))
-    return tuple(v for v in found if v.implementation == source.function)
+    function = name if kind == "cuda" else f"host_{name}"
+    found = registry.find([Path(__file__).parent], operators=SETS)
+    return tuple(v for v in found if v.implementation == function)
 
 
 def verify(name: str, inputs: tuple[Tensor, ...], outputs: Any) -> str:

@@ -18,7 +18,6 @@ Requests, one at a time, each answered:
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
 import os
@@ -27,26 +26,24 @@ import signal
 import socket
 import sys
 import time
-from pathlib import Path
 
+from softbench.measure import procfs
 from softbench.measure.worker import isolation, wire
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 _REAP_SECONDS = 2.0
 
 
 def main(control_fd: int, preload: list[str]) -> None:
     """Serve spawn and reap requests until the parent goes away, then end everything."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # a worker's orphans become ours, so that they can be found and killed
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody reads the control socket during the imports
+    procfs.adopt_orphans()  # a worker's orphans become ours, so that they can be found and killed
+    procfs.die_with_parent(signal.SIGKILL)  # nobody reads the control socket during the imports
     for module in preload:
         try:
             importlib.import_module(module)
         except ImportError:
             continue  # not installed: implementations that need it are UNAVAILABLE, and say so themselves
-    _prctl(_PR_SET_PDEATHSIG, 0)
+    procfs.die_with_parent(0)
     control = socket.socket(fileno=control_fd)
     workers: set[int] = set()
     is_isolated = isolation.is_possible()
@@ -85,8 +82,8 @@ def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], i
     """Start the worker, wait for its end, end what it left, and end as it did."""
     try:
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        procfs.die_with_parent(signal.SIGKILL)
+        procfs.adopt_orphans()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         number = os.getpid()
         ending, writer = os.pipe()
@@ -119,7 +116,7 @@ def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], i
 def _become_first(number: int, ending: int, worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
     """The first process of a namespace: start the worker, and tell how it ended, since a signal cannot end this one so."""
     try:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        procfs.die_with_parent(signal.SIGKILL)
         isolation.arrive(number)
         worker = os.fork()
         if worker == 0:
@@ -144,7 +141,7 @@ def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) 
     code = 1
     try:
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        procfs.die_with_parent(signal.SIGKILL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output_fd, 1)
@@ -195,16 +192,9 @@ def _kill_group(pid: int) -> None:
         pass
 
 
-def _children() -> list[int]:
-    try:
-        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-    except OSError:
-        return []
-
-
 def _kill_strays(workers: set[int]) -> None:
     """Kill what dead workers left behind: orphans in sessions of their own, which now are our children."""
-    while strays := set(_children()) - workers:
+    while strays := set(procfs.children(os.getpid())) - workers:
         for pid in strays:
             _kill_group(pid)
             os.kill(pid, signal.SIGKILL)
@@ -213,7 +203,7 @@ def _kill_strays(workers: set[int]) -> None:
 
 def _kill_all_children() -> None:
     deadline = time.monotonic() + _REAP_SECONDS
-    while (pids := _children()) and time.monotonic() < deadline:
+    while (pids := procfs.children(os.getpid())) and time.monotonic() < deadline:
         for pid in pids:
             _kill_group(pid)
             try:
@@ -222,7 +212,3 @@ def _kill_all_children() -> None:
             except (ProcessLookupError, ChildProcessError):
                 pass
         time.sleep(0.01)
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)

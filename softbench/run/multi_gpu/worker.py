@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench import typed
-from softbench.measure import device
+from softbench.measure import device, procfs
 from softbench.model import Passport
 from softbench.records.shards import Shard
 from softbench.run.multi_gpu.seats import Seat
@@ -20,7 +19,6 @@ from softbench.run.settings import Settings, SettingsError
 KEY = "softbench"
 ERROR = "softbench_error"
 """Where the controller finds why a worker has given up."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def take_orders(config: Any) -> Orders:
     data = json.loads(config.workerinput[KEY])
     shard = Shard(Path(data["run"]), typed.build(Passport, data["passport"]), data["worker"])
     orders = Orders(typed.build(Seat, data["seat"]), shard, data["resumes"])
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    procfs.die_with_parent(signal.SIGKILL)
     seat = orders.seat
     os.sched_setaffinity(0, seat.cores)
     if seat.visible:

@@ -1,0 +1,66 @@
+"""The roofs that only move memory, by the streams that they read and write; each thread moves one 16-byte vector of every stream.
+
+For one read and one write this is the best of many Triton forms of a copy at every size that was tried.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from softbench.contract import implementation
+
+from ._moving import Roof
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from softbench.model import Case
+
+COPY = Roof("copy_words", reads=1, writes=1)
+MERGE = Roof("merge_words", reads=2, writes=1)
+CROSS = Roof("cross_words", reads=2, writes=2)
+
+
+@implementation(
+    operator="copy",
+    requires=["cuda>=sm_80", "triton"],
+    params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
+)
+def copy(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+    """launch(x, ...) -> y with the bytes of x; see `Roof.launcher`."""
+    return COPY.launcher(case, threads, hint)
+
+
+@copy.cubins
+def copy_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
+    return COPY.cubins(case, threads, hint)
+
+
+@implementation(
+    operator="read2_write1",
+    requires=["cuda>=sm_80", "triton"],
+    params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
+)
+def read2_write1(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+    """launch(a, b, ...) -> a xor b, as a gradient reads that needs the forward's output; see `Roof.launcher`."""
+    return MERGE.launcher(case, threads, hint)
+
+
+@read2_write1.cubins
+def read2_write1_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
+    return MERGE.cubins(case, threads, hint)
+
+
+@implementation(
+    operator="read2_write2",
+    requires=["cuda>=sm_80", "triton"],
+    params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
+)
+def read2_write2(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+    """launch(a, b, ...) -> (a xor b, a and b), as a norm that adds a residual and returns the sum; see `Roof.launcher`."""
+    return CROSS.launcher(case, threads, hint)
+
+
+@read2_write2.cubins
+def read2_write2_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
+    return CROSS.cubins(case, threads, hint)
