@@ -1,4 +1,4 @@
-"""How much of this CPU others use: it moves every time that is taken here. Linux's /proc; standard library only."""
+"""How much of this CPU other processes use, which changes every time measured here. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from softbench.measure import procfs
 
 LOOK_S = 0.25
 _MUCH = 0.1
-"""Share of the cores from which on others are worth a line."""
+"""Share of the cores from which on it is reported."""
 _LEAST = 0.2
 
 
 class Meter:
-    """From its making on: processor time of this run's cores against that of this process and all that it started."""
+    """Since its creation: processor time of this run's cores, and of this process and its descendants."""
 
     def __init__(self, proc: Path = procfs.PROC) -> None:
         self._proc = proc
@@ -23,21 +23,21 @@ class Meter:
         self._start, self._busy, self._own = time.monotonic(), self._all_s(), self._own_s()
 
     def others(self) -> float | None:
-        """How many of the cores others used on average since then; None where the kernel does not say."""
+        """How many of the cores other processes used on average; None if the kernel does not say."""
         busy, own, elapsed = self._all_s(), self._own_s(), time.monotonic() - self._start
         if busy is None or self._busy is None or elapsed <= 0:
             return None
         return min(max(0.0, (busy - self._busy - own + self._own) / elapsed), float(len(self._cores)))
 
     def text(self) -> str:
-        """ "1.4 of its 2 cores" where others used much; "" where they did not, or that is not known."""
+        """ "1.4 of its 2 cores" if others used much; "" if not, or if it is unknown."""
         count, found = len(self._cores), self.others()
         if found is None or found < max(_LEAST, _MUCH * count):
             return ""
         return f"{found:.1f} of its {count} core{'s' * (count > 1)}"
 
     def _all_s(self) -> float | None:
-        """Seconds that these cores were not idle, those taken by other virtual machines (steal) among them."""
+        """Seconds that these cores were not idle, including those taken by other virtual machines (steal)."""
         try:
             lines = [line.split() for line in (self._proc / "stat").read_text().splitlines()]
         except OSError:
@@ -50,7 +50,7 @@ class Meter:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def _own_s(self) -> float:
-        """Seconds of this process and its descendants, those that have ended among them."""
+        """Processor seconds of this process and its descendants, ended ones included."""
         found = {pid: fields for pid in self._pids() if (fields := procfs.stat(pid, self._proc))}
         children: dict[int, list[int]] = {}
         for pid, fields in found.items():
@@ -69,7 +69,7 @@ class Meter:
 
 
 def now() -> str:
-    """What others use right now, looked at for `LOOK_S`: as `Meter.text`."""
+    """What others use now, measured for `LOOK_S`; see `Meter.text`."""
     meter = Meter()
     time.sleep(LOOK_S)
     return meter.text()

@@ -1,11 +1,11 @@
-"""How time is taken on CUDA: `graph` and `call`, and `cold` beside a warm graph. Integer nanoseconds.
+"""How time is taken on CUDA: the clocks `graph`, `call` and, if the graph is warm, `cold`. Integer nanoseconds.
 
 `wall` is in `softbench.measure.wall`, `device` in `softbench.measure.cupti_clock`.
 
-A clock is made before any implementation is imported and keeps its own references to the timers, methods included, so that an
-implementation that patches torch or time does not reach them. Before every timed replay all outputs are poisoned and all inputs
-change (`renew`); on the CPU one element of one input changes before every turn. Whatever was computed before is then wrong.
-`repeat` finds a kernel that skips an input which it has already seen in the same turn.
+A clock is made before any implementation is imported and keeps its own references to the timers and their methods, out of reach
+of an implementation that patches torch or time. Before every timed replay all outputs are poisoned and all inputs change
+(`renew`); on the CPU one element of one input changes before every turn. Anything computed earlier is then wrong. `repeat` finds
+a kernel that skips an input which it has already seen in the same turn.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 Launch = Callable[..., Any]
 COMPARED_CALLS = 8
 COMPARED_ELEMENTS = 2**22
-"""As many timed calls are compared at a time as have so many elements together, and one at least: milliseconds on a GPU."""
+"""Most elements of the timed calls that are compared at a time, but at least one call: milliseconds on a GPU."""
 
 CALLS = 20
 WARM_CALLS = 3
-"""Of each group of calls, before those that count."""
+"""Calls at the start of each group that do not count."""
 _CALL_GROUPS = 5
 _CALL_CORES = 8
-"""Groups of calls, each on another core. Of a virtual machine's cores some were 1.5 times slower for a whole case, by what their
-neighbours did."""
+"""Groups of calls, each on another core. Some cores of a virtual machine were 1.5 times slower for a whole case, because of their
+neighbours."""
 _CALL_NS = 500_000_000
-"""After so long no further core is tried."""
+"""After this time no further core is tried."""
 
 
 def spacer(rng: random.Random, device: str) -> torch.Tensor:
-    """Memory of random size, 2 to 62 MiB, which moves what is allocated while it is held."""
+    """Memory of random size, 2 to 62 MiB, which moves later allocations while it is held."""
     import torch
 
     return torch.empty(rng.randrange(1, 32) << 21, dtype=torch.uint8, device=device)
@@ -58,9 +58,9 @@ class Wrong(Exception):
 
 
 class Placement:
-    """The buffers of one placement: distinct inputs, one output a launch.
+    """The buffers of one placement: distinct inputs, one output per launch.
 
-    What changes in the inputs and which calls are compared is drawn by the system, so that there is no state from which an
+    What changes in the inputs and which calls are compared is drawn by the system, which has no state from which an
     implementation could learn it.
     """
 
@@ -83,9 +83,9 @@ class Placement:
             nudge(self.inputs[self._nudged][0], self._rng)
 
     def keep(self) -> None:
-        """Copy what some timed calls have written, the last one's first; `pick` then gives these.
+        """Copy what some timed calls have written, the last call's first; `pick` then returns these calls.
 
-        Raises Wrong where an output is lazy: its values would be computed as they are copied.
+        Raises Wrong if an output is lazy: its values would be computed while they are copied.
         """
         self._kept = []
         for index in dict.fromkeys([len(self.outputs) - 1, *self._draw()]):
@@ -99,19 +99,19 @@ class Placement:
         return chosen + self._rng.sample(range(len(self.outputs)), min(self._compared, len(self.outputs)) - 1)
 
     def pick(self) -> list[tuple[tuple[torch.Tensor, ...], Any]]:
-        """Randomly chosen timed calls, one on the input that changed last among them: inputs and what they wrote."""
+        """Inputs and outputs of random timed calls, at least one of them on the input that changed last."""
         chosen = [index for index, _ in self._kept] or self._draw()
         return [(self.inputs[index % len(self.inputs)], self.outputs[index]) for index in chosen]
 
     def changed(self) -> str:
-        """What is wrong where an output is not any more what it was when it was copied; "" where nothing is."""
+        """What is wrong if an output has changed since it was copied; "" if none has."""
         for index, copies in self._kept:
             if not all(map(same_bits, copies, map(_end, _tensors(self.outputs[index])))):
                 return "left unfinished: the output changed after the timed calls had returned"
         return ""
 
     def repeat(self, launch: Launch) -> tuple[tuple[torch.Tensor, ...], Any]:
-        """Launch twice on one input, which changes in between: the inputs and what the second launch wrote."""
+        """Launch twice on one input, which changes in between: the inputs and the output of the second launch."""
         self.nudge()
         inputs = self.inputs[self._nudged]
         launch(*inputs)
@@ -120,20 +120,20 @@ class Placement:
 
 
 def _tensors(returned: Any) -> list[torch.Tensor]:
-    """What is a tensor among the outputs of a launch; that nothing else is there is for the comparison to say."""
+    """The tensors among the outputs of a launch; the comparison refuses anything else."""
     import torch
 
     return [y for y in as_tuple(returned) if issubclass(type(y), torch.Tensor)]
 
 
 def _end(y: torch.Tensor) -> torch.Tensor:
-    """What is written last of an output that is too long to be copied whole, else all of it."""
+    """The end of an output that is too long to be copied, which is written last; else all of it."""
     return y.detach().view(-1)[-COMPARED_ELEMENTS:] if y.is_contiguous() else y.detach()
 
 
 @dataclass(frozen=True)
 class Timers:
-    """torch's functions of events and graphs, called as they were when they were taken from their classes."""
+    """torch's functions of events and graphs, as they were before any implementation was imported."""
 
     record: Callable[[Any], None]
     elapsed_ms: Callable[[Any, Any], float]
@@ -170,8 +170,8 @@ class GraphClock:
     def place(self, operator: Operator, case: Case, launch: Launch, plan: Plan, seed: int, old: Any) -> GraphPlacement:
         """Buffers and a captured graph at a new place, made while the `old` placement still holds its own.
 
-        A spacer of random size moves what follows; the old buffers are then given back to the driver, because a caching
-        allocator would hand the very same block out again. Raises what the capture raises.
+        A spacer of random size moves what follows. The old buffers are then returned to the driver, because a caching allocator
+        would hand out the same block again. Raises what the capture raises.
         """
         kept = spacer(self._rng, "cuda")
         buffers = Placement(operator, case, "cuda", plan, seed)
@@ -186,7 +186,7 @@ class GraphClock:
         return GraphPlacement(buffers, kept, graph, start, stop, self._timers, renew)
 
     def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
-        """As `Placement.repeat`, in a graph: what kept its output for an input while it was captured is wrong there."""
+        """`Placement.repeat` in a graph: a kernel that keeps its output for an input during capture is wrong there."""
         with self._capturing() as graph:
             repeated = buffers.repeat(launch)
         self._timers.replay(graph)
@@ -195,7 +195,7 @@ class GraphClock:
 
     @contextmanager
     def _capturing(self, before: Callable[[], Any] = lambda: None) -> Iterator[torch.cuda.CUDAGraph]:
-        """Capture what runs inside on a stream of its own, on which `before` has run."""
+        """Capture the block on a stream of its own, after `before` has run on it."""
         graph, stream = self._graph(), self._stream()
         stream.wait_stream(self._torch.cuda.current_stream())
         with self._use(stream):
@@ -210,7 +210,7 @@ class GraphClock:
     def call_samples(self, launch: Launch, inputs: tuple[Any, ...]) -> list[list[int]]:
         """Host nanoseconds to enqueue one call, in groups that never fill the queue, each on a core of its own.
 
-        Where kernels take long fewer cores are tried: their callers do not wait for the host.
+        Fewer cores are tried if kernels take long: their callers do not wait for the host.
         """
         groups: list[list[int]] = []
         began = self._now()
@@ -230,7 +230,7 @@ class GraphClock:
         return groups
 
     def cold_samples(self, launch: Launch, inputs: tuple[Any, ...], l2_bytes: int) -> list[list[int]]:
-        """Single launches between two events behind a flush of the L2; reads about 1.3 us above the kernel itself."""
+        """Single launches between two events after a flush of the L2; reads about 1.3 us more than the kernel takes."""
         if self._flush is None or self._flush.numel() < 2 * l2_bytes:
             self._flush = self._torch.empty(2 * l2_bytes, dtype=self._torch.uint8, device="cuda")
         start, stop = self._event(enable_timing=True), self._event(enable_timing=True)
@@ -246,7 +246,7 @@ class GraphClock:
         return groups
 
     def close(self) -> None:
-        """Give all cached memory back, so that the next entrant finds the card free."""
+        """Return all cached memory, so that the next entrant finds the GPU free."""
         self._flush = None
         self._timers.synchronize()
         self._empty_cache()
@@ -265,8 +265,8 @@ class GraphPlacement:
     def turn(self) -> int:
         """Nanoseconds of one replay after one that is not timed, which halves the spread.
 
-        Between the two nothing of the first is left to be used: the lines that a kernel made persist in the L2 are ordinary
-        again, all outputs are poisoned, all inputs have changed.
+        Between the two everything that the first could leave is removed: persisting lines of the L2 become ordinary, all
+        outputs are poisoned, and all inputs change.
         """
         self.timers.replay(self.graph)
         self.renew()

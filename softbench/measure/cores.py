@@ -7,27 +7,27 @@ import random
 from collections.abc import Iterator
 
 PINNED = "SOFTBENCH_THREADS"
-"""Variable of a worker's environment: the threads that it may have in a timed case on a CPU."""
+"""Environment variable of a worker: its threads in a timed case on a CPU."""
 
 
 def threads(asked: int) -> int:
-    """Of a worker that is timed on a CPU: as many as were asked, else as OMP_NUM_THREADS says, else one.
+    """Threads of a worker that is timed on a CPU: as many as requested, else OMP_NUM_THREADS, else one.
 
-    On a busy machine torch's own choice, all cores, spreads by more than 100 %, one thread by 2 to 29 %.
+    On a busy machine times with torch's own choice, all cores, spread by more than 100 %; with one thread by 2 to 29 %.
     """
     given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return asked or (int(given) if given.isdigit() and int(given) else 1)
 
 
 def pinning(asked: int) -> dict[str, str]:
-    """What tells workers so; nothing where the user's OMP_NUM_THREADS already does, of checks as well."""
+    """The environment that tells workers; empty if the user's OMP_NUM_THREADS already does, for checks too."""
     return {} if not asked and os.environ.get("OMP_NUM_THREADS") else {PINNED: str(threads(asked))}
 
 
 def in_turn(count: int) -> Iterator[int]:
-    """Yield 0 to count - 1, each with the calling thread on one core, another one each time as far as there are others.
+    """Yield 0 to count - 1, each with the calling thread on one core, and on another core each time while there are others.
 
-    Which cores they are is drawn anew at each call; at the end the thread may run on all again that it had before.
+    The cores are drawn at random for each call; at the end the thread may run on all its cores again.
     """
     allowed = os.sched_getaffinity(0)
     chosen = random.sample(sorted(allowed), min(count, len(allowed)))

@@ -1,4 +1,4 @@
-"""What a compiled kernel takes, read from its cubin with `cuobjdump`; needs neither a GPU nor a CUDA toolkit."""
+"""The resources of a compiled kernel, read from its cubin with `cuobjdump`; needs neither a GPU nor a CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FUNCTION = re.compile(r"Function (?P<name>\S+):\s+REG:(?P<registers>\d+) STACK:(
 
 
 class ToolMissing(RuntimeError):
-    """No `cuobjdump` on this machine; the message says where it was looked for."""
+    """No `cuobjdump` on this machine; the message says where it was searched for."""
 
 
 def _candidates() -> Iterator[Path]:
@@ -44,10 +44,10 @@ def cuobjdump() -> Path:
 
 
 def resources(cubin: bytes, kernel: str | None = None) -> tuple[KernelResources, ...]:
-    """Registers and stack bytes a thread and static shared bytes of each kernel in a cubin, in the cubin's order.
+    """Registers and stack bytes per thread, and static shared bytes, of each kernel in a cubin, in the cubin's order.
 
-    kernel  takes that one only, by its (mangled) name
-    Raises ToolMissing without cuobjdump, ValueError for bytes that it cannot read or a kernel that is not there.
+    kernel  only the kernel of this (mangled) name
+    Raises ToolMissing without cuobjdump, and ValueError for bytes that it cannot read or a kernel that does not exist.
     """
     with tempfile.TemporaryDirectory(prefix="softbench-") as folder:
         path = Path(folder, "kernel.cubin")
@@ -59,8 +59,8 @@ def resources(cubin: bytes, kernel: str | None = None) -> tuple[KernelResources,
         for match in FUNCTION.finditer(done.stdout)
     )
     if not found:
-        said = " ".join((done.stderr or done.stdout).split()) or "nothing"
-        raise ValueError(f"cuobjdump finds no kernel in {len(cubin)} bytes; it says: {said}")
+        output = " ".join((done.stderr or done.stdout).split()) or "nothing"
+        raise ValueError(f"cuobjdump finds no kernel in {len(cubin)} bytes; it says: {output}")
     if kernel is None:
         return found
     named = tuple(entry for entry in found if entry.name == kernel)

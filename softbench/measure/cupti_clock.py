@@ -1,11 +1,11 @@
 """The `device` clock: from the start of a call's first kernel to the end of its last, as CUPTI saw them. Integer nanoseconds.
 
-CUPTI is reached through torch's profiler. Each call is launched between two marks, kernels that are known by their name; what
-ran between them, memory copies and fills included, on whatever stream, is the call's. The first mark spins until the whole call
-is enqueued, so that its kernels follow each other at the GPU's pace and not at the host's.
+CUPTI is reached through torch's profiler. Each call is launched between two marks, kernels with a known name; everything between
+them, on any stream, memory copies and fills included, belongs to the call. The first mark spins until the whole call is
+enqueued, so that its kernels follow each other at the GPU's pace and not at the host's.
 
-A process that was profiled has CUPTI in it from then on and may launch more slowly, so no other clock is read there. The clock is
-made before any implementation is imported, and keeps its own references to the profiler.
+A process that was profiled keeps CUPTI loaded and may launch more slowly, so no other clock is read there. The clock is made
+before any implementation is imported, and keeps its own references to the profiler.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from softbench.model import Case
 
 GROUPS = 5
-"""Placements of the buffers; each gives one group of samples."""
+"""Placements of the buffers, each with one group of samples."""
 CALLS = 10
 _WARM_UP = 3
 _LEAD_NS = 20_000
@@ -34,7 +34,7 @@ _MAX_LEAD_NS = 2_000_000
 
 
 class Unseen(RuntimeError):
-    """The profiler does not say when the kernels of the calls ran; the message says why."""
+    """The profiler did not record when the kernels of the calls ran; the message says why."""
 
 
 class Activity(NamedTuple):
@@ -46,7 +46,7 @@ class Activity(NamedTuple):
 
 
 def spans(activities: Iterable[Activity], calls: int) -> list[int]:
-    """Of each call, ns from its first start to its last end; a call is what starts between two marks. Raises Unseen."""
+    """For each call, ns from its first start to its last end; a call is what starts between two marks. Raises Unseen."""
     ordered = sorted(activities, key=lambda activity: activity.start_ns)
     marks = [at for at, activity in enumerate(ordered) if activity.name == spin_kernels.MARK]
     if not ordered:
@@ -63,7 +63,7 @@ def spans(activities: Iterable[Activity], calls: int) -> list[int]:
 
 
 class DeviceClock:
-    """Spans of single calls behind a flush of the L2."""
+    """Spans of single calls after a flush of the L2."""
 
     name = "device"
 
@@ -81,10 +81,10 @@ class DeviceClock:
     def samples(
         self, operator: Operator, case: Case, launch: Launch, plan: Plan, seed: int, l2_bytes: int
     ) -> list[list[int]]:
-        """`CALLS` spans of each of `GROUPS` placements. Raises Unseen, and what the launch raises.
+        """`CALLS` spans for each of `GROUPS` placements. Raises Unseen, and what the launch raises.
 
-        Every call has inputs that none had before in its group, or for twice the L2 of others, as the plan of the graph has
-        them, and is preceded by a flush of twice the L2. The first call of a group does not count.
+        Every call has inputs that no call of its group has used, at least within twice the L2, as in the graph's plan, and is
+        preceded by a flush of twice the L2. The first call of a group does not count.
         """
         own = replace(plan, launches=min(CALLS, plan.launches), inputs=min(CALLS, plan.inputs))
         self._mark(0)  # compiled, and over, before anything is profiled
@@ -96,7 +96,7 @@ class DeviceClock:
             for group in range(GROUPS):
                 kept = spacer(self._rng, self._device)
                 buffers = Placement(operator, case, self._device, own, seed + group * own.inputs)
-                held[:] = [kept, buffers]  # those before them go only now, so that these lie elsewhere
+                held[:] = [kept, buffers]  # the previous ones are freed only now, so that these lie elsewhere
                 self._empty_cache()
                 self._calls(launch, buffers, own, flush)
         finally:
@@ -105,7 +105,7 @@ class DeviceClock:
         return [found[at + 1 : at + 1 + CALLS] for at in range(0, len(found), CALLS + 1)]
 
     def _calls(self, launch: Launch, buffers: Placement, plan: Plan, flush: Callable[[], Any]) -> None:
-        """One call that does not count, and `CALLS`, each between two marks."""
+        """One call that does not count, then `CALLS` calls, each between two marks."""
         inputs, outputs = buffers.inputs, deque[Any](maxlen=plan.launches)
         lead_ns = self._lead(launch, inputs[-1])
         for number in range(-1, CALLS):
@@ -117,7 +117,7 @@ class DeviceClock:
         self._synchronize()
 
     def _lead(self, launch: Launch, inputs: tuple[Any, ...]) -> int:
-        """For how long the mark before a call must spin so that the call is enqueued by then: twice what the host takes."""
+        """How long the mark before a call must spin, in ns, until the call is enqueued: twice the host's time."""
         taken = []
         for _ in range(_WARM_UP):
             start = self._now()
@@ -127,7 +127,7 @@ class DeviceClock:
         return min(_LEAD_NS + 2 * min(taken), _MAX_LEAD_NS)
 
     def _flush(self, l2_bytes: int) -> Callable[[], Any]:
-        """Reads an L2 and writes another: as behind a call, part of the cache is then still to be written back."""
+        """Reads one L2 and writes another: as after a call, part of the cache must then still be written back."""
         source, target = (
             self._torch.zeros(l2_bytes // 4, dtype=self._torch.int32, device=self._device) for _ in range(2)
         )

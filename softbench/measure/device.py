@@ -1,6 +1,6 @@
-"""What machine this is: name, SMs, L2, theoretical peak, telemetry; and why a requirement is not met.
+"""The machine: name, SMs, L2, theoretical peak, telemetry; and why it does not meet a requirement.
 
-Read from the driver itself (libcuda through ctypes), so that neither torch nor a CUDA context is needed.
+Read from the driver (libcuda through ctypes), so that neither torch nor a CUDA context is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9_.-]+)\s*(?:>=\s*([A-Za-z0-9_.]+))?\s
 
 @dataclass(frozen=True)
 class Gpu:
-    """One CUDA device as the driver describes it. memory and L2 in bytes, bus in bits, highest clocks in kHz; 0 where not known."""
+    """One CUDA device as the driver describes it. Memory and L2 in bytes, bus in bits, highest clocks in kHz; 0 if unknown."""
 
     name: str
     sm: int
@@ -44,17 +44,17 @@ class Gpu:
 
     @property
     def id(self) -> str:
-        """What tells this very card from others like it."""
+        """What tells this GPU from others of its model."""
         return self.uuid or self.pci
 
     @property
     def model(self) -> Gpu:
-        """What it has in common with others like it, of which times may stand side by side."""
+        """What it shares with other GPUs of its model, whose times may be compared."""
         return replace(self, pci="", uuid="")
 
     @property
     def peak_gb_s(self) -> float:
-        """Theoretical bandwidth: two transfers a clock over the whole bus, decimal GB/s."""
+        """Theoretical bandwidth: two transfers per clock over the whole bus, decimal GB/s."""
         return self.memory_clock_khz * 1e3 * 2 * self.bus_bits / 8 / 1e9
 
     def describe(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Gpu:
 
 @lru_cache(maxsize=1)
 def gpus() -> tuple[Gpu, ...]:
-    """The visible GPUs in the driver's order. Respects CUDA_VISIBLE_DEVICES as it was when the driver was first asked."""
+    """The visible GPUs in the driver's order, by CUDA_VISIBLE_DEVICES as it was when the driver was first asked."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -80,9 +80,9 @@ def gpu() -> Gpu | None:
 
 
 def visible() -> tuple[str, ...]:
-    """For each visible GPU what CUDA_VISIBLE_DEVICES is to say so that it is the only one.
+    """For each visible GPU the value of CUDA_VISIBLE_DEVICES that makes it the only one.
 
-    The driver counts one slice of those that are named as MIG devices, however many there are.
+    Of several MIG devices that are named, the driver counts one.
     """
     found, given = gpus(), os.environ.get("CUDA_VISIBLE_DEVICES")
     names = [str(ordinal) for ordinal in range(len(found))] if given is None else [w.strip() for w in given.split(",")]
@@ -115,7 +115,7 @@ def _gpu(cuda: Any, ordinal: int) -> Gpu:
 
 
 def _uuid(cuda: Any, device: ctypes.c_int) -> str:
-    """As nvidia-smi writes it; that of the slice where the device is one."""
+    """As nvidia-smi writes it; the slice's for a MIG device."""
     value = (ctypes.c_ubyte * 16)()
     if cuda.cuDeviceGetUuid_v2(value, device):
         return ""
@@ -124,7 +124,7 @@ def _uuid(cuda: Any, device: ctypes.c_int) -> str:
 
 
 def describe() -> dict[str, Any]:
-    """The machine for the passport: the GPU, or the processor where there is none."""
+    """The machine for the passport: the GPU, or the processor without one."""
     card = gpu()
     if card is not None:
         return card.describe()
@@ -160,7 +160,7 @@ def missing(requirement: str, card: Gpu | None) -> str:
 
 
 def expectation(expected: str, card: Gpu | None) -> str:
-    """Why this machine is not the GPU that is expected ("H100"), or "". A GH200 is not an H200: whole words count."""
+    """Why this machine is not the expected GPU ("H100"), or "". A GH200 is not an H200: whole words count."""
     if card is None:
         return f"an {expected} is expected, but no CUDA GPU is visible here"
     wanted, words = (set(re.findall(r"[A-Z0-9]+", text.upper())) for text in (expected, card.name))
@@ -169,7 +169,7 @@ def expectation(expected: str, card: Gpu | None) -> str:
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """Who has memory on a GPU; its bytes, None where the driver does not say."""
+    """A process with memory on a GPU; memory_bytes is None if the driver does not say."""
 
     pid: int
     name: str
@@ -177,7 +177,7 @@ class GpuProcess:
 
 
 class Monitor:
-    """Reads the GPU's state through NVML, where nvidia-ml-py is installed; else every reading is empty."""
+    """Reads the GPU's state through NVML, if nvidia-ml-py is installed; else every reading is empty."""
 
     def __init__(self, card: Gpu | None) -> None:
         self._nvml: Any = None
@@ -200,7 +200,7 @@ class Monitor:
         def value(query: Callable[..., int], *what: int) -> int | None:
             try:
                 return int(query(self._handle, *what))
-            except nvml.NVMLError:  # a slice of a GPU has no power of its own; the other values count all the same
+            except nvml.NVMLError:  # a slice of a GPU has no power reading; the other values still count
                 return None
 
         power = value(nvml.nvmlDeviceGetPowerUsage)
@@ -213,7 +213,7 @@ class Monitor:
         )
 
     def processes(self) -> tuple[GpuProcess, ...]:
-        """All processes on the card, our own workers among them; none where it cannot be told."""
+        """All processes on the GPU, our own workers included; none if that is unknown."""
         if self._nvml is None:
             return ()
         nvml = self._nvml
@@ -221,7 +221,7 @@ class Monitor:
         for query in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
             try:
                 found |= {process.pid: process.usedGpuMemory for process in query(self._handle)}
-            except nvml.NVMLError:  # graphics are not to be had on every card
+            except nvml.NVMLError:  # not every GPU lists graphics processes
                 continue
         return tuple(GpuProcess(pid, self._name(pid), memory) for pid, memory in sorted(found.items()))
 
@@ -233,7 +233,7 @@ class Monitor:
         return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
 
 
-# NVML's bits; not among them: idle, clocks that somebody has set, a group that is in step, the display.
+# NVML's bits, without those for idle, set clocks, synchronised groups and the display.
 _THROTTLE = {0x4: "power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "power_brake"}
 
 

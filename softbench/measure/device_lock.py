@@ -1,8 +1,8 @@
-"""Runs on one device take turns, case by case: two files a device that are locked, in a folder of all users.
+"""A lock per device, by which runs take turns, case by case: two files per device, in a folder that all users share.
 
-Whoever wants a turn takes the gate and keeps it until the device is free. So a run that ends a case finds the gate
-taken by the one that waits, and cannot start its next case first. The kernel frees the locks of a process that ends,
-however it ends; what stands in the files is for people only.
+A run that wants the device locks the gate and keeps it until the device is free. So a run that ends a case finds the gate
+locked by the run that waits, and cannot start its next case first. The kernel frees the locks of a process when it ends,
+however it ends; the text in the files is for people only.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from softbench.texts import printable
 
 POLL_S = 0.1
 _FOLDER = "/tmp/softbench-turns"
-"""Not tempfile's: TMPDIR is often a user's own, and users would not meet."""
+"""Not tempfile's: TMPDIR is often a user's own, so that users would lock different files."""
 
 
 class _LockError(Exception):
-    """There is nothing here that can be locked."""
+    """The files cannot be locked."""
 
 
 class DeviceLock:
-    """The turns on one device, named by an id that every process on this machine sees alike."""
+    """The lock of one device; its id must be the same for every process on this machine."""
 
     def __init__(self, device: str, run_id: str) -> None:
         self._name = re.sub(r"[^\w.-]", "_", device)
@@ -35,10 +35,10 @@ class DeviceLock:
 
     @contextlib.contextmanager
     def hold(self, *, shared: bool, waiting: Callable[[str, float], None]) -> Iterator[str]:
-        """Holds the device, alone or with others that share it; gives a note, "" where nobody had to be waited for.
+        """Hold the device, alone or with others that share it; yields a note, "" if there was no wait.
 
-        waiting is told who holds the device and for how many seconds this has waited so far. Where the files cannot be
-        locked the turn is taken all the same, and the note says so.
+        waiting is called with the holder of the device and the seconds waited so far. If the files cannot be locked, the block
+        runs anyway, and the note says so.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -49,7 +49,7 @@ class DeviceLock:
             yield note
 
     def held_by(self) -> set[int]:
-        """The processes that hold this device's files locked, as far as the kernel says."""
+        """The processes that have locked this device's files, as far as the kernel says."""
         with contextlib.suppress(OSError):
             files = {path.stat().st_ino for path in _folder().glob(f"{self._name}.*")}
             rows = [line.split() for line in Path("/proc/locks").read_text().splitlines() if " FLOCK " in line]
@@ -71,7 +71,7 @@ class DeviceLock:
 
     def _open(self, stack: contextlib.ExitStack, kind: str) -> int:
         folder = _folder()
-        umask = os.umask(0)  # another user must be able to open what is made here
+        umask = os.umask(0)  # other users must be able to open what is created here
         try:
             folder.mkdir(mode=0o1777, parents=True, exist_ok=True)
             file = _opened(folder / f"{self._name}.{kind}")
@@ -88,7 +88,7 @@ def _folder() -> Path:
 
 
 def _opened(path: Path) -> int:
-    """A file to lock. In a folder of all users the kernel lets nobody create what somebody else's file is in the way of."""
+    """A file to lock. In a shared folder the kernel may refuse O_CREAT for a file that another user owns."""
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(path, os.O_RDWR | flags)

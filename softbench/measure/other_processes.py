@@ -1,4 +1,4 @@
-"""Whose processes are on the GPU beside our own: whatever runs there makes the figures of a case worse than they are."""
+"""Processes on the GPU that are not ours: they make the figures of a case worse."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from softbench.measure.device import GpuProcess, Monitor
 from softbench.texts import printable
 
 _OUR_KIND = "softbench.measure.worker.forkserver"
-"""In the command line of every worker. Those of another run take turns with ours, and only wait while it is our turn."""
+"""In the command line of every worker, also of other runs, which only wait while this run holds the device."""
 _ENDING = 0x4
-"""The kernel's PF_EXITING: a process that runs no more code, whose memory on the GPU is being taken down."""
+"""The kernel's PF_EXITING: a process that runs no more code, whose GPU memory is being freed."""
 
 
 class OtherProcesses:
-    """Made before the first worker of the run is, since what is on the GPU by then is not ours, whatever its number.
+    """Create it before the first worker of the run, since what is on the GPU by then is not ours.
 
-    In a container NVML may give numbers that nothing has there. A late one of those can be a worker of ours.
+    In a container NVML may report pids that do not exist there. A pid like that which appears later can be our worker's.
     """
 
     def __init__(self, monitor: Monitor) -> None:
@@ -26,7 +26,7 @@ class OtherProcesses:
         self._hidden = {process.pid for process in monitor.processes() if not _exists(process.pid)}
 
     def names(self) -> dict[int, str]:
-        """The others on the GPU right now: pid to name, pid and memory."""
+        """The other processes on the GPU now: pid -> name, pid and memory."""
         return {process.pid: _text(process) for process in self._monitor.processes() if self._is_foreign(process.pid)}
 
     def _is_foreign(self, pid: int) -> bool:
@@ -40,13 +40,13 @@ def _exists(pid: int) -> bool:
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether it has ended but for what the kernel does; NVML lists it that long, and its command line is empty."""
+    """Whether only the kernel still works on its end; NVML lists it that long, and its command line is empty."""
     fields = procfs.stat(pid)
     return not fields or bool(int(fields[6]) & _ENDING)
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether this process started it, or started what started it."""
+    """Whether it descends from this process."""
     while pid > 1:
         if pid == os.getpid():
             return True
@@ -63,7 +63,7 @@ def _command(pid: int) -> str:
 
 
 def _text(process: GpuProcess) -> str:
-    """Without its arguments, which are nobody else's business."""
+    """Without its arguments, which are private."""
     words = _command(process.pid).split() or process.name.split()
     script = [os.path.basename(word) for word in words[1:2] if word.endswith(".py")]
     name = " ".join([os.path.basename(words[0]) if words else "a process without a name", *script])

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 MAX_LAUNCHES = 500
 REPLAY_NS = 1_000_000
-"""A replay lasts about this long at the theoretical peak: an event pair's own 1.5 us is then at most 0.15 %."""
+"""About how long a replay lasts at the theoretical peak, so that an event pair's own 1.5 us is at most 0.15 %."""
 MIN_LAUNCHES = 2
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one sample of a case is taken: `launches` a sample over `inputs` distinct inputs, L2 "cold" or "warm"."""
+    """How one sample is taken: `launches` per sample over `inputs` distinct inputs, L2 "cold" or "warm"."""
 
     launches: int
     inputs: int
@@ -27,9 +27,9 @@ class Plan:
 def plan_graph(
     input_bytes: int, output_bytes: int, l2_bytes: int, peak_gb_s: float, arithmetic_ns: float = 0.0
 ) -> Plan:
-    """Launches a replay so that it touches at least twice the L2 and lasts about `REPLAY_NS`; each has its own output.
+    """Launches per replay such that it touches at least twice the L2 and lasts about `REPLAY_NS`; each has its own output.
 
-    A launch lasts as long as its bytes, or `arithmetic_ns`. Inputs come round again after twice the L2 of others at least.
+    A launch lasts as long as moving its bytes, or `arithmetic_ns`. An input is used again after at least twice the L2 of others.
     """
     moved = max(1, input_bytes + output_bytes)
     for_cache = math.ceil(2 * l2_bytes / moved)
@@ -40,5 +40,5 @@ def plan_graph(
 
 
 def plan_wall(call_ns: float) -> Plan:
-    """Calls a sample on the CPU: about a millisecond, so that the timer and a context switch weigh little."""
+    """Calls per sample on the CPU: about a millisecond, so that the timer and a context switch weigh little."""
     return Plan(max(1, min(200, math.ceil(REPLAY_NS / max(call_ns, 1.0)))), 2, "")

@@ -1,7 +1,7 @@
 """The clock of machines without a GPU: host time of a few calls on CPU tensors, in integer nanoseconds.
 
-Two clocks of the host time every turn, one inside the other, and a turn that they do not agree on is refused. Both are taken
-before any implementation is imported, and at each turn it is seen that they are still the functions of Python's own.
+Two clocks of the host time every turn, one inside the other, and a turn on which they disagree is refused. Both are taken before
+any implementation is imported, and every turn checks that they are still Python's own functions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from softbench.model import Case
 
 APART = 0.02
-"""Share by which the two clocks may run at different speeds: the one is slewed by the system, by 0.05 % as a rule."""
+"""Share by which the speeds of the two clocks may differ: the system slews one of them, usually by 0.05 %."""
 APART_NS = 2_000
 _MODULE, _BUILTIN = time, type(time.perf_counter_ns)
 _CLOCK = getattr(time, "CLOCK_MONOTONIC_RAW", getattr(time, "CLOCK_MONOTONIC", 0))
 
 
 class WallClock:
-    """Makes placements, and finds out about how long a call takes."""
+    """Makes placements, and estimates how long a call takes."""
 
     name = "wall"
 
@@ -41,7 +41,7 @@ class WallClock:
         return WallPlacement(placement, launch, plan, self)
 
     def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
-        """As `Placement.repeat`."""
+        """See `Placement.repeat`."""
         return buffers.repeat(launch)
 
     def estimate(self, launch: Launch, inputs: tuple[Any, ...]) -> int:
@@ -49,7 +49,7 @@ class WallClock:
         return min(self.time(launch, [inputs], 1)[0] for _ in range(5))
 
     def time(self, launch: Launch, inputs: list[tuple[Any, ...]], calls: int) -> tuple[int, list[Any]]:
-        """Nanoseconds of some calls, and what they returned. Raises Wrong where the clocks are not to be believed."""
+        """Nanoseconds of some calls, and what they returned. Raises Wrong if the clocks cannot be trusted."""
         now, other, clock = self.now, self.other, _CLOCK
         for timer, name in ((now, "perf_counter_ns"), (other, "clock_gettime_ns")):
             if not _is_pythons(timer, name):
@@ -70,7 +70,7 @@ class WallClock:
 
 @dataclass(slots=True)
 class WallPlacement:
-    """Slots, so that nothing of an instance hides what its class does."""
+    """Has slots, so that no attribute of an instance can hide a method."""
 
     buffers: Placement
     launch: Launch
@@ -78,10 +78,10 @@ class WallPlacement:
     clock: WallClock
 
     def turn(self) -> int:
-        """Nanoseconds of `plan.launches` calls, after one that is not timed, and on another input where there is one.
+        """Nanoseconds of `plan.launches` calls, after one that is not timed and has another input if there is one.
 
-        What some of them wrote is copied before anything else runs. Raises Wrong where the calls left a mode on, or the clocks
-        are not to be believed.
+        What some of them wrote is copied before anything else runs. Raises Wrong if the calls left a mode on, or if the clocks
+        cannot be trusted.
         """
         inputs = self.buffers.inputs
         self.buffers.nudge()
@@ -94,9 +94,9 @@ class WallPlacement:
 
 
 def disagreement(ns: int, least: int, most: int) -> str:
-    """What is wrong with a time that another clock saw to lie between two others, all in ns; "" where nothing is.
+    """What is wrong with a time of which another clock gives the bounds, all in ns; "" if nothing is.
 
-    However long the process rests between two readings, the time lies between those of the readings inside and outside of it.
+    However long the process pauses between two readings, the time lies between the two times of the other clock.
     """
     if least * (1 - APART) - APART_NS <= ns <= most * (1 + APART) + APART_NS:
         return ""
@@ -104,5 +104,5 @@ def disagreement(ns: int, least: int, most: int) -> str:
 
 
 def _is_pythons(timer: Any, name: str) -> bool:
-    """Whether a timer is Python's own function of this name: neither field of such a function can be set."""
+    """Whether a timer is Python's own function of this name; these fields of such a function cannot be set."""
     return type(timer) is _BUILTIN and getattr(timer, "__self__", None) is _MODULE and timer.__name__ == name

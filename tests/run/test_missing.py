@@ -75,7 +75,7 @@ def test_a_package_that_triton_needs_is_named_with_its_extra(phase: str, monkeyp
     monkeypatch.setattr(packages, "is_missing", lambda name: name == "numpy")
     error = ModuleNotFoundError("No module named 'numpy'", name="numpy.linalg")
     assert faults.classify(error, phase) == (Status.UNAVAILABLE, "numpy is missing: pip install 'softbench[triton]'")
-    assert faults.told(error) == []
+    assert faults.traceback_of(error) == []
 
 
 def test_nvrtc_that_is_missing_is_no_compile_error() -> None:

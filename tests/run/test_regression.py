@@ -134,9 +134,7 @@ def test_the_newest_run_is_the_one_before_this(tmp_path: Path) -> None:
 
 def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path: Path) -> None:
     store.Writer.create(tmp_path, passport(run_id="one")).append([timed(CASE, "mine", 5_000)])
-    with pytest.raises(
-        settings.SettingsError, match=r"one\.jsonl is the run to be resumed; name an earlier one"
-    ):
+    with pytest.raises(settings.SettingsError, match=r"one\.jsonl is the run to be resumed; name an earlier one"):
         RegressionCheck.of(plain(reports=tmp_path, baseline="one", resume="latest"))
 
 

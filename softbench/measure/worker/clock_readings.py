@@ -1,4 +1,4 @@
-"""Reads kernels of known duration by each clock, in the very way in which implementations are read by it."""
+"""Reads kernels of known duration by each clock, exactly as implementations are read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from softbench.measure.plans import Plan
 from softbench.model import Calibration, Case, calibration
 
 DURATIONS_NS = (20_000, 100_000, 500_000)
-"""Three, so that a clock's rate is told from the constant beside each kernel; about as long as what is measured."""
+"""Three, so that a clock's rate can be told from a constant per kernel; about as long as what is measured."""
 ATTEMPTS = 3
-"""A clock that misreads is tried again: another process may have been on the GPU at that moment."""
+"""A clock that misreads is tried again: another process may have used the GPU at that moment."""
 _LAUNCHES = 10
 _TURNS = 9
 _CALL_READINGS = 6
@@ -26,13 +26,13 @@ _CALL_READINGS = 6
 _CASE = Case("spin", (16,), "float32", "float32")
 
 Reader = Callable[[Sequence[Launch]], list[float]]
-"""What a clock reads of each of some launches, in ns."""
+"""What a clock reads for each of some launches, in ns."""
 
 
 def polled() -> None:
-    """Return when the current device has done what was enqueued on its stream, which is asked over and over.
+    """Wait for the current stream by polling.
 
-    On virtual machines torch.cuda.synchronize returned the later the longer it had waited, by 1 to 3 % of the time.
+    On virtual machines torch.cuda.synchronize returned late, by 1 to 3 % of the time that it had waited.
     """
     import torch
 
@@ -49,10 +49,10 @@ def calibrate(
     launches: Callable[[int], Any] = spin_kernels.Spin,
     wait: Callable[[], None] = polled,
 ) -> list[Calibration]:
-    """The calibrations of `graph` and `call`, which a GraphClock reads, and of `device`, where there is a DeviceClock.
+    """The calibrations of `graph` and `call`, which a GraphClock reads, and of `device`, if there is a DeviceClock.
 
-    launches  makes, from a duration in ns, a launch that spins for it and then says for how long it did
-    wait      returns when all that was launched is done
+    launches  makes, from a duration in ns, a launch that spins for it and then says for how long it spun
+    wait      returns when all launches are done
     Raises what the launches raise.
     """
 
@@ -77,11 +77,11 @@ def calibrate(
 
 
 def _by_call(graph: Any, made: Sequence[Launch], wait: Callable[[], None]) -> list[float]:
-    """Each launch and the wait for its end, in random order, by the call clock; of each the lowest tenth of its calls.
+    """Each launch and the wait for its end, in random order, by the call clock: the lowest tenth of each launch's calls.
 
-    The order: a host that has waited longer is up to 4 us slower with the call after, its caches being cold, so the wait
-    before a call must not depend on what the call is. One duration after the other read 82.55 us where 80.00 passed. The
-    lowest tenth: what interrupts a host only ever makes it later. On a virtual machine the median read 1.5 to 2.8 % too much.
+    Random order: a host that has waited longer is up to 4 us slower with the next call, because its caches are cold, so the wait
+    before a call must not depend on the call. In order of duration the clock read 82.55 us for 80.00. Lowest tenth: interrupts
+    only ever make a call longer. On a virtual machine the median read 1.5 to 2.8 % too much.
     """
     chosen: list[int] = []
 
@@ -100,7 +100,7 @@ def _by_call(graph: Any, made: Sequence[Launch], wait: Callable[[], None]) -> li
 
 
 def _checked(clock: str, read: Reader, launches: Callable[[int], Any]) -> Calibration:
-    """The first attempt in which the clock is right, or else the last."""
+    """The first attempt in which the clock is right, else the last."""
     for _ in range(ATTEMPTS):
         found = _read(clock, read, launches)
         if not calibration.misreading(found):
@@ -119,7 +119,7 @@ def _median(groups: Sequence[Sequence[int]]) -> float:
 
 
 def _operator() -> Any:
-    """As much of an operator as a placement asks for: one small input, which a spin does not read."""
+    """As much of an operator as a placement needs: one small input, which a spin does not read."""
     import torch
 
     return SimpleNamespace(make_inputs=lambda case, device, seed: (torch.zeros(case.shape, device=device),))

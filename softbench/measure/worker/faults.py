@@ -1,4 +1,4 @@
-"""An exception in a worker -> status and a reason that a person can act on."""
+"""From an exception in a worker to a status and a reason that a person can act on."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
 
 
 def _lacking(error: BaseException) -> str:
-    """The package, or the library that cuda-core looks for, without which it failed; "" where it is another failure.
+    """The missing package, or library that cuda-core looks for, that it failed for; "" for another failure.
 
-    A module of the implementation's own that does not exist is a mistake of its author.
+    A missing module of the implementation's own is its author's mistake.
     """
     if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) and error.name:
         top = error.name.split(".")[0]
@@ -60,14 +60,14 @@ def _lacking(error: BaseException) -> str:
     return library[1] if library else ""
 
 
-def told(error: BaseException) -> list[str]:
-    """The traceback of a failure, from the implementation's own file down; nothing for a refusal, which is none."""
+def traceback_of(error: BaseException) -> list[str]:
+    """The traceback of a failure, from the implementation's own file down; nothing for a refusal, which is no failure."""
     is_refusal = isinstance(error, Unsupported) or _lacking(error)
     return [] if is_refusal else list(traces.of(error, loading.folders()))
 
 
 def speak_up() -> None:
-    """Let this process say where it is when a signal ends it, and keep back nothing of what an implementation prints."""
+    """Make this process print where it is when a signal ends it, and buffer nothing that an implementation prints."""
     faulthandler.enable(2, all_threads=False)
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "replace", write_through=True)
 
@@ -78,6 +78,6 @@ def is_sticky(reason: str) -> bool:
 
 
 def _one_line(error: BaseException, limit: int = 300) -> str:
-    said = _COLOURS.sub("", str(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
-    text = " ".join(said.split())
+    plain = _COLOURS.sub("", str(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
+    text = " ".join(plain.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,14 +1,14 @@
 """The forkserver: a process that forks workers cheaply and outlives the parent just long enough to end them.
 
-It loads torch once and touches no CUDA; a worker is a fork of it and starts in milliseconds. When the parent goes away
-for whatever reason, kill -9 included, the control socket ends and the forkserver kills every worker with all
-its descendants. When the forkserver itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
+It loads torch once and does not touch CUDA; a worker is a fork of it and starts in milliseconds. When the parent ends for
+whatever reason, kill -9 included, the control socket closes and the forkserver kills every worker with all its descendants.
+When the forkserver itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
 
-Between the forkserver and a worker stands its guard: whoever kills its parent kills nobody else's, and what a worker leaves
-behind falls to its guard, which ends it with the worker. Outside, a guard's pid stands for its worker.
+The parent of each worker is a guard of its own: a worker that kills its parent harms no other worker, and orphans of a worker
+become children of its guard, which ends them with the worker. The parent knows a worker by its guard's pid.
 
-Where the kernel allows it a worker lives in a PID namespace (`isolation.py`) with a first process of its own between
-it and its guard: it reaches no process but its own, and none of these outlives it.
+If the kernel allows it, a worker lives in a PID namespace (`isolation.py`) with a first process of its own between it and its
+guard: it can reach only its own processes, and none of them outlives it.
 
 Requests, one at a time, each answered:
     {"op": "spawn", "env": {...}} with two file descriptors (the worker's socket, its output pipe)
@@ -36,13 +36,13 @@ _REAP_SECONDS = 2.0
 def main(control_fd: int, preload: list[str]) -> None:
     """Serve spawn and reap requests until the parent goes away, then end everything."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    procfs.adopt_orphans()  # a worker's orphans become ours, so that they can be found and killed
-    procfs.die_with_parent(signal.SIGKILL)  # nobody reads the control socket during the imports
+    procfs.adopt_orphans()  # so that a worker's orphans can be found and killed
+    procfs.die_with_parent(signal.SIGKILL)  # the control socket is not read during the imports
     for module in preload:
         try:
             importlib.import_module(module)
         except ImportError:
-            continue  # not installed: implementations that need it are UNAVAILABLE, and say so themselves
+            continue  # not installed: implementations that need it are UNAVAILABLE
     procfs.die_with_parent(0)
     control = socket.socket(fileno=control_fd)
     workers: set[int] = set()
@@ -79,7 +79,7 @@ def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool) -> 
 
 
 def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], is_isolated: bool) -> None:
-    """Start the worker, wait for its end, end what it left, and end as it did."""
+    """Start the worker, wait for its end, end its orphans, and end as it did."""
     try:
         os.setsid()
         procfs.die_with_parent(signal.SIGKILL)
@@ -102,8 +102,8 @@ def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], i
         status = _wait_for(worker)
         _kill_group(worker)
         _kill_all_children()
-        told = os.read(ending, 20)
-        code = os.waitstatus_to_exitcode(int(told) if told else status)
+        reported = os.read(ending, 20)
+        code = os.waitstatus_to_exitcode(int(reported) if reported else status)
         if code < 0:
             if -code not in (signal.SIGKILL, signal.SIGSTOP):
                 signal.signal(-code, signal.SIG_DFL)
@@ -114,7 +114,7 @@ def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], i
 
 
 def _become_first(number: int, ending: int, worker_fd: int, output_fd: int, environment: dict[str, str]) -> None:
-    """The first process of a namespace: start the worker, and tell how it ended, since a signal cannot end this one so."""
+    """The first process of a namespace: start the worker, and report its end, since this process cannot die of a signal."""
     try:
         procfs.die_with_parent(signal.SIGKILL)
         isolation.arrive(number)
@@ -130,7 +130,7 @@ def _become_first(number: int, ending: int, worker_fd: int, output_fd: int, envi
 
 
 def _wait_for(worker: int) -> int:
-    """The status of a child's end; others that end before it are orphans of its."""
+    """The status of a child's end; others that end before it are its orphans."""
     pid, status = os.wait()
     while pid != worker:
         pid, status = os.wait()
@@ -172,7 +172,7 @@ def _flush_and_exit(code: int) -> None:
 
 
 def _reap(pid: int) -> int:
-    """Exit code of a worker (negative: the signal); one that does not end by itself is killed and has lost its connection."""
+    """Exit code of a worker (negative: the signal); one that does not end by itself is killed, and counts as LOST_CONNECTION."""
     deadline = time.monotonic() + _REAP_SECONDS
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -193,7 +193,7 @@ def _kill_group(pid: int) -> None:
 
 
 def _kill_strays(workers: set[int]) -> None:
-    """Kill what dead workers left behind: orphans in sessions of their own, which now are our children."""
+    """Kill the orphans of dead workers: in sessions of their own, and now our children."""
     while strays := set(procfs.children(os.getpid())) - workers:
         for pid in strays:
             _kill_group(pid)

@@ -1,8 +1,7 @@
-"""One worker's life: answer requests until the parent goes away.
+"""A worker: answers requests until the parent ends. The only place that imports implementation files.
 
 Every answer is {"ok": true, ...} or {"ok": false, "status", "reason", "fatal"}, with the id of its request; a fatal one asks the
-parent for a new process. What may be in it is a table of the parent's: `softbench.measure.contest.answers`.
-The only place that imports implementation files.
+parent for a new process. `softbench.measure.contest.answers` lists what may be in it.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from softbench.measure.worker.wire import Message
 from softbench.model import WRONG_WHEN_TIMED, Case
 
 EXACT_ELEMENTS = 2**20
-"""Of a timed call, rows of so many elements together are computed on the CPU besides: 16 rows of a million columns once
-took half a second, in every verification of every entrant, and with it most of a case's budget."""
+"""Most elements of a timed call that are also computed on the CPU: 16 rows of a million columns took half a second in every
+verification of every entrant, most of a case's budget."""
 
 SHORT_BLOCKS = 2
-"""Of `BLOCK_ELEMENTS` each, of every timed call that a short comparison takes."""
+"""Blocks, of `BLOCK_ELEMENTS` each, of a timed call that a short comparison takes."""
 
 MOST_THREADS = 16
-"""Of the CPU, for a case that is only checked."""
+"""CPU threads for a case that is only checked."""
 
 
 class Slot:
@@ -62,7 +61,7 @@ class RequestHandler:
         return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}
 
     def do_hello(self, request: Message) -> Message:
-        """Make a context; free and total device memory in bytes."""
+        """Create a context; free and total device memory in bytes."""
         if self.device != "cuda":
             return {}
         import torch
@@ -73,7 +72,7 @@ class RequestHandler:
     def do_prepare(self, request: Message) -> Message:
         """Import, build and check one variant for a case; its launch stays in the slot.
 
-        It is not checked again where it is only to be profiled.
+        A variant that is only to be profiled is not checked again.
         """
         self.case = case_of(request["case"])
         self.operator = operators.get(self.case.operator)
@@ -97,7 +96,7 @@ class RequestHandler:
         return {}
 
     def _check(self, launch: clocks.Launch, request: Message) -> str:
-        """What is wrong with a launch's outputs, or with the timers after it; "" where nothing is."""
+        """What is wrong with a launch's outputs, or with the timers after it; "" if nothing is."""
         if request["role"] == "roof":
             inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
             wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
@@ -106,10 +105,11 @@ class RequestHandler:
         return self.tamper.fault("the check") or wrong
 
     def _share_cores(self) -> None:
-        """Workers check timed cases side by side; 16 threads in each of them once tripled the time of all.
+        """Set the number of CPU threads.
 
-        Cases that are only checked have the machine to themselves, but for runs on its other GPUs: 64 threads each made
-        checks that take milliseconds take seconds. On a CPU what is timed has the threads that the parent says, one by itself.
+        Workers check timed cases in parallel; 16 threads in each of them once tripled the time of all. Cases that are only checked
+        share the machine with runs on its other GPUs only: with 64 threads checks of milliseconds took seconds. On a CPU a timed
+        case has the threads that the parent sets, one by default.
         """
         cores = len(os.sched_getaffinity(0))
         timed = max(1, cores // 8) if self.device == "cuda" else int(os.environ.get(PINNED, "0"))
@@ -118,7 +118,7 @@ class RequestHandler:
 
             threads = timed if self.case.timed else min(cores, MOST_THREADS)
             torch.set_num_threads(threads)
-            if self.device != "cuda":  # of libraries that an implementation brings, which read it as they are loaded
+            if self.device != "cuda":  # for other libraries of an implementation, which read it when they are loaded
                 os.environ["OMP_NUM_THREADS"] = str(threads)
 
     def do_compile(self, request: Message) -> Message:
@@ -155,9 +155,9 @@ class RequestHandler:
         return {"ns": self.slots[request["slot"]].placement.turn()}
 
     def do_verify(self, request: Message) -> Message:
-        """Compare what randomly chosen timed calls wrote, and a call on an input that has changed since the call before.
+        """Compare what randomly chosen timed calls wrote, and a call on an input that has changed since the previous call.
 
-        With is_short only some blocks of the former: it takes milliseconds, however large the case is.
+        With is_short only some blocks of the timed calls: it takes milliseconds, however large the case is.
         """
         self.phase = "launch"
         slot = self.slots[request["slot"]]
@@ -173,7 +173,7 @@ class RequestHandler:
                 wrong = wrong or check.compare(self.case, inputs, outputs, exact_rows=exact, blocks=blocks).reason
         if not wrong and request["role"] != "roof":
             wrong = buffers.changed() or ("" if is_short else self._repeated(slot.launch, buffers, exact))
-        self.clock.close()  # what the comparison took is another entrant's room
+        self.clock.close()  # give the comparison's memory to the other entrants
         return _wrong_when_timed(wrong) if wrong else {}
 
     def _repeated(self, launch: clocks.Launch, buffers: clocks.Placement, exact_rows: int) -> str:
@@ -182,7 +182,7 @@ class RequestHandler:
         return modes.left_on() or check.compare(self.case, inputs, outputs, exact_rows=exact_rows).reason
 
     def do_call(self, request: Message) -> Message:
-        """Host time of single calls; behind a flush as well, where that is asked for."""
+        """Host time of single calls; if requested, also times after a flush of the L2."""
         self.phase = "launch"
         launch = self.slots[request["slot"]].launch
         inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
@@ -192,7 +192,7 @@ class RequestHandler:
         return answer
 
     def do_device(self, request: Message) -> Message:
-        """Spans of single calls on the GPU, or why they are not seen; no other clock is to be read here afterwards."""
+        """Spans of single calls on the GPU, or why they are not seen; no other clock may be read in this process afterwards."""
         self.phase = "launch"
         launch, plan = self.slots[request["slot"]].launch, Plan(**request["plan"])
         try:
@@ -206,7 +206,7 @@ class RequestHandler:
         return {"device": found}
 
     def do_calibrate(self, request: Message) -> Message:
-        """Each clock against kernels of known duration, the device clock last and where it is asked for."""
+        """Check each clock against kernels of known duration; the device clock last, and only if requested."""
         self.phase = "calibration"
         found = clock_readings.calibrate(
             self.clock, self.device_clock if request["device"] else None, request["l2_bytes"]
@@ -214,7 +214,7 @@ class RequestHandler:
         return {"calibrations": [asdict(calibration) for calibration in found]}
 
     def do_release(self, request: Message) -> Message:
-        """Let go of all placements, keep the slots; free device memory in bytes."""
+        """Drop all placements and keep the slots; free device memory in bytes."""
         for slot in self.slots.values():
             slot.placement = None
         self.clock.close()
@@ -228,7 +228,7 @@ class RequestHandler:
 
 
 def serve(sock: socket.socket) -> None:
-    """Answer requests until the parent goes away. The first request, "hello", names the device."""
+    """Answer requests until the parent ends. The first request, "hello", names the device."""
     process_limits.set_always()
     faults.speak_up()
     handler: RequestHandler | None = None
@@ -245,10 +245,10 @@ def serve(sock: socket.socket) -> None:
                 if handler.device == "cpu":
                     process_limits.bound_memory()
             answer = handler.handle(request)
-        except BaseException as error:  # sys.exit at import is the cell's failure as well
+        except BaseException as error:  # sys.exit at import is a failure of the cell as well
             answer = _failure(error, handler.phase if handler else "start")
         if os.getpid() != pid:
-            os._exit(0)  # a fork that the implementation let run on: only one may answer
+            os._exit(0)  # a fork that the implementation left running: only one process may answer
         wire.send(sock, answer | {"id": identity})
 
 
@@ -270,7 +270,7 @@ def _failure(error: BaseException, phase: str) -> Message:
         "ok": False,
         "status": status.value,
         "reason": reason,
-        "traceback": faults.told(error),
+        "traceback": faults.traceback_of(error),
         "fatal": faults.is_sticky(reason) or _context_is_dead(),
     }
 

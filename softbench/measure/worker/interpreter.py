@@ -1,4 +1,4 @@
-"""Triton's interpreter, made to round and to multiply as a GPU does."""
+"""Makes Triton's interpreter round and multiply as a GPU does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def round_to_nearest_even() -> None:
-    """Let conversions from float32 to bfloat16 round to the nearest even, as compiled code does.
+    """Round conversions from float32 to bfloat16 to the nearest even, as compiled code does.
 
-    Triton 3.6 to 3.9 cut the low bits off instead (`cast_impl` passes no rounding mode), which lowers every row sum
-    of a softmax by 0.3 %, so that a right kernel would be called INCORRECT.
+    Triton 3.6 to 3.9 truncate instead (`cast_impl` passes no rounding mode), which lowers every row sum of a softmax by 0.3 %, so
+    that a right kernel would be INCORRECT.
     """
     import triton.language as tl
     from triton.runtime import interpreter
@@ -26,9 +26,9 @@ def round_to_nearest_even() -> None:
 
 
 def multiply_bfloat16() -> None:
-    """Let tl.dot of bfloat16 multiply numbers.
+    """Make tl.dot of bfloat16 multiply the numbers.
 
-    Triton 3.9 hands numpy the bits that it keeps them as, uint16, so that a product is one of whole numbers.
+    Triton 3.9 passes their bits to numpy as uint16, so that it multiplies integers.
     """
     import triton.language as tl
     from triton.runtime import interpreter

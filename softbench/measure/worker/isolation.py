@@ -1,8 +1,8 @@
-"""A PID namespace for each worker, where the kernel lets us have one: what a worker cannot see it can neither kill nor stop.
+"""A PID namespace per worker, if the kernel allows it: a worker can neither kill nor stop what it cannot see.
 
-Its /proc shows its own processes only, and when its first process ends the kernel kills all others in it. Numbers of processes
-stay distinct between workers, since compilers name temporary files by them. Any step that fails means no namespaces at all:
-a container often forbids them, and workers then see each other as they do everywhere else.
+Its /proc shows only its own processes, and when its first process ends the kernel kills all others in it. Process numbers stay
+distinct between workers, since compilers name temporary files by them. If any step fails there are no namespaces at all:
+containers often forbid them, and workers then see each other as processes usually do.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 _DRIVER = "/proc/driver"
-"""NVIDIA's container runtime shows a container its own GPUs there; a new /proc would show it all of the machine's."""
+"""Where NVIDIA's container runtime shows a container its own GPUs; a new /proc would show all GPUs of the machine."""
 
 
 def is_possible() -> bool:
-    """Whether a worker can have a namespace here: tried by a process of its own. Set SOFTBENCH_NAMESPACES=off for none."""
+    """Whether a worker can have a namespace here; a process tries. SOFTBENCH_NAMESPACES=off switches them off."""
     if os.environ.get("SOFTBENCH_NAMESPACES") == "off":
         return False
     outer = os.fork()
@@ -31,7 +31,7 @@ def is_possible() -> bool:
 
 
 def leave() -> None:
-    """Have the children of this process live in a new namespace. Raises OSError where that is forbidden."""
+    """Put the children of this process into a new namespace. Raises OSError if that is forbidden."""
     try:
         _unshare(_CLONE_NEWPID | _CLONE_NEWNS)
     except PermissionError:
@@ -43,7 +43,7 @@ def leave() -> None:
 
 
 def arrive(number: int) -> None:
-    """In the first process of a new namespace: its own /proc, and the next process gets the number after `number`."""
+    """In the first process of a new namespace: mount its own /proc, and give the next process the number after `number`."""
     driver = os.open(_DRIVER, os.O_PATH) if os.path.isdir(_DRIVER) else None
     _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
     _mount("proc", "/proc", "proc", _MS_NOSUID_NODEV_NOEXEC)
@@ -71,7 +71,7 @@ def _try_inside(number: int) -> bool:
 
 
 def _exit_by(check: Callable[[], bool]) -> NoReturn:
-    """End this process, with 0 where the check holds."""
+    """End this process, with exit code 0 if the check holds."""
     code = 1
     try:
         code = 0 if check() else 1

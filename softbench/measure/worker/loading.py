@@ -1,7 +1,7 @@
 """Imports one implementation file under a private package name, so that `impls/triton` never shadows `triton`.
 
-Python files of a family are executed from the bytes that were hashed, whatever has become of the files since; linecache holds
-them too, from where Triton and the CuTe DSL read their kernels. Other sources are held against these bytes once more after use.
+Python files of a family are executed from the bytes that were hashed, even if the files have changed since. linecache holds them
+too, from where Triton and the CuTe DSL read their kernels. Other sources are compared with the hashed bytes again after use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROOT = "_softbench_implementations"
 
 
 class SourcesChanged(Exception):
-    """What would be executed is not what the run began with; the message is one line."""
+    """The sources are not what the run started with; the message is one line."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{SOURCES_CHANGED}: {what}; it is no failure of the kernel: run it again")
@@ -32,13 +32,13 @@ class SourcesChanged(Exception):
 def load(path: Path, name: str, source_hash: str = "") -> Any:
     """The declared factory `name` of a file; siblings are importable relatively (`from ._kernels import ...`).
 
-    Raises SourcesChanged where a hash is given and the sources of its family are others; what the file raises is raised.
+    Raises SourcesChanged if a hash is given that the sources of its family do not have, and what the file raises.
     """
     return getattr(_module(path.resolve(), source_hash), name)
 
 
 def require_unchanged(path: Path) -> None:
-    """Raises SourcesChanged where a source that is not Python, read by the implementation itself, is not what was hashed."""
+    """Raises SourcesChanged if a source that the implementation reads itself (not Python) is not what was hashed."""
     finder = _finder(path.resolve().parent)
     for name, held in finder.family.files.items():
         file = finder.family.folder / name
@@ -47,14 +47,14 @@ def require_unchanged(path: Path) -> None:
 
 
 def folders() -> list[Path]:
-    """Where the implementations that this process has loaded lie; a worker has those of one."""
+    """The folders of the implementations that this process has loaded; a worker has those of one family."""
     return [finder.family.folder for finder in sys.meta_path if isinstance(finder, _Finder)]
 
 
 def _module(path: Path, source_hash: str) -> types.ModuleType:
     finder = _finder(path.parent)
     if source_hash and finder.family.hash_of(path) != source_hash:
-        sys.meta_path.remove(finder)  # they may have been put back when they are asked for next
+        sys.meta_path.remove(finder)  # they may have been restored by the next request
         raise SourcesChanged(f"the sources in {path.parent.name} changed")
     full = f"{finder.package}.{path.stem}"
     if full in sys.modules:
@@ -67,13 +67,13 @@ def _module(path: Path, source_hash: str) -> types.ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[full]  # the next variant is to meet the same error, not half a module
+        del sys.modules[full]  # so that the next variant meets the same error, not half a module
         raise
     return module
 
 
 def _finder(folder: Path) -> _Finder:
-    """That of a family; its sources are read when it is asked for first."""
+    """The finder of a family; the first request reads its sources."""
     package = f"{_ROOT}.f{hashlib.sha256(str(folder).encode()).hexdigest()[:10]}"
     found = next((f for f in sys.meta_path if isinstance(f, _Finder) and f.package == package), None)
     if found is None:
@@ -92,7 +92,7 @@ def _package(name: str, folder: Path | None) -> None:
 
 
 class _Finder:
-    """Finds the modules of one family among the sources that were read. What is no source is left to Python's own finders."""
+    """Finds the modules of one family among the sources that were read; the rest is left to Python's own finders."""
 
     def __init__(self, package: str, family: sources.Family) -> None:
         self.package, self.family = package, family
@@ -119,7 +119,7 @@ class _Finder:
 
 
 class _Held(importlib.machinery.SourceFileLoader):
-    """Executes bytes that are held, under the name of their file; no compiled file is read or written."""
+    """Executes bytes from memory under the name of their file; no compiled file is read or written."""
 
     def __init__(self, fullname: str, path: str, data: bytes) -> None:
         super().__init__(fullname, path)
@@ -130,7 +130,7 @@ class _Held(importlib.machinery.SourceFileLoader):
 
     def get_code(self, fullname: str) -> types.CodeType:
         text = importlib.util.decode_source(self._data)
-        # without a time of change an entry is never held against the file
+        # an entry without a modification time is never compared with the file
         linecache.cache[self.path] = (len(self._data), None, text.splitlines(keepends=True), self.path)
         code: types.CodeType = self.source_to_code(self._data, self.path)
         return code

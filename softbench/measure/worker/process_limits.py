@@ -1,4 +1,4 @@
-"""What a worker's process may take of its machine."""
+"""What a worker's process may use of its machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def set_always() -> None:
 
 
 def bound_memory() -> None:
-    """On a machine without a GPU an allocation without end meets a MemoryError before it meets the machine's end.
+    """Without a GPU, make an endless allocation fail with MemoryError before it exhausts the machine.
 
-    With CUDA this is no limit to set: the driver reserves address space far beyond the memory there is.
+    With CUDA this cannot be limited: the driver reserves far more address space than there is memory.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

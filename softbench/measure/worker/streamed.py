@@ -1,11 +1,10 @@
-"""A process of its own, for a profiler: calls of one variant in a row, of which the last ones are to be profiled.
+"""A program to run under a profiler: calls of one variant in a row, the last of which are profiled.
 
     python -m softbench.measure.worker.streamed '{"case": {...}, "path": ..., "name": ..., "source_hash": ..., "params": {...},
                                           "plan": {...}, "calls": N, "seed": N}'
 
-One call is made for what is compiled or chosen once, then the profiler is switched on for 2 N calls. Calls that together
-move less than the L2 would find their own data there, so each has inputs and outputs that none of the others had for at
-least twice the L2.
+The first call compiles and chooses; then the profiler is switched on for 2 N calls. Calls that together move less than the L2
+would find their own data there, so each has inputs and outputs that no other call has used within at least twice the L2.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ def main(argument: str) -> None:
 
 
 def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int, held: int) -> None:
-    """A call, then 2 * `calls` over the inputs in turn between the marks that a profiler waits for.
+    """A call, then 2 * `calls` over the inputs in turn while the profiler is on.
 
-    held  how many outputs are kept at a time: one that is given back is the next one's memory
+    held  how many outputs are kept at a time: the memory of one that is freed is used again
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Notices that an implementation has replaced a timer. The clocks hold references from before, which it cannot reach."""
+"""Notices when an implementation has replaced a timer. The clocks hold earlier references, which it cannot reach."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ WATCHED: dict[str, tuple[str, ...]] = {
     "softbench.measure.clocks.GraphPlacement": ("turn",),
     "softbench.measure.cupti_clock.DeviceClock": ("samples",),
 }  # fmt: skip
-"""Owner -> what of it is compared by identity. Triton, Liger, quack, the CuTe DSL and torch.compile replace none of them."""
+"""Owner -> its names that are compared by identity. Triton, Liger, quack, the CuTe DSL and torch.compile replace none of them."""
 
 
 class TamperCheck:
-    """What the watched names stood for when it was made; make it before any implementation is imported."""
+    """Remembers what the watched names refer to; create it before any implementation is imported."""
 
     def __init__(self) -> None:
         self._owners = {owner: _find(owner) for owner in WATCHED}
@@ -48,7 +48,7 @@ class TamperCheck:
         self._left_on()  # takes what it needs from torch
 
     def fault(self, when: str) -> str:
-        """Which name stands for something else by now, or which mode of torch is on, in words; "" where nothing is."""
+        """Which name has been replaced, or which mode of torch is on, in words; "" if neither."""
         if left := self._left_on():
             return left
         name = next((name for name, thing in self._now() if thing is not self._originals[name]), "")

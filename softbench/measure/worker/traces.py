@@ -1,4 +1,4 @@
-"""Where an implementation failed, as its author reads it: frames from the own file down, short paths, a bounded length. Pure."""
+"""Tracebacks as an implementation's author wants them: from the author's own file down, short paths, bounded length. Pure."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def is_inside(filename: str, folders: Iterable[Path]) -> bool:
 
 
 def place(error: BaseException, folders: Sequence[Path]) -> str:
-    """ "mine.py:12": the frame nearest to the error that is the author's, else the last one outside of the harness; "" for none.
+    """ "mine.py:12": the author's frame nearest to the error, else the last one outside the harness; "" for none.
 
-    An error that another library raised from its cause, as Triton's interpreter does, has the author's own line in the cause.
+    When a library raises its error from a cause, as Triton's interpreter does, the author's line is in the cause.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_inside(frame.filename, folders)]
@@ -45,17 +45,17 @@ def place(error: BaseException, folders: Sequence[Path]) -> str:
 
 
 def of(error: BaseException, folders: Sequence[Path]) -> tuple[str, ...]:
-    """The traceback as Python prints it, without what called the author's first frame; causes come before what they caused."""
-    told = traceback.TracebackException.from_exception(error, compact=True)
+    """The traceback as Python prints it, without the callers of the author's first frame; causes come first."""
+    whole = traceback.TracebackException.from_exception(error, compact=True)
     seen: set[int] = set()
-    waiting: list[traceback.TracebackException | None] = [told]
+    waiting: list[traceback.TracebackException | None] = [whole]
     while waiting:
         one = waiting.pop()
         if one is not None and id(one) not in seen:
             seen.add(id(one))
             _begin_with_the_author(one.stack, folders)
             waiting += [one.__cause__, one.__context__]
-    return bounded((line for part in told.format() for line in part.splitlines()), folders)
+    return bounded((line for part in whole.format() for line in part.splitlines()), folders)
 
 
 def _begin_with_the_author(stack: traceback.StackSummary, folders: Sequence[Path]) -> None:
@@ -67,7 +67,7 @@ def _begin_with_the_author(stack: traceback.StackSummary, folders: Sequence[Path
 
 
 def split(output: str, folders: Sequence[Path]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a process printed, and of a crash the frames that Python's fault handler printed at its end, the last call first."""
+    """What a process printed, and the frames that Python's fault handler printed at a crash, the last call first."""
     lines = output.splitlines()
     start = next((i for i in reversed(range(len(lines))) if _FAULT.match(lines[i])), len(lines))
     dump = lines[start:]
@@ -83,7 +83,7 @@ def _is_own(line: str, folders: Sequence[Path]) -> bool:
 
 
 def crash_place(frames: Sequence[str], family: str) -> str:
-    """ "launch (mine.py:12)" of the frames that `split` gave: the author's last one; "" for none."""
+    """ "launch (mine.py:12)": the author's last frame among those of `split`; "" for none."""
     for line in frames:
         match = _FAULT_FRAME.match(line)
         if match and match["file"].startswith(f"{family}/"):
@@ -92,7 +92,7 @@ def crash_place(frames: Sequence[str], family: str) -> str:
 
 
 def bounded(lines: Iterable[str], folders: Sequence[Path] = ()) -> tuple[str, ...]:
-    """The last lines, of `MOST_BYTES` together, each printable and with short paths."""
+    """The last lines, at most `MOST_BYTES` together, printable and with short paths."""
     given, left = list(lines), MOST_BYTES
     kept: list[str] = []
     for line in reversed(given[-MOST_LINES:]):
@@ -106,7 +106,7 @@ def bounded(lines: Iterable[str], folders: Sequence[Path] = ()) -> tuple[str, ..
 
 
 def portable(text: str, folders: Sequence[Path] = ()) -> str:
-    """Text without the folders that mean something on this machine only: an author's file keeps its family's."""
+    """Text without folders that exist on this machine only; an author's file keeps its family's name."""
     if "/" not in text:
         return text
     for folder in folders:

@@ -12,7 +12,7 @@ _LENGTH = struct.Struct("<I")
 MAX_BYTES = 1 << 20
 """Far above any answer: the kernels of a variant take kilobytes."""
 LOST_CONNECTION = 113
-"""Exit code of a worker that closed its own channel, whether it then went or had to be killed."""
+"""Exit code of a worker that closed its own channel, whether it then ended or had to be killed."""
 
 
 class Closed(Exception):
@@ -20,11 +20,11 @@ class Closed(Exception):
 
 
 class Malformed(Exception):
-    """The other side sent what is no message of ours."""
+    """The other side sent something that is not a message."""
 
 
 def send(sock: socket.socket, message: Message) -> None:
-    """Send one message; raises `Closed` if nobody listens."""
+    """Send one message; raises `Closed` if the other side is gone."""
     body = json.dumps(message).encode()
     try:
         sock.sendall(_LENGTH.pack(len(body)) + body)
@@ -49,14 +49,14 @@ def receive(sock: socket.socket) -> Message:
 
 
 class Buffer:
-    """Puts one message together from the pieces that arrive."""
+    """Assembles one message from the pieces that arrive."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     @property
     def wanted(self) -> int:
-        """Bytes still missing: never more than this message, so that the next one stays in the socket."""
+        """Bytes still missing of this message, so that the next one stays in the socket."""
         if len(self._data) < _LENGTH.size:
             return _LENGTH.size - len(self._data)
         return self._length() + _LENGTH.size - len(self._data)
