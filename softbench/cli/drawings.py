@@ -33,7 +33,7 @@ NAMES = (
     "ladders",
     "drift",
 )
-"""Of figures, in the order of the page."""
+"""Keys of the figures, in the order of the page."""
 
 
 def _figure(options: argparse.Namespace) -> CommandResult:
@@ -42,22 +42,23 @@ def _figure(options: argparse.Namespace) -> CommandResult:
         raise InputError(f"--output: {options.output!r:.80} ends in neither {' nor '.join(KINDS)}")
     board = leaderboard.build(read(options, options.run))
     cells = Cells(board)
-    made: dict[str, Figure | Grid] = {grid.key: grid for grid in grids(board)}
-    made |= {figure.key: figure for figure in figures(board, cells, published.bundled())}
-    if not made:
+    by_key: dict[str, Figure | Grid] = {grid.key: grid for grid in grids(board)}
+    by_key |= {figure.key: figure for figure in figures(board, cells, published.bundled())}
+    if not by_key:
         raise InputError(f"{board.passport.run_id} has no figure: it holds no cells")
-    if options.name not in made:
+    if options.name not in by_key:
         raise InputError(
-            f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, made)}"
+            f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, by_key)}"
         )
-    found = made[options.name]
-    at = _view(found, options.view)
-    names = cells.implementations
-    drawn = tiles.svg(found, found.views[at], names) if isinstance(found, Grid) else svg(found, found.views[at], names)
-    write(Path(options.output), png(drawn) if kind == ".png" else drawn)
-    views: Sequence[FigureView | GridView] = found.views
-    others = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(views, start=1))
-    return f"written: {options.output}\n" + (f"views of {found.key}:\n{others}" if len(found.views) > 1 else ""), 0
+    figure = by_key[options.name]
+    at, names = _view(figure, options.view), cells.implementations
+    drawing = (
+        tiles.svg(figure, figure.views[at], names) if isinstance(figure, Grid) else svg(figure, figure.views[at], names)
+    )
+    write(Path(options.output), png(drawing) if kind == ".png" else drawing)
+    views: Sequence[FigureView | GridView] = figure.views
+    labels = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(views, start=1))
+    return f"written: {options.output}\n" + (f"views of {figure.key}:\n{labels}" if len(views) > 1 else ""), 0
 
 
 def _view(figure: Figure | Grid, wanted: str) -> int:

@@ -1,4 +1,4 @@
-"""PNG from SVG, by a program that draws SVG where one is here: letters need a font and who sets it, which is no task of ours."""
+"""PNG from SVG, by rsvg-convert or Chromium: drawing letters needs fonts and a text engine, which those have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from softbench.texts import InputError
 
 FINENESS = 2
-"""Pixels of a PNG to one of the SVG's."""
+"""Pixels of the PNG per pixel of the SVG."""
 CONVERTERS = ("rsvg-convert",)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 TIMEOUT_S = 60
@@ -21,9 +21,9 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def png(svg: str) -> bytes:
-    """The picture of a document that says its width and height in pixels.
+    """PNG bytes of an SVG document that gives its width and height in pixels, at `FINENESS` times that size.
 
-    Raises InputError where no program is here that could draw it, and where one has failed.
+    Raises InputError if no program to draw it is installed, or if one fails.
     """
     with tempfile.TemporaryDirectory(prefix="softbench-") as folder:
         source, target = Path(folder) / "figure.svg", Path(folder) / "figure.png"
@@ -33,23 +33,23 @@ def png(svg: str) -> bytes:
             done = subprocess.run(
                 command, capture_output=True, timeout=TIMEOUT_S, text=True, errors="replace", check=False
             )
-            said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+            error_line = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
         except subprocess.TimeoutExpired:
-            said = f"no answer in {TIMEOUT_S} s"
+            error_line = f"no answer in {TIMEOUT_S} s"
         except OSError as error:
-            said = str(error.strerror)
-        made = target.read_bytes() if target.is_file() else b""
-    if not made.startswith(SIGNATURE):
-        raise InputError(f"{command[0]} made no PNG ({said!r:.200}); write .svg, or save it by the page's button")
-    return made
+            error_line = str(error.strerror)
+        picture = target.read_bytes() if target.is_file() else b""
+    if not picture.startswith(SIGNATURE):
+        raise InputError(f"{command[0]} made no PNG ({error_line!r:.200}); write .svg, or save it by the page's button")
+    return picture
 
 
 def _command(source: Path, target: Path) -> Sequence[str]:
     for name in CONVERTERS:
         if program := shutil.which(name):
             return (program, f"--zoom={FINENESS}", f"--output={target}", str(source))
-    named = os.environ.get("SOFTBENCH_CHROMIUM")
-    for name in [named] if named else BROWSERS:
+    chosen = os.environ.get("SOFTBENCH_CHROMIUM")
+    for name in [chosen] if chosen else BROWSERS:
         if program := shutil.which(name):
             return (program, *_headless(source, target))
     raise InputError(
@@ -59,7 +59,7 @@ def _command(source: Path, target: Path) -> Sequence[str]:
 
 
 def _headless(source: Path, target: Path) -> list[str]:
-    """A profile of its own keeps away from a Chromium that is running; root may not use the sandbox."""
+    """Chromium's arguments: a separate profile, so that a running Chromium does not interfere; root may not use the sandbox."""
     width, height = re.findall(r' (?:width|height)="(\d+)"', source.read_text(encoding="utf-8"))[:2]
     return [
         "--headless",

@@ -142,6 +142,16 @@ def test_links_lead_to_headings(page):
     ]
 
 
+TO_BE_WRITTEN = re.compile(r"/(?:RUN|latest|row_warp|l2norm|slowest)\.")
+"""Runs, and files that a reader of CONTRIBUTING.md writes."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_named_files_exist(page):
+    named = set(re.findall(r"(?<![\w/.~])((?:softbench|tests|impls|docs|reports)/[\w./-]*\w)", page.read_text()))
+    assert not [path for path in named if not TO_BE_WRITTEN.search(path) and not (ROOT / path).exists()]
+
+
 def test_the_leaderboard_has_its_place():
     assert README.count("<!-- leaderboard -->") == README.count("<!-- /leaderboard -->") == 1
 
