@@ -1,12 +1,14 @@
-"""Renders the pictures of the pages from one kept run: `tox -e pictures`, or `python docs/images/render.py`.
+"""Renders what the pages show of one kept run: `tox -e pictures`, or `python docs/images/render.py`.
 
-It needs Chromium, playwright and pillow, and writes the badge, four views of the page, and `made-from.json`: the run, a hash
-of the page, and a hash of each picture. A test compares these with today's run, renderer and pictures, without a browser.
+It writes the README's leaderboard, the tables of docs/results.md, the badge, four views of the page, and `made-from.json`:
+the run, a hash of the page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
+made-from.json with today's run, renderer and pictures, without a browser.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import hashlib
 import io
@@ -28,6 +30,7 @@ CASE = "softmax-float16-8192x16384"
 MADE_FROM = HERE / "made-from.json"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 COLOURS = 128
+ROWS = 8
 
 
 def page_text() -> str:
@@ -67,6 +70,22 @@ def small(png: bytes) -> bytes:
     return written.getvalue()
 
 
+def write_tables() -> None:
+    """The leaderboard's sentence and first eight rows into the README, and all tables into docs/results.md."""
+    from softbench import cli
+
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        cli.main(["table", str(ROOT / RUN), "--format", "markdown"])
+    sentence, *lines = printed.getvalue().strip().splitlines()
+    ranking = [line for line in lines if line.startswith("|")][: 2 + ROWS]
+    readme, results = ROOT / "README.md", ROOT / "docs" / "results.md"
+    before, heading, after = readme.read_text(encoding="utf-8").partition("## Leaderboard\n\n")
+    _, end, rest = after.partition("\n\nNVIDIA ")
+    readme.write_text(before + heading + "\n".join([sentence, "", *ranking]) + end + rest, encoding="utf-8")
+    before, link, _ = results.read_text(encoding="utf-8").partition(f"[its records](../{RUN}).\n")
+    results.write_text(f"{before}{link}\n{printed.getvalue().strip()}\n", encoding="utf-8")
+
+
 def draw(browser: Any, page: Path) -> None:
     """The four views, as HERE/report-NAME.png."""
 
@@ -100,6 +119,7 @@ def main() -> None:
 
     from softbench import cli
 
+    write_tables()
     path = os.environ.get("SOFTBENCH_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         page = Path(folder) / "page.html"
