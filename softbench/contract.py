@@ -1,4 +1,4 @@
-"""What an implementation file says: one decorated factory, and `Unsupported` for what it will not do."""
+"""What an implementation file imports: the decorator of its factory, and `Unsupported` for cases that it does not serve."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def implementation(
 
     All arguments must be literals: the registry reads them from the source without importing the file.
 
-    operator        name of the operator that is implemented ("softmax"), or a list of names: the factory then makes
-                    the launch of `case.operator`, and stands under its one name on the board of each
+    operator        name of the operator ("softmax"), or a list of names: the factory then makes the launch of
+                    `case.operator`, and appears under its one name on the board of each
     requires        what the machine must have: "cuda>=sm_90", or a distribution such as "triton>=3.6". With
-                    "triton" among them the kernel is run in Triton's interpreter where there is no GPU
+                    "triton" among them the kernel runs in Triton's interpreter if there is no GPU
     params          tuning parameters, each with its values; every combination is one variant
-    known_failures  pattern of case ids (as in fnmatch) -> why somebody else's kernel fails there
-    ladder          True for a step on the way to a better kernel: it takes part only where it is named
+    known_failures  pattern of case ids (as in fnmatch) -> why a third-party kernel fails there
+    ladder          True for a step on the way to a better kernel: it takes part only if it is named
                     (`softbench.run.selection.Ladders`)
 
     The factory is called once per case as ``factory(case, **params)``, untimed: compile, tune and allocate

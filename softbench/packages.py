@@ -1,4 +1,4 @@
-"""What is missing here, and how it is installed."""
+"""Which packages are missing, and how to install them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _EXTRAS = {
     "xdist": "xdist",
     "rich": "terminal",
 }
-"""Module or distribution -> the extra of softbench that brings it."""
+"""Module or distribution -> the extra of softbench that installs it."""
 _DISTRIBUTIONS = {"yaml": "pyyaml", "pytest_benchmark": "pytest-benchmark", "torch": "torch", "plotly": "plotly"}
-"""Those that softbench itself requires, by module."""
+"""Distributions that softbench itself requires, by module."""
 
 
 def is_missing(module: str) -> bool:
@@ -44,7 +44,7 @@ def advice(name: str) -> str:
 
 
 def remedy(name: str) -> str:
-    """What installs it, "" where that is not known."""
+    """What installs it; "" if unknown."""
     if extra := _EXTRAS.get(name):
         return f"pip install 'softbench[{extra}]'"
     return f"pip install {_DISTRIBUTIONS[name]}" if name in _DISTRIBUTIONS else ""

@@ -14,7 +14,7 @@ PLATFORM = sys.platform
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the options; pytest itself would refuse -n without a word on what is missing."""
+    """Declare the options; for -n without pytest-xdist, say what is missing, which pytest does not."""
     settings.add_options(parser.getgroup("softbench", "softmax kernels: right, fast, ranked"))
     config = pluginmanager.get_plugin("pytestconfig")
     arguments = list(map(str, config.invocation_params.args)) if config is not None else []
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """`-n auto` is a worker a GPU; without one a single worker, as there is a single CPU to be timed on."""
+    """`-n auto` is one worker per GPU; without a GPU one worker, since there is one CPU to be timed on."""
     if not config.getoption("--softbench"):
         return None
     from softbench.measure import device

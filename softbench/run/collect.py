@@ -1,4 +1,4 @@
-"""How a run looks to pytest: shapes.yaml holds a collector a case, a case holds an item a variant."""
+"""How a run looks to pytest: shapes.yaml yields one collector per case, a case yields one item per variant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CellFailed(Exception):
     """A cell that did not pass; its text is the whole report."""
 
 
-def _told(record: Record) -> str:
+def _failure_text(record: Record) -> str:
     """Why a cell failed, where in its author's file, and how to repeat it."""
     where = ["", *record.traceback, ""] if record.traceback else []
     return "\n".join([f"{record.status.value}: {record.reason}", *where, f"repeat it with: {record.reproduce}"])
@@ -40,13 +40,13 @@ class Collecting:
         self._named = [(here / argument.split("::")[0]).resolve() for argument in config.args] if is_named else []
 
     def arguments(self) -> list[str]:
-        """The benchmark alone, in place of testpaths; paths that are named are collected beside it."""
+        """The benchmark instead of testpaths, together with the paths that were named."""
         if any(path == self._shapes or path in self._shapes.parents for path in self._named):
             return self._config.args
         return [str(self._shapes), *(self._config.args if self._named else [])]
 
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> ShapesFolder | None:
-        """A folder that was named for its shapes file alone: pytest's own would run the conftest.py in it."""
+        """A folder on the way to the shapes file, if nothing else in it was named: pytest would run its conftest.py."""
         ours = self._config.rootpath, self._config.invocation_params.dir
         if path not in self._shapes.parents or any(path == own or path in own.parents for own in ours):
             return None
@@ -59,7 +59,7 @@ class Collecting:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> ShapesFile | None:
         if file_path != self._shapes:
             return None
-        # pytest names a file outside its root by nothing at all; ids begin with the file's name then.
+        # pytest gives a file outside its root an empty node id; ids then begin with the file's name
         name = None if file_path.is_relative_to(self._config.rootpath) else file_path.name
         file: ShapesFile = ShapesFile.from_parent(parent, path=file_path, nodeid=name)
         file.bench = self._bench
@@ -67,7 +67,7 @@ class Collecting:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Any:
-        """--benchmark-only and --benchmark-skip tell benchmarks by their fixture: a cell that is timed is one."""
+        """--benchmark-only and --benchmark-skip know benchmarks by their fixture: a timed cell is one."""
         option = self._config.getoption
         asked = option("benchmark_only", False) or option("benchmark_skip", False)
         with contextlib.ExitStack() as stack:
@@ -80,7 +80,7 @@ class Collecting:
         return found
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Who takes part in a contest is known once everything is deselected that will be."""
+        """Only now, after deselection, is it known which cells take part."""
         for item in session.items:
             if isinstance(item, CellItem) and item.will_run:
                 self._bench.selection.add(item.case, item.variant)
@@ -94,7 +94,7 @@ class Collecting:
 
 
 class ShapesFolder(pytest.Collector):
-    """On the way to a shapes file outside of the project: nothing else in it is looked at, or run."""
+    """A folder on the way to a shapes file outside the project: nothing else in it is read or run."""
 
     step: Path
 
@@ -113,7 +113,7 @@ class ShapesFile(pytest.File):
 
     bench: Bench
     fixtures: Any = None
-    """What pytest found for the first cell; it is the same for all, and to ask for each took half of collection."""
+    """pytest's fixture information of the first cell, which all share: computing it per cell took half of collection."""
 
     def collect(self) -> Iterator[CaseCollector | UnreadItem]:
         for case in self.bench.selection.cases:
@@ -127,7 +127,7 @@ class ShapesFile(pytest.File):
 
 
 class UnreadItem(pytest.Item):
-    """A file of implementations that is not Python: it fails, and costs no other file's cells anything."""
+    """A file of implementations that is not Python: it fails, and cells of other files run."""
 
     why: str
 
@@ -142,7 +142,7 @@ class UnreadItem(pytest.Item):
 
 
 class CaseCollector(pytest.Collector):
-    """One case; its items are measured together, whichever is asked for first."""
+    """One case; its items are measured together when the first one runs."""
 
     case: Case
     bench: Bench
@@ -177,7 +177,7 @@ class CellItem(pytest.Function):
 
     @property
     def will_run(self) -> bool:
-        """Whether no marker keeps it from running: a cell that is skipped takes no part in its contest."""
+        """Whether no marker skips it: a skipped cell takes no part in its contest."""
         try:
             xfail = evaluate_xfail_marks(self)
             return evaluate_skip_marks(self) is None and (xfail is None or xfail.run or self.config.option.runxfail)
@@ -186,23 +186,19 @@ class CellItem(pytest.Function):
 
     @contextlib.contextmanager
     def as_benchmark(self) -> Iterator[None]:
-        """Have the fixture of pytest-benchmark among its own for so long, as every test that is a benchmark has."""
+        """List pytest-benchmark's fixture among its own inside the block, as every benchmark test does."""
         names = self.fixturenames
         self.fixturenames = [*names, "benchmark"] if self.case.timed else names
         try:
             yield
         finally:
-            self.fixturenames = names  # it is asked for with the samples, not before
+            self.fixturenames = names  # it is requested with the samples, not before
 
     def measure(self, request: pytest.FixtureRequest) -> None:
-        """Take the record and speak pytest: pass, skip, xfail or fail."""
+        """Get the record and report it to pytest: pass, skip, xfail or fail."""
         try:
             record = self.outcome = self.bench.record(self.case, self.variant)
-        except (
-            StoreError,
-            DeviceLost,
-            TooFewFiles,
-        ) as error:  # what cannot be kept, or not be run, need not be measured
+        except (StoreError, DeviceLost, TooFewFiles) as error:  # further cells could not be kept, or run
             pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
         self._note_figures(record)
         if record.status.is_refusal:
@@ -210,12 +206,12 @@ class CellItem(pytest.Function):
         if record.status.is_failure:
             if record.known_failure:
                 pytest.xfail(f"{record.status.value}, as declared: {record.known_failure}")
-            raise CellFailed(_told(record))
+            raise CellFailed(_failure_text(record))
         if record.samples and self.bench.journal.shard is None and self.config.pluginmanager.hasplugin("benchmark"):
             self._hand_over(request)
 
     def _note_figures(self, record: Record) -> None:
-        """What JUnit's XML says of a cell, as properties."""
+        """Add the properties that JUnit's XML shows of a cell."""
         self.user_properties.append(("status", record.status.value))
         if (stored := self._rounds()) is not None:
             self.user_properties.append(("time_us", round(stored.latency_ns / 1e3, 4)))
@@ -223,16 +219,16 @@ class CellItem(pytest.Function):
             self.user_properties += [("percent_of_roof", round(share, 2))] if share is not None else []
 
     def _rounds(self) -> replay.Rounds | None:
-        """Its samples of the ranking clock; those of a case are put together once."""
-        found = self.parent
-        assert isinstance(found, CaseCollector)
-        if found.rounds is None:
+        """Its samples of the ranking clock, computed once per case."""
+        case = self.parent
+        assert isinstance(case, CaseCollector)
+        if case.rounds is None:
             run = self.bench.journal.result(self.case)
-            found.rounds = replay.rounds(run) if run else {}
-        return found.rounds.get(self.variant.id)
+            case.rounds = replay.rounds(run) if run else {}
+        return case.rounds.get(self.variant.id)
 
     def _hand_over(self, request: pytest.FixtureRequest) -> None:
-        """Let pytest-benchmark take the samples as its own fixture takes rounds."""
+        """Give the samples to pytest-benchmark as rounds of its fixture."""
         if (stored := self._rounds()) is not None:
             self.add_marker(pytest.mark.benchmark(**stored.options))
             stored.play(request.getfixturevalue("benchmark"))

@@ -1,4 +1,4 @@
-"""The passport of a run: where and with what it was made."""
+"""The passport of a run: the machine, versions and settings it was made with."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from softbench.run.settings import Settings
 
 _ALWAYS = ("torch", "triton", "nvidia-cuda-nvrtc", "pytest", "pytest-benchmark")
 _SELF_CONTAINED = ("torch", "triton", "pytest", "pytest-benchmark")
-"""Distributions whose version says which others they came with; what they require is not listed."""
+"""Distributions whose requirements are not listed: their version determines them."""
 
 
 def issue(
     settings: Settings, variants: Sequence[Variant], seed: int, gpus: Sequence[str] = (), cases: int = 0
 ) -> Passport:
-    """A new passport for a run of so many cases that starts now; gpus are the ids of those that it is spread over."""
+    """A new passport for a run of this many cases that starts now; gpus are the ids of all workers' GPUs."""
     card = device.gpu()
     now = datetime.now(timezone.utc)
     machine = device.describe()
@@ -52,13 +52,13 @@ def issue(
 
 
 def measuring(settings: Settings) -> dict[str, float | int | bool]:
-    """The options that bear on how a cell is measured."""
+    """The options that change how a cell is measured."""
     chosen = {name: getattr(settings, name) for name in ("budget_s", "timeout_s", "traffic", "device_clock")}
     return chosen | {"threads": 0 if device.gpu() is not None else cores.threads(settings.threads)}
 
 
 def packages(variants: Sequence[Variant] = ()) -> dict[str, str]:
-    """Versions of what decides speed or result: what the variants require, and what that requires, as far as it is installed."""
+    """Versions of the packages that decide speed or result: what the variants require, recursively, if it is installed."""
     found = {"python": platform.python_version(), "softbench": __version__}
     waiting = [*_ALWAYS, *(_distribution(r) for v in variants for r in v.requires)]
     seen: set[str] = set()
@@ -82,9 +82,9 @@ def _distribution(requirement: str) -> str:
 
 
 def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
-    """Why a run cannot be gone on with on this machine, or "".
+    """Why a run cannot be resumed on this machine, or "".
 
-    What only the variants of this command require does not matter: nothing of the run has used it.
+    Packages that only the variants of this command require do not matter: nothing in the run has used them.
     """
     machine = device.describe()
     for key in ("kind", "name", "driver"):
@@ -106,7 +106,7 @@ def _version(name: str) -> str | None:
 
 
 def _portable(argument: str) -> str:
-    """An argument without the folders that mean something on this machine only: records get passed on."""
+    """An argument without folders, which exist on this machine only: records are shared."""
     return re.sub(r"(^|=)/(?:[^/]*/)*", r"\1", argument)
 
 
@@ -118,9 +118,9 @@ def _slug(name: str, is_gpu: bool) -> str:
 
 
 def commit() -> str:
-    """Commit of the checkout that this code runs from, with "+" where it was changed.
+    """Commit of the checkout that this code runs from, with "+" if files were changed.
 
-    Outside of a checkout (a copy on a machine without git) it is what SOFTBENCH_COMMIT says, else "".
+    Outside a checkout (a copy on a machine without git) the value of SOFTBENCH_COMMIT, else "".
     """
 
     folder = Path(__file__).parents[1]

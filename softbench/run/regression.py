@@ -1,4 +1,4 @@
-"""An earlier run that this one is held against at its end: `--softbench-baseline` and `--softbench-fail-on`."""
+"""Compares a run with an earlier one at its end: `--softbench-baseline` and `--softbench-fail-on`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from softbench.texts import InputError
 
 @dataclass(frozen=True)
 class RegressionResult:
-    """What is said of a run at its end, and whether the limit was exceeded."""
+    """The comparison as text, and whether the limit was exceeded."""
 
     text: str
     failed: bool = False
@@ -25,7 +25,7 @@ class RegressionResult:
 
 @dataclass(frozen=True)
 class RegressionCheck:
-    """The earlier run, read before anything is measured; limit is a share, or None where none was given."""
+    """The earlier run, read before anything is measured; limit is a share, or None."""
 
     run: Run
     limit: float | None
@@ -34,7 +34,7 @@ class RegressionCheck:
 
     @classmethod
     def of(cls, settings: Settings) -> RegressionCheck | None:
-        """The run that the settings name, None where they name none. Raises InputError where it cannot be read."""
+        """The run that the settings name, or None. Raises InputError if it cannot be read."""
         if not settings.baseline:
             return None
         try:
@@ -48,9 +48,9 @@ class RegressionCheck:
         return cls(run, settings.fail_on, bool(settings.resume))
 
     def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
-        """Raises SettingsError where a run of that passport cannot be compared with it, or none of its cells can; {} is not known.
+        """Raises SettingsError if a run with that passport, or none of its cells (unless {}), can be compared with the earlier run.
 
-        In a timed case torch eager is always there.
+        A timed case always has torch eager.
         """
         known = {(r.case.id, r.variant.implementation) for r in self.run.records if r.role != "roof"}
         cases = {case for case, _ in known}
@@ -72,14 +72,14 @@ class RegressionCheck:
     def judge(self, run: Run, width: int = tables.WIDTH) -> RegressionResult:
         """The comparison as text, width columns wide.
 
-        A limit that nothing could be held against is exceeded: a gate must not stand open.
+        A limit that nothing could be compared with counts as exceeded: a gate must not stay open.
         """
         try:
-            found = compare.compare(self.run, run)
+            comparison = compare.compare(self.run, run)
         except InputError as error:
             return RegressionResult(f"softbench: --softbench-baseline: {error}", self.limit is not None)
-        text = tables.document_text(summary.document(found), width).rstrip()
+        text = tables.document_text(summary.document(comparison), width).rstrip()
         if self.limit is None:
             return RegressionResult(text)
-        gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(found, self.limit)}"
-        return RegressionResult(f"{text}\n\n{gate}", bool(found.failures(self.limit)))
+        gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(comparison, self.limit)}"
+        return RegressionResult(f"{text}\n\n{gate}", bool(comparison.failures(self.limit)))

@@ -1,4 +1,4 @@
-"""Cells that passed as pytest-benchmark stores them: the samples of the ranking clock as rounds, in seconds a launch."""
+"""Passed cells as pytest-benchmark stores them: the samples of the ranking clock as rounds, in seconds per launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from softbench.model import Run
 
 @dataclass(frozen=True)
 class Rounds:
-    """One cell: its rounds in seconds, its group, what it says beside the rounds, and the clock they were taken with."""
+    """One cell: its rounds in seconds, its group, further figures, and the clock of the rounds."""
 
     seconds: tuple[float, ...]
     group: str
@@ -24,17 +24,17 @@ class Rounds:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Those of pytest-benchmark's marker."""
+        """The options of pytest-benchmark's marker."""
         return {"timer": _replaying(self.seconds, self.clock), "group": self.group, "disable_gc": False}
 
     def play(self, benchmark: Any) -> None:
-        """Let pytest-benchmark's fixture, which was made with these options, take the rounds."""
+        """Replay the rounds to pytest-benchmark's fixture, which was made with these options."""
         benchmark.extra_info.update(self.extra)
         benchmark.pedantic(_nothing, rounds=len(self.seconds))
 
 
 def rounds(run: Run) -> dict[str, Rounds]:
-    """What there is to store of a run of one case, by variant."""
+    """What to store of a run of one case, by variant."""
     clock, found = run.passport.ranking_clock, {}
     for board in leaderboard.build(run).cases:
         for cell in board.cells.values():
@@ -53,10 +53,10 @@ def rounds(run: Run) -> dict[str, Rounds]:
 
 
 class Storage:
-    """pytest-benchmark beside pytest-xdist: it turns itself off there, and the controller fills it from the records."""
+    """pytest-benchmark with pytest-xdist, where it turns itself off: the controller fills it from the records."""
 
     def __init__(self, config: Any) -> None:
-        """Turn it off before it does so itself with a warning; the workers store nothing."""
+        """Turn it off before it does so itself and warns; the workers store nothing."""
         option = config.option
         self._config = config
         self._is_wanted = hasattr(option, "benchmark_disable") and not (

@@ -1,4 +1,4 @@
-"""The run that --softbench-resume goes on with: found, held against this machine, and put in order."""
+"""The run that --softbench-resume continues: finds it, compares it with this machine, and repairs its file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from softbench.texts import InputError
 def reopen(
     settings: Settings, variants: Sequence[Variant], note: Callable[[str], None]
 ) -> tuple[store.Writer, Passport]:
-    """The file of the run, which no other command may add to any more, and its passport. Raises InputError.
+    """The file of the run, locked against other commands, and its passport. Raises InputError.
 
-    The passport names the sources and packages of all implementations that were found, by whichever command.
+    The passport names the sources and packages of the implementations that any command of the run found.
     """
     path = store.find(settings.reports, settings.resume)
     writer = store.Writer(path)
@@ -44,7 +44,7 @@ def reopen(
 
 
 def progress(settings: Settings) -> str:
-    """A line on what is gone on with, "" where that cannot be read: `reopen` then says why."""
+    """A line about the run to resume; "" if it cannot be read: `reopen` then says why."""
     try:
         run = store.read(store.find(settings.reports, settings.resume))
     except InputError:
@@ -58,7 +58,7 @@ def _refusal(name: str, why: str) -> SettingsError:
 
 
 def _other_settings(found: Passport, settings: Settings) -> str:
-    """Which option or code of softbench is not what the run was begun with: its cells would not be measured alike."""
+    """Which option, or which commit of softbench, differs from the run's: its cells would be measured differently."""
     now = {name: value for name, value in passport.measuring(settings).items() if name in found.settings}
     was = {name: found.settings[name] for name in now}
     if settings.seed is not None:
@@ -80,7 +80,7 @@ def _given(option: str, value: object) -> str:
 
 
 def _other_sources(run: Run, variants: Sequence[Variant]) -> str:
-    """Which implementation that has records is not of the same source any more: a run has one version of each."""
+    """Which implementation with records has changed: a run has one version of each."""
     now = {(v.operator, v.implementation): v.source_hash for v in variants}
     for record in run.records:
         source = now.get((record.variant.operator, record.variant.implementation))

@@ -1,4 +1,4 @@
-"""What a command asks: its cases, the implementations, and which of them take part in a case."""
+"""What a command asks for: its cases, the implementations, and which of them take part in a case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPERATORS = {"and", "or", "not"}
 
 @dataclass(frozen=True)
 class Ladders:
-    """Where rungs of ladders take part: everywhere, in cases of profiles that say so, and where they are named.
+    """Where rungs of ladders take part: everywhere, in the cases of profiles that say so, and if they are named.
 
     words    words of -k; a rung is named by any part of its id
     nodes    names of cells on the command line; a rung is named by its id, or by its implementation
@@ -35,13 +35,12 @@ class Ladders:
 
     @classmethod
     def asked(cls, everywhere: bool, keyword: str, arguments: Sequence[str]) -> Ladders:
-        """From --softbench-ladders, -k and the paths of a command. A word that stands behind "not" names nobody."""
-        found = [match.groups() for match in _WORD.finditer(keyword)]
-        words = tuple(word.lower() for negated, word in found if not negated and word not in _OPERATORS)
+        """From --softbench-ladders, -k and the paths of a command. A word after "not" names no rung."""
+        words = tuple(word.lower() for word in _wanted_words(keyword))
         return cls(everywhere, words, tuple(text.split("::")[2] for text in arguments if text.count("::") == 2))
 
     def admit(self, variant: Variant, case: Case) -> bool:
-        """Whether the variant takes part in the case, as far as ladders go: what is no rung always does."""
+        """Whether a rung takes part in the case; a variant that is no rung always does."""
         return not variant.ladder or self.everywhere or case in self.cases or self._name(variant)
 
     def _name(self, variant: Variant) -> bool:
@@ -84,11 +83,10 @@ class Selection:
         return tuple(f"{case.id}::{variant.id}" for case in self.cases for variant in self.candidates(case))
 
     def nothing(self, keyword: str) -> str:
-        """Why -k, or whatever deselects, leaves no cell: the words that no cell has, and what they may have meant."""
+        """Why -k or another option leaves no cell: a word that no cell has, and what it may have meant."""
         cells = self.cells
         text = "\n".join(cells).lower()
-        words = [word for negated, word in _WORD.findall(keyword) if not negated and word not in _OPERATORS]
-        unknown = next((word for word in words if word.lower() not in text), "")
+        unknown = next((word for word in _wanted_words(keyword) if word.lower() not in text), "")
         listing = "pytest --softbench --collect-only -q lists them"
         if not unknown:
             return f"none of {len(cells)} cells is selected; {listing}"
@@ -99,15 +97,20 @@ class Selection:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Names of the rungs that take part in no case, though one asks for their operator."""
+        """Names of the rungs that take part in no case, though a case has their operator."""
         names = {case.operator for case in self.cases}
         asked = dict.fromkeys(v.implementation for v in self.variants if v.operator in names)
         present = {v.implementation for case in self.cases for v in self.candidates(case)}
         return tuple(name for name in asked if name not in present)
 
 
+def _wanted_words(keyword: str) -> list[str]:
+    """The words of -k, without those after "not"."""
+    return [word for negated, word in _WORD.findall(keyword) if not negated and word not in _OPERATORS]
+
+
 def default_profile(path: Path, preferred: str) -> str:
-    """The profile asked where none is named: the preferred one, or the only one. Raises SettingsError that lists all."""
+    """The profile to use if none is named: the preferred one, or the only one. Raises SettingsError that lists all."""
     if path == resources.bundled_shapes().resolve():
         return preferred  # which it has
     names = list(matrix.load(path).profiles)
@@ -147,7 +150,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
 
 
 def _empty(cases: Sequence[Case], settings: Settings) -> str:
-    """What the options for axes would have to name."""
+    """The message for axis options that leave no case: the values that exist."""
     given = [(name, text) for name, text in settings.axes if text]
     there = (f"{name} there: {_few(sorted({getattr(case, name) for case in cases}))}" for name, _ in given)
     options = " ".join(f"--softbench-{name}={text:.60}" for name, text in given)

@@ -1,4 +1,4 @@
-"""The benchmark inside a pytest session: what is collected, what is shown while running, what is left at the end."""
+"""The benchmark inside a pytest session: what is collected, what is shown while it runs, and what remains at the end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from softbench.texts import InputError
 
 
 def start(config: pytest.Config) -> None:
-    """Read the options, refuse what cannot be, and take over collection. Raises `pytest.UsageError`."""
+    """Read the options, refuse what is impossible, and take over collection. Raises `pytest.UsageError`."""
     try:
         orders = multi_gpu.take_orders(config) if multi_gpu.is_worker(config) else None
         workers = multi_gpu.worker_count(config)
@@ -57,7 +57,7 @@ def start(config: pytest.Config) -> None:
 
 
 class BenchSession:
-    """The hooks of a running benchmark; in the controller of workers, and in each worker, those of its own share."""
+    """The hooks of a running benchmark, also in the controller of workers and in each worker."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class BenchSession:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Any:
-        """However a contest ends, by Ctrl-C or an error too, nothing of it is left on the screen."""
+        """However a contest ends, also by Ctrl-C or an error, clear it from the screen."""
         try:
             return (yield)
         finally:
@@ -132,20 +132,20 @@ class BenchSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str] | None:
-        """No dots between the boards; the status' own word with -v."""
+        """No dots between the boards; with -v the name of the status."""
         status = getattr(report, "softbench_status", None)
         if status is None or hasattr(report, "wasxfail"):
             return None
         return report.outcome, "", status
 
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
-        """A worker that gives up says why, since its output reaches nobody."""
+        """A worker that gives up tells the controller why, since its output is not shown."""
         if self._is_worker and isinstance(excinfo.value, pytest.exit.Exception):
             multi_gpu.give_up(self._config, str(excinfo.value))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Any:
-        """Around pytest-benchmark's wrapper, which saves what it has at its beginning."""
+        """Runs before pytest-benchmark's wrapper, which saves its data first."""
         self.bench.close()
         if not self._is_worker:
             self._conclude()
@@ -213,7 +213,7 @@ class BenchSession:
             except OSError as error:
                 self._line(f"softbench: {target} cannot be written ({error.strerror}); the records are kept")
                 with contextlib.suppress(OSError):
-                    target.unlink()  # a page that ends in its middle
+                    target.unlink()  # it may be incomplete
                 return None
         return path
 
@@ -235,9 +235,9 @@ class BenchSession:
                 self._line(f"softbench: WARNING: {note}")
 
     def _clocks_off(self, run: Run) -> list[str]:
-        """Of the clocks that were refused, those that nothing was said of yet."""
-        found = {c.clock: calibration.misreading(c) for record in run.records for c in record.calibrations}
-        new = {clock: why for clock, why in found.items() if why and clock not in self._misread}
+        """Warnings about clocks that were refused, each once."""
+        faults = {c.clock: calibration.misreading(c) for record in run.records for c in record.calibrations}
+        new = {clock: why for clock, why in faults.items() if why and clock not in self._misread}
         self._misread |= set(new)
         return [f"the {clock} clock {why}; it is not used" for clock, why in new.items()]
 
@@ -248,7 +248,7 @@ class BenchSession:
         self._live.close()
         with uncaptured(self._config):
             reporter.write_line(text)
-            reporter.flush()  # into a pipe it would be late, or among what pytest captures of the test
+            reporter.flush()  # else in a pipe it would come late, or among the captured output of a test
 
 
 def _ladders(config: pytest.Config) -> Ladders:
@@ -256,15 +256,15 @@ def _ladders(config: pytest.Config) -> Ladders:
 
 
 def _counts(selected: Selection) -> str:
-    """How many cells there are before -k, and which rungs are none of them."""
+    """How many cells there are before -k, and how many rungs are left out."""
     candidates = [selected.candidates(case) for case in selected.cases]
     names = {variant.implementation for variants in candidates for variant in variants}
     cells = plural(sum(map(len, candidates)), "cell")
-    said = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
+    text = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
     rungs = plural(len(selected.left_out), "rung")
     if selected.shrunk:
-        said += f"; for a CPU {plural(selected.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
-    return said + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if selected.left_out else "")
+        text += f"; for a CPU {plural(selected.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
+    return text + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if selected.left_out else "")
 
 
 def _refuse_other_gpu(chosen: settings.Settings) -> None:

@@ -12,7 +12,7 @@ from softbench.texts import InputError, share
 
 DEFAULT_BUDGET_S = 10.0
 CPU_BUDGET_S = 5.0
-"""Without a GPU: most of what is open there after 5 s is so after 10 s too."""
+"""Without a GPU: most ranks that are open after 5 s are open after 10 s too."""
 DEFAULT_TIMEOUT_S = 120.0
 DEFAULT_DRAWN_FROM = 1000
 MOST_DRAWN = 100_000
@@ -27,7 +27,7 @@ class SettingsError(InputError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What one command asks for. Times in seconds."""
+    """The options of one command. Times in seconds."""
 
     profiles: tuple[str, ...]
     shapes: Path
@@ -50,9 +50,9 @@ class Settings:
     full_size: bool = False
     drawn: int = 0
     drawn_from: int = DEFAULT_DRAWN_FROM
-    """How many drawn cases are added of every operator of the profiles, and the seed of the first."""
+    """drawn: how many drawn cases are added per operator of the profiles. drawn_from: the seed of the first."""
     selection: str = ""
-    """The options that say which cells there are, as they were given."""
+    """The options that choose the cells, as they were given."""
 
 
 _OPTIONS = (
@@ -67,7 +67,7 @@ _OPTIONS = (
         "S",
         f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g}, without a GPU {CPU_BUDGET_S:g})",
     ),
-    ("drawn", "N", f"further cases of hard values, drawn from seeds, of every operator asked: up to {MOST_DRAWN}"),
+    ("drawn", "N", f"further cases of hard values, drawn from seeds, per operator: up to {MOST_DRAWN}"),
     ("drawn-from", "SEED", f"seed of the first of these (default {DEFAULT_DRAWN_FROM})"),
     ("timeout", "S", f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)"),
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
@@ -76,24 +76,24 @@ _OPTIONS = (
     (
         "fail-on",
         "PERCENT",
-        "with a baseline: fail where a cell fell from a pass, or got slower by at least this, e.g. 2%%",
+        "with a baseline: fail if a cell no longer passes, or got slower by at least this, e.g. 2%%",
     ),
     ("seed", "N", "seed of inputs and order (default: drawn, and recorded)"),
     ("threads", "N", "threads of what is timed on a CPU (default: OMP_NUM_THREADS, else 1)"),
-    ("expect-gpu", "NAME", "refuse to run on another GPU than this, e.g. H200"),
+    ("expect-gpu", "NAME", "refuse to run on any other GPU, e.g. H200"),
 )
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
     ("--softbench-full-size", "without a GPU: time the cases as shapes.yaml has them, and cut no rows off"),
-    ("--softbench-any-gpu", "run on whatever GPU is there, in spite of --softbench-expect-gpu"),
-    ("--softbench-ladders", "with the rungs of all ladders, which else take part only where they are named"),
-    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more a cell"),
-    ("--softbench-device-clock", "read each kernel's own span too, with torch's profiler in processes of its own"),
+    ("--softbench-any-gpu", "run on any GPU, in spite of --softbench-expect-gpu"),
+    ("--softbench-ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
+    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more per cell"),
+    ("--softbench-device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
     (
         "--softbench-no-page",
-        "write no page at the end, which has some 2 MB: softbench report RUN makes it from the records",
+        "write no page (about 2 MB) at the end; softbench report RUN makes it from the records",
     ),
-    ("--softbench-registers", "build each timed kernel once more and keep its registers, stack and shared memory"),
+    ("--softbench-registers", "build each timed kernel once more and record its registers, stack and shared memory"),
 )
 
 
@@ -107,14 +107,14 @@ def add_options(group: Any) -> None:
 
 
 def on_the_command_line(config: Any) -> list[str]:
-    """The options of softbench among the arguments themselves: what stands in addopts was not asked for this time."""
+    """The options of softbench among the arguments, without those of addopts."""
     return [str(text) for text in config.invocation_params.args if str(text).startswith("--softbench-")]
 
 
 def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = lambda shapes, name: name) -> Settings:
     """Settings from pytest's config, on a machine that prefers the profile "cpu" or "gpu". Raises `SettingsError`.
 
-    profile_of names the profile of a shapes file that is asked where the command names none.
+    profile_of names the profile of a shapes file to use if the command names none.
     """
     if empty := [text for text in on_the_command_line(config) if text.endswith("=")]:
         raise SettingsError(f"{empty[0][:-1]}: no value is given after its '='; give one, or leave the option out")
@@ -158,7 +158,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
 
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:
-    """With values behind "=": in a checkout that is not installed pytest takes a folder behind a blank for one of tests."""
+    """With "=" before values: in a checkout that is not installed pytest takes a separate folder for one of tests."""
     given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES, *DRAWN)]
     given += [("impls", folder) for folder in option("--softbench-impls")]
     flags = [flag for flag in ("--softbench-ladders", "--softbench-full-size") if option(flag)]
@@ -203,7 +203,7 @@ def _seconds(name: str, text: str, default: float) -> float:
 
 
 def _limit(text: str, baseline: str) -> float | None:
-    """The share that a cell may not get slower by; None where no limit is given."""
+    """The share by which a cell may get slower; None without a limit."""
     if not text:
         return None
     limit = share(text)

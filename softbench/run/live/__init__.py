@@ -1,6 +1,6 @@
-"""The running contest on a terminal: a board by rich where it is installed, else one line; nothing where there is no terminal.
+"""The running contest on a terminal: a board by rich if it is installed, else one line; nothing without a terminal.
 
-What is drawn is drawn by the parent between two requests, never by a thread of its own: its host times would tell.
+The parent draws it between two requests, never in a thread, which would disturb host times.
 """
 
 from __future__ import annotations

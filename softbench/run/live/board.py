@@ -1,4 +1,4 @@
-"""The standings of a contest that is under way, drawn over themselves by rich, which nothing else imports."""
+"""The standings of the running contest, redrawn in place by rich, which nothing else imports."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 _HEADER = "implementation"
 _BESIDE = 38
-"""Columns that the figures take beside a name."""
+"""Columns for the figures, right of a name."""
 _AROUND = 5
-"""Lines that are no player's: two of words, the header, the one that says who is not shown, the cursor's."""
+"""Lines without a player: two of words, the header, the count of those not shown, the cursor's."""
 _STYLES = {"open": "yellow", "waiting": "dim", "UNSUPPORTED": "dim", "UNAVAILABLE": "dim", "checked": "", "": ""}
 _STYLES |= dict.fromkeys(("decided", "measured", "PASSED", "CHECKED", "COMPILED"), "green")
-"""By state; of any other the cell has failed."""
+"""By state; any other state is a failure."""
 
 
 class LiveBoard:
-    """A part of a terminal that is drawn anew as a whole, in one write, and leaves nothing behind.
+    """A part of the terminal that is redrawn as a whole, in one write, and cleared at the end.
 
-    Raises ImportError without rich. above is how many full lines of somebody else's unfinished line go with it.
+    Raises ImportError without rich. above is how many full lines of pytest's unfinished line to erase.
     """
 
     def __init__(self, file: IO[str], *, has_colors: bool, above: int = 0) -> None:
@@ -34,7 +34,7 @@ class LiveBoard:
         from rich.live import Live
         from rich.segment import ControlType
 
-        # Told, not guessed: rich would go by the environment where pytest goes by its options as well.
+        # set explicitly: rich would read the environment only, and pytest reads its options as well
         self._console = Console(
             file=file,
             force_terminal=True,
@@ -64,7 +64,7 @@ class LiveBoard:
 
 
 def _frame(words: Sequence[str], players: Sequence[Player], columns: int, lines: int) -> Text:
-    """Lines of text, which rich renders in a fifth of the time that its own tables take."""
+    """Lines of text, which rich renders five times faster than its own tables."""
     from rich.text import Text
 
     shown = players[: max(0, lines - _AROUND)]

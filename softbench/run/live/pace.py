@@ -10,7 +10,7 @@ from softbench.model import Case
 
 
 class Pace:
-    """Durations of cases, in seconds; timed ones and those that are only checked apart."""
+    """Durations of cases in seconds, separate for timed cases and those that are only checked."""
 
     def __init__(self, budget_s: float, now: Callable[[], float] = time.monotonic) -> None:
         self._budget_s, self._now = budget_s, now
@@ -19,7 +19,7 @@ class Pace:
         self._began = self._case_began = now()
 
     def at(self, case: Case) -> None:
-        """A case is under way; its time counts from the first word of it."""
+        """A case is under way; its time starts with the first call for it."""
         if case != self._case:
             self._case, self._case_began = case, self._now()
 
@@ -37,7 +37,7 @@ class Pace:
         return self._now() - self._case_began if self._case else 0.0
 
     def left_s(self, waiting: Iterable[Case]) -> float:
-        """Of the case under way and of others: each as long as its kind took so far, a timed one its budget where none has."""
+        """For the current case and the others: each as long as its kind took so far, else the budget of a timed case."""
         others = sum(self._expected_s(case) for case in waiting if case != self._case)
         return others + max(0.0, self._expected_s(self._case) - self.case_s if self._case else 0.0)
 

@@ -15,15 +15,15 @@ from softbench.run.live.board import LiveBoard
 from softbench.run.live.pace import Pace, clock_text
 
 FRAME_S = 0.25
-"""Least time between two frames; only the first one of a stage comes sooner."""
+"""Least time between two frames, except for the first frame of a stage."""
 AMID_ROUNDS_S = 2.0
-"""Least age of a frame that is drawn anew between two rounds that count. On a GPU a placement seldom lasts so long, and behind the
-placing of buffers a round is thrown away as it is: nearly all frames of a heat are drawn there."""
+"""Least age of a frame before it is redrawn between two rounds that count. On a GPU a placement rarely lasts that long, and the
+round after the placing of buffers is discarded anyway: nearly all frames of a heat are drawn there."""
 _NO_CURSOR = ("dumb", "unknown")
 
 
 class Live:
-    """The board of the run, or its line. Asked for nothing, it touches neither rich nor the terminal."""
+    """The board of the run, or its line. Until something is shown it touches neither rich nor the terminal."""
 
     def __init__(self, config: Any, journal: Journal) -> None:
         self._config, self._journal = config, journal
@@ -33,12 +33,12 @@ class Live:
         self._drawn, self._stage = -FRAME_S, ""
 
     def width(self, most: int) -> int:
-        """Columns for tables: those of the terminal where there is one, but not more than is easily read."""
+        """Columns for tables: those of the terminal if there is one, but at most `most`."""
         reporter = reporter_of(self._config)
         return min(most, reporter._tw.fullwidth) if _is_terminal(reporter) else most
 
     def show(self, progress: Progress) -> None:
-        """Draw it where there is a terminal, and it is time to. Never raises for what becomes of the terminal."""
+        """Draw it if there is a terminal and a frame is due. Raises nothing if the terminal fails."""
         if progress.case is not None:
             self._pace.at(progress.case)
         reporter = reporter_of(self._config)
@@ -52,11 +52,11 @@ class Live:
         self._drawn = time.monotonic()
 
     def done(self, case: Case) -> None:
-        """A case is over, which tells how long others may take."""
+        """A case is done; its duration predicts that of others."""
         self._pace.done(case)
 
     def close(self) -> None:
-        """Take away whatever is drawn."""
+        """Clear what is drawn."""
         board, had_line = self._board, self._has_line
         self._board, self._has_line, self._stage = None, False, ""
         if board is None and not had_line:
@@ -72,7 +72,7 @@ class Live:
         return progress.stage != self._stage or age >= (AMID_ROUNDS_S if progress.amid_rounds else FRAME_S)
 
     def _draw_board(self, reporter: Any, progress: Progress) -> bool:
-        """Whether there can be a board here."""
+        """Draw the board; whether a board is possible here."""
         if self._board is None and not self._is_plain:
             self._board = _board(reporter)
             self._is_plain = self._board is None
@@ -82,7 +82,7 @@ class Live:
         return self._board is not None
 
     def _words(self, progress: Progress) -> list[str]:
-        """How far the run is and what goes on; the time that has passed, and about how much is left."""
+        """How far the run is and what is going on; the time elapsed, and about how much is left."""
         waiting, count = self._journal.waiting_cases, len(self._journal.selection.takes_part)
         times = [f"{clock_text(self._pace.elapsed_s)} elapsed", f"this case {clock_text(self._pace.case_s)}"]
         if left := self._pace.left_s(waiting):
@@ -91,12 +91,12 @@ class Live:
 
 
 def reporter_of(config: Any) -> Any:
-    """pytest's terminal reporter; None where it is turned off."""
+    """pytest's terminal reporter; None if it is turned off."""
     return config.pluginmanager.get_plugin("terminalreporter")
 
 
 def uncaptured(config: Any) -> Any:
-    """What is written inside reaches the terminal while a test runs."""
+    """What the block writes reaches the terminal even while a test runs."""
     manager = config.pluginmanager.get_plugin("capturemanager")
     return manager.global_and_fixture_disabled() if manager else contextlib.nullcontext()
 
@@ -106,7 +106,7 @@ def _is_terminal(reporter: Any) -> bool:
 
 
 def _board(reporter: Any) -> LiveBoard | None:
-    """A board in the place of pytest's unfinished line; None without rich, or where a terminal cannot move its cursor."""
+    """A board in place of pytest's unfinished line; None without rich, or if the terminal cannot move its cursor."""
     writer = reporter._tw
     file = writer._file
     if os.environ.get("TERM", "").lower() in _NO_CURSOR or not (file.encoding or "").lower().startswith("utf"):

@@ -1,7 +1,7 @@
-"""Several GPUs: every worker of pytest-xdist measures on one of its own, and the controller makes one run of it.
+"""Several GPUs: every worker of pytest-xdist measures on a GPU of its own, and the controller merges their records into one run.
 
-A case stays on one GPU, with all that take part in it: only what was timed on one card in the same rounds is compared.
-Without a GPU workers check side by side, and take turns where something is timed (`softbench.measure.device_lock`).
+A case stays on one GPU with all its entrants: only what was timed on one GPU in the same rounds is compared. Without a GPU
+workers check in parallel, and take turns when something is timed (`softbench.measure.device_lock`).
 """
 
 from __future__ import annotations

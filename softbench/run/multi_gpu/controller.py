@@ -21,7 +21,7 @@ from softbench.texts import InputError
 
 
 class Controller:
-    """pytest-xdist's hooks. A `node` is its handle of a worker; one that replaces a dead worker takes its seat."""
+    """pytest-xdist's hooks. A `node` is its handle of a worker; a worker that replaces a dead one takes its seat."""
 
     def __init__(self, journal: Journal, places: Sequence[Seat]) -> None:
         self.places = places
@@ -38,7 +38,7 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Make the run's file, or find the one to go on with, before the first worker is told of it."""
+        """Create the run's file, or find the one to resume, before the first worker is started."""
         with _one_line():
             self._journal.start()
 
@@ -53,7 +53,7 @@ class Controller:
         self._taken[name], self._pids[name] = seat, node.gateway._rinfo().pid
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """The first worker that has collected says which cells there are."""
+        """The first worker that has collected determines the cells."""
         if self._cells:
             return
         for nodeid in ids:
@@ -69,14 +69,14 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """With its first report a case is done, and on its worker's disk."""
+        """With its first report a case is complete, and in its worker's shard."""
         case, _ = self._cells.get(report.nodeid, (None, None))
         if getattr(report, "softbench_status", "") and case is not None:
             with _end():
                 self._journal.merge(report.node.gateway.id, case)
 
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
-        """Give its seat away, and end the run where the worker says why all others would fail as well."""
+        """Free its seat, and end the run if the worker gives a reason that holds for all others."""
         name = node.gateway.id
         self._taken.pop(name, None)
         self._pids.pop(name, None)
@@ -98,13 +98,13 @@ class Controller:
         report.longrepr = f"worker {report.node.gateway.id} ended during {case.id}: {what}"
 
     def finish(self) -> None:
-        """Interrupt workers that are still at it, or pytest-xdist would wait for them; they end their own workers."""
+        """Interrupt workers that are still measuring, or pytest-xdist would wait for them; they end their own workers."""
         for pid in self._pids.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGINT)
 
     def clear_up(self) -> None:
-        """Once all workers are gone: one file, in the order of the cases, or none where no case was measured."""
+        """After all workers have ended: one file, in the order of the cases, or none if no case was measured."""
         with contextlib.suppress(InputError, OSError):  # whatever it is, the shards are still there
             self._journal.merge_leftovers()
             if not self._journal.settings.resume and not self._cells and (run := self._journal.record_file):
@@ -121,7 +121,7 @@ def _one_line() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _end() -> Iterator[None]:
-    """What cannot be kept need not be measured."""
+    """End the run: what cannot be kept need not be measured."""
     try:
         yield
     except InputError as error:

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def make(config: Any, log: Any, case_ids: Collection[str]) -> Any:
-    """A scheduler that gives all cells of a case to one worker, and those of a case whose worker died to nobody.
+    """A scheduler that gives all cells of a case to one worker, and drops those of a case whose worker died.
 
-    A contest is measured whole or not at all, and what has killed one worker would kill the next. Other tests are
+    A contest is measured as a whole or not at all, and what has killed one worker would kill the next. Other tests are
     scheduled as with `--dist loadscope`.
     """
     from xdist.scheduler import LoadScopeScheduling

@@ -13,9 +13,9 @@ from softbench.run.settings import SettingsError
 
 @dataclass(frozen=True)
 class Seat:
-    """visible is the worker's CUDA_VISIBLE_DEVICES and gpu the id of the card, "" where unknown; both are "" on a CPU.
+    """visible is the worker's CUDA_VISIBLE_DEVICES, gpu the GPU's id, "" if unknown; both are "" on a CPU.
 
-    cores are those that it may run on, none of them a neighbour's; all where there are too few.
+    cores are those that it may run on, shared with no other worker; all of them if there are too few.
     """
 
     visible: str = ""
@@ -24,7 +24,7 @@ class Seat:
 
 
 def seats(count: int) -> tuple[Seat, ...]:
-    """One for each of `count` workers. Raises SettingsError where there are fewer GPUs, or GPUs of several kinds."""
+    """One for each of `count` workers. Raises SettingsError if there are fewer GPUs, or GPUs of several kinds."""
     cores, names, cards = os.sched_getaffinity(0), device.visible(), device.gpus()
     if not cards:
         return (Seat(cores=tuple(sorted(cores))),) * count
@@ -43,21 +43,21 @@ def seats(count: int) -> tuple[Seat, ...]:
 
 
 def share(near: list[Collection[int]]) -> list[tuple[int, ...]]:
-    """The cores near each GPU, divided among those that are near the same ones.
+    """The cores near each GPU, divided among the GPUs that are near the same cores.
 
-    Host time is measured as well, and a case compiles on all cores that it sees. Every n-th is taken, since the two
-    threads of a core are mostly numbered a half of them all apart.
+    Host time is measured too, and a case compiles on all cores that it sees. Each gets every n-th core: the two threads of a core
+    usually have numbers that differ by half of the count.
     """
-    found = []
+    shares = []
     for index, cores in enumerate(map(frozenset, near)):
         rivals = [i for i, others in enumerate(near) if frozenset(others) == cores]
         own = sorted(cores)[rivals.index(index) :: len(rivals)]
-        found.append(tuple(own if len(cores) >= len(rivals) else sorted(cores)))
-    return found
+        shares.append(tuple(own if len(cores) >= len(rivals) else sorted(cores)))
+    return shares
 
 
 def local_cores(pci: str, cores: Collection[int]) -> Collection[int]:
-    """Those of the cores that are on the GPU's side of the machine; all where that is not known."""
+    """The cores on the GPU's side of the machine; all if that is unknown."""
     try:
         text = Path(f"/sys/bus/pci/devices/{pci.lower()}/local_cpulist").read_text()
         ranges = [part.split("-") for part in text.strip().split(",") if part]

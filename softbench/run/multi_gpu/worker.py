@@ -1,4 +1,4 @@
-"""What a worker of pytest-xdist is told, and how it sits down on its GPU before anything touches the driver."""
+"""What a worker of pytest-xdist gets from the controller, and how it takes its GPU before anything touches the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softbench.run.settings import Settings, SettingsError
 
 KEY = "softbench"
 ERROR = "softbench_error"
-"""Where the controller finds why a worker has given up."""
+"""The key under which the controller finds why a worker gave up."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Orders:
         return replace(chosen, resume=str(self.shard.run) if self.resumes else "")
 
     def pack(self) -> str:
-        """As text, since all that pytest-xdist carries is plain data."""
+        """As text, since pytest-xdist transports plain data only."""
         return json.dumps(
             {
                 "seat": asdict(self.seat),
@@ -47,9 +47,9 @@ class Orders:
 
 
 def worker_count(config: Any) -> int:
-    """How many workers the command asks for; 0 without pytest-xdist, and where cells are only listed.
+    """How many workers the command asks for; 0 without pytest-xdist, and if cells are only listed.
 
-    Raises SettingsError for workers elsewhere: the GPUs that are counted are those of this machine.
+    Raises SettingsError for workers on other machines: only the GPUs of this machine are counted.
     """
     option = config.option
     specs = getattr(option, "tx", None) or []
@@ -70,9 +70,9 @@ def give_up(config: Any, why: str) -> None:
 
 
 def take_orders(config: Any) -> Orders:
-    """Read what the controller says, and narrow this process to its GPU and cores.
+    """Read the controller's orders, and restrict this process to its GPU and cores.
 
-    It ends with the controller, and its own workers with it. Raises SettingsError where CUDA was in use before.
+    It ends with the controller, and its own workers with it. Raises SettingsError if CUDA was in use before.
     """
     data = json.loads(config.workerinput[KEY])
     shard = Shard(Path(data["run"]), typed.build(Passport, data["passport"]), data["worker"])
