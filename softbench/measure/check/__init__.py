@@ -1,7 +1,7 @@
 """Is an output right? The operator says what is expected; this package compares, and names the mistake.
 
-The whole output is compared, on its own device, with float64 values computed there; some rows once more with values
-computed on the CPU. Cases that are not timed are compared on the CPU where they are small enough.
+The whole output is compared, on its own device, with float64 values computed there, and some rows also with values computed
+on the CPU. Cases that are not timed are compared on the CPU if they are small enough.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from softbench.model import Case
 if TYPE_CHECKING:
     from torch import Tensor
 
-CPU_ELEMENTS = 2**26  # a case that is not timed is compared on the CPU up to here: a second or two
-EXACT_ROWS = 16  # of a case are compared on the CPU besides, at most
-EXACT_ELEMENTS = 2**24  # of the rows that are compared on the CPU besides, where that is more than one row
+CPU_ELEMENTS = 2**26  # up to here a case that is not timed is compared on the CPU: a second or two
+EXACT_ROWS = 16  # at most this many rows are also compared on the CPU
+EXACT_ELEMENTS = 2**24  # at most this many elements of these rows, but at least one row
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an output is right; where it is not, why, in one line."""
+    """Whether an output is right; if not, why, in one line."""
 
     ok: bool
     reason: str = ""
@@ -43,14 +43,13 @@ RIGHT = Verdict(True)
 def compare(
     case: Case, inputs: tuple[Tensor, ...], outputs: Any, *, exact_rows: int = EXACT_ROWS, blocks: int = 0
 ) -> Verdict:
-    """Hold outputs (what a launch returned: a tensor or a tuple of them) against the operator's definition.
+    """Compare outputs (what a launch returned: a tensor or a tuple of tensors) with the operator's definition.
 
     inputs      as from `Operator.make_inputs`, and not modified since
-    exact_rows  at most so many rows, drawn by the system, are computed once more on the CPU, where the rest is computed on
-                the inputs' device
-    blocks      compare so many blocks of rows, drawn by the system, of `BLOCK_ELEMENTS` each; 0: all rows
+    exact_rows  at most this many random rows are also computed on the CPU, if the others are computed on another device
+    blocks      compare this many random blocks of rows, of `BLOCK_ELEMENTS` each; 0: all rows
 
-    takes up to about 500 MB on the device beside the tensors.
+    Takes up to about 500 MB on the device in addition to the tensors.
     """
     returned = as_tuple(outputs)
     if reason := judging.structure(case, inputs, returned):
@@ -60,12 +59,11 @@ def compare(
 
 
 def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) -> Verdict:
-    """Run a launch in the same buffers with different values, and judge all that it did.
+    """Run a launch several times in the same buffers with different values, and judge all that it did.
 
-    Every output must be right, the first must survive the second launch, and no byte of the inputs' storage may
-    change. Where the case is timed, a third launch must follow a change of one element. On CUDA the bytes after an
-    output must not change either, where torch's allocator lets this be judged, and work on other streams must be joined.
-    What the launch raises is raised.
+    Every output must be right, the first must survive the second launch, and no byte of the inputs' storage may change. If the
+    case is timed, a third launch must follow a change of one element. On CUDA the bytes after an output must not change either,
+    if torch's allocator lets this be judged, and work on other streams must be joined. Raises what the launch raises.
     """
     inputs = get(case.operator).make_inputs(case, device, seed)
     first = watch(case, launch, inputs)
@@ -94,7 +92,7 @@ def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) ->
 
 
 def shared(calls: Sequence[Any]) -> str:
-    """What is wrong where two calls, whose outputs all are held, returned the same memory; else ""."""
+    """What is wrong if two calls, whose outputs are all held, returned the same memory; else ""."""
     import torch
 
     owner: dict[int, int] = {}
@@ -106,9 +104,9 @@ def shared(calls: Sequence[Any]) -> str:
 
 
 def _unmoved(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...], second: Launched, seed: int) -> str:
-    """What is wrong where a launch does not follow a change of one element; "" where nothing is.
+    """What is wrong if a launch does not follow a change of one element; "" if nothing is.
 
-    What was computed before the launch is wrong then, and so is what is kept under anything but the whole input.
+    This exposes what was computed before the launch, or cached by anything but the whole input.
     """
     moved: list[tuple[int, ...]] = []
     third = watch(case, launch, inputs, before=lambda: moved.append(nudge(inputs[0], random.SystemRandom())))
@@ -130,7 +128,7 @@ def _unmoved(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...],
 
 
 def _alike_but(row: int, rows: int, x: Tensor, y: Tensor) -> bool:
-    """Whether two outputs are bit for bit the same in all rows but one; what is not a matrix counts as different."""
+    """Whether two outputs have the same bits in all rows but one; outputs that are no matrices count as different."""
     some, others = as_rows(x, rows), as_rows(y, rows)
     if some is None or others is None:
         return False
@@ -139,16 +137,16 @@ def _alike_but(row: int, rows: int, x: Tensor, y: Tensor) -> bool:
 
 
 def _misdeed(case: Case, launched: Launched, inputs: tuple[Tensor, ...], seed: int) -> str:
-    """What is wrong with a launch beside its output's values. The inputs were drawn with this seed."""
+    """What is wrong with a launch apart from its output's values. The inputs were drawn with this seed."""
     if launched.reason:
         return launched.reason
-    # drawn again instead of kept: a copy would be held while the launch needs the memory
+    # drawn again instead of copied: the launch needs the memory
     pristine = get(case.operator).make_inputs(case, str(inputs[0].device), seed)
     return judging.first([damage(x, original) for x, original in zip(inputs, pristine, strict=True)], "input")
 
 
 def _overwritten(kept: Sequence[Tensor], values: Sequence[Tensor], again: Sequence[Any]) -> str:
-    """What the second launch did to the first one's output, which was of these values."""
+    """What the second launch did to the first one's output, which had these values."""
     import torch
 
     if any(isinstance(y, torch.Tensor) and share(x, y) for x in kept for y in again):
@@ -159,7 +157,7 @@ def _overwritten(kept: Sequence[Tensor], values: Sequence[Tensor], again: Sequen
 
 
 def _late(launched: Launched) -> str:
-    """Whether a wrong output is one that was not finished when the launch returned."""
+    """Whether a wrong output was not finished when the launch returned."""
     return launched.late(patient=True)
 
 

@@ -1,4 +1,4 @@
-"""Bytes behind the outputs of a launch on CUDA: known before it, looked at after it."""
+"""Known bytes after the outputs of a launch on CUDA, which show whether it wrote past an end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL_POOL_BYTES = 2**20  # and keeps requests up to this size in a pool of thei
 
 @dataclass(frozen=True)
 class Canaries:
-    """Freed memory of the CUDA allocator that is filled with canaries.
+    """Freed memory of the CUDA allocator, filled with canaries.
 
     regions  (first address, end) of each stretch
     device   "cuda" or "cuda:1"
@@ -36,11 +36,11 @@ class Canaries:
     history: tuple[int, int]
 
     def overrun(self, outputs: Any) -> str:
-        """What was written past the end of an output; "" where nothing was, or where it cannot be judged.
+        """What was written past the end of an output; "" if nothing was, or if it cannot be judged.
 
-        It can where the launch has allocated nothing but the outputs' storages, all of them in the regions: then the
-        other bytes there belong to nobody. Any further tensor, even one that is freed again, may have left its bytes
-        behind an output, in the same block of 512 too.
+        It can be judged if the launch has allocated only the outputs' storages, all of them in the regions: then the other bytes
+        there are free. Any further tensor, even one that is freed again, may have left bytes after an output, also in the same
+        block of 512.
         """
         import torch
 
@@ -60,7 +60,7 @@ class Canaries:
         return ""
 
     def _limit(self, start: int, end: int, starts: Sequence[int]) -> int:
-        """Where the bytes behind a storage end that belong to nobody; 0 for a storage that lies in no region."""
+        """The end of the free bytes after a storage; 0 for a storage that lies in no region."""
         region = next((last for first, last in self.regions if first <= start and end <= last), 0)
         return min([region, *(other for other in starts if other > start)])
 
@@ -77,7 +77,7 @@ def _end(y: Tensor) -> int:
 
 
 def plant(specs: Sequence[OutputSpec], device: str) -> Canaries | None:
-    """Fill the blocks that the next outputs are likely to get, and free them; None where nothing is to be written."""
+    """Fill the blocks that the next outputs will probably get, and free them; None if there are none."""
     import torch
 
     sizes = [size for spec in specs if (size := math.prod(spec.shape) * DTYPE_BYTES[spec.dtype])]
@@ -96,13 +96,13 @@ def plant(specs: Sequence[OutputSpec], device: str) -> Canaries | None:
 
 
 def _planted(needed: int) -> int:
-    """Bytes of the block for an output of so many bytes; from the same pool as the output."""
+    """Bytes of the block for an output of this many bytes, from the same pool as the output."""
     size = _round_up(needed) + CANARY_BYTES
     return min(size, SMALL_POOL_BYTES) if _round_up(needed) <= SMALL_POOL_BYTES else size
 
 
 def _joined(regions: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Regions by address; freed blocks that touch become one, from which the allocator cuts outputs as it likes."""
+    """Regions by address; adjacent freed blocks become one, from which the allocator cuts outputs at will."""
     found: list[tuple[int, int]] = []
     for first, end in sorted(regions):
         if found and found[-1][1] == first:
@@ -117,8 +117,7 @@ def _round_up(size: int) -> int:
 
 
 def _history(device: str) -> tuple[int, int]:
-    """Allocations of this process, and segments that it gave back to the driver, which returns others' bytes in their
-    place."""
+    """Allocations of this process, and segments that it returned to the driver, which gives out others' bytes for them."""
     import torch
 
     statistics = torch.cuda.memory_stats(device)
@@ -126,7 +125,7 @@ def _history(device: str) -> tuple[int, int]:
 
 
 def _read(address: int, size: int) -> bytes:
-    """Bytes of device memory that no tensor covers; none where the driver does not let them be read."""
+    """Bytes of device memory that no tensor covers; none if the driver cannot read them."""
     if size <= 0:
         return b""
     buffer = ctypes.create_string_buffer(size)

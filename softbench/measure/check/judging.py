@@ -1,4 +1,4 @@
-"""Outputs held against the operator's definition, in blocks of rows: the first fault, and where it is."""
+"""Compares outputs with the operator's definition, in blocks of rows: the first fault, and where it is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tensors: TypeAlias = "tuple[Tensor, ...]"
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong, in one line. kind: the mistake that it looks like (`kinds.py`), "" where it looks like none."""
+    """What is wrong, in one line. kind: the mistake that it looks like (`kinds.py`), or ""."""
 
     text: str
     kind: str = ""
@@ -35,7 +35,7 @@ CHANGED = Fault("the output changed while it was compared", "left unfinished")
 
 
 def structure(case: Case, inputs: Tensors, outputs: tuple[Any, ...]) -> str:
-    """What is wrong with the outputs before their values are looked at; "" where nothing is."""
+    """What is wrong with the outputs apart from their values; "" if nothing is."""
     specs = get(case.operator).output_specs(case)
     if len(outputs) != len(specs):
         return f"{len(outputs)} outputs were returned where {len(specs)} are expected"
@@ -43,12 +43,12 @@ def structure(case: Case, inputs: Tensors, outputs: tuple[Any, ...]) -> str:
 
 
 def first(faults: Sequence[str], what: str) -> str:
-    """The first fault that is none of "", with its number where there could be several."""
+    """The first fault that is not "", with its number if there are several items."""
     return next((f"{what} {i}: {text}" if len(faults) > 1 else text for i, text in enumerate(faults) if text), "")
 
 
 def judge(case: Case, inputs: Tensors, outputs: Tensors, chunks: Sequence[Rows], device: str) -> Fault | None:
-    """Compare all chunks of rows without waiting for the device in between; None where all is right."""
+    """Compare all chunks of rows without waiting for the device in between; None if all are right."""
     import torch
 
     wrong: list[Tensor] = []
@@ -75,9 +75,9 @@ def _count(rows: Rows) -> int:
 
 
 def count_wrong(case: Case, expected: Sequence[Expected], outputs: Tensors) -> Tensor:
-    """How many elements and rows of whole outputs are wrong, as a number on their device, which nobody waits for.
+    """How many elements and rows of whole outputs are wrong, as a tensor on their device, without waiting for it.
 
-    expected: of all rows at once. Outputs of several implementations may be held against it.
+    expected: of all rows at once. It may serve the outputs of several implementations.
     """
     device = str(outputs[0].device)
     taken = [take_rows(y, case.rows, slice(0, case.rows)) for y in outputs]
@@ -88,7 +88,7 @@ def count_wrong(case: Case, expected: Sequence[Expected], outputs: Tensors) -> T
 
 
 def differ(case: Case, inputs: Tensors, some: Tensors, others: Tensors, chunks: Sequence[Rows], device: str) -> bool:
-    """Whether two outputs for the same inputs are farther apart than two right ones can be."""
+    """Whether two outputs for the same inputs differ by more than two right ones can."""
     for rows in chunks:
         pairs = zip(*(_compared(case, inputs, y, rows, device) for y in (some, others)), strict=True)
         for (expected, one, _), (_, other, _) in pairs:
@@ -101,14 +101,14 @@ def differ(case: Case, inputs: Tensors, some: Tensors, others: Tensors, chunks: 
 def _compared(
     case: Case, inputs: Tensors, outputs: Tensors, rows: Rows, device: str
 ) -> Iterator[tuple[Expected, Tensor, Tensor]]:
-    """Blocks of some rows: what is expected, what is there (float64), and which elements are wrong (bool)."""
+    """Blocks of some rows: see `_held`."""
     taken = [take_rows(y, case.rows, rows).to(device) for y in outputs]
     for expected in get(case.operator).expected(case, inputs, rows, device):
         yield _held(expected, taken)
 
 
 def _held(expected: Expected, taken: Sequence[Tensor]) -> tuple[Expected, Tensor, Tensor]:
-    """What is expected in one block, what is there (float64), and which elements are wrong (bool)."""
+    """For one block: what is expected, the output (float64), and which elements are wrong (bool)."""
     values, start = expected.values, expected.first_column
     got = taken[expected.output][:, start : start + values.shape[1]].double()
     right = ((got - values).abs_() <= expected.allowed).logical_or_(got == values)  # an infinity equals itself
@@ -118,7 +118,7 @@ def _held(expected: Expected, taken: Sequence[Tensor]) -> tuple[Expected, Tensor
 def _counted(
     case: Case, compared: Iterable[tuple[Expected, Tensor, Tensor]], device: str
 ) -> tuple[Tensor, dict[int, Invariant]]:
-    """Over blocks of the same rows: how many elements are wrong, and each output's invariant."""
+    """For blocks of the same rows: how many elements are wrong, and each output's invariant."""
     import torch
 
     sums: dict[int, Invariant] = {}
@@ -135,7 +135,7 @@ def _add(sums: dict[int, Invariant], output: int, invariant: Invariant | None) -
 
 
 def _describe_invariant(case: Case, inputs: Tensors, outputs: Tensors, rows: Rows, device: str, count: int) -> Fault:
-    """The first row of the chunk whose invariant does not hold, though all its elements are within their bounds."""
+    """The first row of the chunk whose invariant is violated, though all its elements are within their bounds."""
     sums: dict[int, Invariant] = {}
     for expected, got, _ in _compared(case, inputs, outputs, rows, device):
         _add(sums, expected.output, get(case.operator).invariants(case, expected, got))

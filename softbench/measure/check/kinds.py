@@ -1,4 +1,4 @@
-"""What kind of mistake a wrong output looks like, so that its reason names it. Nothing is judged here: it is wrong already."""
+"""Names the kind of mistake that a wrong output looks like. Nothing is judged here: the output is known to be wrong."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 LOW_PRECISION = "low precision"
 SMALL = 2.0**-4
-"""Relative errors up to here may come of rounding to 16 bits: a bfloat16 input is off by 2**-9 of itself, and exp of it by
-|x| times that."""
+"""Relative errors up to here may come from rounding to 16 bits: a bfloat16 input is off by 2**-9 of itself, and its exp by |x|
+times that."""
 WHOLE = 0.95
-"""The share of wrong elements from which all of a stretch counts as wrong; stale memory may be right by chance."""
+"""The share of wrong elements from which a whole stretch counts as wrong; stale memory may be right by chance."""
 
 
 def of_value(output: Tensor, value: float, right: float) -> str:
-    """By the first wrong element, and by whether the whole output is one value."""
+    """The kind by the first wrong element, and by whether the whole output is one value."""
     if math.isnan(value):
         return "NaN where a number is expected"
     if math.isnan(right):
@@ -34,7 +34,7 @@ def of_value(output: Tensor, value: float, right: float) -> str:
 
 
 def of_block(expected: Expected, got: Tensor, bad: Tensor) -> str:
-    """By the wrong elements (bool) of a block of whole rows."""
+    """The kind by the wrong elements (bool) of a block of whole rows."""
     if _is_low_precision(expected, got, bad):
         return LOW_PRECISION
     start = int(bad.any(0).nonzero()[0])
@@ -43,13 +43,13 @@ def of_block(expected: Expected, got: Tensor, bad: Tensor) -> str:
 
 
 def of_tail(case: Case, output: Tensor, row: int, count: int) -> str:
-    """By the first row that holds a wrong element, and the number of wrong elements in all."""
+    """The kind by the first row with a wrong element, and the total number of wrong elements."""
     columns = output.numel() // case.rows
     return f"tail from row {row} not written" if row and count >= WHOLE * (case.rows - row) * columns else ""
 
 
 def of_rows(figures: Invariant) -> str:
-    """By the rows whose figure is off: rounding scatters to both sides, what is left out or scaled lies on one."""
+    """The kind by the rows whose figure is off: rounding scatters to both sides, an omission or a scale to one."""
     off = (figures.got - figures.middle)[figures.violated]
     small = bool((off.abs() <= SMALL * figures.middle[figures.violated].abs()).all())
     return LOW_PRECISION if small and bool((off > 0).any()) and bool((off < 0).any()) else ""
@@ -60,7 +60,7 @@ def _is_tail(expected: Expected, start: int, share: float) -> bool:
 
 
 def _is_low_precision(expected: Expected, got: Tensor, bad: Tensor) -> bool:
-    """Many elements of the wrong rows are off, all of them by little, and not all to one side."""
+    """Whether many elements of the wrong rows are off, all by little, and not all to one side."""
     rows = bad.any(1)
     right, error, wrong = expected.values[rows], (got - expected.values)[rows], bad[rows]
     judged = right.isfinite() & (right != 0)

@@ -1,6 +1,6 @@
-"""Modes of torch that somebody has left on: they see every later call of torch, the harness's own among them.
+"""Modes of torch that an implementation has left on: they see every later call of torch, also the harness's.
 
-An output that is not computed yet may so be computed while it is compared.
+With a mode an output could be computed only while it is compared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def left_on() -> str:
-    """Which mode is on in this thread, in words; "" where none is. Call it once before any implementation is imported."""
+    """Which mode is on in this thread, in words; "" if none. Call it once before any implementation is imported."""
     for word, depth, at in _stacks():
         if count := depth():
             name = getattr(type(at(count - 1)), "__name__", "a mode")
@@ -21,7 +21,7 @@ def left_on() -> str:
 
 @cache
 def _stacks() -> tuple[tuple[str, Callable[[], int], Callable[[int], Any]], ...]:
-    """What each kind of mode is called, how many are on, and the one at a depth; taken from torch once."""
+    """For each kind of mode its name, how many are on, and the one at a depth; taken from torch once."""
     from torch import _C
 
     return (

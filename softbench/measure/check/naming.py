@@ -1,6 +1,6 @@
-"""A name for what is wrong with a launch, by further launches; its verdict stands already.
+"""Names what is wrong with a launch, by further launches. They do not change the verdict.
 
-A launch that fails, or takes too much memory, while it is asked for a name keeps the reason that it had.
+If one of them fails, or takes too much memory, the launch keeps the reason that it had.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EARLIER = "an earlier launch's output was returned for new inputs"
 
 @dataclass(frozen=True)
 class Witness:
-    """Launches of one implementation on one case. judge: what is wrong with outputs for inputs, in any chunks of rows."""
+    """Further launches of one implementation on one case; chunks are all its rows."""
 
     case: Case
     launch: Callable[..., Any]
@@ -42,7 +42,7 @@ class Witness:
         return f"{kind}: {fault.reason}" if kind else fault.reason
 
     def name_stale(self, old: tuple[Tensor, ...], fault: Fault) -> str:
-        """The reason for an output that is what the launch before returned, for other values of the inputs."""
+        """The reason for an output that equals the previous launch's, though the inputs have other values."""
         try:
             kind = self._kind_of_stale(old)
         except Exception:

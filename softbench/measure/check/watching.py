@@ -1,4 +1,4 @@
-"""One launch, and what can be seen of it beside its output's values: bytes past the ends, work that is not done yet."""
+"""Runs one launch, and sees more than its output's values: bytes past the ends, work that is not done yet."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from softbench.model import Case
 if TYPE_CHECKING:
     from torch import Tensor
 
-SEEN_ELEMENTS = 2**24  # of each output, from its end: what is written last
-LAST_ELEMENTS = 2**14  # of these: what is seen first, before work beside it can be done
+SEEN_ELEMENTS = 2**24  # at the end of each output, which is written last
+LAST_ELEMENTS = 2**14  # of these, seen first, before work on other streams can finish
 HOLD_CYCLES = 2_000_000  # a millisecond of a GPU at 2 GHz, far longer than a launch takes to enqueue
-PATIENCE_S = 1.0  # of a busy machine, for a thread to do 10 ms of work; only where the output is wrong already
+PATIENCE_S = 1.0  # for 10 ms of work in a thread of a busy machine; only if the output is wrong already
 
 
 @dataclass(frozen=True)
 class Launched:
     """What a launch returned.
 
-    outputs  a tuple, also of one
-    reason   what is wrong with them before their values are looked at
-    seen     the outputs' ends as the current stream, or the CPU, found them when the launch had returned
+    outputs  a tuple, also of one output
+    reason   what is wrong with them apart from their values
+    seen     copies of the outputs' ends, as the current stream or the CPU saw them when the launch had returned
     """
 
     outputs: tuple[Any, ...]
@@ -39,7 +39,7 @@ class Launched:
     device: str
 
     def late(self, *, patient: bool = False) -> str:
-        """What is wrong where the output has changed since; patient: give a thread of the host time to do it."""
+        """What is wrong if the output has changed since; patient: wait for a thread of the host to change it."""
         import torch
 
         if self.device != "cpu":
@@ -60,20 +60,20 @@ class Launched:
 def watch(
     case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...], before: Callable[[], object] | None = None
 ) -> Launched:
-    """Run a launch. What it raises is raised.
+    """Run a launch. Raises what it raises.
 
-    On CUDA the current stream is busy while the launch is enqueued. So work that it does on a stream for which the current
-    one does not wait comes too late to be seen.
+    On CUDA the current stream is kept busy while the launch is enqueued, so that work on a stream for which the current one does
+    not wait is not seen in time.
 
-    before  enqueues a change to the inputs, which a stream that does not wait for the current one does not meet. Canaries
-            are not planted then: the change takes memory of its own.
+    before  enqueues a change to the inputs, which a stream that does not wait for the current one misses. No canaries are
+            planted then: the change takes memory of its own.
     """
     import torch
 
     device = str(inputs[0].device)
     is_cuda = inputs[0].device.type == "cuda"
     specs = get(case.operator).output_specs(case)
-    seen = tuple(  # allocated before the canaries are planted, among which it would lie
+    seen = tuple(  # allocated before the canaries are planted, or it would lie among them
         torch.empty(min(math.prod(s.shape), SEEN_ELEMENTS), dtype=getattr(torch, s.dtype), device=device) for s in specs
     )
     planted = canary.plant(specs, device) if is_cuda and before is None else None
@@ -93,7 +93,7 @@ def watch(
 def _see(y: Tensor, place: Tensor) -> None:
     """Copy the bits of a dense tensor, its last elements first, on the current stream.
 
-    By kernels: a copy engine begins later, when another stream that waited for the same event has done much already.
+    By kernels: a copy engine starts later, when another stream that waited for the same event has done much already.
     """
     import torch
 
@@ -104,7 +104,7 @@ def _see(y: Tensor, place: Tensor) -> None:
 
 
 def _hold(device: str) -> None:
-    """Keep the current stream of a GPU busy for a while, where torch has a way to."""
+    """Keep the current stream of a GPU busy for a while, if torch can."""
     import torch
 
     sleep = getattr(torch.cuda, "_sleep", None)

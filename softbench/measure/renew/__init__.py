@@ -1,8 +1,8 @@
-"""New values in the buffers of a placement between two replays, so that every timed replay earns its result again.
+"""New values in the buffers of a placement between two replays, so that every timed replay computes its result again.
 
-A kernel can keep what it likes in device memory: one that hashed its row and wrote only where the hash had changed scored
-121 % of the roof. So between the untimed replay and the timed one every output is poisoned and every row of every input
-changes, in a few launches for all buffers together, and no line of the L2 persists.
+A kernel can keep anything in device memory: one that hashed its row and wrote only if the hash had changed scored 121 % of the
+roof. So between the untimed replay and the timed one every output is poisoned and every row of every input changes, in a few
+launches for all buffers together, and no line of the L2 persists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROWS_BLOCK = 128
 _READ_BLOCK = 1024
 _READERS = 8
 _HOLD_CYCLES = 100_000
-"""50 us of a GPU at 2 GHz, in which the host enqueues the timed replay: without them it begins 3 us after the first event."""
+"""50 us of a GPU at 2 GHz, in which the host enqueues the timed replay: without them it starts 3 us after the first event."""
 
 Matrix = tuple[int, int, int, int]
 """Rows, columns and the two strides, in elements."""
@@ -31,11 +31,11 @@ Matrix = tuple[int, int, int, int]
 class Renewal:
     """Renews the buffers that it was made for. A call waits for the GPU, and returns while the current stream is busy.
 
-    inputs   of all calls. The first tensor of each has one element of each row moved by `STEP`, as `changes.nudge` does; in
-             rows of the others (weights, the y of a gradient) two elements change places, which leaves them what they are
-    outputs  of all calls: NaN in every element of a floating-point dtype, -1 of an integer one
-    is_warm  the inputs are in the L2, and are to be there afterwards. A line that was written lies in one half of the L2 only,
-             so all inputs are read by several multiprocessors: without that a launch of 1 us took 2 % longer
+    inputs   of all calls. In each row of a call's first tensor one element is moved by `STEP`, as `changes.nudge` does; in each
+             row of the others (weights, the y of a gradient) two elements are swapped, so that they stay valid
+    outputs  of all calls: set to NaN in floating point, to -1 in integers
+    is_warm  keep the inputs in the L2. A line that was written lies in one half of the L2 only, so several multiprocessors read
+             all inputs: otherwise a launch of 1 us took 2 % longer
     """
 
     def __init__(self, inputs: Sequence[tuple[Tensor, ...]], outputs: Sequence[Any], *, is_warm: bool = False) -> None:
@@ -51,7 +51,7 @@ class Renewal:
         self._read = [*self._moved, *self._swapped] if is_warm else []
 
     def __call__(self) -> None:
-        """The inputs first: what is dirty in the L2 is then the end of the outputs, as a replay leaves it."""
+        """The inputs first: then the end of the outputs is dirty in the L2, as after a replay."""
         import triton
 
         self._wait()
@@ -76,7 +76,7 @@ class Renewal:
 
 
 def _device_calls() -> tuple[Callable[[], object], Callable[[], object], Callable[[int], object]]:
-    """Wait for the GPU; make the L2's persisting lines ordinary ones, by the driver; keep the stream busy for some cycles."""
+    """Wait for the GPU; make persisting lines of the L2 ordinary ones, by the driver; keep the stream busy for some cycles."""
     import torch
 
     if not torch.cuda.is_available():
@@ -86,9 +86,9 @@ def _device_calls() -> tuple[Callable[[], object], Callable[[], object], Callabl
 
 
 def _poisoned(outputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, int, Any]]:
-    """Tables of dense outputs that are alike: addresses, words in each, the type of a word.
+    """Tables of dense outputs of equal size: addresses, words in each, the type of a word.
 
-    A view that is larger than its memory is no output of ours: comparing it says so.
+    A view that is larger than its memory is left out: the comparison refuses it.
     """
     groups: dict[tuple[int, int], list[Tensor]] = {}
     for y in outputs:
@@ -100,7 +100,7 @@ def _poisoned(outputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, int, Any]]:
 
 
 def _matrices(inputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, Matrix, Any]]:
-    """Tables of inputs as matrices that are alike: addresses, shape and strides, the type of an element."""
+    """Tables of inputs as equal matrices: addresses, shape and strides, the type of an element."""
     groups: dict[tuple[Matrix, Any], list[Tensor]] = {}
     for x in inputs:
         for matrix in _as_matrices(x):
@@ -111,7 +111,7 @@ def _matrices(inputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, Matrix, Any]]:
 
 
 def _as_matrices(x: Tensor) -> list[Tensor]:
-    """x without what repeats in memory, as views of two dimensions: one where its rows are equally far apart."""
+    """x without repetitions in memory, as 2-D views: one view if its rows are equally spaced."""
     for dimension, stride in enumerate(x.stride()[:-1]):
         if stride == 0:
             x = x.narrow(dimension, 0, 1)

@@ -1,7 +1,7 @@
 """The Triton kernels that renew buffers; imports triton, so only `softbench.measure.renew` imports it, in a worker.
 
-Each serves many buffers in one launch: their addresses stand in a table, an int64 each, and the second axis of the grid
-walks through it. Words are integers as wide as an element, so that no dtype matters but for `move_rows`.
+Each serves many buffers in one launch: a table holds their addresses as int64, and the second axis of the grid is the index into
+it. Words are integers as wide as an element, so that only `move_rows` depends on the dtype.
 """
 
 from __future__ import annotations

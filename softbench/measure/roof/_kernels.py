@@ -1,7 +1,7 @@
-"""The Triton kernels behind the roofs; imports triton, so only a factory imports it.
+"""The Triton kernels of the roofs; imports triton, so only a factory imports it.
 
-Each moves `words` integers of every stream, BLOCK of them a program; WHOLE where BLOCK divides them. Pointers come first,
-those that are written before those that are read.
+Each moves `words` integers of every stream, BLOCK per program; WHOLE if BLOCK divides words. Pointers come first, written ones
+before read ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the roofs share: streams of a case's size, moved with exactly one 16-byte vector of each a thread."""
+"""Shared by the roofs: streams of a case's size; each thread moves exactly one 16-byte vector of every stream."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Roof:
     def launcher(self, case: Case, threads: int, hint: str) -> Callable[..., Any]:
         """launch(*inputs) -> `writes` tensors of the case's shape and out_dtype (the tensor itself for one).
 
-        threads  of a block, a multiple of 32; each moves 16 bytes of every stream, at int64 offsets
+        threads  per block, a multiple of 32; each moves 16 bytes of every stream, at int64 offsets
         hint     "plain", or "evict_first": evict-first loads with streaming (.cs) stores
-        Raises Unsupported for views, and where an output element has another size than an input element.
+        Raises Unsupported for views, and if output elements have another size than input elements.
         """
         check(case)
         import torch
@@ -86,7 +86,7 @@ class Roof:
 
 
 def check(case: Case) -> None:
-    """Raises Unsupported for what is no plain movement of memory."""
+    """Raises Unsupported for a case that is not a plain movement of memory."""
     if DTYPE_BYTES[case.out_dtype] != DTYPE_BYTES[case.dtype]:
         raise Unsupported(f"a copy writes as many bytes as it reads, not {case.dtype} to {case.out_dtype}")
     if case.layout != "contiguous":
@@ -102,5 +102,5 @@ def layout(case: Case, threads: int, hint: str) -> tuple[int, int, dict[str, Any
 
 
 def compile_options(threads: int) -> dict[str, Any]:
-    """Triton's options for a block of so many threads; 3.9 warns where fusion is left to its default."""
+    """Triton's options for a block of this many threads; 3.9 warns if fusion is left to its default."""
     return {"num_warps": threads // 32, "enable_fp_fusion": True}

@@ -1,4 +1,4 @@
-"""The memory's speed as a CPU reaches it: torch's own loops over as many streams as the GPU's roof has."""
+"""The speed of the memory on a CPU: torch's own loops over as many streams as the GPU's roof has."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def host_read2_write2(case: Case) -> Callable[..., Any]:
 
 @implementation(operator="roofline", requires=["torch"])
 def host_roofline(case: Case) -> Callable[..., Any]:
-    """launch(q, k, v) -> copies of q and k, also where arithmetic limits the case: no limit here says anything about a GPU."""
+    """launch(q, k, v) -> copies of q and k, even if arithmetic limits the case: no limit here says anything about a GPU."""
     import torch
 
     keep = torch.contiguous_format

@@ -1,7 +1,7 @@
-"""The nearer of two limits, for an operator of two products: arithmetic where flops a byte are many, else memory.
+"""The nearer of two limits, for an operator of two products: arithmetic if there are many flops per byte, else memory.
 
-Arithmetic: one product by cuBLAS with as many flops as the operator's ideal ones, on normals. It is the speed that a library
-reaches on tensor cores under the power that real operands draw, so an operator that has to do more than multiply stays below it.
+Arithmetic: one product by cuBLAS with the operator's ideal flops, on normals. This is the speed of a library on tensor cores at
+the power that real operands draw; an operator that does more than multiply stays below it.
 Memory: the kernel of `copy` on q and on k, which reads and writes as many bytes as q, k, v and an output have.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SIDES = (1024, 2048, 4096, 8192)
 MOVES = ((256, "plain"), (512, "plain"), (256, "evict_first"), (512, "evict_first"))
-"""Threads and hint of the copies that stand in a side's place where memory is the nearer limit."""
+"""Threads and hint of the copies that replace a side if memory is the nearer limit."""
 COPY = Roof("copy_words", reads=1, writes=1)
 SEED = 7
 
@@ -36,7 +36,7 @@ def is_arithmetic(case: Case) -> bool:
 
 
 def height(case: Case, side: int) -> int:
-    """Rows of a factor of (rows, side) whose product with (side, side) takes the flops of the case, rounded to one row."""
+    """Rows of a (rows, side) factor whose product with (side, side) takes the flops of the case."""
     return max(1, round(operators.get(case.operator).ideal_flops(case) / (2 * side * side)))
 
 
@@ -46,7 +46,7 @@ def fitting(case: Case, most: int) -> int:
 
 
 def factors(rows: int, side: int, dtype: Any, device: Any) -> tuple[Any, Any]:
-    """(rows, side) and (side, side) of normals, the same at every call."""
+    """(rows, side) and (side, side) normals, the same at every call."""
     import torch
 
     generator = torch.Generator(device=device).manual_seed(SEED)
@@ -59,7 +59,7 @@ def factors(rows: int, side: int, dtype: Any, device: Any) -> tuple[Any, Any]:
 def roofline(case: Case, side: int) -> Callable[..., Any]:
     """launch(q, k, v) -> the product, (rows, side), or copies of q and k.
 
-    side  the most; products of fewer rows than columns take a smaller one. Raises Unsupported as `moved`.
+    side  the largest; a smaller one is taken if the product would have fewer rows than columns. Raises Unsupported as `moved`.
     """
     import torch
 

@@ -1,8 +1,8 @@
-"""Kernels that spin on the GPU's own timer: of known duration, to check clocks by, and to stand between calls in a profile.
+"""Kernels that spin on the GPU's own timer for a known duration: to check clocks, and to mark calls in a profile.
 
-The timer, %globaltimer, counts ns in steps, of 32 ns to 1 us by GPU and driver; a kernel begins to count at a step and ends at
-one. What it does before the first step and around its spinning is no longer than a step and a launch, whatever it spins for, so
-that two durations tell a clock's rate from a constant.
+The timer, %globaltimer, counts ns in steps of 32 ns to 1 us, depending on GPU and driver; a kernel counts from one step to
+another. Its work before the first step and around the spinning takes at most a step and a launch, for any duration, so that two
+durations tell a clock's rate from a constant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def mark(ns: int) -> None:
 
 
 class Spin:
-    """A launch function: one warp spins for ns, and writes for how long it did."""
+    """A launch function: one warp spins for ns, and writes how long it spun."""
 
     def __init__(self, ns: int) -> None:
         from softbench.measure.spin_kernels import _kernels
@@ -43,5 +43,5 @@ class Spin:
         return found
 
     def spun_ns(self) -> int:
-        """For how long the launches spun by the GPU's timer, the median of all; waits for them."""
+        """How long the launches spun by the GPU's timer, the median of all; waits for them."""
         return round(statistics.median(int(found.item()) for found in self._outputs))

@@ -8,13 +8,13 @@ import triton.language as tl
 
 @triton.jit  # type: ignore[untyped-decorator]
 def now() -> tl.tensor:
-    """The GPU's timer in ns; volatile, so that a loop reads it anew."""
+    """The GPU's timer in ns; volatile, so that a loop reads it again each time."""
     return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], tl.int64, is_pure=False, pack=1)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def spun(ns: tl.tensor) -> tl.tensor:
-    """Spin from one step of the timer to the first that is at least ns later; how far apart they were."""
+    """Spin from one step of the timer to the first one at least ns later; the ns between them."""
     before = now()
     start = now()
     while start == before:
@@ -27,11 +27,11 @@ def spun(ns: tl.tensor) -> tl.tensor:
 
 @triton.jit(do_not_specialize=["ns"])  # type: ignore[untyped-decorator]
 def softbench_spin(spun_ptr: tl.tensor, ns: tl.tensor) -> None:
-    """spun_ptr[0] = how long it spun."""
+    """spun_ptr[0] = the ns that it spun."""
     tl.store(spun_ptr, spun(ns))
 
 
 @triton.jit(do_not_specialize=["ns"])  # type: ignore[untyped-decorator]
 def softbench_mark(ns: tl.tensor) -> None:
-    """A kernel that is told from all others by its name."""
+    """A mark, known in profiles by its name."""
     spun(ns)
