@@ -1,1 +1,1 @@
-"""What is asked, and who answers: shapes, operators with their inputs and references, implementation files."""
+"""Cases and implementations: shapes, operators with their inputs and references, implementation files."""

@@ -1,4 +1,4 @@
-"""The decorators of a file that is only read: their full names, through its imports. Standard library only."""
+"""Full names of decorators in a file that is parsed and not imported. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def imported_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
 
 
 def full_name(node: ast.expr, names: dict[str, str]) -> str:
-    """The dotted name of a decorator, called or not, through the file's imports; "" where it is no plain name."""
+    """The dotted name of a decorator, called or not, by the file's imports; "" if it is no plain name."""
     if isinstance(node, ast.Call):
         node = node.func
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""The values that a declaration may have: literals, read from their syntax and held to what can be stored and shown."""
+"""The values of a declaration: literals that can be stored and shown."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*(?:>=\s*([A-Za-z0-9_.]+))?\s*
 
 
 def value_of(node: ast.expr) -> Any:
-    """The value of an expression. Raises ValueError, whose message is one line, where it is no literal, or cannot be stored."""
+    """The value of an expression. Raises ValueError with a one-line message if it is no literal, or cannot be stored."""
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError, MemoryError):
-        raise ValueError(f"{_said(node)} is not a literal; the file is not imported, so write the value out") from None
+        raise ValueError(
+            f"{_source(node)} is not a literal; the file is not imported, so write the value out"
+        ) from None
     if not _fits(value):
         raise ValueError("a number that is not finite, or does not fit 64 bits, cannot be used here")
     return value
 
 
-def _said(node: ast.expr) -> str:
+def _source(node: ast.expr) -> str:
     try:
         return " ".join(ast.unparse(node).split())
     except (ValueError, RecursionError, MemoryError):  # a number of thousands of digits, as many brackets
@@ -38,7 +40,7 @@ def _fits(value: Any) -> bool:
 
 
 def requirement_mistake(text: str) -> str:
-    """What is wrong with a requirement, "" where nothing is: a GPU, as in "cuda>=sm_90", or a distribution, as in "triton>=3.6"."""
+    """What is wrong with a requirement: a GPU ("cuda>=sm_90") or a distribution ("triton>=3.6"); "" if nothing is."""
     match = _REQUIREMENT.fullmatch(text)
     if not match:
         return f"the requirement {word(text)!r} cannot be read; write 'cuda>=sm_90' or 'distribution>=1.2'"
@@ -50,5 +52,5 @@ def requirement_mistake(text: str) -> str:
 
 
 def word(text: str) -> str:
-    """A text of a declaration as one line that can be shown."""
+    """A text of a declaration as one printable line."""
     return printable(cut(text))

@@ -1,4 +1,4 @@
-"""Find implementation files and read what they declare, as literals with `ast`; no file is ever imported here.
+"""Finds implementation files and reads their declarations with `ast`; no file is imported here.
 
 Every .py file without a leading underscore that lies directly in a family folder is read. Its other files and its
 sub-folders are private to the family, but they count towards `Variant.source_hash`: kernels live in them.
@@ -34,7 +34,7 @@ class RegistryError(InputError):
 
 
 class NotPython(RegistryError):
-    """One file is no text of Python; the others can be used."""
+    """A file is not Python; the others can be used."""
 
 
 def find(
@@ -42,10 +42,10 @@ def find(
 ) -> tuple[Variant, ...]:
     """Every variant that the files of these folders declare, by family, then file, then line, then parameters.
 
-    A folder is either a family, which holds implementation files, or holds family folders. A file that is reached
-    twice is read once. `Variant.path` is absolute. Raises RegistryError at the first mistake.
+    A folder is either a family, which holds implementation files, or holds family folders. A file that is found twice is
+    read once. `Variant.path` is absolute. Raises RegistryError at the first mistake.
 
-    unread  takes the mistakes of files that are not Python, which then cost nobody else anything
+    unread  collects the errors of files that are not Python, instead of raising them
     """
     read: dict[Path, tuple[_Declaration, ...]] = {}
     for directory in directories:
@@ -66,7 +66,7 @@ def find(
 
 @dataclass(frozen=True)
 class _Declaration:
-    """One decorated factory: the line of its `def`, and a variant, still without its hash, for every combination."""
+    """One decorated factory: the line of its `def`, and one variant, still without its hash, per combination."""
 
     line: int
     variants: tuple[Variant, ...]
@@ -96,7 +96,7 @@ def _read_directory(
 
 
 def _refuse_nested(family: Path, own: Path) -> None:
-    """Where a folder declares, its sub-folders are private; a declaration in one would be lost without a word."""
+    """Refuse a declaration in a sub-folder of a family: sub-folders are private, so it would be ignored silently."""
     for path in itertools.chain.from_iterable(map(_files, _folders(family))):
         try:
             found = _declarations(path, OPERATORS)
@@ -124,7 +124,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, ...]:
-    """What one file declares, in its order; nothing where the file does not import softbench."""
+    """What one file declares, in its order; nothing if the file does not import softbench."""
     text = read_utf8(path, NotPython)
     if "softbench" not in text:
         return ()
@@ -151,7 +151,7 @@ def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, .
 def _parse(path: Path, text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in an entrant's file is not ours to report
+            warnings.simplefilter("ignore")  # an invalid escape in an implementation is not ours to report
             return ast.parse(text)
     except SyntaxError as mistake:
         raise NotPython(

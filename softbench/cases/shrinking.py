@@ -7,11 +7,11 @@ from dataclasses import replace
 from softbench.model import Case
 
 MOST_ELEMENTS = 2**18
-"""Of a case that is timed on a CPU, as many as the largest of the profile `cpu` has."""
+"""Most elements of a case that is timed on a CPU: those of the largest case in the profile `cpu`."""
 
 
 def fit(case: Case) -> Case:
-    """The case with as few rows as it takes, one at the least: the last dimension stays. Cases that are only checked stay whole."""
+    """The case with fewer rows if it is too large, but at least one; the last dimension stays. Untimed cases are not cut."""
     if not case.timed or case.elements <= MOST_ELEMENTS:
         return case
     shape, room = list(case.shape), MOST_ELEMENTS

@@ -1,6 +1,6 @@
-"""The sources of a family folder: what of it is read, within which bounds, and the hash by which an implementation is known.
+"""The sources of a family folder, and the hash that identifies an implementation's version.
 
-The registry takes the hash when a run begins, and a worker again of the very bytes that it executes.
+The registry computes the hash when a run begins, and a worker again from the bytes that it executes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ SUFFIXES = (".py", ".cu", ".cuh")
 
 @dataclass(frozen=True)
 class Family:
-    """A folder and its sources: path relative to it, with slashes -> content. What is no plain file has none."""
+    """A folder and its sources: relative path with slashes -> content, empty for what is no plain file."""
 
     folder: Path
     files: dict[str, bytes]
 
     def hash_of(self, path: Path) -> str:
-        """The source hash of what a file directly in the folder declares: 16 hexadecimal digits."""
+        """The source hash of the implementations in a file directly in the folder: 16 hexadecimal digits."""
         digest = hashlib.sha256()
         for name, content in self.files.items():
             digest.update(f"{name}\0{len(content)}\0".encode())
@@ -32,7 +32,7 @@ class Family:
 
 
 def read(folder: Path, error: type[Exception] = OSError) -> Family:
-    """All sources below a family folder, in a fixed order; what keeps one from being read is raised as `error`, in one line."""
+    """All sources below a family folder, in a fixed order. Raises `error`, in one line, if one cannot be read."""
     files: dict[str, bytes] = {}
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != "__pycache__" and name[0] != ".")

@@ -1,7 +1,7 @@
-"""Read shapes.yaml: check it, expand its axes into cases, and select among them.
+"""Reads shapes.yaml: checks it, expands its axes into cases, and selects among them.
 
-The form of the file is described at its top. Every mistake in it is one `ShapesError` of one line that names the file,
-the line, the key and what is accepted there.
+The file describes its own form at its top. Every mistake in it is a `ShapesError` of one line that names the file, the line,
+the key and what is accepted there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SELECTABLE = ("operator", "dtype", "rows", "columns", "layout", "distribution")
 
 @dataclass(frozen=True)
 class Matrix:
-    """A shapes file: `profiles` maps names to descriptions, in the order of the file; in those of `ladders` rungs take part."""
+    """A shapes file: `profiles` maps names to descriptions, in the order of the file; rungs take part in those of `ladders`."""
 
     path: Path
     profiles: Mapping[str, str]
@@ -169,7 +169,7 @@ def _one_of(what: str, choices: Iterable[str]) -> Callable[[str], None]:
 
 
 def _checks() -> dict[str, Callable[[str], None]]:
-    """Key of the file or option -> what raises ValueError for a word that does not belong there."""
+    """Key of the file or option -> a check that raises ValueError for a word that is not allowed there."""
     return {
         "operator": _one_of("an operator", OPERATORS),
         "dtype": _one_of("a dtype", DTYPES),
@@ -185,10 +185,10 @@ def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
 
 
 def select(cases: Iterable[Case], **options: str | None) -> tuple[Case, ...]:
-    """The cases that every given option admits, in their order; there may be none.
+    """The cases that match every given option, in their order; possibly none.
 
     Options are named as in `SELECTABLE` and hold the text of ``--softbench-NAME``: words ("float16,float32") or, for
-    rows and columns, sizes and inclusive ranges ("1024-8192,50257"). None admits everything. Raises ShapesError that
+    rows and columns, sizes and inclusive ranges ("1024-8192,50257"). None matches everything. Raises ShapesError that
     names the option and its text.
     """
     chosen = tuple(cases)

@@ -1,4 +1,4 @@
-"""shapes.yaml as nodes that know where they stand: what each must be, and one line that says where it is not."""
+"""shapes.yaml as nodes that know their file, key and line, and check their own form."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAX_DEPTH = 20
 
 
 class ShapesError(InputError):
-    """A mistake in a shapes file, a profile that it does not have, or a text that selects nothing it knows."""
+    """A mistake in a shapes file, an unknown profile, or a selection that cannot be read."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A node of the file that knows how to be found: file, dotted key, line."""
+    """A node of the file with its place: file, dotted key, line."""
 
     file: str
     key: str
@@ -36,7 +36,7 @@ class Place:
         return ShapesError(f"{self.file}:{self.line}: {key}{' '.join(text.split())}")
 
     def mapping(self, known: Sequence[str] = (), required: Sequence[str] = ()) -> dict[str, Place]:
-        """The values by key; where `known` is given no other key may stand there."""
+        """The values by key; if `known` is given, other keys are refused."""
         if self.node.id != "mapping" or not self.node.value:
             wanted = f"the keys {', '.join(known)}" if known else "names with a mapping each"
             raise self.error(f"expected a mapping: {wanted}")
@@ -62,7 +62,7 @@ class Place:
         return tuple(Place(self.file, f"{self.key}[{i}]", node) for i, node in enumerate(self.node.value))
 
     def one_or_more(self) -> tuple[Place, ...]:
-        """The elements of a list that must not be empty, or the one scalar that stands in its place."""
+        """The elements of a list that must not be empty, or a single scalar."""
         return (self,) if self.node.id == "scalar" else self.items()
 
     def text(self) -> str:
@@ -120,7 +120,7 @@ def compose(path: Path) -> Place:
 
 
 def _refuse_bombs(name: str, events: Iterable[Any]) -> None:
-    """Refuse aliases, which multiply what they name, and deep nesting, on which the C loader overflows the stack."""
+    """Refuse aliases, which can expand exponentially, and deep nesting, which overflows the C loader's stack."""
     depth = 0
     for event in events:
         kind, line = type(event).__name__, event.start_mark.line + 1

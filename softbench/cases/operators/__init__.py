@@ -1,4 +1,4 @@
-"""What is computed: inputs, reference, error bound, ideal bytes. Nothing outside this package names an operator.
+"""The operators: inputs, reference, error bound, ideal bytes. Nothing outside this package names an operator.
 
 Importing this package imports no torch; `get` does.
 """
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def counted_flops(case: Case) -> int:
-    """Ideal flops of a case whose operator is bound by arithmetic; 0 for others, whose speed is told in bytes."""
+    """Ideal flops of a case whose operator is bound by arithmetic; 0 for others, whose speed is given in bytes."""
     operator = get(case.operator)
     return operator.ideal_flops(case) if operator.bound == "arithmetic" else 0
 

@@ -21,7 +21,7 @@ from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import allocate, fill, key_of
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.recipes import Form
-from softbench.cases.operators.vocabulary import Layout, beside, check_case, parse_layout
+from softbench.cases.operators.vocabulary import Layout, check_case, of_others, parse_layout
 from softbench.model import DTYPE_BYTES, Case
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Attention:
         return 4 * batch * heads * self.pairs(case) * dimension
 
     def pairs(self, case: Case) -> int:
-        """Of a head, the pairs of a query and a key that it sees."""
+        """The number of pairs of a query and a key that it sees, per head."""
         queries, keys = case.shape[-2], keys_of(case)
         if not self.is_causal:
             return queries * keys
@@ -94,7 +94,7 @@ class Attention:
         """See `Operator.refill`."""
         layout = parse_layout(case.layout)
         for name, x in zip("qkv", inputs, strict=True):
-            fill(x, beside(case.distribution), layout, key_of(case, seed, name))
+            fill(x, of_others(case.distribution), layout, key_of(case, seed, name))
         if case.distribution != "normal" and case.elements:
             q, k, _ = inputs
             along = k.new_empty(k.shape[:-1])
@@ -107,7 +107,7 @@ class Attention:
         return (OutputSpec(case.shape, case.out_dtype),)
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
-        """See `Operator.expected`. With P the softmax, u = 2^-20, and sums over the keys, |out - r| may be
+        """See `Operator.expected`. With P the softmax, u = 2^-20, and sums over the keys, |out - r| may be the sum of
 
         4 eps sqrt(sum(P^2 V^2))     P rounded to 16 bits for the second product, whose errors are unrelated
         u (1 + a) (sum(P |V|) + |r|) logits and their exponentials in float32, where a bounds a logit's terms: |q| times the
@@ -115,7 +115,7 @@ class Attention:
         s sqrt(sum(V^2))             P below s, the smallest subnormal, is lost
         eps |r| + s                  the rounding of the output
 
-        beside r. A row whose logits are all -inf, though it sees keys, is NaN; one that sees none is exactly 0.
+        A row whose logits are all -inf, though it sees keys, is NaN; one that sees none is exactly 0.
         """
         import torch
 

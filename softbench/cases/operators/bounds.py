@@ -1,4 +1,4 @@
-"""Error bounds that all operators share: what float32 arithmetic may do, what rounding adds, what a row sum says."""
+"""Error bounds that all operators share: float32 arithmetic, rounding, and row sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FLOAT32_SLACK = 2.0**-20
 FLOAT64_SLACK = 2.0**-46
 SUM_FACTOR = 4.0
-"""A sum over a row may err by so many times the slack, relative to the sum of magnitudes.
+"""A sum over a row may err by this many times the slack, relative to the sum of magnitudes.
 
 A thread adds up to hundreds of values one after the other, and where they are alike (a row of one value, a large offset)
 their rounding errors do not cancel.
@@ -29,7 +29,7 @@ LANES = 8
 
 
 def slack_unit(case: Case) -> float:
-    """The relative error that arithmetic in float32 may make; that of float64 where all of the case is float64."""
+    """The relative error that arithmetic in float32 may make; of float64 if all of the case is float64."""
     return FLOAT64_SLACK if case.dtype == case.out_dtype == "float64" else FLOAT32_SLACK
 
 

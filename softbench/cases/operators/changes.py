@@ -1,4 +1,4 @@
-"""Changes to the values of inputs that an implementation cannot learn of but by reading them."""
+"""Changes to the values of inputs that an implementation can only notice by reading them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ STEP = 4.0
 
 
 def unseen(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The same memory as other tensors, whose changes do not count in the version counters of `inputs`.
+    """The same memory as other tensors, whose changes do not increase the version counters of `inputs`.
 
-    A kernel that writes through a pointer does not count there either, so no implementation may rely on them.
+    Writes through a pointer do not increase them either, so no implementation may rely on them.
     """
     return tuple(x.data for x in inputs)
 
@@ -23,8 +23,7 @@ def unseen(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 def nudge(x: Tensor, rng: random.Random) -> tuple[int, ...]:
     """Move one random element of a tensor that is not empty by `STEP`, towards 0 and past it; the element's index.
 
-    Unseen, and without waiting for the device. Values that are normally distributed stay as small as they are, however
-    often they are moved.
+    See `unseen`; does not wait for the device. Normally distributed values stay small, however often they are moved.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The distributions that are words of their own: how a slab of an input's rows is drawn by torch's generator."""
+"""The named distributions: how torch's generator draws a slab of an input's rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Slab:
 
     @property
     def special(self) -> Tensor:
-        """(rows, 1) bool: the rows that hold what the distribution is about, where it is one row in two."""
+        """(rows, 1) bool: every second row, for distributions that change only those."""
         return self.i % 2 == 0
 
     def normal(self) -> None:
@@ -109,7 +109,7 @@ def _whole_row(slab: Slab, word: str) -> None:
 
 
 def _one_element(slab: Slab, word: str, numerator: int) -> None:
-    """The element after `numerator` halves of the row is what the word says."""
+    """Set the element after `numerator` halves of the row to the word's value."""
     slab.normal()
     column = numerator * (slab.columns - 1) // 2
     slab.put(slab.special & (slab.j == column), float(word))

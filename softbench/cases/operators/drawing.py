@@ -1,6 +1,6 @@
-"""The values of a drawn input: the pieces of `recipes`, and noise that is hashed from the place of an element.
+"""The values of a drawn input: the pieces of `recipes`, and noise that is a hash of an element's place.
 
-No device's generator takes part, and every step is exact or rounded once as IEEE 754 says, so all devices give the same bits.
+No device's generator is used, and every step is exact or rounded once by IEEE 754, so all devices give the same bits.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-SLAB_ELEMENTS = 2**22  # drawn at once: 32 MB an intermediate of 64 bits
+SLAB_ELEMENTS = 2**22  # drawn at once: 32 MB per intermediate of 64 bits
 LOW_32 = 2**32 - 1
 ODD = 0x7FEB352D  # of the hash by C. Wellons (nullprogram.com, "Prospecting for hash functions"); below 2^31: no product overflows
 MASKS = ("", "-inf", "min")
 
 
 def recipe(x: Tensor, key: str, form: Form) -> None:
-    """Fill (rows, columns), neither of them 0, in place with rows that `recipes.row` makes of the key."""
+    """Fill (rows, columns), neither of them 0, in place with the rows that `recipes.row` draws from the key."""
     import torch
 
     work = torch.promote_types(x.dtype, torch.float32)
@@ -57,7 +57,7 @@ def plain(x: Tensor, key: str) -> None:
 def _laid_out(
     made: list[tuple[Piece, ...]], columns: int, work: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of every recipe, (recipes, columns): the value without noise, half the width of the noise, and the mask's number."""
+    """For all recipes, each (recipes, columns): the value without noise, half the width of the noise, the mask's number."""
     import torch
 
     most = max(map(len, made))

@@ -1,7 +1,6 @@
-"""Whole cases that follow from a seed: shape, dtypes and layout as well as values. Standard library only.
+"""Whole cases drawn from a seed: shape, dtypes and layout as well as values. Standard library only.
 
-The last four digits of a seed decide what is asked, and all of them which values: seeds 10,000 apart ask the same kernel about
-other values.
+The last four digits of a seed decide the case, all digits its values: seeds 10,000 apart give the same case with other values.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LAST_SEED = 10**18 - 1
 
 
 def case_of(operator: str, seed: int) -> Case:
-    """The case of a seed from 0 to `LAST_SEED`: checked, not timed."""
+    """The case of a seed from 0 to `LAST_SEED`; it is checked, not timed."""
     draw = Draw(f"{operator} {seed % QUESTIONS}")
     word = f"drawn_{seed}"
     if operator in ATTENTION_OPERATORS:
@@ -34,13 +33,13 @@ def case_of(operator: str, seed: int) -> Case:
 
 
 def seed_of(case_id: str) -> int | None:
-    """The seed that the id of a drawn case ends with; None for another case's."""
+    """The seed at the end of a drawn case's id; None for another case."""
     word = case_id.rpartition("-")[2]
     return int(word.partition("_")[2]) if is_drawn(word) else None
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:
-    """Any number of columns, or one next to a multiple of a power of two; rows that MOST_ELEMENTS has room for."""
+    """Any number of columns, or one next to a multiple of a power of two; as many rows as MOST_ELEMENTS allows."""
     columns = round(draw.around(256, 16_384) if draw.chance(2) else draw.around(1, MOST_COLUMNS))
     if draw.chance(3):
         step = 1 << draw.below(14)

@@ -65,7 +65,7 @@ class Invariant:
         return (self.got - self.middle).abs() > self.margin
 
     def or_else(self, other: Invariant) -> Invariant:
-        """Of each row whichever of two right figures `got` is nearer to, by its margin."""
+        """Per row, the one of two right figures that `got` is nearer to, relative to its margin."""
         far = (self.got - self.middle).abs() * other.margin > (other.got - other.middle).abs() * self.margin
         return replace(
             self,
@@ -104,7 +104,7 @@ class Invariant:
         return f"{got:.9g}, expected {middle:.9g} (allowed +-{margin:.2g})"
 
     def bias(self, rows: int) -> str:
-        """What is wrong with the mean over `rows` rows, of which this is the total; "" where nothing is.
+        """What is wrong with the mean over `rows` rows, of which this is the total; "" if nothing is.
 
         A mean shows a bias that the scatter of a single row hides.
         """

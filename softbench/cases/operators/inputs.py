@@ -22,8 +22,7 @@ BLOCK_ELEMENTS = 2**22  # compared at once: 32 MB in float64, of which a compari
 def allocate(shape: tuple[int, ...], dtype: str, layout: Layout, device: str) -> Tensor:
     """An input of this shape, dtype and layout whose storage has a guard before and after it.
 
-    Every byte of the storage is 0xFF. Raises ValueError where the layout is transposed and the shape has less than
-    two dimensions.
+    Every byte of the storage is 0xFF. Raises ValueError for a transposed layout of fewer than two dimensions.
     """
     import torch
 
@@ -60,7 +59,7 @@ def distinct(case: Case) -> int:
 
 
 def as_rows(x: Tensor, rows: int) -> Tensor | None:
-    """The (rows, columns) view of a tensor that is not empty; None where its strides have no such view."""
+    """The (rows, columns) view of a tensor that is not empty; None if its strides allow no such view."""
     columns = x.numel() // rows
     try:
         return x.view(rows, columns)
@@ -69,7 +68,7 @@ def as_rows(x: Tensor, rows: int) -> Tensor | None:
 
 
 def take_rows(x: Tensor, rows: int, wanted: slice | Tensor) -> Tensor:
-    """Some rows of a tensor that has `rows` of them, as (wanted, columns): a view where the strides allow it.
+    """Some of the `rows` rows of a tensor, as (wanted, columns): a view if the strides allow it.
 
     wanted is a slice with both ends, or int64 indices on any device.
     """
@@ -87,14 +86,14 @@ def take_rows(x: Tensor, rows: int, wanted: slice | Tensor) -> Tensor:
 
 
 def damage(x: Tensor, pristine: Tensor) -> str:
-    """What a launch did to the storage of `x`, which began as that of `pristine`, bit for bit; "" where nothing."""
+    """What a launch did to the storage of `x`, which had the bits of `pristine`; "" if nothing."""
     import torch
 
     if torch.equal(_words(x), _words(pristine)):
         return ""
     changed = bits(x) != bits(pristine)
     if count := int(changed.sum()):
-        # not nonzero(), which CUDA has for less than 2^31 elements only
+        # not nonzero(), which on CUDA takes fewer than 2^31 elements
         first = torch.unravel_index(changed.flatten().to(torch.uint8).argmax(), x.shape)
         index = ", ".join(str(int(i)) for i in first)
         return f"the input was overwritten: {count} of {x.numel()} elements changed, first at [{index}]"
@@ -130,8 +129,7 @@ def bits(x: Tensor) -> Tensor:
 
 
 def key_of(case: Case, seed: int, name: str = "") -> str:
-    """What decides the values of the input of this name: the case and the run's seed; of a drawn case its word, and whether
-    the seed is odd."""
+    """The key that decides an input's values: the case and the seed; for a drawn case its word, and whether the seed is odd."""
     drawn = is_drawn(case.distribution)
     key = f"{case.operator} {case.distribution} {seed % 2}" if drawn else f"{case.id} {seed}"
     return f"{key} {name}".rstrip()
@@ -140,11 +138,11 @@ def key_of(case: Case, seed: int, name: str = "") -> str:
 def fill(x: Tensor, distribution: str, layout: Layout, key: str, form: Form = Form.LOGITS) -> None:
     """Draw into `x`, in place and on its device; key decides the values. Raises ValueError for an unknown distribution.
 
-    form: what the rows of a drawn input may hold. PLAIN in place of a distribution is what else a drawn case has: values of
-    mean 0 and variance 1.
+    form: what the rows of a drawn input may hold. The distribution PLAIN is for the other inputs of a drawn case: values of mean
+    0 and variance 1.
 
-    Rows are drawn in slabs in the dtype itself: beside `x` it takes one byte an element of a slab, and for a
-    transposed input of more than two dimensions a copy of it.
+    Rows are drawn in slabs in the dtype itself: this takes one byte per element of a slab, and for a transposed input of more
+    than two dimensions a copy of it.
     """
     if distribution != PLAIN:
         check_distribution(distribution)

@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm over the last dimension, alone and behind the addition of a residual.
+"""RMSNorm and LayerNorm over the last dimension, alone and after the addition of a residual.
 
 rmsnorm         (x, weight)                  -> y                            y = x rsqrt(mean(x^2) + RMS_EPS) weight
 layernorm       (x, weight, bias)            -> y                            y = (x - mean) rstd weight + bias
@@ -23,7 +23,7 @@ from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.recipes import Form
-from softbench.cases.operators.vocabulary import Layout, beside, parse_layout
+from softbench.cases.operators.vocabulary import Layout, of_others, parse_layout
 from softbench.model import DTYPE_BYTES, Case
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Norm:
         return read * DTYPE_BYTES[case.dtype] + written
 
     def ideal_flops(self, case: Case) -> int:
-        """An element: 4 of RMSNorm (square and add, scale, weight), 3 more of LayerNorm (sum, centre, bias), 1 of an addition."""
+        """Per element: 4 for RMSNorm (square and add, scale, weight), 3 more for LayerNorm (sum, centre, bias), 1 to add."""
         return (4 + 3 * self.centred + self.adds) * case.elements
 
     def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
@@ -78,7 +78,7 @@ class Norm:
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
         """See `Operator.refill`. x is drawn by the case's distribution, a residual is normal, a weight is normal around 1."""
         layout = parse_layout(case.layout)
-        others = beside(case.distribution)
+        others = of_others(case.distribution)
         fill(inputs[0], case.distribution, layout, key_of(case, seed), Form.VALUES)
         if self.adds:
             fill(inputs[1], others, layout, key_of(case, seed, "residual"))
@@ -107,7 +107,7 @@ class Norm:
                         then an ulp of y and the smallest subnormal
         residual_out    rounded once, so half an ulp would do; an ulp is allowed
 
-        Behind an addition, statistics and y may be those of the sum or of the sum rounded to the dtype, element by
+        After an addition, statistics and y may be those of the sum or of the sum rounded to the dtype, element by
         element: both are computed, and their distance is added to the bound.
         """
         terms = [take_rows(x, case.rows, rows).to(device) for x in inputs[: 1 + self.adds]]
@@ -127,7 +127,7 @@ class Norm:
             yield from self._rows(case, exact, stored)
 
     def _statistics(self, case: Case, blocks: list[tuple[Tensor, ...]], *, rounded: bool) -> _Statistics:
-        """Of rows in float64, in two passes; rounded: of the sum as it is stored."""
+        """Statistics of rows in float64, in two passes; rounded: of the sum as it is stored."""
         unit = bounds.slack_unit(case) * bounds.SUM_FACTOR
         count = max(1, case.columns)
         rows = blocks[0][0].new_zeros(len(blocks[0][0]), 1).double()

@@ -1,4 +1,4 @@
-"""What every operator says of itself: inputs, outputs, right values, ideal bytes and flops."""
+"""The interface of operators: inputs, outputs, right values, ideal bytes and flops."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Operator(Protocol):
 
     @property
     def bound(self) -> str:
-        """What the textbook algorithm is bound by on long inputs: "memory", or "arithmetic", where boards show TFLOP/s."""
+        """What bounds the textbook algorithm on long inputs: "memory", or "arithmetic"; then boards show TFLOP/s."""
 
     def ideal_bytes(self, case: Case) -> int:
         """Bytes that must move: each input read once, each output written once."""
@@ -60,4 +60,4 @@ class Operator(Protocol):
         """
 
     def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant | None:
-        """What holds for whole rows, over the block `got` (float64, as `expected.values`); None where nothing does."""
+        """What holds for whole rows of the block `got` (float64, as `expected.values`); None if nothing does."""

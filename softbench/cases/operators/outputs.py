@@ -1,4 +1,4 @@
-"""What a launch must return, and what it did return, without asking the value anything that its class could answer wrongly."""
+"""What a launch must return, and what it returned, without calling any method that the value's class could override."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def as_tuple(returned: Any) -> tuple[Any, ...]:
-    """The outputs of a launch: those of a tuple, or the one. A subclass of tuple may give other elements each time: it is one."""
+    """The outputs of a launch as a tuple. A subclass of tuple is one output: it may return other elements each time."""
     return returned if type(returned) is tuple else (returned,)
 
 
 def lazy(y: Tensor) -> str:
-    """Why the values of a tensor may not be in its memory; "" for a plain one.
+    """Why the values of a tensor may not be in its memory; "" for a plain tensor.
 
-    Nothing else is asked of it: a subclass computes in the methods that it overrides, and would do so while it is judged.
+    No other method is called: a subclass could compute in the methods that it overrides, while it is judged.
     """
     import torch
 
@@ -38,9 +38,9 @@ class OutputSpec:
     dtype: str
 
     def fault(self, y: Any, inputs: tuple[Tensor, ...]) -> str:
-        """What keeps `y`, whatever it is, from being this output of a launch on `inputs`; "" where nothing does.
+        """Why `y`, of any type, cannot be this output of a launch on `inputs`; "" if it can.
 
-        It must be a dense tensor on the inputs' device, in any order of its dimensions, and in memory of its own.
+        It must be a dense tensor on the inputs' device, with its dimensions in any order, and in memory of its own.
         """
         import torch
 
@@ -66,7 +66,7 @@ class OutputSpec:
 
 
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether the elements fill a stretch of memory, each place once, in any order of the dimensions."""
+    """Whether the elements fill a range of memory exactly once, with the dimensions in any order."""
     step = 1
     for stride, size in sorted(zip(strides, shape, strict=True)):
         if size > 1 and stride != step:

@@ -1,8 +1,8 @@
-"""What the rows of a drawn input are made of: pieces of a row, each with a level, a slope and a noise. Standard library only.
+"""The rows of a drawn input: pieces, each with a level, a slope and a noise. Standard library only.
 
-The distribution word is ``drawn_SEED``. Everything about such an input follows from its word, the operator and the shape: the same
-word gives the same values on every machine, whatever the seed of the run. A check draws a case twice, so that a kernel cannot
-answer with what it remembers: a word stands for two inputs, that of even and that of odd seeds of the harness.
+The distribution word is ``drawn_SEED``. Such an input depends only on its word, the operator and the shape: the same word gives
+the same values on every machine, for every seed of the run. A check draws a case twice, so that a kernel cannot return what it
+remembers: a word has two inputs, one for even and one for odd seeds of the harness.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 RECIPES = 13
-"""Different rows in an input; row i is made as the row i mod 13 is, with its own noise. No tile has 13 rows."""
+"""Different rows in an input; row i has the recipe of row i mod 13 and its own noise. No tile has 13 rows."""
 DEEPEST = 120.0
 """How far below the rest of its row a segment may lie: from 104 on exp(x) is 0 in float32, from 88 on a subnormal."""
 WIDEST_NOISE = 8.0
@@ -22,7 +22,7 @@ STEEPEST = 8.0
 
 
 class Form(Enum):
-    """What an operator has a meaning for."""
+    """What the rows of an operator's input may hold."""
 
     LOGITS = "anything: also masks of -inf and of the lowest value, and rows that are all mask"
     KEYS = "masks of -inf as well, but never at the first column, so that every causal query sees a key"
@@ -30,7 +30,7 @@ class Form(Enum):
 
 
 class Draw:
-    """A stream of random numbers that is the same with every Python: of `random.Random` only `random` is promised to be."""
+    """Random numbers that are the same with every Python, which `random.Random` promises for `random` only."""
 
     def __init__(self, key: str) -> None:
         self._random = random.Random(key).random
@@ -43,11 +43,11 @@ class Draw:
         return low + (high - low) * self._random()
 
     def around(self, low: float, high: float) -> float:
-        """Between two numbers above 0, every factor of two as likely as every other."""
+        """Between two numbers above 0, uniform on a logarithmic scale."""
         return float(low * (high / low) ** self._random())
 
     def chance(self, of: int) -> bool:
-        """True once in so many times."""
+        """True once in this many times."""
         return self.below(of) == 0
 
     def one(self, *choices: str) -> str:
@@ -85,7 +85,7 @@ def row(key: str, columns: int, form: Form) -> tuple[Piece, ...]:
 
 
 class _Row:
-    """A row while it is made. Columns past the end are let be."""
+    """A row under construction. Columns past the end are ignored."""
 
     def __init__(self, draw: Draw, columns: int, form: Form) -> None:
         self.draw, self.columns, self.form = draw, columns, form
@@ -96,7 +96,7 @@ class _Row:
         return tuple(self._starts[start] for start in sorted(self._starts))
 
     def noise(self) -> float:
-        """Half of its width; none one time in four, where all columns of a piece are alike."""
+        """Half the width of a noise; 0 one time in four: then all columns of a piece are equal."""
         return 0.0 if self.draw.chance(4) else self.draw.around(1e-3, WIDEST_NOISE)
 
     def place(self) -> int:
@@ -108,7 +108,7 @@ class _Row:
         return min(max(0, at), self.columns - 1)
 
     def cut(self, at: int) -> None:
-        """Begin a piece at this column, of what is there already."""
+        """Start a piece at this column, with the present values."""
         if at < self.columns and at not in self._starts:
             before = max(start for start in self._starts if start < at)
             self._starts[at] = replace(self._starts[before], start=at)

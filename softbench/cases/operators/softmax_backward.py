@@ -10,7 +10,7 @@ from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, as_rows, distinct, fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec
-from softbench.cases.operators.vocabulary import beside, parse_layout
+from softbench.cases.operators.vocabulary import of_others, parse_layout
 from softbench.model import DTYPE_BYTES, Case
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class SoftmaxBackward:
         """See `Operator.refill`."""
         layout = parse_layout(case.layout)
         dy, y = inputs
-        fill(dy, beside(case.distribution), layout, key=key_of(case, seed, "dy"))
+        fill(dy, of_others(case.distribution), layout, key=key_of(case, seed, "dy"))
         fill(y, case.distribution, layout, key=key_of(case, seed))
         _to_probabilities(y[(0,) * (y.dim() - 1)] if layout.broadcast and y.dim() > 1 and case.rows else y)
 
@@ -104,8 +104,7 @@ class SoftmaxBackward:
 
 
 def _sums(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Of every row's products dy y, (rows, 1) float64: their sum, that of their magnitudes, and that of them rounded to
-    the dtype."""
+    """Three sums of every row's products dy y, (rows, 1) float64: of them, of their magnitudes, of them rounded to the dtype."""
     total = blocks[0][0].new_zeros(len(blocks[0][0]), 1).double()
     size, rounded = total.clone(), total.clone()
     for gradient, output in blocks:
@@ -120,13 +119,13 @@ def _magnitudes(gradient: Tensor, output: Tensor) -> Tensor:
 
 
 def _rounding_shows(case: Case) -> bool:
-    """Whether rounding a product to the dtype shows beside arithmetic in float32."""
+    """Whether rounding a product to the dtype matters compared with arithmetic in float32."""
     return case.dtype == case.out_dtype and DTYPE_BYTES[case.dtype] == 2
 
 
 def _to_probabilities(y: Tensor) -> None:
-    """Replace logits by their softmax along the last dimension, in place; beside y it takes about 200 MB, and for a
-    transposed tensor of more than two dimensions a copy of it."""
+    """Replace logits by their softmax along the last dimension, in place; takes about 200 MB, and for a transposed tensor
+    of more than two dimensions a copy of it."""
     import torch
 
     if y.numel() == 0:

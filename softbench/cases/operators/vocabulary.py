@@ -8,7 +8,7 @@ padded-K     the row stride is K elements more than the row takes
 strided-K    neighbouring columns lie K elements apart
 transposed   the last two dimensions are swapped in memory
 broadcast    every row is the same memory: row stride 0
-keys-K       of attention alone: K keys and values, where there are others than queries
+keys-K       for attention only: K keys and values, if they are not as many as the queries
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ DISTRIBUTIONS: dict[str, str] = {
 }
 
 PLAIN = "plain"
-"""Not a word of a case: how inputs of a drawn case are drawn that are normal in any other."""
+"""Not a word of a case: the distribution of a drawn case's inputs that are normal in other cases."""
 _DRAWN = re.compile(r"drawn_(0|[1-9]\d{0,17})")
 _PART = re.compile(r"(offset|padded|strided|keys)-([1-9]\d{0,8})|(transposed|broadcast)")
 _CHOICES = 'contiguous, offset-K, padded-K, strided-K, transposed, broadcast, keys-K, or parts joined by "+"'
@@ -118,8 +118,8 @@ def is_drawn(distribution: str) -> bool:
     return _DRAWN.fullmatch(distribution) is not None
 
 
-def beside(distribution: str) -> str:
-    """The distribution of a case's other inputs, those that its own does not describe."""
+def of_others(distribution: str) -> str:
+    """The distribution of a case's other inputs, to which its own does not apply."""
     return PLAIN if is_drawn(distribution) else "normal"
 
 
@@ -130,7 +130,7 @@ def check_distribution(word: str) -> None:
 
 
 def check_case(case: Case) -> None:
-    """Raises ValueError, saying what to do, for a combination of known words that the operator has no meaning for."""
+    """Raises ValueError, which says what to do, for a combination of known words that the operator does not define."""
     keys = parse_layout(case.layout).keys
     if case.operator not in ATTENTION_OPERATORS:
         if keys:
