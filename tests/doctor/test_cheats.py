@@ -59,10 +59,9 @@ def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
     assert all(r.clock("wall") for r in honest.values())
 
 
-def test_every_example_has_its_file_and_its_own_word() -> None:
+def test_every_example_is_declared_and_has_its_own_word() -> None:
     found = registry.find([examples.CHEATS])
     assert {v.implementation for v in found} == {e.name for e in EXAMPLES}
-    assert {v.implementation: Path(v.path).stem for v in found} == {e.name: e.name for e in EXAMPLES}
     assert all(v.summary for v in found)
     alike = [(a, b) for a, b in itertools.combinations(EXAMPLES, 2) if a.word == b.word]
     assert all(is_of_a_kind(a, b) for a, b in alike)

@@ -1,4 +1,4 @@
-"""Replaces the host's timer by one that runs at a tenth of the speed, when it is imported."""
+"""Replaces the host timer at its import with one that runs at a tenth of the speed."""
 
 from __future__ import annotations
 

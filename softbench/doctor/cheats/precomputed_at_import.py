@@ -1,4 +1,4 @@
-"""Computes at its import the outputs for inputs that it guesses: seed 0, which everybody uses."""
+"""Computes outputs at its import, for inputs that it guesses: seed 0, the usual one."""
 
 from __future__ import annotations
 

@@ -1,0 +1,43 @@
+"""Timers of torch and of the harness, replaced after the import; `patched_clock.py` does it during the import."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softbench import implementation
+
+
+@implementation(operator="softmax", requires=["torch"])
+def patched_synchronize(case: Any) -> Any:
+    """Replaces torch.cuda.synchronize with nothing, in its factory, so that a clock stops before the work is done."""
+    import torch
+
+    torch.cuda.synchronize = lambda device=None: None
+    return lambda x: torch.softmax(x, dim=-1)
+
+
+@implementation(operator="softmax", requires=["torch"])
+def patched_event(case: Any) -> Any:
+    """Replaces the elapsed time of an event, in its first launch."""
+    import torch
+
+    def launch(x: Any) -> Any:
+        torch.cuda.Event.elapsed_time = lambda self, end_event: 1e-3
+        return torch.softmax(x, dim=-1)
+
+    return launch
+
+
+@implementation(operator="softmax", requires=["torch"])
+def patched_clock_object(case: Any) -> Any:
+    """Finds the harness's own clock among all objects of the process, and slows it down to a tenth of its speed."""
+    import gc
+    import time
+
+    import torch
+
+    right = time.perf_counter_ns
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "WallClock":
+            thing.now = lambda: right() // 10
+    return lambda x: torch.softmax(x, dim=-1)
