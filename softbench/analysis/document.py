@@ -1,4 +1,4 @@
-"""What a command has to say, as plain parts that the terminal, Markdown and a page write each in its own way."""
+"""What a command prints, as plain parts that the terminal, Markdown and a page each write in their own way."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Heading:
-    """What the parts that follow are about."""
+    """What the following parts are about; level 1 is the title of a page."""
 
     text: str
+    level: int = 2
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Sentences, a line each; commands is for lines that somebody may want to copy."""
+    """Sentences, one per line; commands are lines to copy, markdown lines are Markdown already."""
 
     lines: tuple[str, ...]
     commands: bool = False
+    markdown: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
     """Rows of texts under a header; left names the columns of words, and the first `labels` columns name a row.
 
-    A page folds up what is folded.
+    A page shows a folded table folded.
     """
 
     header: tuple[str, ...]
@@ -48,7 +50,7 @@ def table(
     folded: bool = False,
     labels: int = 1,
 ) -> list[Part]:
-    """A table, or nothing where it would have no rows. Columns without a word in them are left out."""
+    """A table without its empty columns; nothing where it would have no rows."""
     used = [index for index in range(len(header)) if any(row[index] for row in rows)]
     kept = tuple(tuple(row[index] for index in used) for row in rows)
     at = tuple(used.index(index) for index in left if index in used)
@@ -57,6 +59,6 @@ def table(
 
 
 def lines(*texts: str) -> list[Part]:
-    """The texts that say something, as one part; nothing where none does."""
-    said = tuple(text for text in texts if text)
-    return [Lines(said)] if said else []
+    """The texts that are not empty, as one part; nothing where all are."""
+    kept = tuple(text for text in texts if text)
+    return [Lines(kept)] if kept else []

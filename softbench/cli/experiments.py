@@ -9,12 +9,13 @@ from softbench.analysis import experiments
 from softbench.cli.command import Command, CommandResult, read, reports_argument, write
 from softbench.records import published
 from softbench.records.comparable.sections import one_machine
+from softbench.render import export
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
     runs = one_machine([read(options, name) for name in options.runs])
     figures = published.read(Path(options.published)) if options.published else published.bundled()
-    text = experiments.markdown(runs, figures)
+    text = export.document_markdown(experiments.document(runs, figures))
     if not options.output:
         return text, 0
     write(Path(options.output), text)

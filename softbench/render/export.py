@@ -113,9 +113,11 @@ def document_markdown(document: Document) -> str:
     parts: list[str] = []
     for part in document:
         if isinstance(part, Heading):
-            parts.append(f"## {_escaped(part.text)}")
+            parts.append(f"{'#' * part.level} {_escaped(part.text)}")
         elif isinstance(part, Lines):
-            parts.append(_fenced("\n".join(part.lines)) if part.commands else "\n\n".join(map(_escaped, part.lines)))
+            text = "\n".join(part.lines)
+            escaped = text if part.markdown else "\n\n".join(map(_escaped, part.lines))
+            parts.append(_fenced(text) if part.commands else escaped)
         else:
             parts += [f"**{_escaped(part.title)}**"] if part.title else []
             parts.append(_table(part.header, part.rows))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from support.builders import ended, run, softmax_case, timed
 from support.paths import ROOT
 
 from softbench import cli, resources
 from softbench.analysis import experiments
-from softbench.analysis.experiments.triton import LADDER
 from softbench.cases import matrix
-from softbench.model import Record, Status
+from softbench.model import Record, Run, Status
 from softbench.records import published, store
-from softbench.records.published import PublishedError
+from softbench.records.published import PublishedError, PublishedTable
+from softbench.render import export
 
 FOLDER = ROOT / "reports" / "published"
 PAGE = ROOT / "docs" / "experiments.md"
 PUBLISHED = published.read(FOLDER)
 SIZES = (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+
+
+def markdown(runs: list[Run], tables: Mapping[str, PublishedTable] = PUBLISHED) -> str:
+    return export.document_markdown(experiments.document(runs, tables))
 
 
 def row(elements: int, **changes):
@@ -58,8 +64,8 @@ def ladder(**us: float) -> list[Record]:
 
 
 def section(records: list[Record], name: str) -> str:
-    page = experiments.markdown([run(records)], PUBLISHED)
-    return page.partition(f"## {experiments.SECTIONS[name][0]}\n")[2].partition("\n## ")[0]
+    page = markdown([run(records)])
+    return page.partition(f"## {experiments.EXPERIMENTS[name].title}\n")[2].partition("\n## ")[0]
 
 
 def found(records: list[Record], name: str) -> list[tuple[str, str]]:
@@ -170,16 +176,16 @@ def test_of_two_runs_with_a_case_the_later_counts():
     early, late = (
         run([timed(row(1000), "cuda_naive", ns)], run_id=word) for word, ns in (("early", 9000), ("late", 4000))
     )
-    page = experiments.markdown([early, late], PUBLISHED)
+    page = markdown([early, late], PUBLISHED)
     assert "| 1,000 | 0.035 | 0.060 | +71 % | 0.0040 | not run |" in page
     assert page.index("`early`") < page.index("`late`")
 
 
 def test_runs_of_something_else_make_no_page():
     with pytest.raises(PublishedError, match="nothing to compare"):
-        experiments.markdown([run([timed(row(1000), "torch_eager", 9000)])], PUBLISHED)
+        markdown([run([timed(row(1000), "torch_eager", 9000)])], PUBLISHED)
     with pytest.raises(PublishedError, match=r"missing: triton\.csv"):
-        experiments.markdown([run(stability())], {k: v for k, v in PUBLISHED.items() if k != "triton"})
+        markdown([run(stability())], {k: v for k, v in PUBLISHED.items() if k != "triton"})
 
 
 def test_the_profiles_ask_what_was_published():
@@ -191,9 +197,10 @@ def test_the_profiles_ask_what_was_published():
         )
     asked = {c.id for c in bundled.profile("experiment-stability")}
     assert asked == {f"softmax-float32-1x1000-{entry['distribution']}" for entry in PUBLISHED["stability"].rows}
+    rungs = [row["implementation"] for row in PUBLISHED["experiments"].rows if row["part"] == "rung"]
     assert all(c.rows > 1 for c in bundled.profile("experiment-triton"))
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "impls" / "triton").glob("[a-z]*.py"))
-    assert all(f"def {name}(case" in sources for name in LADDER)
+    assert all(f"def {name}(case" in sources for name in rungs)
 
 
 def test_published_shapes_are_those_of_their_profile():
@@ -227,7 +234,7 @@ def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, mon
     made = run(stability(), run_id="run-1")
     writer = store.Writer.create(tmp_path / "reports", made.passport)
     writer.append(made.records)
-    page = experiments.markdown([store.read(writer.path)], PUBLISHED)
+    page = markdown([store.read(writer.path)], PUBLISHED)
     assert cli.main(["experiments", "run-1"]) == 0
     assert capsys.readouterr().out == page
     arguments = ["experiments", "run-1", "--published", str(FOLDER), "--output", "page.md"]
@@ -245,4 +252,4 @@ def test_the_page_is_what_the_committed_records_say():
     text = PAGE.read_text(encoding="utf-8")
     ids = [line.split("`")[1] for line in text.partition("\n## ")[0].splitlines() if line.startswith("- `")]
     runs = [store.read(store.find(ROOT / "reports" / "h200", run_id)) for run_id in ids]
-    assert text == experiments.markdown(runs, PUBLISHED)
+    assert text == markdown(runs, PUBLISHED)

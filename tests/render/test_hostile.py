@@ -24,7 +24,7 @@ from softbench.analysis import experiments
 from softbench.cases import matrix
 from softbench.model import Status
 from softbench.records import published, store
-from softbench.render import report
+from softbench.render import export, report
 
 CASE, WIDE, HARD = (
     softmax_case(16, 256),
@@ -201,7 +201,7 @@ def test_published_figures_are_text_on_the_page(tmp_path: Path) -> None:
         (tmp_path / path.name).write_text(text)
     case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
     runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
-    text = experiments.markdown(runs, published.read(tmp_path))
+    text = export.document_markdown(experiments.document(runs, published.read(tmp_path)))
     assert all(line.isprintable() for line in text.split("\n"))
     assert "?[31m\\|x" in text
 

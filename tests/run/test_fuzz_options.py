@@ -20,6 +20,7 @@ from softbench.analysis import experiments
 from softbench.cases import matrix
 from softbench.model import Status
 from softbench.records import published, store
+from softbench.render import export
 from softbench.run import settings
 from softbench.run.regression import RegressionCheck
 from softbench.texts import InputError
@@ -147,7 +148,7 @@ def test_published_figures(folder: Path, random: Random) -> None:
     case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
     runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
     try:
-        text = experiments.markdown(runs, published.read(own))
+        text = export.document_markdown(experiments.document(runs, published.read(own)))
     except published.PublishedError as error:
         one_line(error)
     else:

@@ -1,64 +1,77 @@
-"""Published experiments beside what runs here say of them, as one Markdown page. Pure: records and tables to text."""
+"""Published experiments compared with runs, as a document. Pure: records and tables in, parts of a document out.
+
+Each experiment names the parts that implementations play in it; `experiments.csv`, among the published figures, says which
+implementation plays which.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from softbench.analysis import leaderboard
+from softbench.analysis.document import Document, Heading, Lines, Part
 from softbench.analysis.experiments import fusion, overhead, stability, triton
 from softbench.analysis.experiments.evidence import Evidence
 from softbench.model import Run
 from softbench.records.published import PublishedError, PublishedTable
 
-__all__ = ["SECTIONS", "markdown"]
+__all__ = ["EXPERIMENTS", "document"]
 
-SECTIONS = {
-    "stability": ("Numerical stability", stability.section),
-    "overhead": ("The price of the maximum", overhead.section),
-    "fusion": ("Fusing the passes", fusion.section),
-    "triton": ("A ladder in Triton", triton.section),
+
+@dataclass(frozen=True)
+class Experiment:
+    """One section: the columns that its published table must have, and what makes the parts of a document from it."""
+
+    title: str
+    columns: tuple[str, ...]
+    section: Callable[[Evidence, PublishedTable], list[Part]]
+
+
+EXPERIMENTS = {
+    "stability": Experiment(
+        "Numerical stability",
+        ("elements", "distribution", "implementation", "sum_of_output", "nonfinite"),
+        stability.section,
+    ),
+    "overhead": Experiment("The price of the maximum", ("elements", "implementation", "latency_ms"), overhead.section),
+    "fusion": Experiment("Fusing the passes", ("elements", "implementation", "latency_ms"), fusion.section),
+    "triton": Experiment("A ladder in Triton", ("metric", "current", "target", "stretch"), triton.section),
 }
-"""By the name of the published table: title, and what makes the section. The profile is `experiment-NAME`."""
-_COLUMNS = {
-    "stability": ("elements", "distribution", "implementation", "sum_of_output", "nonfinite"),
-    "overhead": ("elements", "implementation", "latency_ms"),
-    "fusion": ("elements", "implementation", "latency_ms"),
-    "triton": ("metric", "current", "target", "stretch"),
-}
-
-SUBJECTS = ("cuda_naive", "cuda_multi_pass", "cuda_fused", "triton_three_pass")
+"""By the name of the published table. The profile is `experiment-NAME`."""
+_ROLES = "experiments"
 
 
-def markdown(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> str:
-    """The page: per experiment the published figures, those of the runs, and whether each finding holds on this GPU.
+def document(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> Document:
+    """Per experiment the published figures, those of the runs, and whether each finding holds on this GPU.
 
-    Where several runs have a case, the last one counts. Raises PublishedError for a published table that is missing,
-    and for runs without any of the kernels in question.
+    Where several runs have a case, the last one counts. Raises PublishedError for a published table that is missing, and for
+    runs that have none of the implementations in question.
     """
-    evidence = Evidence(tuple(leaderboard.build(run) for run in runs))
-    if not any(set(SUBJECTS) & set(case.cells) for case in evidence.cases):
-        raise PublishedError(f"none of these runs has a cell of {', '.join(SUBJECTS)}: nothing to compare")
-    parts = ["# Experiments", _origin(runs)]
-    for name, (title, section) in SECTIONS.items():
+    for name in (*EXPERIMENTS, _ROLES):
         if name not in published:
             raise PublishedError(f"the published figures of {name} are missing: {name}.csv")
+    roles = published[_ROLES]
+    roles.require(("experiment", "part", "implementation", "title"))
+    boards = tuple(leaderboard.build(run) for run in runs)
+    subjects = {row["implementation"] for row in roles.rows if row["part"] != "context"}
+    if not any(subjects & set(case.cells) for board in boards for case in board.cases):
+        raise PublishedError("none of these runs has a cell of an experiment's implementation: nothing to compare")
+    parts: list[Part] = [Heading("Experiments", level=1), *_origin(runs)]
+    for name, experiment in EXPERIMENTS.items():
         source = published[name]
-        source.require(_COLUMNS[name])
-        parts.append(f"## {title}")
-        parts.append(f"Profile `experiment-{name}`. Published: {source.source}; GPU: {source.gpu}; {source.what}.")
-        parts.append(section(evidence, source))
-    return "\n\n".join(parts) + "\n"
+        source.require(experiment.columns)
+        origin = f"Profile `experiment-{name}`. Published: {source.source}; GPU: {source.gpu}; {source.what}."
+        parts += [Heading(experiment.title), Lines((origin,), markdown=True)]
+        parts += experiment.section(Evidence(boards, name, roles), source)
+    return parts
 
 
-def _origin(runs: Sequence[Run]) -> str:
-    lines = [
-        "Made by `softbench experiments` from these runs; times are those of the ranking clock:",
-        "",
-    ]
+def _origin(runs: Sequence[Run]) -> list[Part]:
+    lines = []
     for run in runs:
-        gpu = run.passport.device
+        passport, gpu = run.passport, run.passport.device
         what = f"{gpu.get('name', 'unknown')}, driver {gpu.get('driver', 'unknown')}"
-        lines.append(
-            f"- `{run.passport.run_id}`: {what}, {run.passport.started[:10]}, clock `{run.passport.ranking_clock}`"
-        )
-    return "\n".join(lines)
+        lines.append(f"- `{passport.run_id}`: {what}, {passport.started[:10]}, clock `{passport.ranking_clock}`")
+    head = "Made by `softbench experiments` from these runs; times are those of the ranking clock:"
+    return [Lines((head,), markdown=True), Lines(tuple(lines), markdown=True)]

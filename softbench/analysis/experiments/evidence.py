@@ -1,37 +1,51 @@
-"""What runs say about one question: figures by case and implementation, and the words for what they mean. Pure."""
+"""What runs say about one experiment: figures by case and implementation, and the words for what they mean. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from softbench.analysis import leaderboard
+from softbench.analysis.document import Lines
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.model import Status
+from softbench.records.published import PublishedError, PublishedTable
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Boards of runs; where two of them have a case, the later one speaks for it."""
+    """Boards of runs, of which the later one counts where two have a case; and who plays which part in the experiment."""
 
     boards: tuple[Board, ...]
+    experiment: str
+    roles: PublishedTable
+
+    def playing(self, part: str) -> dict[str, str]:
+        """Implementation -> its title, of those that play a part. Raises PublishedError where none does."""
+        rows = [row for row in self.roles.rows if (row["experiment"], row["part"]) == (self.experiment, part)]
+        if not rows:
+            raise PublishedError(f"experiments.csv: names no {part!r} of the experiment {self.experiment}")
+        return {row["implementation"]: row["title"] for row in rows}
+
+    def player(self, part: str) -> str:
+        """The first implementation that plays a part. Raises PublishedError where none does."""
+        return next(iter(self.playing(part)))
 
     @property
     def cases(self) -> tuple[CaseBoard, ...]:
         """The timed and untimed cases of all runs, each once."""
-        found = {case.case.id: case for board in self.boards for case in board.cases}
-        return tuple(found.values())
+        return tuple({case.case.id: case for board in self.boards for case in board.cases}.values())
 
     def case(self, case_id: str) -> CaseBoard | None:
         return next((case for case in self.cases if case.case.id == case_id), None)
 
     def cell(self, case_id: str, implementation: str) -> Cell | None:
-        """What an implementation did on a case, as an entrant or beside the others; None where it did not run."""
+        """What an implementation did on a case, as an entrant or as a reference; None where it did not run."""
         case = self.case(case_id)
         return None if case is None else cell_of(case, implementation)
 
     def floor_ns(self, case_id: str, streams: float) -> float | None:
-        """Time of moving so many times the row at the rate of the roof, which reads once and writes once."""
+        """Time of moving the row so many times at the rate of the roof, which reads once and writes once."""
         case = self.case(case_id)
         roof = case.roof.latency_ns if case is not None and case.roof is not None else None
         return None if roof is None else roof * streams / 2
@@ -43,24 +57,27 @@ def cell_of(case: CaseBoard, implementation: str) -> Cell | None:
 
 @dataclass(frozen=True)
 class Finding:
-    """A statement about a GPU and whether it is so here: `holds` is None where the runs cannot tell."""
+    """A statement about a GPU and whether it is true here: `holds` is None where the runs cannot tell."""
 
     statement: str
     holds: bool | None
     measured: str = ""
 
     def __str__(self) -> str:
-        word = {True: "holds here", False: "does not hold here", None: "not decided here"}[self.holds]
-        return f"- {self.statement} **{word[0].upper()}{word[1:]}**" + (f": {self.measured}." if self.measured else ".")
+        word = {True: "Holds here", False: "Does not hold here", None: "Not decided here"}[self.holds]
+        return f"- {self.statement} **{word}**" + (f": {self.measured}." if self.measured else ".")
+
+
+def listed(items: Iterable[object]) -> Lines:
+    """A list of findings, or of other lines that are Markdown."""
+    return Lines(tuple(map(str, items)), markdown=True)
 
 
 def finding(statement: str, parts: Sequence[bool | None], measured: str = "") -> Finding:
-    """Holds where every part does; not decided where one is missing and none speaks against it."""
-    known = [part for part in parts if part is not None]
-    if not all(known):
+    """True where every part is; false where one is false; else not decided."""
+    if any(part is False for part in parts):
         return Finding(statement, False, measured)
-    whole = bool(parts) and len(known) == len(parts)
-    return Finding(statement, True if whole else None, measured)
+    return Finding(statement, True if parts and None not in parts else None, measured)
 
 
 def latency_ms(cell: Cell | None) -> str:
@@ -93,9 +110,3 @@ def spread(values: Sequence[float | None], form: str) -> str:
         return "nothing was measured"
     low, high = form.format(min(known)), form.format(max(known))
     return low if low == high else f"{low} to {high}"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; "|" in a cell is escaped."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

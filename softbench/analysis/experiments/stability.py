@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import re
 
-from softbench.analysis.experiments.evidence import Evidence, finding, table
+from softbench.analysis.document import Part, Table
+from softbench.analysis.experiments.evidence import Evidence, finding, listed
 from softbench.analysis.leaderboard import Cell
 from softbench.model import Status
 from softbench.records.published import PublishedTable
 
-NAIVE, STABLE = "cuda_naive", "cuda_multi_pass"
 RANGES = {"uniform_0_10": "[0, 10]", "uniform_500_1000": "[500, 1000]"}
 
 
-def section(evidence: Evidence, published: PublishedTable) -> str:
+def section(evidence: Evidence, published: PublishedTable) -> list[Part]:
     """One row of 1000 elements in two ranges, with and without the maximum subtracted."""
     rows = []
     for entry in published.rows:
         cell = evidence.cell(_id(entry["elements"], entry["distribution"]), entry["implementation"])
-        said = f"sum {entry['sum_of_output']}, NaN or Inf: {entry['nonfinite']}"
+        output = f"sum {entry['sum_of_output']}, NaN or Inf: {entry['nonfinite']}"
         inputs = RANGES.get(entry["distribution"], entry["distribution"])
-        rows.append([entry["implementation"], inputs, said, _outcome(cell)])
-    safe, large = (evidence.cell(_id("1000", inputs), NAIVE) for inputs in RANGES)
-    stable = evidence.cell(_id("1000", "uniform_500_1000"), STABLE)
-    findings = [
-        finding("Without the maximum softmax is right while exp does not overflow.", [_is_right(safe)]),
+        rows.append((entry["implementation"], inputs, output, _outcome(cell)))
+    unsafe, safe = evidence.player("unsafe"), evidence.player("safe")
+    small, large = (evidence.cell(_id("1000", inputs), unsafe) for inputs in RANGES)
+    findings = (
+        finding("Without the maximum softmax is right while exp does not overflow.", [_is_right(small)]),
         finding("Without it, inputs from 500 on make NaN.", [_is_nan(large)], large.record.reason if large else ""),
-        finding("With it, they do not.", [_is_right(stable)]),
-    ]
-    header = ["implementation", "inputs", "published", "here"]
-    return "\n\n".join([table(header, rows), "\n".join(map(str, findings))])
+        finding("With it, they do not.", [_is_right(evidence.cell(_id("1000", "uniform_500_1000"), safe))]),
+    )
+    return [Table(("implementation", "inputs", "published", "here"), tuple(rows)), listed(findings)]
 
 
 def _id(elements: str, distribution: str) -> str:
