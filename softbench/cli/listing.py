@@ -7,7 +7,7 @@ from pathlib import Path
 
 from softbench import resources
 from softbench.analysis.document import Heading, Part, lines, table
-from softbench.analysis.leaderboard.formatting import plural, short
+from softbench.analysis.leaderboard.formatting import plural, short, some
 from softbench.cli.command import FORMATS, Command, CommandResult, format_argument
 from softbench.measure import device
 from softbench.model import Variant
@@ -42,12 +42,11 @@ def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]
     operators = list(dict.fromkeys(variant.operator for variant in group))
     points = len(dict.fromkeys(variant.params for variant in group))
     needs = group[0].requires
-    shown = ", ".join(operators[:2]) + (f" and {len(operators) - 2} more" if len(operators) > 2 else "")
     marked = ", ".join(f"✗ {need}" if need in lacking else need for need in needs)
     return (
         short(name),
         short(group[0].family),
-        shown,
+        some(operators),
         str(points),
         "when named" if group[0].ladder else "always",
         marked,

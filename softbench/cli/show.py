@@ -9,18 +9,13 @@ from collections.abc import Iterator
 from softbench.analysis import leaderboard
 from softbench.analysis.document import Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import cell_figures, microseconds, number, status_text
+from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, microseconds, number, status_text
 from softbench.cli.command import FORMATS, RUN, Command, CommandResult, format_argument, read, reports_argument, width
 from softbench.model import Record, Samples, Telemetry, stats
 from softbench.render import tables
 from softbench.render.report.contents import repeat_command
 from softbench.resources import choose_from
 from softbench.texts import InputError
-
-FIGURES = (
-    *("rank", "ms", "interval", "GB/s", "TFLOP/s", "% of roof", "call us", "device us", "traffic"),
-    *("registers", "stack B", "shared B"),
-)
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
@@ -33,7 +28,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
 
 
 def _bare(cell: str) -> str:
-    """A cell as pytest names it has its file in front."""
+    """A cell without the file that pytest puts before it."""
     first, _, rest = cell.partition("::")
     return rest if first.endswith((".yaml", ".yml")) else cell
 
@@ -42,25 +37,23 @@ def _case(board: Board, case_id: str) -> CaseBoard:
     try:
         return board.find(case_id)
     except KeyError:
-        said = choose_from(case_id, _few([case.case.id for case in board.cases], case_id))
-        raise InputError(f"{board.passport.run_id} has no case {case_id!r:.80}; {said}") from None
+        choices = choose_from(case_id, _few([case.case.id for case in board.cases], case_id))
+        raise InputError(f"{board.passport.run_id} has no case {case_id!r:.80}; {choices}") from None
 
 
 def _few(names: list[str], word: str, most: int = 8) -> list[str]:
-    """The names that are nearest to what was asked for; a run has hundreds."""
+    """The names nearest to the word; a run has hundreds."""
     import difflib
 
     return difflib.get_close_matches(word, names, n=most, cutoff=0.3) or names[:most]
 
 
 def _cell(case: CaseBoard, name: str) -> Cell:
-    """By the name of its implementation or of its variant; references and the roof have names as well."""
-    found = [*case.cells.values(), *map(Cell, case.others), *case.references.values()]
-    found += [case.roof] if case.roof else []
-    for cell in found:
+    """The cell of an implementation or a variant, references and the roof included."""
+    for cell in case.all_cells:
         if name in (cell.record.variant.implementation, cell.record.variant.id):
             return cell
-    known = dict.fromkeys(cell.record.variant.implementation for cell in found)
+    known = dict.fromkeys(cell.record.variant.implementation for cell in case.all_cells)
     raise InputError(f"{case.case.id} has no cell of {name!r:.60}; {choose_from(name, known)}")
 
 
@@ -72,8 +65,8 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     declared = f"Declared beforehand: {record.known_failure}" if record.known_failure else ""
     source = f"{variant.path}, family {variant.family}, source {variant.source_hash}"
     yield from lines(f"{status_text(record)}{role}", record.reason, declared, variant.summary, source, *record.notes)
-    for title, told in (("Traceback", record.traceback), ("Kernel output", record.output)):
-        yield from (Heading(title), Lines(told, commands=True)) if told else ()
+    for title, printed in (("Traceback", record.traceback), ("Kernel output", record.output)):
+        yield from (Heading(title), Lines(printed, commands=True)) if printed else ()
     figures = zip(FIGURES, cell_figures(cell), strict=True)
     yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
     for samples in record.samples:
@@ -87,9 +80,9 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
 
 
 def _samples(samples: Samples) -> Iterator[Part]:
-    """A placement a row: its median, and how far its rounds are apart."""
+    """One row per placement: its median, and the range of its rounds."""
     low, high = (microseconds(ns) if ns < 1e15 else "?" for ns in stats.median_interval(samples))
-    said = f"{microseconds(stats.per_launch_ns(samples))} us, {low} to {high}"
+    median = f"{microseconds(stats.per_launch_ns(samples))} us, {low} to {high}"
     rows = []
     for place, rounds in enumerate(samples.ns, start=1):
         each = [ns / samples.launches for ns in rounds]
@@ -97,7 +90,7 @@ def _samples(samples: Samples) -> Iterator[Part]:
         rows.append((str(place), str(len(each)), *map(microseconds, figures), *[""] * (3 - len(figures))))
     heat = f", heat {samples.heat + 1}" if samples.heat else ""
     cache = f", {samples.cache} L2" if samples.cache else ""
-    title = f"Clock {samples.clock}{heat}: {said}; us a launch, {samples.launches} a sample{cache}"
+    title = f"Clock {samples.clock}{heat}: {median}; us per launch, {samples.launches} per sample{cache}"
     yield from table(title, ("placement", "rounds", "median", "least", "most"), rows, left=())
 
 
@@ -113,9 +106,7 @@ def _readings(state: Telemetry) -> tuple[str, ...]:
 
 
 def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument(
-        "cell", metavar="CELL", help="CASE::NAME, as pytest names it; without ::NAME the board of the case"
-    )
+    sub.add_argument("cell", metavar="CELL", help="CASE::NAME, as in pytest; without ::NAME the board of the case")
     sub.add_argument("--run", metavar="RUN", default="latest", help=f"{RUN} (default: %(default)s)")
     format_argument(sub)
     reports_argument(sub)
@@ -127,7 +118,7 @@ COMMAND = Command(
     (
         ("softbench show softmax-float16-4096x8192::cute_softmax", "a cell of the newest run"),
         ("softbench show CASE::NAME --run RUN", "of another run"),
-        ("softbench show CASE", "everybody in one case"),
+        ("softbench show CASE", "all cells of one case"),
     ),
     _arguments,
     _run,

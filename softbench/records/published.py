@@ -1,4 +1,4 @@
-"""Figures that others have published, as tables on disk: CSV under three lines that say where they come from."""
+"""Figures that others have published, as tables on disk: CSV below three lines that say where they come from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from softbench.texts import InputError, printable
 _HEAD = ("source", "gpu", "what")
 COUNTS = ("elements", "rows", "columns")
 MEASURES = ("latency_ms", "bandwidth_gb_s", "current", "target", "stretch")
-"""Columns that hold numbers above 0, the first of them whole ones; a measure may be left empty."""
+"""Columns of numbers above 0: COUNTS of whole ones, MEASURES of any; a measure may be empty."""
 
 
 class PublishedError(InputError):
@@ -23,7 +23,7 @@ class PublishedError(InputError):
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One file: the document that its figures stand in, the GPU, what they are (with units), and rows of texts."""
+    """One file: the document that its figures are from, the GPU, what they are (with units), and rows of texts."""
 
     source: str
     gpu: str
@@ -31,13 +31,13 @@ class PublishedTable:
     rows: tuple[Mapping[str, str], ...]
 
     def require(self, columns: Iterable[str]) -> None:
-        """Raises PublishedError where the table lacks one of these."""
+        """Raises PublishedError if the table lacks one of these."""
         for name in columns:
             if name not in self.rows[0]:
                 raise PublishedError(f"{self.source}: has no column {name!r}; it has {', '.join(self.rows[0])}")
 
     def value(self, column: str, **keys: object) -> str:
-        """The text in a column of the first row whose other columns hold these. Raises PublishedError without one."""
+        """The text in a column of the first row with these keys. Raises PublishedError without one."""
         wanted = {name: str(value) for name, value in keys.items()}
         for row in self.rows:
             if column in row and all(row.get(name) == value for name, value in wanted.items()):
@@ -45,17 +45,16 @@ class PublishedTable:
         raise PublishedError(f"{self.source}: has no {column} for {', '.join(wanted.values())}")
 
     def number(self, column: str, **keys: object) -> float:
-        """`value` as a number. Raises PublishedError where it is none."""
+        """`value` as a number. Raises PublishedError if it is none."""
         text = self.value(column, **keys)
         if not _is_number(text):
-            raise PublishedError(
-                f"{self.source}: {column} for {', '.join(map(str, keys.values()))} is no number: {text!r:.40}"
-            )
+            where = f"{column} for {', '.join(map(str, keys.values()))}"
+            raise PublishedError(f"{self.source}: {where} is no number: {text!r:.40}")
         return float(text)
 
 
 def read(folder: Path) -> dict[str, PublishedTable]:
-    """Every table of a folder by its file's stem. Raises PublishedError where there is none, or one is malformed."""
+    """Every table of a folder by the stem of its file. Raises PublishedError if there is none, or one is malformed."""
     tables = {path.stem: _read(path) for path in listed(folder, "*.csv")}
     if not tables:
         raise PublishedError(f"{folder}: holds no published figures (*.csv)")
@@ -63,7 +62,7 @@ def read(folder: Path) -> dict[str, PublishedTable]:
 
 
 def bundled() -> dict[str, PublishedTable]:
-    """The tables that come with softbench, none where it came without. Raises PublishedError where one is malformed."""
+    """The tables that come with softbench, if any. Raises PublishedError if one is malformed."""
     try:
         return read(bundled_published())
     except FileNotFoundError:
@@ -92,16 +91,16 @@ def _rows(path: Path, rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str
         if None in row or None in row.values():
             raise PublishedError(f"{path}:{number}: has another number of fields than the header")
         for name, text in row.items():
-            is_count, is_measure = name in COUNTS, name in MEASURES and text
-            if (is_count and not (text.isdecimal() and text.isascii())) or (
-                (is_count or is_measure) and not _is_number(text)
+            is_whole = text.isdecimal() and text.isascii()
+            if (name in COUNTS and not (is_whole and _is_number(text))) or (
+                name in MEASURES and text and not _is_number(text)
             ):
                 raise PublishedError(f"{path}:{number}: {name} cannot be {text!r:.40}")
         yield {printable(name): printable(text) for name, text in row.items()}
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is above 0 and within what a float holds."""
+    """Whether it is above 0 and fits a float."""
     try:
         return 0 < float(text) < math.inf
     except ValueError:

@@ -1,4 +1,4 @@
-"""A board as Markdown for a README and as CSV for everything else. Pure."""
+"""Boards and documents as Markdown, and boards as CSV. Pure."""
 
 from __future__ import annotations
 
@@ -30,50 +30,19 @@ from softbench.model import Traffic
 from softbench.render.tables import ranking_header, standing_row
 
 COLUMNS = (
-    *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role", "implementation"),
-    *(
-        "variant",
-        "family",
-        "status",
-        "declared",
-        "rank",
-        "mark",
-        "dagger",
-        "best_of",
-        "latency_ns",
-        "low_ns",
-        "high_ns",
-    ),
-    *(
-        "bandwidth_gb_s",
-        "tflop_s",
-        "percent_of_roof",
-        "speedup",
-        "call_ns",
-        "device_ns",
-        "cache",
-        "registers",
-        "stack_bytes",
-    ),
-    *(
-        "shared_bytes",
-        "traffic_factor",
-        "read_bytes",
-        "written_bytes",
-        "kernels_ns",
-        "l1_hit_percent",
-        "l2_hit_percent",
-    ),
-    *("reason", "notes", "reproduce"),
+    *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role"),
+    *("implementation", "variant", "family", "status", "declared", "rank", "mark", "dagger", "best_of"),
+    *("latency_ns", "low_ns", "high_ns", "bandwidth_gb_s", "tflop_s", "percent_of_roof", "speedup", "call_ns"),
+    *("device_ns", "cache", "registers", "stack_bytes", "shared_bytes", "traffic_factor", "read_bytes"),
+    *("written_bytes", "kernels_ns", "l1_hit_percent", "l2_hit_percent", "reason", "notes", "reproduce"),
 )
-
 _FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?$")
-"""A cell of a table that begins with a sign and is no formula."""
+"""A text that begins with a sign and is a figure, not a formula."""
 
 
 def markdown(board: Board) -> str:
-    """Verdict, ranking (or counts where nothing was timed) and the timed cases."""
-    parts = [_escaped(said) for said in (verdict(board), unfinished(board)) if said]
+    """Verdict, ranking (or counts if nothing was timed) and the timed cases."""
+    parts = [_escaped(text) for text in (verdict(board), unfinished(board)) if text]
     if board.has_scores:
         parts.append(_escaped(clock_note(board)))
         rows = [standing_row(standing) for standing in board.ranking]
@@ -86,15 +55,14 @@ def markdown(board: Board) -> str:
         shown = names(board, section[0], cases)
         parts.append(f"### {_escaped(section_title(section))}: latency (ms) / {rate_title(cases)}")
         roof = ["roof"] if any(case.roof for case in cases) else []
-        parts.append(
-            _table([shape_head(cases), *shown, *roof], (_summary_row(case, shown, bool(roof)) for case in cases))
-        )
+        rows = [_summary_row(case, shown, bool(roof)) for case in cases]
+        parts.append(_table([shape_head(cases), *shown, *roof], rows))
     parts += [_escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
     return "\n\n".join(parts) + "\n"
 
 
 def machines_markdown(machines: Sequence[Machine]) -> str:
-    """The board of one machine, or those of several under their names and a table of % of roof."""
+    """The board of one machine, or those of several under their names after a table of % of roof."""
     parts: list[str] = []
     if len(machines) > 1:
         parts.append(_escaped(ACROSS))
@@ -109,7 +77,7 @@ def machines_markdown(machines: Sequence[Machine]) -> str:
 
 
 def document_markdown(document: Document) -> str:
-    """A document for a pull request."""
+    """A document as Markdown."""
     parts: list[str] = []
     for part in document:
         if isinstance(part, Heading):
@@ -125,18 +93,18 @@ def document_markdown(document: Document) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Between fences longer than any in the text."""
+    """The text between fences longer than any in it."""
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
     return f"{fence}\n{text}\n{fence}"
 
 
 def csv(board: Board) -> str:
-    """One line a cell under the header `COLUMNS`, figures with all their digits, "" where there is none."""
+    """One line per cell under the header `COLUMNS`, figures with all their digits, "" if there is none."""
     return csv_text(COLUMNS, _cells(board))
 
 
 def machines_csv(machines: Sequence[Machine]) -> str:
-    """`csv` of one machine; of several with the machine of each line in front of it."""
+    """`csv` of one machine; of several with a first column that names the machine."""
     if len(machines) == 1:
         return csv(machines[0].board)
     lines = ([machine.title, *line] for machine in machines for line in _cells(machine.board))
@@ -152,26 +120,22 @@ def csv_text(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
 
 
 def _inert(text: str) -> str:
-    """A text that no spreadsheet takes for a formula; a lone sign is none."""
+    """A text that no spreadsheet takes for a formula; a single sign is none."""
     return f"'{text}" if len(text) > 1 and text.lstrip(" ")[:1] in tuple("=+-@\t\r\n") else text
 
 
 def _cells(board: Board) -> Iterable[list[object]]:
-    for case in board.cases:
-        found = [*case.cells.values(), *map(Cell, case.others), *case.references.values()]
-        found += [case.roof] if case.roof else []
-        yield from map(_line, found)
+    return (_line(cell) for case in board.cases for cell in case.all_cells)
 
 
 def _line(cell: Cell) -> list[object]:
     record = cell.record
     case, variant = record.case, record.variant
-    asked = [case.id, case.operator, "x".join(map(str, case.shape)), case.dtype, case.out_dtype, case.layout]
-    asked += [case.distribution, str(case.timed).lower()]
-    who = [record.role, variant.implementation, variant.id, variant.family]
     cache = cell.samples[0].cache if cell.samples else ""
     return [
-        *(*asked, *who, record.status.value, str(is_declared(record)).lower()),
+        *(case.id, case.operator, "x".join(map(str, case.shape)), case.dtype, case.out_dtype, case.layout),
+        *(case.distribution, str(case.timed).lower(), record.role, variant.implementation, variant.id, variant.family),
+        *(record.status.value, str(is_declared(record)).lower()),
         *(cell.rank, cell.mark, str(cell.dagger).lower(), record.best_of),
         *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.tflop_s),
         *(cell.percent_of_roof, cell.speedup),
@@ -183,17 +147,12 @@ def _line(cell: Cell) -> list[object]:
 
 
 def _summary_row(case: CaseBoard, shown: Sequence[str], has_roof: bool) -> list[str]:
-    row = [
-        shape_text(case.case),
-        *(cell_text(case.cells[name]) if name in case.cells else "not run" for name in shown),
-    ]
-    return row + [cell_text(case.roof) if case.roof else ""] * has_roof
+    cells = [cell_text(case.cells[name]) if name in case.cells else "not run" for name in shown]
+    return [shape_text(case.case), *cells, *[cell_text(case.roof) if case.roof else ""] * has_roof]
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    rule = "| " + " | ".join(lines[1]) + " |"
-    return "\n".join(rule if index == 1 else _row(line) for index, line in enumerate(lines))
+    return "\n".join([_row(header), "| " + " | ".join(["---"] * len(header)) + " |", *map(_row, rows)])
 
 
 def _row(texts: Sequence[str]) -> str:
@@ -201,7 +160,7 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it stands, on one line."""
+    """Text on one line, in which Markdown finds no markup."""
     flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     flat = re.sub(r"[\\|*`]", r"\\\g<0>", flat).replace("](", "]\\(")
     return re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", flat)

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from softbench.analysis.document import Document, Heading, Lines, Table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing
 from softbench.analysis.leaderboard.formatting import (
+    FIGURES,
     cell_figures,
     cell_text,
     clock_note,
@@ -21,6 +22,7 @@ from softbench.analysis.leaderboard.formatting import (
     shape_head,
     shape_text,
     short,
+    some,
     status_groups,
     status_text,
     unfinished,
@@ -36,15 +38,15 @@ from softbench.model import Case
 WIDTH = 120
 GAP = "  "
 FOLDED = 3
-"""So many implementations without a pass are a sentence and no rows: without a GPU they were most of the table."""
+"""From so many implementations without a pass on, one sentence replaces their rows: without a GPU they would fill the table."""
 LEAST = 20
-"""Columns that words are given at the least, however long the labels beside them."""
+"""Least width of a column of words, however long the labels of the rows are."""
 
 
 def summary_table(board: Board, width: int = WIDTH) -> str:
-    """Timed cases by implementation, latency (ms) and `rate_title`; sections by dtype, at most width columns wide.
+    """Timed cases by implementation, latency (ms) and `rate_title`; one table per section, at most width columns wide.
 
-    Implementations that do not fit side by side follow below, under the same row labels. "" without a timed case.
+    Implementations that do not fit side by side follow below, with the same row labels. "" without a timed case.
     """
     parts: list[str] = []
     for section, cases in sections(board).items():
@@ -58,7 +60,7 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
 
 
 def ranking_table(board: Board, width: int = WIDTH) -> str:
-    """Overall ranking, one table an operator, with notes on daggers; the correctness table where nothing was timed."""
+    """The overall ranking, one table per operator, with notes on daggers; the correctness table if nothing was timed."""
     if not board.has_scores:
         return correctness_table(board, width)
     parts = [_filled(clock_note(board), width)]
@@ -70,8 +72,8 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
         parts.append(f"{operator}\n" + _folded([ranking_header(board), *rows], (1, 2), 2, width))
         notes = [_filled(_dagger_note(board, standing), width) for standing in standings if standing.failed_hard]
         parts += ["\n".join(notes)] if notes else []
-        said = f"{len(folded)} implementations have no pass in a timed case: {', '.join(map(short, folded))}"
-        parts += [_filled(said, width)] if folded else []
+        rest = f"{len(folded)} implementations have no pass in a timed case: {', '.join(map(short, folded))}"
+        parts += [_filled(rest, width)] if folded else []
     return "\n\n".join(parts)
 
 
@@ -94,29 +96,16 @@ def standing_row(standing: Standing) -> list[str]:
 
 
 def correctness_table(board: Board, width: int = WIDTH) -> str:
-    """Implementation by what its cells came to, all cases counted; "declared" are failures that were foretold."""
+    """Outcomes by implementation over all cases; "declared" are failures that were declared."""
     header = ["operator", "implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
     rows = [[s.operator, short(s.implementation), *map(str, outcome_counts(board, s))] for s in board.ranking]
     return _folded([header, *rows], (0, 1), 2, width)
 
 
 def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
-    """The small board of one case; KeyError where the run does not have it. Columns without content are left out."""
+    """The board of one case, without empty columns; KeyError if the run does not have the case."""
     found = board.find(case.id)
-    header = [
-        "rank",
-        "implementation",
-        "status",
-        "ms",
-        "interval",
-        "GB/s",
-        "TFLOP/s",
-        "% of roof",
-        "call us",
-        "device us",
-        "traffic",
-    ]
-    header += ["registers", "stack B", "shared B"]
+    header = [FIGURES[0], "implementation", "status", *FIGURES[1:]]
     cells = sorted(found.cells.values(), key=lambda cell: (cell.rank or len(found.cells) + 1, cell.latency_ns or 0.0))
     rows = [_case_row(cell, variant_text(cell.record) + ("†" if cell.dagger else "")) for cell in cells]
     rows += [_case_row(cell, f"({short(name)}: reference)") for name, cell in found.references.items()]
@@ -132,28 +121,28 @@ def _case_row(cell: Cell, label: str) -> list[str]:
 
 
 def statuses(board: Board, width: int = WIDTH) -> str:
-    """Failures, then refusals: one line for all cells of one status and reason, under failures how to repeat one."""
+    """Failures, then refusals: one line per status and reason, and below a failure the command that repeats it."""
     lines: list[str] = []
     for word, reason, records in status_groups(board):
         lines.append(_cut(f"{word} x{len(records)}  {who(records)}: {reason}", width))
         if not records[0].status.is_refusal:
             lines.append(f"    {records[0].reproduce or records[0].case.id}")
     early = [record for record in board.records if record.known_failure and record.status.is_success]
-    told = (f"declared to fail, but {r.status.value}: {short(r.variant.implementation)} {r.case.id}" for r in early)
-    lines += [_cut(line, width) for line in told]
+    passing = (f"declared to fail, but {r.status.value}: {short(r.variant.implementation)} {r.case.id}" for r in early)
+    lines += [_cut(line, width) for line in passing]
     return "\n".join(lines)
 
 
 def board_tables(board: Board, width: int = WIDTH) -> str:
-    """What a benchmark session ends with: figures, ranking and what it does not say, what did not pass, what is missing."""
-    said = (_filled(undecided_note(board), width), _filled(lead_note(board), width))
-    notes = (*said, statuses(board, width), _filled(unfinished(board), width))
-    parts = (summary_table(board, width), ranking_table(board, width), *notes)
+    """The end of a session: figures, ranking with its reservations, failures, and what is missing."""
+    notes = (undecided_note(board), lead_note(board), statuses(board, width), unfinished(board))
+    wrapped = [note if at == 2 else _filled(note, width) for at, note in enumerate(notes)]
+    parts = (summary_table(board, width), ranking_table(board, width), *wrapped)
     return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
 
 
 def machine_tables(machines: Sequence[Machine], width: int = WIDTH) -> str:
-    """The tables of one machine, or those of several under their names with a table of % of roof behind them."""
+    """The tables of one machine, or those of several under their names and a table of % of roof last."""
     parts: list[str] = []
     for machine in machines:
         parts += [f"\n{machine.title}\n{'=' * len(machine.title)}\n"] if len(machines) > 1 else []
@@ -163,7 +152,7 @@ def machine_tables(machines: Sequence[Machine], width: int = WIDTH) -> str:
 
 
 def share_table(machines: Sequence[Machine], width: int = WIDTH) -> str:
-    """% of roof by case and implementation, a column a machine."""
+    """% of roof by case and implementation, one column per machine."""
     parts = [_filled(ACROSS, width)]
     header = ["[M, N]", "implementation", *(short(machine.title, 60) for machine in machines)]
     for title, rows in shares(machines).items():
@@ -177,13 +166,11 @@ def _summary_text(case: CaseBoard, name: str) -> str:
 
 
 def _dagger_note(board: Board, standing: Standing) -> str:
-    ids = standing.failed_hard
-    more = f" and {len(ids) - 2} more" if len(ids) > 2 else ""
-    return f"† {short(standing.implementation)} {why_marked(board, standing)}: {', '.join(ids[:2])}{more}"
+    return f"† {short(standing.implementation)} {why_marked(board, standing)}: {some(standing.failed_hard)}"
 
 
 def _blocks(labels: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> list[list[Sequence[str]]]:
-    """Columns packed into blocks that fit beside the row labels; a block holds one column at least."""
+    """The columns in blocks that fit the width together with the row labels; each block has at least one column."""
     margin = max(map(len, labels))
     blocks: list[list[Sequence[str]]] = [[]]
     used = margin
@@ -202,8 +189,8 @@ def document_text(document: Document, width: int = WIDTH) -> str:
     parts: list[str] = []
     for part in document:
         if isinstance(part, Heading):
-            said = _filled(part.text, width)
-            parts.append(f"{said}\n{'=' * max(map(len, said.splitlines()))}")
+            title = _filled(part.text, width)
+            parts.append(f"{title}\n{'=' * max(map(len, title.splitlines()))}")
         elif isinstance(part, Lines):
             parts.append("\n".join(part.lines if part.commands else (_filled(line, width) for line in part.lines)))
         else:
@@ -212,7 +199,7 @@ def document_text(document: Document, width: int = WIDTH) -> str:
 
 
 def _fitted(table: Table, width: int) -> str:
-    """A grid as it is where that fits; else words are wrapped beside the labels of their row, and the rest is folded."""
+    """The table if it fits; else with words wrapped in their columns, and further columns below."""
     rows = [table.header, *table.rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(widths) + len(GAP) * (len(widths) - 1) <= width:
@@ -223,13 +210,13 @@ def _fitted(table: Table, width: int) -> str:
 
 
 def _wrapped(row: Sequence[str], labels: int, room: int) -> list[tuple[str, ...]]:
-    """A row as the lines that it takes where no text behind its labels may be longer than room."""
+    """A row as several lines, where no text after its labels is longer than room."""
     cells = [[text] if at < labels else _filled(text, room).splitlines() or [""] for at, text in enumerate(row)]
     return list(zip_longest(*cells, fillvalue=""))
 
 
 def _filled(text: str, width: int) -> str:
-    """Words stay whole, at their hyphens too, unless one of them would not fit: a long case's id."""
+    """Wrapped text. Words stay whole, also at hyphens, unless one of them does not fit: a long case id."""
     is_tight = max(map(len, text.split()), default=0) > width
     return textwrap.fill(text, width, break_on_hyphens=is_tight, break_long_words=False)
 
@@ -239,7 +226,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _signs(line: str, width: int) -> str:
-    """A line of the legend, broken between its parts where it is too long."""
+    """A line of the legend, broken between its parts if it is too long."""
     lines = [""]
     for part in line.split("   "):
         joined = f"{lines[-1]}   {part}" if lines[-1] else part
@@ -248,7 +235,7 @@ def _signs(line: str, width: int) -> str:
 
 
 def _folded(table: Sequence[Sequence[str]], left: Sequence[int], fixed: int, width: int) -> str:
-    """A grid of at most width columns: what does not fit stands below, beside the same first `fixed` columns."""
+    """A grid of at most width columns; further columns follow below, each block with the same first `fixed` columns."""
     columns = [_padded(column, index in left) for index, column in enumerate(zip(*table, strict=True))]
     labels = [GAP.join(parts) for parts in zip(*columns[:fixed], strict=True)]
     blocks = _blocks(labels, columns[fixed:], width)
@@ -261,9 +248,9 @@ def _padded(column: Sequence[str], is_left: bool) -> list[str]:
 
 
 def _grid(rows: Iterable[Sequence[str]], left: Sequence[int] | None = None) -> str:
-    """Aligned columns under a ruled header; left names the left-aligned ones, all of them where it is None.
+    """Aligned columns under a header with a rule; left names the left-aligned ones, None all of them.
 
-    A line without a word is left out: text that is wrapped in one block has no lines in the others.
+    Empty lines are left out: text that is wrapped in one block has no lines in the others.
     """
     columns = [_padded(c, left is None or i in left) for i, c in enumerate(zip(*rows, strict=True))]
     lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]

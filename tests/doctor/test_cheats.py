@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from support.paths import ROOT, SUPPORT

@@ -1,9 +1,8 @@
-"""Two runs, cell by cell: faster, slower, same or cannot tell; what changed its status; and what else is not as it was. Pure.
+"""Two runs, cell by cell: faster, slower, same or cannot tell; changes of status; and what else differs. Pure.
 
-Two runs are two sessions: nothing of them is paired, and clocks, heat and the place of every buffer are drawn anew. So a cell is
-compared by its time over that of the roof, which each run takes in the same rounds as the cell: one log-ratio a placement,
-Welch's interval over those of both runs (`stats.compare_apart`). Where the trial chose another kernel for the roof, the
-yardsticks differ by themselves, and OTHER_ROOF widens the interval.
+The samples of two runs are not paired: clocks, heat and the place of every buffer differ. So a cell is compared by its time
+over that of the roof, which each run takes in the same rounds: one log-ratio per placement, and Welch's interval over those of
+both runs (`stats.compare_apart`). If the trial chose another kernel for the roof, OTHER_ROOF widens the interval.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from softbench.records.comparable.sections import one_machine
 from softbench.texts import InputError
 
 OTHER_ROOF = 0.0025
-"""What the ratios to two kernels of one roof may be apart: up to 0.22 % between two runs of one source on an H200."""
+"""Allowance for two kernels of one roof: on an H200 they differed by up to 0.22 % between two runs of one source."""
 VERDICTS = {"slower": "slower", "faster": "faster", "unknown": "cannot tell", "tied": "same"}
-"""The words of `stats` as those of two runs, worst first."""
+"""The words of `stats` -> the words for two runs, worst first."""
 FELL, ROSE, OTHER = "fell", "rose", "changed"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One cell in both runs. change is None where one of them has no time of it.
+    """One cell in both runs. change is None if one of them has no time.
 
-    change.ratio is time over roof after, over the same before: above 1 is slower. moved says what became of its status: "fell",
-    "rose", "changed", or "" where it is as it was. notes say what else differs between the two.
+    change.ratio is (time over roof) after / before: above 1 is slower. moved is the change of status: "fell", "rose", "changed",
+    or "" for none. notes say what else differs between the two.
     """
 
     case: Case
@@ -45,7 +44,7 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """One of `VERDICTS`, or "" without two times."""
+        """One of the words of `VERDICTS`, or "" without two times."""
         return VERDICTS[self.change.verdict] if self.change else ""
 
 
@@ -53,8 +52,8 @@ class Pair:
 class RunComparison:
     """Run `after` against run `before`; cells in the order of the older run.
 
-    apart are cells of both that cannot be compared, with the reason; gone and new are ids of cells that one run alone has.
-    roof is what the roof's own time came to, after over before, a factor a case.
+    apart are cells of both runs that cannot be compared, with the reason; gone and new are ids of cells of one run only.
+    roof is the roof's own time, after over before, one factor per case.
     """
 
     before: Passport
@@ -68,31 +67,31 @@ class RunComparison:
 
     def of(self, verdict: str) -> list[Pair]:
         """Cells of one verdict, the largest change first."""
-        found = [cell for cell in self.cells if cell.verdict == verdict]
-        return sorted(found, key=lambda cell: cell.change.ratio if cell.change else 1.0, reverse=verdict != "faster")
+        cells = [cell for cell in self.cells if cell.verdict == verdict]
+        return sorted(cells, key=lambda cell: cell.change.ratio if cell.change else 1.0, reverse=verdict != "faster")
 
     def moved(self, how: str) -> list[Pair]:
         return [cell for cell in self.cells if cell.moved == how]
 
     def failures(self, limit: float) -> list[Pair]:
-        """What lets a gate fall shut: cells that fell, and those slower by a share of at least limit (0.02 is 2 %).
+        """The cells that fail a limit: those that fell, and those slower by a share of at least limit (0.02 is 2 %).
 
-        Slower is what the interval says; by how much is what the ratio says.
+        The interval says whether a cell is slower; the ratio says by how much.
         """
         slower = [cell for cell in self.of("slower") if cell.change and cell.change.ratio >= 1 + limit]
         return [*self.moved(FELL), *(cell for cell in slower if cell.moved != FELL)]
 
     def unclear(self, limit: float) -> int:
-        """How many cells may be slower by as much, for all that their intervals say."""
+        """The number of cells whose intervals allow as much."""
         return sum(
             cell.verdict == "cannot tell" and cell.change.high >= 1 + limit for cell in self.cells if cell.change
         )
 
 
 def compare(before: Run, after: Run) -> RunComparison:
-    """Compare two runs of one machine and clock; drivers, versions and sources may differ, and are named.
+    """Compare two runs of one machine and clock. Drivers, versions and sources may differ; `changes` names them.
 
-    Raises Incomparable for another machine or clock, and InputError where not one cell is in both.
+    Raises Incomparable for another machine or clock, and InputError if no cell is in both.
     """
     one_machine((before, after))
     boards = leaderboard.build(before), leaderboard.build(after)
@@ -121,8 +120,8 @@ def compare(before: Run, after: Run) -> RunComparison:
 
 
 def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
-    """One implementation in one case of two runs; KeyError where one of them does not have it."""
-    a, b = stands_for(before)[name], stands_for(after)[name]
+    """One implementation in one case of two runs; KeyError if one of them does not have it."""
+    a, b = cells_by_implementation(before)[name], cells_by_implementation(after)[name]
     notes = list(comparable.questions(a.record, b.record).notes)
     change = None
     if a.samples and b.samples:
@@ -135,7 +134,7 @@ def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
 
 
 def moved(before: Cell, after: Cell) -> str:
-    """What became of a status. A pass that is not one any more, or has lost its time of the ranking clock, has fallen."""
+    """The change of a status. A pass that fails now, or has lost its time of the ranking clock, fell."""
     if status_text(before.record) == status_text(after.record):
         return ""
     if _standing(after) != _standing(before):
@@ -144,17 +143,17 @@ def moved(before: Cell, after: Cell) -> str:
 
 
 def _standing(cell: Cell) -> int:
-    """Timed above passed above right above the rest."""
+    """Timed ranks above passed, passed above right, right above the rest."""
     return bool(cell.samples) + cell.status.is_success + (cell.status.value == "PASSED")
 
 
 def _cells(board: Board) -> Iterator[tuple[tuple[str, str], tuple[CaseBoard, Cell]]]:
     for case in board.cases:
-        yield from (((case.case.id, name), (case, cell)) for name, cell in stands_for(case).items())
+        yield from (((case.case.id, name), (case, cell)) for name, cell in cells_by_implementation(case).items())
 
 
-def stands_for(case: CaseBoard) -> dict[str, Cell]:
-    """Who stands for each implementation, entrant before reference."""
+def cells_by_implementation(case: CaseBoard) -> dict[str, Cell]:
+    """The cell of each implementation, entrant before reference."""
     return {**case.references, **case.cells}
 
 
@@ -163,7 +162,7 @@ def _id(key: tuple[str, str]) -> str:
 
 
 def why_apart(a: Cell, b: Cell) -> str:
-    """Why two cells of one name may not be compared, or ""."""
+    """Why two cells of one name cannot be compared, or ""."""
     answer = comparable.questions(a.record, b.record)
     if answer.terms is comparable.Terms.REFUSED:
         return answer.reason
@@ -172,10 +171,10 @@ def why_apart(a: Cell, b: Cell) -> str:
 
 
 def _over_roof(case: CaseBoard, cell: Cell) -> list[float]:
-    """Log of time over the roof's, one a placement, of the heat with the most of them."""
+    """Logs of time over the roof's, one per placement, of the heat with the most placements."""
     roof: Sequence[Samples] = case.roof.samples if case.roof else ()
-    found = (stats.placement_ratios(a, b) for a in cell.samples for b in roof if a.heat == b.heat)
-    return max(found, key=len, default=[])
+    heats = (stats.placement_ratios(a, b) for a in cell.samples for b in roof if a.heat == b.heat)
+    return max(heats, key=len, default=[])
 
 
 def _roof_kernel(cell: Cell) -> tuple[str, str]:
@@ -184,7 +183,7 @@ def _roof_kernel(cell: Cell) -> tuple[str, str]:
 
 
 def _roofs(before: Board, after: Board) -> Iterator[float]:
-    """Time of the same roof kernel, after over before, of every case that has it in both."""
+    """Time of the roof kernel, after over before, of every case with the same kernel in both."""
     theirs = {case.case.id: case.roof for case in after.timed}
     for case in before.timed:
         own, other = case.roof, theirs.get(case.case.id)
@@ -193,5 +192,5 @@ def _roofs(before: Board, after: Board) -> Iterator[float]:
 
 
 def common(pairs: Iterable[Pair]) -> dict[str, tuple[Variant, Variant]]:
-    """The variants behind cells of both runs, by implementation."""
+    """The variants of the cells of both runs, by implementation."""
     return {pair.implementation: (pair.before.record.variant, pair.after.record.variant) for pair in pairs}

@@ -1,4 +1,4 @@
-"""A comparison as a document, and as CSV's lines. Pure."""
+"""A comparison as a document, and as lines of CSV. Pure."""
 
 from __future__ import annotations
 
@@ -8,59 +8,48 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, VERDICTS, Pair, RunComparison
 from softbench.analysis.document import Document, Heading, Part, lines, table
-from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, status_text
+from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, some, status_text
 from softbench.model import stats
 
 HOW = (
-    "Change: time over that of the roof in the same rounds, after against before; intervals are Welch's over the placements of "
-    "both runs, and wider where the trial chose another roof kernel. Same: the interval holds 0 and is within ±0.5 %. Cannot "
-    "tell: it holds 0 and is wider."
+    "Change: time over that of the roof in the same rounds, after against before. Intervals are Welch's over the placements of "
+    "both runs, and wider where the trial chose another roof kernel. Same: the interval contains 0 and is within ±0.5 %. Cannot "
+    "tell: it contains 0 and is wider."
 )
 COLUMNS = (
-    *(
-        "case",
-        "implementation",
-        "moved",
-        "status_before",
-        "status_after",
-        "verdict",
-        "ratio",
-        "low",
-        "high",
-        "placements",
-    ),
-    *("latency_ns_before", "latency_ns_after", "percent_of_roof_before", "percent_of_roof_after"),
+    *("case", "implementation", "moved", "status_before", "status_after", "verdict", "ratio", "low", "high"),
+    *("placements", "latency_ns_before", "latency_ns_after", "percent_of_roof_before", "percent_of_roof_after"),
     *("source_before", "source_after", "notes", "reason_after"),
 )
 REASON = 60
 
 
 def document(comparison: RunComparison, whole: bool = False, fold: bool = False) -> Document:
-    """Changes of status, what else changed, who gained and lost, the cells that did; with whole all other cells too.
+    """Changes of status, what else changed, a row per implementation, and the cells that changed; with whole all others too.
 
-    With fold (for a page) these stand folded up.
+    With fold (for a page) those are folded.
     """
-    found: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
-    found += lines(verdict(comparison))
-    found += table("Changes of status", *_moves(comparison), left=(0, 1, 2, 3, 4, 5), labels=3)
+    parts: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
+    parts += lines(verdict(comparison))
+    parts += table("Changes of status", *_moves(comparison), left=(0, 1, 2, 3, 4, 5), labels=3)
     surroundings = [(change.what, change.before, change.after) for change in comparison.changes]
-    found += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
-    found += lines(_roof(comparison))
-    found += table("By implementation", *_summary(comparison))
+    parts += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
+    parts += lines(_roof(comparison))
+    parts += table("By implementation", *_summary(comparison))
     for word in VERDICTS.values():
         cells = comparison.of(word)
         if cells and (whole or word in ("slower", "faster")):
             title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
             folded = fold and word not in ("slower", "faster")
-            found += table(title, *_changes(cells), left=(0, 1, 8), folded=folded, labels=2)
-    return [*found, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
+            parts += table(title, *_changes(cells), left=(0, 1, 8), folded=folded, labels=2)
+    return [*parts, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
 
 
 def verdict(comparison: RunComparison) -> str:
-    """What came of it, in one sentence, status first."""
+    """The result in one sentence, status first."""
     counts = [(len(comparison.moved(how)), word) for how, word in ((FELL, "fell"), (ROSE, "rose"), (OTHER, "changed"))]
-    said = [f"{count} {word}" for count, word in counts if count]
-    status = f"Status: {', '.join(said)}." if said else "No status changed."
+    changed = ", ".join(f"{count} {word}" for count, word in counts if count)
+    status = f"Status: {changed}." if changed else "No status changed."
     timed = sum(bool(cell.verdict) for cell in comparison.cells)
     if not timed:
         return f"{status} No cell has a time in both runs."
@@ -69,11 +58,11 @@ def verdict(comparison: RunComparison) -> str:
 
 
 def gate(comparison: RunComparison, limit: float) -> str:
-    """What a limit says to it, in one line."""
-    found, unclear = comparison.failures(limit), comparison.unclear(limit)
+    """Whether a limit holds, in one line."""
+    failures, unclear = comparison.failures(limit), comparison.unclear(limit)
     fell = len(comparison.moved(FELL))
-    if found:
-        slower = f"{plural(len(found) - fell, 'cell')} slower by at least {percent(limit)}"
+    if failures:
+        slower = f"{plural(len(failures) - fell, 'cell')} slower by at least {percent(limit)}"
         text = f"fails: {plural(fell, 'cell')} fell, {slower}"
     else:
         text = f"holds: no cell fell, and none is slower by at least {percent(limit)}"
@@ -81,7 +70,7 @@ def gate(comparison: RunComparison, limit: float) -> str:
 
 
 def csv_lines(comparison: RunComparison) -> Iterator[Sequence[object]]:
-    """One line a cell under `COLUMNS`, figures with all their digits."""
+    """One line per cell under `COLUMNS`, figures with all their digits."""
     for cell in comparison.cells:
         change, before, after = cell.change, cell.before, cell.after
         figures = (change.ratio, change.low, change.high, change.placements) if change else ("",) * 4
@@ -99,12 +88,12 @@ def percent(share: float) -> str:
 
 
 def change_text(ratio: float) -> str:
-    """A factor as a change: "+2.1 %"; "?" where there is none."""
+    """A factor as a change: "+2.1 %"; "?" without one."""
     return f"{round(100 * (ratio - 1), 2) + 0.0:+.2f} %" if math.isfinite(ratio) else "?"
 
 
 def interval_text(change: stats.Comparison) -> str:
-    """From the least to the most that a change may be."""
+    """The interval of a change."""
     if not math.isfinite(change.high) or change.low <= 0:
         return "unknown"
     return f"{change_text(change.low)} to {change_text(change.high)}"
@@ -125,7 +114,7 @@ def _moves(comparison: RunComparison) -> tuple[tuple[str, ...], list[tuple[str, 
 
 
 def _summary(comparison: RunComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """A row an implementation, counts of zero left out; its change is the geometric mean over the cells that have one."""
+    """One row per implementation, without zeros; its change is the geometric mean over the cells with one."""
     header = ("implementation", *VERDICTS.values(), "mean change", "fell", "rose", "source")
     rows: list[tuple[str, ...]] = []
     for name in sorted({cell.implementation for cell in comparison.cells}):
@@ -165,12 +154,12 @@ def _changes(cells: Iterable[Pair]) -> tuple[tuple[str, ...], list[tuple[str, ..
 
 
 def _brief(note: str) -> str:
-    """A note for the end of a row, which names the implementation already."""
+    """A note for the end of a row: the row names the implementation already."""
     return "another source" if note.startswith("two versions of") else note
 
 
 def _roof(comparison: RunComparison) -> str:
-    """What the machine itself came to."""
+    """How the roof's own time changed."""
     if not comparison.roof:
         return ""
     low, high = change_text(min(comparison.roof)), change_text(max(comparison.roof))
@@ -184,11 +173,7 @@ def _rest(comparison: RunComparison) -> Iterator[str]:
     for cell, reason in comparison.apart:
         reasons.setdefault(reason, []).append(cell)
     for reason, cells in reasons.items():
-        yield f"Not compared: {_some(cells)}: {reason}."
+        yield f"Not compared: {some(cells)}: {reason}."
     for ids, run in ((comparison.gone, comparison.before), (comparison.new, comparison.after)):
         if ids:
-            yield f"Only in {run.run_id}: {plural(len(ids), 'cell')} ({_some(ids)})."
-
-
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:2]) + (f" and {len(ids) - 2} more" if len(ids) > 2 else "")
+            yield f"Only in {run.run_id}: {plural(len(ids), 'cell')} ({some(ids)})."

@@ -1,4 +1,4 @@
-"""What of two runs is not as it was, beside the cells: driver, versions, settings, clock speeds, sources. Pure."""
+"""What differs between two runs apart from the cells: driver, versions, settings, clock speeds, sources. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from softbench.model import Run, Telemetry, Variant
 from softbench.records import comparable
 
 CLOCK_STEP = 0.01
-"""Medians of a clock's speed that are nearer than this are one: a GPU's clock moves in steps of 15 MHz."""
+"""Medians of a clock's speed that differ by less count as equal: a GPU's clock moves in steps of 15 MHz."""
 _DEVICE = {"driver": "driver", "pci": "PCI slot of the card", "uuid": "card", "memory_bytes": "bytes of memory"}
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs: what, and how it was before and after."""
+    """One thing that differs, with its values before and after."""
 
     what: str
     before: str
@@ -24,15 +24,15 @@ class Change:
 
 
 def changes(before: Run, after: Run, variants: Mapping[str, tuple[Variant, Variant]]) -> Iterator[Change]:
-    """All that differs between two runs of one machine; variants are those of implementations that both have.
+    """All that differs between two runs of one machine; variants are those of implementations in both.
 
-    A seed is drawn for every run, and times of their own belong to none: neither is listed.
+    Seeds and start times are not listed: they differ in every run.
     """
     a, b = before.passport, after.passport
     for key, word in _DEVICE.items():
         if key in a.device and key in b.device:
             yield from _change(word, a.device[key], b.device[key])
-    yield from (Change(*found) for found in comparable.versions(a, b))
+    yield from (Change(*difference) for difference in comparable.versions(a, b))
     yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown")
     yield from _change("profiles", ", ".join(a.profiles), ", ".join(b.profiles))
     for name in sorted({*a.settings, *b.settings}):
@@ -56,7 +56,7 @@ def _roof_source(before: Run, after: Run) -> Iterator[Change]:
 
 
 def _telemetry(before: Run, after: Run) -> Iterator[Change]:
-    """Clocks that have another median, and whether the GPU was throttled."""
+    """Clocks whose medians differ, and how often the GPU was throttled."""
     states = [[state for record in run.records for state in record.telemetry] for run in (before, after)]
     for word, key in (("SM clock", "sm_clock_mhz"), ("memory clock", "memory_clock_mhz")):
         read = [_readings(own, key) for own in states]

@@ -1,8 +1,8 @@
-"""Runs over time: each implementation's score, chosen cells, and the step at which something changed. Pure.
+"""Runs over time: the score of each implementation, chosen cells, and the steps at which something changed. Pure.
 
-A cell is held against the run of its last step, not against the run before: what loses a third of a per cent a run is found as
-soon as it can be told. A step is a change of status, or a change of time over the roof's (`compare`) of at least STEP that the
-interval does not hold for none. Scores follow from all timed cases of a run, so those of runs with other cases are not joined.
+A cell is compared with the run of its last step, not with the previous run, so that a slow loss is found as soon as it shows.
+A step is a change of status, or a change of time over the roof's (`compare`) of at least STEP whose interval excludes 0. A score
+follows from all timed cases of a run, so scores over different cases are not joined.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from softbench.analysis.compare.surroundings import Change, changes
 from softbench.analysis.leaderboard import Board, CaseBoard
 from softbench.model import Passport, Run
 from softbench.records import comparable
-from softbench.records.comparable import MACHINE, Terms
 
 STEP = 0.01
-"""Change of a cell that is named; among hundreds of cells smaller ones are told apart by chance now and then."""
+"""The least change of a cell that is a step; among hundreds of cells smaller ones occur by chance."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run's value in % of roof; run counts from 0. Points with another question are not comparable."""
+    """The value of one run in % of roof; run counts from 0. Points are comparable if their questions are equal."""
 
     run: int
     value: float
@@ -34,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """What an implementation came to over the runs: its score in an operator, or its cell in a case."""
+    """An implementation over the runs: its score in an operator, or its cell in a case."""
 
     of: str
     implementation: str
@@ -43,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Step:
-    """What changed of one implementation at a run, since the run with which its cells had been the same."""
+    """What changed of one implementation at a run, since the last run with the same results."""
 
     operator: str
     implementation: str
@@ -55,7 +54,7 @@ class Step:
 
 @dataclass(frozen=True)
 class History:
-    """The runs of one machine and clock by time; timed is how many cases each of them timed."""
+    """The runs of one machine and clock by time; timed is the number of timed cases of each."""
 
     title: str
     runs: tuple[Passport, ...]
@@ -66,24 +65,13 @@ class History:
 
 
 def trace(runs: Sequence[Run], cells: str = "") -> tuple[History, ...]:
-    """A history a machine and clock, by time; cells are comma-separated patterns of "CASE::NAME" ids.
+    """One history per machine and clock; cells are comma-separated patterns of "CASE::NAME" ids.
 
-    A run that only checked has a part in it: what it found wrong is a step, and scores pass it over.
+    A run that only checked takes part: a wrong output that it found is a step, and it has no score.
     """
-    groups: list[list[Run]] = []
-    for run in sorted(runs, key=lambda run: (run.passport.started, run.passport.run_id)):
-        own = next((group for group in groups if _is_one_machine(group[0], run)), None)
-        if own is None:
-            groups.append([run])
-        else:
-            own.append(run)
+    by_time = sorted(runs, key=lambda run: (run.passport.started, run.passport.run_id))
+    groups = comparable.grouped(by_time, lambda a, b: comparable.is_same_machine(a.passport, b.passport))
     return tuple(_history(group, [text for text in cells.split(",") if text]) for group in groups)
-
-
-def _is_one_machine(a: Run, b: Run) -> bool:
-    if comparable.runs(a.passport, b.passport).terms is Terms.REFUSED:
-        return False
-    return not any(what in MACHINE for what, *_ in comparable.differences(a.passport, b.passport))
 
 
 def _history(runs: Sequence[Run], patterns: Sequence[str]) -> History:
@@ -116,7 +104,7 @@ def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
     points: dict[tuple[str, str], list[Point]] = {}
     for number, board in enumerate(boards):
         for case in board.timed:
-            for name, cell in compare.stands_for(case).items():
+            for name, cell in compare.cells_by_implementation(case).items():
                 chosen = any(fnmatchcase(f"{case.case.id}::{name}", pattern) for pattern in patterns)
                 if chosen and cell.percent_of_roof is not None:
                     points.setdefault((case.case.id, name), []).append(Point(number, cell.percent_of_roof))
@@ -125,31 +113,33 @@ def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
 
 def _steps(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Step]:
     """By time, then by operator and implementation."""
-    found: dict[tuple[int, str, str], list[tuple[int, Pair]]] = {}
+    changed: dict[tuple[int, str, str], list[tuple[int, Pair]]] = {}
     anchors: dict[tuple[str, str], tuple[int, int, CaseBoard]] = {}
     for number, board in enumerate(boards):
         for case in board.cases:
-            for name in compare.stands_for(case):
+            for name in compare.cells_by_implementation(case):
                 anchor, seen, before = anchors.get((case.case.id, name), (number, number, case))
                 pair = _changed(name, before, case) if anchor != number else None
                 if pair is not None:
-                    found.setdefault((number, case.case.operator, name), []).append((seen, pair))
+                    changed.setdefault((number, case.case.operator, name), []).append((seen, pair))
                 held = pair is None and anchor != number and not _apart(name, before, case)
                 anchors[case.case.id, name] = (anchor, number, before) if held else (number, number, case)
-    for (at, operator, name), pairs in sorted(found.items()):
+    for (at, operator, name), pairs in sorted(changed.items()):
         since = max(seen for seen, _ in pairs)
         own = tuple(pair for _, pair in pairs)
         yield Step(operator, name, at, since, own, tuple(changes(runs[since], runs[at], common(own))))
 
 
 def _apart(name: str, before: CaseBoard, after: CaseBoard) -> str:
-    return compare.why_apart(compare.stands_for(before)[name], compare.stands_for(after)[name])
+    return compare.why_apart(
+        compare.cells_by_implementation(before)[name], compare.cells_by_implementation(after)[name]
+    )
 
 
 def _changed(name: str, before: CaseBoard, after: CaseBoard) -> Pair | None:
-    """The cell in both runs, where it has changed by a step."""
+    """The cell in both runs, if it changed by a step."""
     if _apart(name, before, after):
         return None
     pair = compare.pair(name, before, after)
-    told = pair.change is not None and pair.verdict in ("slower", "faster") and abs(pair.change.ratio - 1) >= STEP
-    return pair if told or pair.moved else None
+    is_step = pair.change is not None and pair.verdict in ("slower", "faster") and abs(pair.change.ratio - 1) >= STEP
+    return pair if is_step or pair.moved else None

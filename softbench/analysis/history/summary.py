@@ -1,4 +1,4 @@
-"""A history as a document: the runs, scores and cells drawn in a line of text, and the steps. Pure."""
+"""A history as a document: the steps, scores and cells drawn as a line of text, and the runs. Pure."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from softbench.model import Passport, stats
 
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_RUNS = 8
-"""Runs whose figures stand in a table; all of them are drawn."""
+"""Runs whose figures a table shows; all of them are drawn."""
 LEAST_SCALE = 5.0
-"""Per cent of roof from the lowest bar to the highest at the least: what is nearly the same is to look so."""
+"""Least range of the bars in per cent of roof, so that values that are nearly equal look equal."""
 NAMED_CHANGES = 4
 HOW = (
-    f"A step: a cell's status changed, or its time over the roof's by {percent(STEP)} or more with an interval that excludes 0, "
-    "since the run of the last step. Scores are in % of roof over all timed cases of a run; | stands between runs with other cases."
+    f"A step: since the run of the last step, a cell's status changed, or its time over the roof's by {percent(STEP)} or more with "
+    "an interval that excludes 0. Scores are in % of roof over all timed cases of a run; | separates runs with different cases."
 )
 
 
 def document(history: History) -> Document:
-    """The verdict, the steps, then what they are read from. What a step is says HOW, once for all histories."""
-    found: list[Part] = [Heading(history.title), *lines(verdict(history))]
-    found += table("Steps", *_steps(history), left=(1, 2, 3, 4), labels=3)
+    """The verdict, the steps, then the scores, cells and runs. `HOW` explains them, once for all histories."""
+    parts: list[Part] = [Heading(history.title), *lines(verdict(history))]
+    parts += table("Steps", *_steps(history), left=(1, 2, 3, 4), labels=3)
     for operator in dict.fromkeys(line.of for line in history.scores):
         own = [line for line in history.scores if line.of == operator]
-        found += table(f"Score, {operator}", *_drawn(history, own, "implementation"), left=(0,))
-    found += table("Cells, % of roof", *_drawn(history, history.cells, "cell"), left=(0,))
-    found += table("Runs", *_runs(history), left=(1, 2, 4, 5))
-    return found
+        parts += table(f"Score, {operator}", *_drawn(history, own, "implementation"), left=(0,))
+    parts += table("Cells, % of roof", *_drawn(history, history.cells, "cell"), left=(0,))
+    parts += table("Runs", *_runs(history), left=(1, 2, 4, 5))
+    return parts
 
 
 def verdict(history: History) -> str:
-    """How many runs, and what changed last."""
+    """The number of runs, and the last step."""
     runs = plural(len(history.runs), "run")
     if not history.steps:
         return f"{runs}, no step between them." if len(history.runs) > 1 else f"{runs}: a step takes two."
     last = history.steps[-1]
     named = f"{short(last.implementation)} in #{last.at + 1} ({date(history.runs[last.at])}): {_what(last)}"
-    return f"{runs}, {plural(len(history.steps), 'step')}; the last is that of {named}."
+    return f"{runs}, {plural(len(history.steps), 'step')}; the last is {named}."
 
 
 def date(passport: Passport) -> str:
-    """Day and minute of a run, as its own passport gives them."""
+    """Day and minute of a run, from its passport."""
     return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$", r"\1 \2", passport.started)
 
 
 def drawing(line: Line, low: float, high: float, runs: int) -> str:
-    """A bar a run for its place from low to high, "·" where it has no value, "|" before a run that asked something else."""
+    """One bar per run for its place from low to high, "·" without a value, "|" before a run with other cases."""
     by_run = {point.run: point for point in line.points}
     text, question = "", None
     for number in range(runs):
@@ -68,7 +68,7 @@ def drawing(line: Line, low: float, high: float, runs: int) -> str:
 
 
 def _drawn(history: History, own: Sequence[Line], what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """A row a line, best first by its last value; all are drawn on one scale."""
+    """One row per line, best last value first; all are drawn on one scale."""
     count = len(history.runs)
     shown = range(max(0, count - SHOWN_RUNS), count)
     values = [point.value for line in own for point in line.points] or [0.0]
@@ -104,20 +104,20 @@ def _steps(history: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def _what(step: Step) -> str:
-    """What became of its cells: "2 fell, 3 slower (+2.10 %)"; the change is their geometric mean."""
-    said = []
+    """How its cells changed: "2 fell, 3 slower (+2.10 %)"; the change is their geometric mean."""
+    changes = []
     for how, word in ((FELL, "fell"), (ROSE, "rose"), (OTHER, "changed status")):
         count = sum(cell.moved == how for cell in step.cells)
-        said += [f"{count} {word}"] if count else []
+        changes += [f"{count} {word}"] if count else []
     for word in ("slower", "faster"):
         ratios = [cell.change.ratio for cell in step.cells if cell.verdict == word and cell.change]
-        said += [f"{len(ratios)} {word} ({change_text(stats.geometric_mean(ratios))})"] if ratios else []
+        changes += [f"{len(ratios)} {word} ({change_text(stats.geometric_mean(ratios))})"] if ratios else []
     where = f": {step.cells[0].case.id}" if len(step.cells) == 1 else ""
-    return ", ".join(said) + where
+    return ", ".join(changes) + where
 
 
 def _causes(step: Step) -> Iterator[str]:
-    """The source first, where it changed."""
+    """The source first, if it changed."""
     ordered = sorted(step.changes, key=lambda change: not change.what.startswith("source of"))
     for change in ordered[:NAMED_CHANGES]:
         yield f"{change.what} {short(change.before)} to {short(change.after)}"

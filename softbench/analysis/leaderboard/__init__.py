@@ -1,21 +1,20 @@
-"""From the records of a run to its ranked board. Pure: no I/O, no clock, no torch.
+"""The records of a run as its ranked board. Pure: no I/O, no clock, no torch.
 
-**Rank in a case.** The leader is the entrant that no later one beats. Everyone whose interval against the leader
-holds 1 shares its rank: "=" where tied, "?" where it cannot be told. The rest are ranked in the same way behind them.
+**Rank in a case.** The leader is the entrant that no later one beats. An entrant whose interval against the leader
+holds 1 shares its rank: "=" where they are tied, "?" where the order is unknown. The others are ranked below in the same way.
 
-**Score** = geometric mean over all timed cases of % of roof. Passes count as measured; refusing is made to cost:
+**Score** = geometric mean of % of roof over all timed cases. Passes count as measured; refusing a case costs:
 
 - A case that an entrant did not pass with a time of the ranking clock counts half of the slowest pass there (the
   reference's included), and never more than half of the entrant's own slowest pass: otherwise the slowest kernel of a
-  case would gain by refusing it. Only a pass that is more than twice below everything else, the entrant's own passes
-  and its rivals' in that case, could still be worth hiding; coverage shows it.
+  case would gain by refusing it. Refusing could still pay only for a pass that is less than half of all the entrant's other
+  passes and of all rivals in that case; coverage shows it.
 - A case that nobody passed counts half of the entrant's own slowest pass.
-- A case without a roof takes its fastest pass for the roof.
+- In a case without a roof the fastest pass serves as the roof.
 
-An entrant without one timed pass has no score and no rank. One that fails an untimed (hard) case with any of its
-variants is marked with a dagger everywhere and has no rank, and so is one that was right in the check of a timed case and
-wrong in its timed calls: it tells the two apart. A declared failure is still a failure: not passed, and a dagger where the case
-is hard.
+An entrant without a timed pass has no score and no rank. An entrant gets a dagger everywhere and no rank if one of its variants
+fails an untimed (hard) case, or if it was right in the check of a timed case and wrong in its timed calls, because then it tells
+the two apart. A declared failure is still a failure: not passed, and a dagger if the case is hard.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ BASELINE = "torch_eager"
 
 
 def build(run: Run, baseline: str = BASELINE) -> Board:
-    """Rank a run. baseline names the implementation that speed-ups are taken over, entrant or reference."""
+    """Rank a run. baseline names the entrant or reference that speed-ups are relative to."""
     grouped: dict[Case, list[Record]] = {}
     for record in run.records:
         grouped.setdefault(record.case, []).append(record)
@@ -104,7 +103,7 @@ def _chosen(records: Sequence[Record], role: str, clock: str) -> dict[str, Recor
 
 
 def _preference(record: Record, clock: str) -> tuple[int, float]:
-    """Smallest first: in a timed case the variant that took part in the contest, in a hard case one that failed."""
+    """Smallest first: in a timed case the variant that ran in the contest, in a hard case one that failed."""
     samples = record.clock(clock)
     if samples:
         return 0, latency_ns(samples)

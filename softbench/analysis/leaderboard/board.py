@@ -1,4 +1,4 @@
-"""What a board holds: frozen data, made by `softbench.analysis.leaderboard.build` and read by every renderer."""
+"""The parts of a board: frozen data, made by `softbench.analysis.leaderboard.build` and read by all renderers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from softbench.model import Case, Passport, Record, Samples, Status
 
 OVERLAP = 0.05
-"""Share of the device clock by which a time of the ranking clock may lie below it; beyond, launches of a replay overlap."""
+"""Share by which a time of the ranking clock may be below that of the device clock; beyond it launches of a replay overlap."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """What one implementation did on one case, with the figures that follow from its samples.
 
-    Times are nanoseconds a launch, bandwidth is decimal GB/s of the operator's ideal bytes, tflop_s decimal TFLOP/s of its
-    ideal flops where arithmetic binds it, speedup a factor over the baseline, traffic_factor the bytes that were moved over
-    the ideal ones; None where not measured. low_ns to high_ns is the interval of the median; samples are those of the
-    ranking clock. rank counts from 1; mark is "=" (tied), "?" (cannot tell) or "" among those who share it.
+    Times are nanoseconds per launch, bandwidth is decimal GB/s of the operator's ideal bytes, tflop_s is decimal TFLOP/s of its
+    ideal flops if arithmetic limits it, speedup is a factor over the baseline, traffic_factor is bytes moved over ideal bytes;
+    None where not measured. low_ns to high_ns is the interval of the median; samples are those of the ranking clock. rank
+    counts from 1; mark is "=" (tied) or "?" (cannot tell) where entrants share a rank, else "".
     """
 
     record: Record
@@ -43,26 +43,26 @@ class Cell:
 
     @property
     def half_width(self) -> float | None:
-        """Of its interval, in per cent of its time: infinite where too few placements say nothing; None without a time."""
+        """Half of the interval in per cent of the time: infinite with too few placements; None without a time."""
         if not self.latency_ns or self.low_ns is None or self.high_ns is None:
             return None
         return 50 * (self.high_ns - self.low_ns) / self.latency_ns
 
     @property
     def is_warm(self) -> bool:
-        """Whether the figures were taken with the data partly in the L2 cache."""
+        """Whether part of the data was in the L2 cache."""
         return any(samples.cache == "warm" for samples in self.samples)
 
     @property
     def is_unsteady(self) -> bool:
-        """Whether the GPU was throttled, or its clocks were down, in a part of the rounds: set aside, or no better to be had."""
+        """Whether the GPU was throttled or slow in some of the rounds, counted or not."""
         return bool(self.record.clock("unsteady")) or (
             bool(self.samples) and any(state.is_throttled for state in self.record.telemetry)
         )
 
     @property
     def is_overlapping(self) -> bool:
-        """Whether a launch of a replay takes so much less than one by itself that launches must have run into each other."""
+        """Whether a launch of a replay takes so much less time than a single one that launches must have overlapped."""
         if self.latency_ns is None or self.device_ns is None:
             return False
         return self.latency_ns < (1 - OVERLAP) * self.device_ns
@@ -70,7 +70,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CaseBoard:
-    """One case: its entrants' cells by implementation, what ran beside them, and the variants that were not chosen."""
+    """One case: the entrants' cells and the references' by implementation, the roof, and the variants that were not chosen."""
 
     case: Case
     cells: dict[str, Cell]
@@ -79,13 +79,18 @@ class CaseBoard:
     others: tuple[Record, ...] = ()
 
     @property
-    def every(self) -> tuple[Cell, ...]:
-        """The cells of all that took part: entrants, references, the roof."""
+    def participants(self) -> tuple[Cell, ...]:
+        """The cells that took part in the contest: entrants, references, the roof."""
         return (*self.cells.values(), *self.references.values(), *filter(None, [self.roof]))
 
     @property
+    def all_cells(self) -> tuple[Cell, ...]:
+        """The cells of all records: entrants, variants that were not chosen, references, the roof."""
+        return (*self.cells.values(), *map(Cell, self.others), *self.participants[len(self.cells) :])
+
+    @property
     def flops_a_byte(self) -> float:
-        """Ideal flops over ideal bytes, for an operator that arithmetic may bind; 0 for others, whose flops do not count."""
+        """Ideal flops over ideal bytes, for an operator that arithmetic may limit; 0 for others."""
         record = next((cell.record for cell in self.cells.values()), None)
         return record.ideal_flops / record.ideal_bytes if record and record.ideal_bytes else 0.0
 
@@ -94,9 +99,9 @@ class CaseBoard:
 class Standing:
     """One implementation of one operator over the whole run.
 
-    score is in % of roof; passed of timed cases carry a time; speedup is the geometric mean over the speedup_cases
-    where baseline and implementation both passed; failed_hard holds the ids of the untimed cases that it failed,
-    and of the timed ones in which it was right in the check and wrong in a timed call (the dagger).
+    score is in % of roof; `passed` of `timed` cases have a time; speedup is the geometric mean over the speedup_cases
+    where both the baseline and the implementation passed. failed_hard (the dagger) holds the ids of the untimed cases that it
+    failed, and of the timed cases in which it was right in the check and wrong in a timed call.
     """
 
     operator: str
@@ -115,7 +120,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Board:
-    """Everything that people are shown about a run."""
+    """Everything that is shown of a run."""
 
     passport: Passport
     baseline: str
@@ -124,7 +129,7 @@ class Board:
 
     @property
     def missing(self) -> int:
-        """How many cases its run was asked for and does not have."""
+        """How many cases of its run are missing."""
         return max(0, self.passport.cases - len(self.cases))
 
     @property
@@ -137,18 +142,13 @@ class Board:
 
     @property
     def has_scores(self) -> bool:
-        """Whether anybody passed a timed case; without it there is a correctness table and no ranking."""
+        """Whether a timed case has a pass; if none has, there is a correctness table and no ranking."""
         return any(standing.score is not None for standing in self.ranking)
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All records, case by case: entrants, their variants that were not chosen, references, roof."""
-        found: list[Record] = []
-        for board in self.cases:
-            found += [*(cell.record for cell in board.cells.values()), *board.others]
-            found += [cell.record for cell in board.references.values()]
-            found += [board.roof.record] if board.roof else []
-        return tuple(found)
+        """All records, case by case, in the order of `CaseBoard.all_cells`."""
+        return tuple(cell.record for case in self.cases for cell in case.all_cells)
 
     def standings(self, operator: str) -> tuple[Standing, ...]:
         return tuple(standing for standing in self.ranking if standing.operator == operator)
@@ -162,5 +162,5 @@ class Board:
 
 
 def is_declared(record: Record) -> bool:
-    """Whether a failure was declared beforehand: shown as xfail, counted as not passed."""
+    """Whether a failure was declared: shown as xfail, counted as not passed."""
     return bool(record.known_failure) and record.status.is_failure

@@ -1,4 +1,4 @@
-"""What a run says in one sentence: who leads, or that nobody does and why. One rule for terminal, page, export and badge."""
+"""A run in one sentence: the leader, or why there is none. One rule for terminal, page, export and badge."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from softbench.model import stats
 
 
 def verdict(board: Board) -> str:
-    """What the run says, in one sentence an operator; the first names the machine."""
+    """One sentence per operator; the first names the machine."""
     where = f" on {short(str(board.passport.device.get('name', 'this machine')), 60)}"
-    said = [_verdict(board, operator, "" if number else where) for number, operator in enumerate(board.operators)]
-    return " ".join(said) or "The run holds no cells."
+    sentences = [_verdict(board, operator, "" if number else where) for number, operator in enumerate(board.operators)]
+    return " ".join(sentences) or "The run holds no cells."
 
 
 def leader(board: Board, operator: str) -> Standing | None:
-    """Who leads an operator: the best score, if it is known to be the fastest, or tied for it, in at least one case.
+    """The leader of an operator: the best score, if it is known to be the fastest, or tied for it, in at least one case.
 
-    With nobody to compare with, the only one that is ranked. None where nobody leads.
+    Without rivals, the only one that is ranked. None if nobody leads.
     """
     first = best(board, operator)
     if first is None or first.wins or first.ties or not contested(board, operator):
@@ -26,12 +26,12 @@ def leader(board: Board, operator: str) -> Standing | None:
 
 
 def best(board: Board, operator: str) -> Standing | None:
-    """Who has the best score of those that are ranked; None where nobody is."""
+    """The best score among those that are ranked; None if nobody is."""
     return next((standing for standing in board.standings(operator) if standing.rank is not None), None)
 
 
 def contested(board: Board, operator: str) -> int:
-    """In how many cases two or more were ranked."""
+    """The number of cases in which two or more were ranked."""
     ranked = (
         sum(cell.rank is not None for cell in c.cells.values()) for c in board.timed if c.case.operator == operator
     )
@@ -39,7 +39,7 @@ def contested(board: Board, operator: str) -> int:
 
 
 def undecided(board: Board, operator: str) -> str:
-    """Why nobody leads an operator although there are scores, in words that follow "X scores best, 12.3, but"."""
+    """Why an operator with scores has no leader, in words that follow "X scores best, 12.3, but"."""
     cells = [
         cell for case in board.timed if case.case.operator == operator for cell in case.cells.values() if cell.rank
     ]
@@ -55,9 +55,9 @@ def undecided(board: Board, operator: str) -> str:
 
 
 def undecided_note(board: Board) -> str:
-    """What stands below a ranking whose first place means nothing; "" where each operator has a leader, or no score."""
-    said = [_verdict(board, o, "") for o in board.operators if best(board, o) is not None and leader(board, o) is None]
-    return " ".join(said)
+    """A note for operators with scores and without a leader; "" if there are none."""
+    leaderless = [o for o in board.operators if best(board, o) is not None and leader(board, o) is None]
+    return " ".join(_verdict(board, operator, "") for operator in leaderless)
 
 
 def _verdict(board: Board, operator: str, where: str) -> str:

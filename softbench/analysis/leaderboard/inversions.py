@@ -14,7 +14,7 @@ OTHERS = {
     "device": "span on the device, cold L2",
     "cold": "one launch, cold L2",
 }
-"""Clocks that do not rank, as far as they stand beside one that does."""
+"""Clocks that do not rank and are shown with the one that does."""
 _EXAMPLES = 2
 
 Reading = tuple[float, float, float]
@@ -23,9 +23,9 @@ Reading = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Inversion:
-    """Of two implementations the first is ranked higher, and slower by another clock, their intervals apart.
+    """The first of two implementations is ranked higher and is slower by another clock; their intervals do not overlap.
 
-    ranked_ns and other_ns are (first's, second's) by the ranking clock and by the other one.
+    ranked_ns and other_ns are the times of (first, second) by the ranking clock and by the other one.
     """
 
     case: CaseBoard
@@ -37,16 +37,16 @@ class Inversion:
 
 
 def inversions(board: Board) -> list[Inversion]:
-    """All pairs, case by case. By the call clock both go at the pace of the slower of host and kernel."""
-    return [found for case in board.timed for clock in OTHERS for found in _of(board, case, clock)]
+    """All pairs, case by case. The call clock counts the slower of host and kernel."""
+    return [pair for case in board.timed for clock in OTHERS for pair in _of(board, case, clock)]
 
 
 def overtaken(board: Board) -> list[Inversion]:
-    """Where another clock would have somebody else lead: a pair a case and clock, the one that it tells apart by most.
+    """Where another clock gives another leader: per case and clock the pair that differs most.
 
-    Where several share the lead by the ranking clock, the second is faster than all of them by the other one.
+    If several share the lead by the ranking clock, the second is faster than all of them by the other one.
     """
-    found = []
+    pairs_ahead = []
     for case in board.timed:
         leaders = {who for who, cell in case.cells.items() if cell.rank == 1}
         for clock in OTHERS:
@@ -55,27 +55,27 @@ def overtaken(board: Board) -> list[Inversion]:
             passed = {who: {pair.first for pair in pairs if pair.second == who} for who in {p.second for p in pairs}}
             ahead = [pair for pair in pairs if passed[pair.second] == read]
             if ahead:
-                found.append(max(ahead, key=_factor))
-    return found
+                pairs_ahead.append(max(ahead, key=_factor))
+    return pairs_ahead
 
 
 def lead_note(board: Board) -> str:
-    """The cases that another clock would have somebody else lead, as one paragraph; "" where there are none."""
-    found = overtaken(board)
-    if not found:
+    """The cases in which another clock gives another leader, as one paragraph; "" if there are none."""
+    pairs = overtaken(board)
+    if not pairs:
         return ""
     ranking = board.passport.ranking_clock
-    counts = [(clock, sum(pair.clock == clock for pair in found)) for clock in OTHERS]
+    counts = [(clock, sum(pair.clock == clock for pair in pairs)) for clock in OTHERS]
     where = ", ".join(f"by {clock} in {plural(count, 'case')}" for clock, count in counts if count)
-    shown = sorted(found, key=_factor, reverse=True)[:_EXAMPLES]
+    shown = sorted(pairs, key=_factor, reverse=True)[:_EXAMPLES]
     examples = [
         f"In {short(pair.case.case.id, 60)} {pair.clock} has {short(pair.second)} at {milliseconds(pair.other_ns[1])} ms and "
         f"{short(pair.first)} at {milliseconds(pair.other_ns[0])}, {ranking} at {milliseconds(pair.ranked_ns[1])} and "
         f"{milliseconds(pair.ranked_ns[0])}."
         for pair in shown
     ]
-    calls = ["By call an implementation counts with the slower of its host time and its kernel."] * ("by call" in where)
-    return " ".join([f"Another clock than {ranking} would have somebody else lead: {where}.", *examples, *calls])
+    calls = ["By call the slower of host time and kernel counts."] * ("by call" in where)
+    return " ".join([f"Another clock than {ranking} gives another leader: {where}.", *examples, *calls])
 
 
 def _factor(pair: Inversion) -> float:
@@ -83,7 +83,7 @@ def _factor(pair: Inversion) -> float:
 
 
 def _of(board: Board, case: CaseBoard, clock: str) -> list[Inversion]:
-    """The pairs of one case that one clock turns around."""
+    """The pairs of one case that one clock orders the other way."""
     ranked = [(cell.rank, who, cell) for who, cell in case.cells.items() if cell.rank is not None]
     ranked.sort(key=lambda entry: entry[:2])
     times = {who: read for _, who, cell in ranked if (read := _reading(board, cell, clock)) is not None}
@@ -100,7 +100,7 @@ def _latency(cell: Cell) -> float:
 
 
 def _reading(board: Board, cell: Cell, clock: str) -> Reading | None:
-    """By another clock, none lower than the kernel's where that is the host's."""
+    """The time by another clock; by the call clock never below the kernel's own time."""
     heats = cell.record.clock(clock)
     if not heats or clock == board.passport.ranking_clock or cell.latency_ns is None:
         return None

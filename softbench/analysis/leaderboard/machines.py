@@ -1,4 +1,4 @@
-"""Boards of several machines beside each other, and the one figure that may be read across them: % of roof. Pure."""
+"""Boards of several machines, and the one figure that may be compared between them: % of roof. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from softbench.analysis.leaderboard.formatting import cell_text, conditions, sec
 from softbench.model import Passport
 
 ACROSS = (
-    "Other machines stand beside each other. Only % of roof may be read across, which each takes against its own roof; "
-    "times, bandwidths, ranks and scores hold on one machine."
+    "Each machine has a board of its own. Only % of roof may be compared between them, as each is relative to the machine's own "
+    "roof; times, bandwidths, ranks and scores hold on one machine."
 )
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine's board among several; the passports and notes say which runs it was made of."""
+    """The board of one machine; passports and notes say which runs it was made of."""
 
     title: str
     board: Board
@@ -26,14 +26,14 @@ class Machine:
 
 
 def shares(machines: Sequence[Machine]) -> dict[str, list[list[str]]]:
-    """By operator and dtypes: shape, implementation, and its % of roof on every machine, "-" where it was not run.
+    """By operator and dtypes: shape, implementation, and its % of roof on each machine, "-" where it was not run.
 
-    Only what at least two machines have of one implementation: from less nothing can be read across.
+    Rows that only one machine has are left out: there is nothing to compare.
     """
-    found: dict[str, dict[tuple[str, str, str], dict[int, str]]] = {}
+    by_title: dict[str, dict[tuple[str, str, str], dict[int, str]]] = {}
     for index, machine in enumerate(machines):
         for section, cases in sections(machine.board).items():
-            rows = found.setdefault(section_title(section), {})
+            rows = by_title.setdefault(section_title(section), {})
             for case in cases:
                 for name, cell in case.cells.items():
                     rows.setdefault((case.case.id, shape_text(case.case), name), {})[index] = _share(cell)
@@ -43,7 +43,7 @@ def shares(machines: Sequence[Machine]) -> dict[str, list[list[str]]]:
             for (_, shape, name), texts in rows.items()
             if len(texts) > 1
         ]
-        for title, rows in found.items()
+        for title, rows in by_title.items()
     }
     return {title: rows for title, rows in tables.items() if rows}
 
@@ -52,4 +52,4 @@ def _share(cell: Cell) -> str:
     if cell.latency_ns is None:
         return cell_text(cell)
     share = "-" if cell.percent_of_roof is None else f"{cell.percent_of_roof:.1f}"
-    return " ".join(filter(None, [share, "†" if cell.dagger else "", conditions(cell)]))
+    return " ".join(filter(None, [share, "†" * cell.dagger, conditions(cell)]))

@@ -1,4 +1,4 @@
-"""Who is faster than whom: comparisons within and across heats, and the ranks of one case."""
+"""Comparisons of entrants within a heat and between heats, and the ranks of one case."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from softbench.model import Samples, stats
 
 Heats = Sequence[Samples]
-"""The samples of one record and one clock, one entry a heat."""
+"""The samples of one record and one clock, one entry per heat."""
 
 
 def latency_ns(heats: Heats) -> float:
-    """Median over heats of the median time a launch."""
+    """Median over heats of the median time per launch."""
     return stats.median([stats.per_launch_ns(samples) for samples in heats])
 
 
 def versus(a: Heats, b: Heats, anchors: Iterable[Heats] = ()) -> stats.Comparison:
-    """Time of a over time of b. Paired where both ran in one heat.
+    """Time of a over time of b, paired if both ran in one heat.
 
-    Entrants of different heats are compared by their ratios to what ran in both (the roof and the reference): the mean
-    of the log-ratios, with the two intervals added up. That interval can call them different, never tied. Without
-    such an anchor the ratio is that of the medians and the verdict "unknown".
+    Entrants of different heats are compared by their ratios to an anchor that ran in both (the roof, the reference): the mean
+    of the log-ratios, with the sum of the two intervals. Such an interval can call them different, never tied. Without an
+    anchor the ratio is that of the medians and the verdict is "unknown".
     """
     pairs = [stats.compare(x, y) for x in a for y in b if x.heat == y.heat]
     if pairs:
@@ -35,7 +35,7 @@ def versus(a: Heats, b: Heats, anchors: Iterable[Heats] = ()) -> stats.Compariso
 
 
 def _leg(a: Heats, b: Heats, anchor: Heats) -> tuple[float, float, float] | None:
-    """Logs of (ratio, low, high) of time a / time b by way of one anchor; None where it was not in both heats."""
+    """Logs of (ratio, low, high) of time a / time b by one anchor; None if it was not in both heats."""
     over_a, over_b = ([stats.compare(x, y) for x in anchor for y in side if x.heat == y.heat] for side in (a, b))
     if not over_a or not over_b:
         return None
@@ -48,10 +48,10 @@ def _log(value: float) -> float:
 
 
 def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[str, tuple[int, str]]:
-    """Name -> (rank, mark) of one case. The head of the rest takes the next rank with everyone not slower than it.
+    """Name -> (rank, mark) in one case. The head of the rest takes the next rank, with all that are not slower than it.
 
-    Sorted by the ratio to the roof where there is one, since heats may differ in absolute speed. mark is "=" for those
-    tied with the head, "?" for those it cannot be told of; the head bears the stronger of the marks of its group.
+    Sorted by the ratio to the roof if there is one, since heats may differ in absolute speed. mark is "=" for a tie with the
+    head and "?" where the order is unknown; the head gets the stronger of the marks of its group.
     """
 
     def slowness(name: str) -> tuple[float, str]:
@@ -62,7 +62,7 @@ def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[
     }
 
     def verdict(name: str, head: str) -> str:
-        """Of a pair of one heat by its extremes where these tell, which keeps a case of a thousand entrants quick."""
+        """By the extremes of a pair of one heat where these decide: that keeps a case of a thousand entrants quick."""
         are_paired = name in extents and head in extents and contest[name][0].heat == contest[head][0].heat
         if are_paired and stats.is_surely_slower(extents[name], extents[head]):
             return "slower"

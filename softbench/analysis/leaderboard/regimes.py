@@ -1,4 +1,4 @@
-"""Regimes: kinds of cases that ask different things of a kernel, told apart by rows and bytes a row, or by flops a byte."""
+"""Regimes: kinds of cases with different demands on a kernel, by rows and bytes per row, or by flops per byte."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from softbench.analysis.leaderboard.board import CaseBoard
 from softbench.model import BALANCE, DTYPE_BYTES
 
 FEW_ROWS = 128
-"""Fewer rows than the 132 multiprocessors of an H100, H800 or H200: with a block a row, some have nothing to do."""
+"""Fewer rows than the 132 multiprocessors of an H100, H800 or H200: with one block per row some are idle."""
 SMALL_ROW_BYTES = 4096
-"""A row that the registers of one warp hold."""
+"""A row that fits the registers of one warp."""
 MEDIUM_ROW_BYTES = 65536
-"""A row that the registers of one block hold in float32, whatever the dtype."""
+"""A row that fits the registers of one block in float32, whatever the dtype."""
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A name that is short enough for a table's header, and what it means."""
+    """A name short enough for the header of a table, and its definition."""
 
     name: str
     definition: str
@@ -27,15 +27,15 @@ FEW = Regime("few rows", f"fewer than {FEW_ROWS} rows, whatever their length")
 SMALL = Regime("small rows", f"rows of up to {SMALL_ROW_BYTES // 1024} KiB")
 MEDIUM = Regime("medium rows", f"rows of up to {MEDIUM_ROW_BYTES // 1024} KiB")
 LARGE = Regime("large rows", f"rows of more than {MEDIUM_ROW_BYTES // 1024} KiB")
-MEMORY = Regime("memory-bound", f"fewer than {BALANCE:g} flops a byte")
+MEMORY = Regime("memory-bound", f"fewer than {BALANCE:g} flops per byte")
 ARITHMETIC = Regime(
-    "arithmetic-bound", f"{BALANCE:g} flops a byte or more, where the tensor cores are the nearer limit"
+    "arithmetic-bound", f"{BALANCE:g} flops per byte or more, where the tensor cores are the nearer limit"
 )
 REGIMES = (SMALL, MEDIUM, LARGE, FEW, MEMORY, ARITHMETIC)
 
 
 def regime(board: CaseBoard) -> Regime:
-    """The one regime that a case belongs to: where flops count by them, else by its rows; bytes are those of its input."""
+    """The regime of a case: by its flops if they count, else by its rows and the bytes of its input."""
     if board.flops_a_byte:
         return ARITHMETIC if board.flops_a_byte >= BALANCE else MEMORY
     case = board.case

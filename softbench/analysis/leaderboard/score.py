@@ -12,10 +12,10 @@ from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.model import stats
 
 NOT_PASSED = 0.5
-"""Share that a case counts where the entrant did not pass: of the slowest pass there, or of its own slowest anywhere."""
+"""A case that the entrant did not pass counts this share of the slowest pass there, or of its own slowest anywhere."""
 
 FailedHard = Mapping[tuple[str, str], tuple[str, ...]]
-"""(operator, implementation) -> ids of untimed cases that it failed, and of timed ones where only its timed calls were wrong."""
+"""(operator, implementation) -> ids of failed untimed cases, and of timed cases in which only timed calls were wrong."""
 
 
 def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standing, ...]:
@@ -53,7 +53,7 @@ def _standing(
     shares: Sequence[_Shares],
     failed_hard: tuple[str, ...],
 ) -> Standing:
-    """cases are those that the implementation has a cell in; shares are those of all timed cases of the operator."""
+    """cases are those with a cell of the implementation; shares are those of all timed cases of the operator."""
     passed = [board.cells[name] for board in cases if board.case.timed and board.cells[name].samples]
     speedups = [cell.speedup for cell in passed if cell.speedup is not None]
     return Standing(
@@ -73,7 +73,7 @@ def _standing(
 
 
 def _score(name: str, cases: Sequence[_Shares]) -> float:
-    """Score of one implementation over the timed cases, in % of roof; nan where it passed none."""
+    """Score of one implementation over the timed cases, in % of roof; nan if it passed none."""
     passed = [case.of[name] for case in cases if name in case.of]
     if not passed:
         return math.nan
@@ -83,14 +83,14 @@ def _score(name: str, cases: Sequence[_Shares]) -> float:
 
 
 class _Shares(NamedTuple):
-    """% of roof in one timed case, by implementation, and that of the slowest; infinite where nobody passed."""
+    """% of roof in one timed case by implementation, and that of the slowest; infinite if nobody passed."""
 
     of: dict[str, float]
     slowest: float
 
 
 def _shares(board: CaseBoard) -> _Shares:
-    """Without a roof, % of the fastest pass."""
+    """% of roof, or of the fastest pass where there is no roof."""
     passes = {name: cell for name, cell in {**board.references, **board.cells}.items() if cell.samples}
     found = {name: share for name, cell in passes.items() if (share := cell.percent_of_roof) is not None}
     if len(found) < len(passes):

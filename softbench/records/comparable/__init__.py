@@ -1,33 +1,34 @@
-"""Whether two runs, or two cells of them, may stand in one table, and why not. Pure.
+"""Whether two runs, or two of their cells, may share a table, and why not. Pure.
 
-One board      What could have been one run: the same clock, the same machine, driver branch and versions.
-Side by side   Another machine, or the same one set up otherwise: a board each. Of the figures only % of roof, which each
-               machine takes against its own roof, may be read across.
-Refused        Another clock, or another question under the same name: nothing of them may be read across.
+One board      They could have been one run: the same clock, machine, driver branch and versions.
+Side by side   Another machine, or the same one with other software: one board each. Only % of roof may be compared, since each
+               machine takes it against its own roof.
+Refused        Another clock, or another question under the same name: nothing may be compared.
 
-Seeds, budgets, profiles and the versions of pytest matter for none of it. The source of an implementation does not either:
-a changed one is another version, which a table tells apart and a comparison over time is about.
+Seeds, budgets, profiles and the version of pytest never matter. Nor does the source of an implementation: a changed source is
+another version, which a table keeps apart and a comparison over time is about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from softbench.model import Passport, Record
 
 MACHINE = ("kind", "name", "sm", "sms", "l2_bytes", "memory_clock_khz", "bus_bits", "cores")
-"""What of a passport's device makes another machine. Cards of one model (`pci`) differ by percents, and are one."""
+"""The fields of a passport's device that make another machine. Cards of one model (`pci`) differ by percents, and are one."""
 HARMLESS = ("pytest", "pytest-benchmark", "typing-extensions", "packaging")
-"""Packages of a passport that decide neither speed nor result."""
+"""Packages of a passport that affect neither speed nor results."""
 ALWAYS = ("python", "softbench", "torch", "triton")
-"""Packages that a passport has if they are installed. Of others it has what the implementations required that its run found."""
+"""Packages that a passport has if they are installed. Others it has only if an implementation of its run required them."""
+T = TypeVar("T")
 
 
 class Terms(Enum):
-    """On what terms two of a kind may be shown together; the larger, the further apart."""
+    """How two runs or cells may be shown together; the larger, the further apart."""
 
     ONE_BOARD = 0
     SIDE_BY_SIDE = 1
@@ -36,7 +37,7 @@ class Terms(Enum):
 
 @dataclass(frozen=True)
 class Comparability:
-    """`reason` says what keeps the two apart, "" where nothing does; `notes` say what differs and does not."""
+    """reason says what keeps the two apart, "" if nothing does; notes name differences that do not."""
 
     terms: Terms
     reason: str = ""
@@ -44,51 +45,67 @@ class Comparability:
 
 
 def runs(a: Passport, b: Passport) -> Comparability:
-    """Of two runs: clock, machine, driver and versions."""
+    """Compare two runs: clock, machine, driver and versions."""
     if a.ranking_clock != b.ranking_clock:
-        said = f"{a.run_id} is ranked by the clock {a.ranking_clock!r}, {b.run_id} by {b.ranking_clock!r}"
-        return Comparability(
-            Terms.REFUSED, f"{said}: times of two clocks never stand in one table; show each run by itself"
-        )
+        clocks = f"{a.run_id} is ranked by the clock {a.ranking_clock!r}, {b.run_id} by {b.ranking_clock!r}"
+        reason = f"{clocks}: one table never holds times of two clocks; show each run by itself"
+        return Comparability(Terms.REFUSED, reason)
     apart = [f"{what} {x} and {y}" for what, x, y in differences(a, b)]
     if apart:
         return Comparability(Terms.SIDE_BY_SIDE, f"{a.run_id} and {b.run_id} are of other machines: {', '.join(apart)}")
     return Comparability(Terms.ONE_BOARD, notes=tuple(_harmless(a, b)))
 
 
+def is_same_machine(a: Passport, b: Passport) -> bool:
+    """Whether clock and hardware are the same; driver and versions may differ."""
+    return a.ranking_clock == b.ranking_clock and not any(what in MACHINE for what, *_ in differences(a, b))
+
+
+def grouped(items: Iterable[T], belong: Callable[[T, T], bool]) -> list[list[T]]:
+    """The items in groups of those that belong together with the first of their group."""
+    groups: list[list[T]] = []
+    for item in items:
+        group = next((group for group in groups if belong(group[0], item)), None)
+        if group is None:
+            groups.append([item])
+        else:
+            group.append(item)
+    return groups
+
+
 def questions(a: Record, b: Record) -> Comparability:
-    """Of two cells, whatever runs they are from: what was asked, and of whom."""
+    """Compare two cells of any runs: the case and the implementation."""
     if why := _other_question(a, b):
         return Comparability(Terms.REFUSED, why)
     return Comparability(Terms.ONE_BOARD, notes=tuple(_other_answerer(a, b)))
 
 
 def cells(a: Passport, of_a: Record, b: Passport, of_b: Record) -> Comparability:
-    """Of two cells with the runs that they are from: the further apart of both answers, and all notes."""
+    """Compare two cells and their runs: the worse of both answers, and all notes."""
     both = (runs(a, b), questions(of_a, of_b))
     worse = max(both, key=lambda answer: answer.terms.value)
     return Comparability(worse.terms, worse.reason, tuple(note for answer in both for note in answer.notes))
 
 
 def differences(a: Passport, b: Passport) -> Iterator[tuple[str, str, str]]:
-    """What makes two machines of them: the word for it, and what each has."""
+    """What makes them two machines, or one with other software: the field, and both values."""
     for key in (*MACHINE, "driver"):
         x, y = (str(passport.device.get(key, "unknown")) for passport in (a, b))
         if (_branch(x) != _branch(y)) if key == "driver" else (x != y):
             yield key, x, y
-    yield from (found for found in versions(a, b) if found[0] not in HARMLESS)
+    yield from (difference for difference in versions(a, b) if difference[0] not in HARMLESS)
 
 
 def versions(a: Passport, b: Passport) -> Iterator[tuple[str, str, str]]:
-    """Packages that differ, and what each has. One that only one of them required made no difference to what both ran."""
+    """Packages that differ, and both versions. A package that only one run required does not count."""
     for name in sorted((a.packages.keys() & b.packages.keys()) | {*ALWAYS}):
-        x, y = (found.packages.get(name, "missing") for found in (a, b))
+        x, y = (passport.packages.get(name, "missing") for passport in (a, b))
         if x != y:
             yield name, x, y
 
 
 def _branch(driver: str) -> str:
-    """The release branch of a driver: within one there are repairs, and no other code for kernels."""
+    """The release branch of a driver: releases of one branch compile kernels in the same way."""
     return driver.partition(".")[0]
 
 
@@ -115,9 +132,9 @@ def _other_question(a: Record, b: Record) -> str:
         return f"{name} names two cases"
     if a.ideal_bytes and b.ideal_bytes and a.ideal_bytes != b.ideal_bytes:
         moved = f"{a.ideal_bytes} ideal bytes in one run and {b.ideal_bytes} in the other"
-        return f"{name} has {moved}: the operator was defined anew"
+        return f"{name} has {moved}: the operator was redefined"
     if (a.role == "roof") != (b.role == "roof"):
-        return f"{name}: the one is its roof, the other is not"
+        return f"{name}: one is its roof, the other is not"
     return ""
 
 

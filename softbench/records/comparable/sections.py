@@ -1,4 +1,4 @@
-"""Several runs as the boards that they make: one a machine, each with the newest of its cases. Pure."""
+"""Several runs as boards: one per machine, each with the newest of its cases. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import pairwise
 
 from softbench.model import Passport, Record, Run
 from softbench.records import comparable
-from softbench.records.comparable import MACHINE, Terms
+from softbench.records.comparable import Terms
 from softbench.texts import InputError
 
 
 class Incomparable(InputError):
-    """Runs that may not be shown in one table; the message names them and says why."""
+    """Runs that cannot share a table; the message names them and says why."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """One machine's part of several runs; `title` tells it from the other machines.
+    """The runs of one machine; `title` tells it from the other machines.
 
-    run is what its runs come to, with the passport of the newest, which of several says no number of cases; passports are
-    those of all, the oldest first; notes say where cells come from, what was left out, and what differs between the runs.
+    run is the union of its runs, with the passport of the newest, which of several runs gives no number of cases. passports are
+    those of all, oldest first; notes say where cells come from, what was left out, and what differs between the runs.
     """
 
     title: str
@@ -34,33 +34,24 @@ class Section:
 def arrange(runs: Sequence[Run]) -> tuple[Section, ...]:
     """The runs by machine, in the order in which machines first appear. Raises Incomparable.
 
-    The runs of one machine become one: a timed case is taken whole from the newest run that has it, since samples of two
-    runs are not paired; of an untimed case the newest record of each variant counts. An implementation whose source has
-    changed in between stands once a version.
+    The runs of one machine become one. A timed case comes whole from the newest run that has it, since samples of two runs are
+    not paired; of an untimed case the newest record of each variant counts. An implementation whose source changed in between
+    appears once per version.
     """
-    groups: list[list[Run]] = []
-    for index, run in enumerate(runs):
-        if run in runs[:index]:
-            continue
-        group = next((group for group in groups if _is_one_board(group[0], run)), None)
-        if group is None:
-            groups.append([run])
-        else:
-            group.append(run)
+    different = [run for index, run in enumerate(runs) if run not in runs[:index]]
+    groups = comparable.grouped(different, _is_one_board)
     _refuse_two_questions(runs)
     titles, common = _titles([group[0].passport for group in groups]), tuple(_roof_notes(runs))
     return tuple(_section(title, group, common) for title, group in zip(titles, groups, strict=True))
 
 
 def one_machine(runs: Sequence[Run]) -> Sequence[Run]:
-    """The runs as they are, where clock and machine are one; its driver and versions may differ. Raises Incomparable."""
+    """The runs unchanged, if clock and machine are the same; driver and versions may differ. Raises Incomparable."""
     for run in runs[1:]:
-        answer = comparable.runs(runs[0].passport, run.passport)
-        hardware = [what for what, *_ in comparable.differences(runs[0].passport, run.passport) if what in MACHINE]
-        if answer.terms is Terms.REFUSED:
-            raise Incomparable(answer.reason)
-        if hardware:
-            raise Incomparable(f"{answer.reason}; softbench table shows them side by side")
+        if not comparable.is_same_machine(runs[0].passport, run.passport):
+            answer = comparable.runs(runs[0].passport, run.passport)
+            advice = "" if answer.terms is Terms.REFUSED else "; softbench table shows them side by side"
+            raise Incomparable(answer.reason + advice)
     return runs
 
 
@@ -72,7 +63,7 @@ def _is_one_board(a: Run, b: Run) -> bool:
 
 
 def _refuse_two_questions(runs: Sequence[Run]) -> None:
-    """One name may not stand for two questions, on one board or on two beside each other."""
+    """One name may not mean two questions, on one board or on two."""
     first: dict[tuple[str, bool], tuple[str, Record]] = {}
     for run in runs:
         for record in run.records:
@@ -87,7 +78,7 @@ def _section(title: str, group: Sequence[Run], common: tuple[str, ...]) -> Secti
     ordered = sorted(group, key=lambda run: run.passport.started)
     passports = tuple(run.passport for run in ordered)
     records, notes = _merged(ordered)
-    records, versions = _told_apart(ordered, records)
+    records, versions = _versions_apart(ordered, records)
     notes += versions
     for one, other in pairwise(passports):
         notes += [note for note in comparable.runs(one, other).notes if note not in notes]
@@ -97,7 +88,7 @@ def _section(title: str, group: Sequence[Run], common: tuple[str, ...]) -> Secti
 
 
 def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:
-    """The records that count, their cases in the order in which they first appear, and what became of the others."""
+    """The records that count, by case in the order of first appearance, and notes on the others."""
     cases: dict[str, dict[tuple[str, str], tuple[str, Record]]] = {}
     notes = []
     for run in runs:
@@ -112,12 +103,10 @@ def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:
                 lost.update({record.variant.implementation for record in gone} - kept)
                 before = {}
             cases[case_id] = before | {key: (run.passport.run_id, record) for key, record in records.items()}
-        notes += [
-            f"timed cases of {old} that count from {run.passport.run_id}: {count}" for old, count in again.items()
-        ]
+        notes += [f"timed cases of {old} taken from {run.passport.run_id}: {count}" for old, count in again.items()]
         if lost:
             names = ", ".join(f"{name} ({count})" for name, count in lost.items())
-            notes.append(f"not measured again there, and left out: {names}")
+            notes.append(f"not measured there, and left out: {names}")
     held = [entry for entries in cases.values() for entry in entries.values()]
     if len(runs) > 1:
         sizes = Counter(run_id for run_id, _ in held)
@@ -126,14 +115,14 @@ def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:
 
 
 def _by_case(run: Run) -> dict[str, dict[tuple[str, str], Record]]:
-    found: dict[str, dict[tuple[str, str], Record]] = {}
+    cases: dict[str, dict[tuple[str, str], Record]] = {}
     for record in run.records:
-        found.setdefault(record.case.id, {})[record.key] = record
-    return found
+        cases.setdefault(record.case.id, {})[record.key] = record
+    return cases
 
 
-def _told_apart(runs: Sequence[Run], records: Sequence[Record]) -> tuple[tuple[Record, ...], list[str]]:
-    """The records with older versions of an implementation under names of their own."""
+def _versions_apart(runs: Sequence[Run], records: Sequence[Record]) -> tuple[tuple[Record, ...], list[str]]:
+    """The records, with a name of its own for each older version of an implementation."""
     newest = {r.variant.implementation: r.variant.source_hash for run in runs for r in run.records if r.role != "roof"}
     named: list[Record] = []
     notes: dict[str, None] = {}
@@ -141,14 +130,14 @@ def _told_apart(runs: Sequence[Run], records: Sequence[Record]) -> tuple[tuple[R
         variant = record.variant
         if record.role != "roof" and variant.source_hash != newest[variant.implementation]:
             name = f"{variant.implementation}@{variant.source_hash[:7]}"
-            notes[f"{variant.implementation} was changed: its cells from before are those of {name}"] = None
+            notes[f"{variant.implementation} was changed: its older cells are those of {name}"] = None
             variant = replace(variant, implementation=name)
         named.append(record if variant is record.variant else replace(record, variant=variant))
     return tuple(named), list(notes)
 
 
 def _titles(passports: Sequence[Passport]) -> list[str]:
-    """The name of each machine, with what tells it from another of the same name."""
+    """The name of each machine, with what tells it from others of that name."""
     names = [str(passport.device.get("name", "unknown machine")) for passport in passports]
     titles = []
     for name, passport in zip(names, passports, strict=True):
@@ -159,7 +148,7 @@ def _titles(passports: Sequence[Passport]) -> list[str]:
 
 
 def _roof_notes(runs: Sequence[Run]) -> Iterator[str]:
-    """% of roof holds across runs only as far as the roof's kernels are the same."""
+    """% of roof is comparable only if the roof's kernels are the same."""
     sources: dict[str, dict[str, str]] = {}
     for run in runs:
         for record in run.records:
@@ -168,4 +157,4 @@ def _roof_notes(runs: Sequence[Run]) -> Iterator[str]:
                 own.setdefault(record.variant.source_hash, run.passport.run_id)
     for name, own in sources.items():
         if len(own) > 1:
-            yield f"the roof {name} is not the same code in {', '.join(own.values())}: so is % of roof"
+            yield f"the roof {name} differs between {', '.join(own.values())}, and % of roof with it"

@@ -1,8 +1,7 @@
-"""Records on disk: append-only JSON lines, the passport first, one line a cell. What is read is data, and is checked.
+"""Records on disk: append-only JSON lines, the passport first, then one line per cell. All that is read is checked.
 
-A run is one file, `<folder>/<run id>.jsonl`; one that is kept may be compressed, `<run id>.jsonl.gz`. A line that a killed process
-left unfinished at the end of the file is ignored; any other line that cannot be read is an error that names it, and `mend` sets it
-aside.
+A run is one file, `<folder>/<run id>.jsonl`, or compressed `<run id>.jsonl.gz`. An unfinished last line, left by a killed process,
+is ignored; any other line that cannot be read is an error that names it, and `mend` sets it aside.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _REMEDY = "remove the line to read the rest, or --softbench-resume the run, whic
 
 
 def read(path: Path) -> Run:
-    """A whole run; where a cell was measured again the newest record counts. What `limits` calls impossible is INCORRECT."""
+    """A whole run, with the newest record of each cell. Times that `limits` calls impossible make a record INCORRECT."""
     rows = lines.rows(path)
     passport = lines.passport(path, rows[0])
     cells: dict[tuple[str, str], Record] = {}
@@ -51,14 +50,14 @@ def read(path: Path) -> Run:
 
 
 def header(path: Path) -> Passport:
-    """The passport of a run, whatever else its file holds."""
+    """The passport of a run; the other lines are not read."""
     return lines.passport(path, lines.rows(path)[0])
 
 
 def mend(path: Path) -> tuple[str, ...]:
-    """Set aside the lines that `read` would refuse, in a file beside the run; what was wrong with each.
+    """Move the lines that `read` would refuse to a file next to the run; returns what was wrong with each.
 
-    Their cells count as not measured. The lines that are left stay as they are, byte by byte.
+    Their cells count as not measured. The other lines stay the same, byte by byte.
     """
     if lines.is_compressed(path):
         raise StoreError(f"{path}: is compressed, so that nothing can be added to it; gunzip it to go on with the run")
@@ -110,14 +109,14 @@ def runs(folder: Path) -> list[Path]:
 
 
 def run_name(path: Path) -> str:
-    """The name of a run's file without what says that it is one."""
+    """The name of a run's file without its suffixes."""
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def finished(run: Run, case: Case, variants: Sequence[Variant]) -> bool:
-    """Whether a case needs no second run: every variant has a record, of the same case and the same source.
+    """Whether every variant has a record of the same case and source.
 
-    A timed case has its roof's record as well, or its last write was cut off.
+    A timed case also needs the record of its roof: without it the last write was cut off.
     """
     theirs = [r for r in run.records if r.case == case]
     have = {r.variant.id: r for r in theirs if r.role != "roof"}
@@ -127,6 +126,6 @@ def finished(run: Run, case: Case, variants: Sequence[Variant]) -> bool:
 
 
 def _without_stale_roofs(records: tuple[Record, ...]) -> tuple[Record, ...]:
-    """A case that ran twice may have chosen another roof kernel the second time; the last one counts."""
+    """Drop all roofs of a case but the last: a case that ran twice may have chosen another roof kernel."""
     last = {r.case.id: r.variant.id for r in records if r.role == "roof"}
     return tuple(r for r in records if r.role != "roof" or last[r.case.id] == r.variant.id)

@@ -1,7 +1,7 @@
 """The lines of a run's file: bytes to passports and records, checked, and back.
 
-All that is read is bounded: bytes of a file and of a line, samples and entries of a record, and by `typed` numbers and texts.
-What is written passes the same reader first (`storable`).
+All input is bounded: the bytes of a file and of a line, the samples and entries of a record, and by `typed` numbers and texts.
+A record passes the same reader before it is written (`storable`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,29 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from softbench import typed
-from softbench.model import DTYPES, MAX_DIMENSIONS, MAX_ELEMENTS, SCHEMA_VERSION, Passport, Record, Status, Variant
+from softbench.model import (
+    DTYPES,
+    MAX_DIMENSIONS,
+    MAX_ELEMENTS,
+    SCHEMA_VERSION,
+    Case,
+    Passport,
+    Record,
+    Status,
+    Variant,
+)
 from softbench.texts import InputError, cut
 
 T = TypeVar("T")
 ROLES = ("entrant", "reference", "roof")
 MOST_BYTES = 2**27
-"""Of a run: seventy times the largest that is kept. A compressed file of a few KiB may hold any number."""
+"""Bytes of a run: seventy times the largest kept run. A compressed file of a few KiB may hold any number."""
 MOST_LINE = 2**20
 """Bytes of a line: two hundred times the longest of a kept run."""
 MOST_SAMPLES = 20_000
-"""Of a record, all clocks together; 32 placements in 8 heats have 2048 of the clock that ranks."""
+"""Samples of a record, all clocks together; 32 placements in 8 heats have 2048 of the ranking clock."""
 MOST_ENTRIES = 1000
-"""Of each list of a record: notes, kernels, readings, heats."""
+"""Entries of each list of a record: notes, kernels, readings, heats."""
 _RUN_ID = re.compile(r"\w[\w.-]*")
 
 
@@ -38,11 +48,11 @@ class StoreError(InputError):
 
 
 class RunExists(StoreError):
-    """A run of this id is there already, and is not written over."""
+    """A run of this id exists, and is not overwritten."""
 
 
 class StoredLine(NamedTuple):
-    """A line of a file, without its end; is_open where it has none."""
+    """A line of a file without its line end; is_open if it has none."""
 
     number: int
     data: bytes
@@ -50,18 +60,18 @@ class StoredLine(NamedTuple):
 
 
 def rows(path: Path) -> list[StoredLine]:
-    """The lines of a file, compressed or not, that are not blank. Raises StoreError where there are none."""
+    """The lines of a file, compressed or not, that are not blank. Raises StoreError if there are none."""
     split = _data(path).split(b"\n")
-    found = [StoredLine(number, row, number == len(split)) for number, row in enumerate(split, start=1) if row.strip()]
-    if long := next((row for row in found if len(row.data) > MOST_LINE), None):
+    lines = [StoredLine(number, row, number == len(split)) for number, row in enumerate(split, start=1) if row.strip()]
+    if long := next((line for line in lines if len(line.data) > MOST_LINE), None):
         raise StoreError(f"{path}:{long.number}: is longer than {MOST_LINE >> 10} KiB; a line of softbench is shorter")
-    if not found:
+    if not lines:
         raise StoreError(f"{path}: is empty, and no run; was it truncated?")
-    return found
+    return lines
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether a file is a run that was kept by gzip: such a one is read, and not written to."""
+    """Whether a file is compressed: such a run is read, and never written to."""
     return path.suffix == ".gz"
 
 
@@ -79,59 +89,51 @@ def _data(path: Path) -> bytes:
 
 
 def passport(path: Path, row: StoredLine) -> Passport:
-    """The passport that a run begins with. Raises StoreError where the line is none."""
-    number = row.number
+    """The passport in the first line of a run. Raises StoreError if the line is none."""
+    where = f"{path}:{row.number}"
     try:
         parsed = json.loads(row.data.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise StoreError(f"{path}:{number}: is no text of a softbench run") from None
-    data = _current(path, number, parsed)
+        raise StoreError(f"{where}: is no text of a softbench run") from None
+    data = _current(where, parsed)
     if data.get("kind") != "passport":
-        raise StoreError(f"{path}:{number}: is no passport; this is no softbench run")
-
-    def build() -> Passport:
-        found = typed.build(Passport, _content(data))
-        checked_id(found.run_id)
-        if found.cases < 0:
-            raise ValueError("cases cannot be negative")
-        return found
-
-    return _build(path, number, build)
+        raise StoreError(f"{where}: is no passport; this is no softbench run")
+    return _build(where, _passport, data)
 
 
 def cell(path: Path, row: StoredLine) -> Record | None:
-    """The record of a line; None where its writing was cut off. Raises StoreError that names the line."""
-    number = row.number
+    """The record of a line; None if its writing was cut off. Raises StoreError that names the line."""
+    where = f"{path}:{row.number}"
     try:
         parsed = json.loads(row.data.decode("utf-8"))
     except (ValueError, RecursionError):
         if row.is_open or row.data.endswith(b"\x00"):
-            return None  # the last write was cut off; the case is run again by --softbench-resume
-        raise StoreError(f"{path}:{number}: is not JSON") from None
-    data = _current(path, number, parsed)
-    return _build(path, number, lambda: _record(data))
+            return None  # --softbench-resume runs the case again
+        raise StoreError(f"{where}: is not JSON") from None
+    return _build(where, _record, _current(where, parsed))
 
 
-def _current(path: Path, number: int, data: Any) -> dict[str, Any]:
+def _current(where: str, data: Any) -> dict[str, Any]:
     """A line of the schema that this version writes."""
     if not isinstance(data, dict):
-        raise StoreError(f"{path}:{number}: is not an object")
+        raise StoreError(f"{where}: is not an object")
     if data.get("schema") != SCHEMA_VERSION:
-        found = f"has schema {data.get('schema')!r:.40}; this version reads {SCHEMA_VERSION}"
-        raise StoreError(f"{path}:{number}: {found}: use the softbench that wrote it")
+        schemas = f"has schema {data.get('schema')!r:.40}; this version reads {SCHEMA_VERSION}"
+        raise StoreError(f"{where}: {schemas}: use the softbench that wrote it")
     return data
 
 
-def _build(path: Path, number: int, make: Callable[[], T]) -> T:
+def _build(where: str, make: Callable[[dict[str, Any]], T], data: dict[str, Any]) -> T:
+    """What a line holds, without the fields that say which kind of line it is."""
     try:
-        return make()
+        return make({key: value for key, value in data.items() if key not in ("kind", "schema")})
     except (TypeError, ValueError, RecursionError) as error:
-        said = str(error) if len(str(error)) <= 150 else f"{error!s:.149}…"
-        raise StoreError(f"{path}:{number}: is no record of schema {SCHEMA_VERSION} ({said})") from None
+        reason = str(error) if len(str(error)) <= 150 else f"{error!s:.149}…"
+        raise StoreError(f"{where}: is no record of schema {SCHEMA_VERSION} ({reason})") from None
 
 
-def passport_line(found: Passport) -> bytes:
-    return _line({"kind": "passport", "schema": SCHEMA_VERSION, **asdict(found)})
+def passport_line(run: Passport) -> bytes:
+    return _line({"kind": "passport", "schema": SCHEMA_VERSION, **asdict(run)})
 
 
 def cell_line(record: Record) -> bytes:
@@ -139,13 +141,13 @@ def cell_line(record: Record) -> bytes:
 
 
 def storable(record: Record) -> Record:
-    """The record as it will be read. Of one that the reader would refuse a RUNTIME_ERROR that says why. Raises StoreError."""
+    """The record as it will be read; a RUNTIME_ERROR that says why if the reader would refuse it. Raises StoreError."""
     record = replace(record, reason=cut(record.reason), notes=tuple(map(cut, record.notes)))
     try:
         return _read_back(record)
     except StoreError as error:
-        said = str(error).partition(" (")[2].removesuffix(")") or str(error)
-        reason = f"what came of it cannot be kept: {said}"
+        why = str(error).partition(" (")[2].removesuffix(")") or str(error)
+        reason = f"its record cannot be kept: {why}"
     empty = replace(record, samples=(), kernels=(), telemetry=(), traffic=None, notes=(), calibrations=())
     return _read_back(replace(empty, status=Status.RUNTIME_ERROR, reason=reason))
 
@@ -156,19 +158,19 @@ def _read_back(record: Record) -> Record:
         line = cell_line(record)
     except (ValueError, OverflowError) as error:  # an integer of more digits than Python writes
         raise StoreError(f"{where}: is no record ({error})") from None
-    found = cell(where, StoredLine(0, line, False)) if len(line) <= MOST_LINE else None
-    if found is None:
+    kept = cell(where, StoredLine(0, line, False)) if len(line) <= MOST_LINE else None
+    if kept is None:
         raise StoreError(f"{where}: is no record (its line is longer than {MOST_LINE >> 10} KiB)")
-    return found
+    return kept
 
 
 def _line(data: dict[str, Any]) -> bytes:
-    # A command line, or a parameter, may hold what is no text; it is not worth the case.
+    # A command line or a parameter may hold lone surrogates; they are not worth the loss of a case.
     return (json.dumps(data, separators=(",", ":"), ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def _record_data(record: Record) -> dict[str, Any]:
-    """Without what is empty, 0 or None: a line stays short."""
+    """The fields that are not empty, 0 or None: a line stays short."""
     data = asdict(record)
     data["status"] = record.status.value
     data["variant"] = _variant_data(record.variant)
@@ -177,7 +179,7 @@ def _record_data(record: Record) -> dict[str, Any]:
 
 
 def _variant_data(variant: Variant) -> dict[str, Any]:
-    """Who it was, not what it asks for; the path is the one inside its folder of implementations."""
+    """The variant without its requirements; the path is relative to its folder of implementations."""
     data = asdict(variant) | {"path": f"{variant.family}/{Path(variant.path).name}"}
     return {
         key: data[key] for key in ("implementation", "operator", "family", "path", "source_hash", "params", "summary")
@@ -185,11 +187,9 @@ def _variant_data(variant: Variant) -> dict[str, Any]:
 
 
 def _record(data: dict[str, Any]) -> Record:
-    record = typed.build(Record, _content(data))
-    if (
-        max(map(len, (record.samples, record.kernels, record.telemetry, record.notes, record.calibrations)))
-        > MOST_ENTRIES
-    ):
+    record = typed.build(Record, data)
+    lists = (record.samples, record.kernels, record.telemetry, record.notes, record.calibrations)
+    if max(map(len, lists)) > MOST_ENTRIES:
         raise ValueError(f"more than {MOST_ENTRIES} entries of a list")
     if sum(len(rounds) + 1 for samples in record.samples for rounds in samples.ns) > MOST_SAMPLES:
         raise ValueError(f"more than {MOST_SAMPLES} samples")
@@ -198,17 +198,10 @@ def _record(data: dict[str, Any]) -> Record:
             raise ValueError("samples must be positive")
         if samples.launches < 1:
             raise ValueError("launches must be positive")
-    for found in record.calibrations:
-        if len(found.known_ns) != len(found.read_ns) or min((*found.known_ns, *found.read_ns), default=1) < 1:
+    for clock in record.calibrations:
+        if len(clock.known_ns) != len(clock.read_ns) or min((*clock.known_ns, *clock.read_ns), default=1) < 1:
             raise ValueError("calibrations must be positive, and in pairs")
-    shape = record.case.shape
-    if min(shape, default=0) < 0:
-        raise ValueError("a shape cannot be negative")
-    if len(shape) > MAX_DIMENSIONS or math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
-        raise ValueError("a shape that fits no memory")
-    for dtype in (record.case.dtype, record.case.out_dtype):
-        if dtype not in DTYPES:
-            raise ValueError(f"{dtype!r:.40} is no dtype; known are {', '.join(DTYPES)}")
+    _check_case(record.case)
     if min(record.ideal_bytes, record.ideal_flops) < 0:
         raise ValueError("ideal bytes and flops cannot be negative")
     if record.role not in ROLES:
@@ -216,13 +209,27 @@ def _record(data: dict[str, Any]) -> Record:
     return record
 
 
+def _check_case(case: Case) -> None:
+    shape = case.shape
+    if min(shape, default=0) < 0:
+        raise ValueError("a shape cannot be negative")
+    if len(shape) > MAX_DIMENSIONS or math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
+        raise ValueError("a shape that fits no memory")
+    for dtype in (case.dtype, case.out_dtype):
+        if dtype not in DTYPES:
+            raise ValueError(f"{dtype!r:.40} is no dtype; known are {', '.join(DTYPES)}")
+
+
+def _passport(data: dict[str, Any]) -> Passport:
+    run = typed.build(Passport, data)
+    checked_id(run.run_id)
+    if run.cases < 0:
+        raise ValueError("cases cannot be negative")
+    return run
+
+
 def checked_id(run_id: str) -> str:
-    """A run's id names its files, so that it must not lead out of their folder."""
+    """The id of a run, if it is a plain file name: it names files, and must not lead out of their folder."""
     if not _RUN_ID.fullmatch(run_id):
         raise StoreError(f"{run_id!r:.60} is no id of a run: letters, digits, _, - and . are")
     return run_id
-
-
-def _content(data: dict[str, Any]) -> dict[str, Any]:
-    """A line without what says which kind of line it is."""
-    return {key: value for key, value in data.items() if key not in ("kind", "schema")}

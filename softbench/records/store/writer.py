@@ -1,4 +1,4 @@
-"""Writing a run's file: whole cases, onto the disk, and nothing in it that this did not write."""
+"""Writes a run's file: whole cases, synced to the disk, and nothing that somebody else wrote."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from softbench.records.store.lines import RunExists, StoreError
 
 
 class Writer:
-    """Appends to one run's file; every case reaches the disk as a whole before the next one starts.
+    """Appends to the file of one run; every case reaches the disk as a whole before the next one starts.
 
-    It keeps what the file has to hold, because implementations run with the user's rights and may write to it.
+    It remembers the content of the file, because implementations run with the user's rights and may change it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,16 +28,16 @@ class Writer:
 
     @classmethod
     def create(cls, folder: Path, passport: Passport) -> Writer:
-        """A new run: its header is on disk when this returns, and nothing is where it cannot be written.
+        """A new run, with its header on the disk; if that fails, no file is left.
 
-        Raises StoreError, and of that RunExists where the id is taken.
+        Raises StoreError: RunExists if the id is taken.
         """
         writer = cls(folder / f"{lines.checked_id(passport.run_id)}.jsonl")
         writer._begin(passport)
         return writer
 
     def rewrite(self, passport: Passport, records: Iterable[Record]) -> None:
-        """Write a whole run where none is. Raises StoreError."""
+        """Write a whole run where there is none. Raises StoreError."""
         self._begin(passport)
         self.append(records)
 
@@ -49,19 +49,20 @@ class Writer:
                 try:
                     _write(file, header)
                 except OSError:
-                    self.path.unlink()  # a file without its header would be the latest run, and none
+                    self.path.unlink()  # a file without its header would be the latest run, and unreadable
                     raise
         except OSError as error:
             kind = RunExists if isinstance(error, FileExistsError) and self.path.exists() else StoreError
-            raise kind(
-                f"{self.path}: cannot be written ({error.strerror}); choose another --softbench-reports"
-            ) from None
+            raise self._failure(error, "choose another --softbench-reports", kind) from None
         self._content = header
 
-    def lock(self) -> None:
-        """Keep other commands from adding to the run until `unlock`, or the end of this process.
+    def _failure(self, error: OSError, advice: str, kind: type[StoreError] = StoreError) -> StoreError:
+        return kind(f"{self.path}: cannot be written ({error.strerror}); {advice}")
 
-        Raises StoreError where one does. A file system without locks keeps nobody out.
+    def lock(self) -> None:
+        """Prevent other commands from adding to the run until `unlock`, or the end of this process.
+
+        Raises StoreError if another command holds the lock. A file system without locks prevents nothing.
         """
         while not self._is_locked:
             self.unlock()
@@ -76,7 +77,7 @@ class Writer:
 
     @property
     def _is_locked(self) -> bool:
-        """Whether the file that is there now is the one that was locked, and not one that has taken its place."""
+        """Whether the file at the path is the one that was locked, and not a replacement."""
         try:
             return self._lock is not None and os.path.samestat(os.fstat(self._lock), self.path.stat())
         except OSError:
@@ -89,10 +90,7 @@ class Writer:
             self._lock = None
 
     def hold(self) -> str:
-        """Have the file hold what this wrote and found, and nothing else; "was removed" or "was changed" where it did not.
-
-        Raises StoreError.
-        """
+        """Restore the file if others have changed it; returns "was removed", "was changed" or "". Raises StoreError."""
         if self._content is None:
             try:
                 self._content = _without_torn_line(self.path)
@@ -122,30 +120,27 @@ class Writer:
         except OSError as error:
             with contextlib.suppress(OSError):
                 rest.unlink()
-            raise StoreError(
-                f"{self.path}: cannot be written ({error.strerror}); choose another --softbench-reports"
-            ) from None
+            raise self._failure(error, "choose another --softbench-reports") from None
         self._content = content
         if self._lock is not None:
             self.lock()
 
     def relabel(self, passport: Passport) -> None:
-        """Put another header in place of the run's own; its records stay as they are. Raises StoreError."""
+        """Replace the header of the run; the records stay the same. Raises StoreError."""
         self.hold()
         _, _, cells = (self._content or b"").lstrip().partition(b"\n")
         self._put(lines.passport_line(passport) + cells)
 
     def append(self, records: Iterable[Record]) -> None:
-        """Add the records of one case: all of them, or with StoreError none."""
+        """Add the records of one case: all of them, or none and StoreError."""
         data = b"".join(map(lines.cell_line, records))
         try:
             if self._content is None:
                 self.hold()
             known = self._content or b""
             if len(known) + len(data) > lines.MOST_BYTES:
-                raise StoreError(
-                    f"{self.path}: holds as much as a run can, {lines.MOST_BYTES >> 20} MiB; start another"
-                )
+                most = f"{lines.MOST_BYTES >> 20} MiB"
+                raise StoreError(f"{self.path}: holds as much as a run can, {most}; start another")
             with self.path.open("rb+", buffering=0) as file:
                 size = file.seek(0, os.SEEK_END)
                 try:
@@ -154,16 +149,14 @@ class Writer:
                     file.truncate(size)
                     raise
         except OSError as error:
-            raise StoreError(
-                f"{self.path}: cannot be written ({error.strerror}); records so far are kept, and --softbench-resume goes on"
-            ) from None
+            raise self._failure(error, "records so far are kept, and --softbench-resume goes on") from None
         self._content = known + data
 
 
 def _without_torn_line(path: Path) -> bytes:
-    """What a file holds, once an unfinished last line is dropped from it: the next record would be glued to it.
+    """The content of a file, after an unfinished last line was cut off from it: the next record would be joined to it.
 
-    A line that lacks nothing but its end is whole, as a prefix of a JSON object never is one.
+    A line that only lacks its end is whole, since no prefix of a JSON object is a JSON object.
     """
     with path.open("rb+") as file:
         data = file.read()
@@ -180,7 +173,7 @@ def _without_torn_line(path: Path) -> bytes:
 
 
 def _write(file: IO[bytes], data: bytes) -> None:
-    """All of it, onto the disk."""
+    """Write all of it, and sync."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]

@@ -1,7 +1,6 @@
 """A board as plain data for the page's script: every cell with its figures and its raw samples.
 
-What the script can compute from samples (speed-ups over any baseline) is not stored, nor what stands in a table that
-it can read. Times are nanoseconds.
+The script computes speed-ups over any baseline from the samples. Times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from dataclasses import asdict
 from typing import Any
 
 from softbench.analysis.leaderboard import CaseBoard, Cell, is_declared
-from softbench.analysis.leaderboard.formatting import dtype_text, shape_text, status_text
+from softbench.analysis.leaderboard.formatting import dtype_text, shape_text, sign, status_text
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import Passport, Record, Samples
 from softbench.render.report.contents import Contents, baselines, peak_gb_s, repeat_command
 
 DIGITS = 6
 SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
-"""By `kind`, beside the colour of a status, so that it can be told without."""
+"""By `kind`: the sign of a status, for readers who do not see its colour."""
 
 
 def payload(contents: Contents) -> dict[str, Any]:
-    """Everything that the script knows of a run."""
+    """Everything that the script knows about a run."""
     board, cells = contents.board, contents.cells
     cases = {case.case.id: number for number, case in enumerate(board.cases)}
     names = {name: number for number, name in enumerate(cells.implementations)}
@@ -56,7 +55,7 @@ def _case(board: CaseBoard) -> dict[str, Any]:
         "id": case.id,
         "operator": case.operator,
         "shape": shape_text(case),
-        "dtype": dtype_text(case),
+        "dtype": dtype_text(case.dtype, case.out_dtype),
         "layout": case.layout,
         "distribution": case.distribution,
         "timed": case.timed,
@@ -76,7 +75,7 @@ def _variant(record: Record) -> dict[str, Any]:
 
 
 def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
-    """What is known of a cell; fields without a value are left out."""
+    """The fields of a cell that have a value."""
     record = cell.record
     fields = {
         "role": record.role if record.role != "entrant" else "",
@@ -84,7 +83,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
         "status": status_text(record),
         "kind": kind(record),
         "rank": cell.rank,
-        "mark": mark(cell),
+        "mark": sign(cell),
         "dagger": cell.dagger,
         "warm": cell.is_warm,
         "unsteady": cell.is_unsteady,
@@ -111,25 +110,20 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
 
 
 def kind(record: Record) -> str:
-    """What the colour and the sign of a cell go by."""
+    """The outcome of a record, which decides its colour and its sign."""
     if is_declared(record):
         return "declared"
     return "failed" if record.status.is_failure else "refused" if record.status.is_refusal else "right"
 
 
-def mark(cell: Cell) -> str:
-    """As in the terminal: alone the fastest, tied, cannot tell, or not ranked for a hard case that it fails."""
-    return "†" if cell.dagger else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
-
-
 def _traffic(cell: Cell) -> list[float | None] | None:
-    """[factor, bytes read, bytes written, ns of its kernels, hits in L1 and L2 in %]."""
+    """[factor, bytes read, bytes written, ns of its kernels, hit rates of L1 and L2 in %]."""
     counted = cell.record.traffic
     return None if counted is None else [_rounded(cell.traffic_factor), *vars(counted).values()]
 
 
 def _samples(samples: Samples) -> dict[str, Any]:
-    """Exact, as whole steps above the smallest sample: a fourth of the digits that the times have."""
+    """Exact, as whole steps above the smallest sample: that takes a quarter of the digits."""
     values = [value for rounds in samples.ns for value in rounds]
     base = min(values, default=0)
     step = math.gcd(*(value - base for value in values)) or 1

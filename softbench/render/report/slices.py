@@ -1,4 +1,4 @@
-"""Parts of a board that are ranked among themselves: an operator's timed cases, those of a dtype, those of a regime."""
+"""Parts of a board with a ranking of their own: the timed cases of an operator, of a dtype, of a regime."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from softbench.analysis.leaderboard.score import ranking
 
 @dataclass(frozen=True)
 class Slice:
-    """Timed cases of one operator with the standings over them; kind is "all", "dtype" or "regime"."""
+    """Timed cases of one operator and the standings over them; kind is "all", "dtype" or "regime"."""
 
     kind: str
     title: str
@@ -24,12 +24,14 @@ class Slice:
 
 
 def slices(board: Board, operator: str) -> tuple[Slice, ...]:
-    """All timed cases of an operator, then by dtype, then by regime; a kind with one part only is left out."""
+    """All timed cases of an operator, then by dtype, then by regime; a kind with only one part is left out."""
     timed = tuple(case for case in board.timed if case.case.operator == operator)
     failed = {(s.operator, s.implementation): s.failed_hard for s in board.standings(operator)}
-    dtypes = dict.fromkeys(dtype_text(case.case) for case in timed)
+    dtypes: dict[str, list[CaseBoard]] = {}
+    for case in timed:
+        dtypes.setdefault(dtype_text(case.case.dtype, case.case.out_dtype), []).append(case)
     parts = [("all", "all", timed)]
-    by_dtype = [("dtype", name, tuple(c for c in timed if dtype_text(c.case) == name)) for name in dtypes]
+    by_dtype = [("dtype", name, tuple(cases)) for name, cases in dtypes.items()]
     by_regime = [("regime", kind.name, tuple(c for c in timed if regime(c) is kind)) for kind in REGIMES]
     for group in (by_dtype, [part for part in by_regime if part[2]]):
         parts += group if len(group) > 1 else []

@@ -72,7 +72,8 @@ def _busy(board: Board) -> Check | None:
     """Of a CPU: in how many cases others had much of it, and how much at the most."""
     timed = board.timed
     used = [
-        {note for cell in case.every for note in cell.record.notes if note.startswith(notes.CPU_BUSY)} for case in timed
+        {note for cell in case.participants for note in cell.record.notes if note.startswith(notes.CPU_BUSY)}
+        for case in timed
     ]
     texts = [note.removeprefix(notes.CPU_BUSY) for found in used for note in found]
     if not texts:
@@ -150,7 +151,7 @@ def _once_a_case(board: Board) -> list[Record]:
     """Of every timed case the record with the most telemetry: all that ran in a placement share its readings."""
     records = []
     for case in board.timed:
-        records.append(max((cell.record for cell in case.every), key=lambda record: len(record.telemetry)))
+        records.append(max((cell.record for cell in case.participants), key=lambda record: len(record.telemetry)))
     return records
 
 

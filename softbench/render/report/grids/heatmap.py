@@ -19,10 +19,11 @@ from softbench.analysis.leaderboard.formatting import (
     shape_head,
     shape_text,
     short,
+    sign,
 )
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
 from softbench.render.report.contents import baselines, peak_gb_s
-from softbench.render.report.data import SIGNS, kind, mark
+from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile, labels, paged
 
 METRICS = {
@@ -139,21 +140,21 @@ def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
         said = "xfail" if what == "declared" else WORDS.get(status, status.lower().replace("_", " "))
         return Tile(f"{SIGNS[what]} {said}", tone=what)
     value = shown.value(cell)
-    sign = mark(cell) + conditions(cell)
+    signs = sign(cell) + conditions(cell)
     if value is None:
-        return Tile("-", sign, bold=cell.is_winner)
-    return Tile(shown.text(value), sign, shown.heat(value, case), shown.less(value), cell.is_winner)
+        return Tile("-", signs, bold=cell.is_winner)
+    return Tile(shown.text(value), signs, shown.heat(value, case), shown.less(value), cell.is_winner)
 
 
 def _highest(case: CaseBoard) -> float:
-    return max(cell.tflop_s or 0.0 for cell in case.every)
+    return max(cell.tflop_s or 0.0 for cell in case.participants)
 
 
 def _fastest(case: CaseBoard) -> float:
     """The least time of the case, in ns: that of the roof only where nobody else has one."""
     cells = [*case.cells.values(), *case.references.values()]
     times = [cell.latency_ns for cell in cells if cell.latency_ns]
-    return min(times or [cell.latency_ns for cell in case.every if cell.latency_ns])
+    return min(times or [cell.latency_ns for cell in case.participants if cell.latency_ns])
 
 
 def measures(board: Board) -> dict[str, Measure]:
@@ -162,7 +163,7 @@ def measures(board: Board) -> dict[str, Measure]:
 
 
 def _speeds(board: Board) -> dict[str, Measure]:
-    reached = (cell.bandwidth_gb_s or 1.0 for case in board.timed for cell in case.every)
+    reached = (cell.bandwidth_gb_s or 1.0 for case in board.timed for cell in case.participants)
     peak = peak_gb_s(board) or max(reached, default=1.0)
     return {
         "roof": Measure(

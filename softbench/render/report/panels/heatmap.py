@@ -16,11 +16,12 @@ from softbench.analysis.leaderboard.formatting import (
     sections,
     shape_head,
     shape_text,
+    sign,
     status_text,
 )
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.render.report.contents import Contents
-from softbench.render.report.data import SIGNS, kind, mark
+from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.grids.heatmap import MATRICES, METRICS, cell_at, columns, metrics, rows, tint
 from softbench.render.report.html import EMPTY, Markup, breakable, frame, join, panel, row_head, tag
 
@@ -104,4 +105,4 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
 
 def signs(cell: Cell) -> Markup:
     """Mark and conditions, in a place of their own width, so that figures stay aligned."""
-    return tag("i", mark(cell), conditions(cell))
+    return tag("i", sign(cell), conditions(cell))
