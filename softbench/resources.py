@@ -1,4 +1,4 @@
-"""Where the bundled files are, and how a file and a wrong word in it are spoken of."""
+"""The bundled files, bounded reading of files, and messages about a file or a wrong word in it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def bundled_impls() -> Path:
-    """The folder of family folders that comes with softbench; FileNotFoundError where the installation lacks it."""
+    """The folder of family folders that comes with softbench; FileNotFoundError if the installation lacks it."""
     return _bundled("impls")
 
 
 def bundled_shapes() -> Path:
-    """The shapes.yaml that comes with softbench; FileNotFoundError where the installation lacks it."""
+    """The shapes.yaml that comes with softbench; FileNotFoundError if the installation lacks it."""
     return _bundled("shapes.yaml")
 
 
 def bundled_published() -> Path:
-    """The folder of published figures that comes with softbench; FileNotFoundError where the installation lacks it."""
+    """The folder of published figures that comes with softbench; FileNotFoundError if the installation lacks it."""
     return _bundled("reports/published")
 
 
 def _bundled(name: str) -> Path:
-    # A wheel carries a copy inside the package; a checkout and an editable install have the original beside it.
+    # A wheel has a copy inside the package; a checkout and an editable install have the original next to it.
     wheel, checkout = _PACKAGE / "_bundled" / name, _PACKAGE.parent / name
     for path in (wheel, checkout):
         if path.exists():
@@ -34,7 +34,7 @@ def _bundled(name: str) -> Path:
 
 
 def shown(path: Path) -> str:
-    """The path as a person would type it here: relative where it lies under the working directory."""
+    """The path as one would type it here: relative if it is below the working directory."""
     try:
         return path.absolute().relative_to(Path.cwd()).as_posix()
     except (OSError, ValueError):  # the working directory may be gone
@@ -42,7 +42,7 @@ def shown(path: Path) -> str:
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The files of a folder whose names match, sorted by name; none where the folder cannot be read."""
+    """The files of a folder whose names match, sorted by name; none if the folder cannot be read."""
     try:
         return sorted(path for path in folder.glob(pattern) if path.is_file())
     except (OSError, ValueError):  # a name too long, a NUL
@@ -50,11 +50,11 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 
 
 MAX_BYTES = 2**24
-"""Of a file that people write. A sparse one of 6 GB was once read whole, and /dev/zero has no end."""
+"""Most bytes of a file that people write. A sparse file of 6 GB was once read whole, and /dev/zero has no end."""
 
 
 def read_bounded(path: Path, error: type[Exception]) -> bytes:
-    """The content of a plain file of at most `MAX_BYTES`; what prevents it is raised as `error`, in one line."""
+    """The content of a plain file of at most `MAX_BYTES`. Raises `error` with one line that says what is wrong."""
     try:
         if path.exists() and not path.is_file():
             raise error(f"{shown(path)}: is no plain file")
@@ -63,15 +63,12 @@ def read_bounded(path: Path, error: type[Exception]) -> bytes:
     except OSError as failure:
         raise error(f"{shown(path)}: cannot be read: {failure.strerror}") from None
     if len(data) > MAX_BYTES:
-        raise error(f"{shown(path)}: is longer than {MAX_BYTES >> 20} MiB, the most that such a file may have")
+        raise error(f"{shown(path)}: is longer than {MAX_BYTES >> 20} MiB, the most for such a file")
     return data
 
 
 def read_utf8(path: Path, error: type[Exception]) -> str:
-    """The text of a UTF-8 file, without a byte order mark; what prevents it is raised as `error`, in one line.
-
-    The file is plain, and not longer than `MAX_BYTES`.
-    """
+    """The text of a UTF-8 file of at most `MAX_BYTES`, without a byte order mark. Raises `error` like `read_bounded`."""
     data = read_bounded(path, error)
     try:
         return data.decode("utf-8-sig")
@@ -82,7 +79,7 @@ def read_utf8(path: Path, error: type[Exception]) -> str:
 
 
 def choose_from(word: str, choices: Iterable[str]) -> str:
-    """The end of a message about an unknown word: the nearest known one, where one is near, and all choices."""
+    """The end of a message about an unknown word: the nearest choice, if one is near, and all choices."""
     known = list(choices)
     near = difflib.get_close_matches(word, known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""

@@ -1,4 +1,4 @@
-"""Text that came from elsewhere, fit to be shown; and the error of something that was given and cannot be used."""
+"""Text from outside made fit to be shown, and the error for input that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import re
 
 _DRAWN = re.compile(r" --softbench-drawn(-from)?=\d+")
 MOST_TEXT = 4000
-"""Characters of a text that is kept: the words of a compiler, and no 60 MiB of an implementation that was asked for a reason."""
+"""Characters of a kept text: enough for a compiler's message; an implementation once gave 60 MiB."""
 
 
 def cut(text: str) -> str:
-    """The text, without what is beyond `MOST_TEXT` characters."""
+    """The text, cut to `MOST_TEXT` characters."""
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
 
 
 def printable(text: str) -> str:
-    """The text on one line, character by character: "?" for terminal controls, direction marks and lone surrogates."""
+    """The text on one line, with "?" for terminal controls, direction marks and lone surrogates."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 class InputError(ValueError):
-    """Something that was given cannot be used; the message is one printable line: what, where, what to do."""
+    """Input that cannot be used; the message is one printable line: what, where, what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
 
 
 def share(text: str) -> float | None:
-    """Per cent as a share: "2%" and "2" are 0.02; None for what is no number from 0 to 1000."""
+    """Per cent as a share: "2%" and "2" are 0.02; None unless it is a number from 0 to 1000."""
     digits = text.strip().removesuffix("%").strip()
     if not (digits.isascii() and digits.replace(".", "", 1).isdecimal() and len(digits) < 20):
         return None
@@ -37,7 +37,7 @@ def share(text: str) -> float | None:
 
 
 def repeat_command(selection: str, case_id: str, implementation: str) -> str:
-    """What runs one cell again; selection: the options that say which cells there are, "" for none."""
-    if drawn := re.search(r"-drawn_(\d+)$", case_id):  # its seed is all that it takes, however many others there were
+    """The command that repeats one cell; selection: the options that select the cells, "" for none."""
+    if drawn := re.search(r"-drawn_(\d+)$", case_id):  # its seed is enough, whatever else was drawn
         selection = f"{_DRAWN.sub('', selection)} --softbench-drawn=1 --softbench-drawn-from={drawn[1]}"
     return f"pytest --softbench {selection}".rstrip() + f" -k '{case_id} and {implementation}'"

@@ -1,7 +1,7 @@
-"""JSON data -> frozen dataclasses, held to their annotations: what a file says is checked before anything uses it.
+"""JSON data -> frozen dataclasses, checked against their annotations before anything uses them.
 
-Numbers fit 64 bits and are finite, so that no figure made of them overflows; texts are printable and cut, so that a renderer
-need not think of terminal controls and lengths.
+Numbers fit 64 bits and are finite, so that no figure made of them overflows; texts are printable and cut, so that renderers need
+not handle terminal controls and lengths. msgspec would check types too, but neither these bounds nor texts, and is a dependency.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]
 
 
 def _scalar(value: Any, name: str) -> Any:
-    """A number that can be computed with, a text that can be shown; anything else as it is."""
+    """A number within its bounds, a printable text; anything else unchanged."""
     if isinstance(value, str):
         return printable(cut(value))
     if isinstance(value, int) and value not in _INT64:
@@ -93,7 +93,7 @@ def _scalar(value: Any, name: str) -> Any:
 
 
 def fits(value: Any) -> bool:
-    """Whether a number can be stored: of 64 bits, and finite. Anything else can."""
+    """Whether a number can be stored: it fits 64 bits and is finite. True for anything else."""
     try:
         _scalar(value, "")
     except ValueError:

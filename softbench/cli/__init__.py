@@ -1,4 +1,4 @@
-"""The command `softbench`: what can be made of runs on disk from their records alone, what is here, and what to trust here."""
+"""The command `softbench`: pages and tables of runs, the implementations here, and checks of this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 
 from softbench import packages
-from softbench.cli.command import CommandResult
 from softbench.cli.parser import COMMANDS, parser
 from softbench.resources import choose_from
 from softbench.texts import InputError
@@ -17,9 +16,9 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it is done, 2 with one line on stderr when something given cannot be used.
+    """Run one command. Returns 0, or 2 with one line on stderr if an argument cannot be used.
 
-    1 where the doctor finds something wrong, or a comparison exceeds its limit.
+    1 means that the doctor found a failure, or that a comparison exceeds its limit.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and not given[0].startswith("-") and given[0] not in (names := [command.name for command in COMMANDS]):
@@ -27,10 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     options = parser().parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that knows no "†" is no reason to say nothing
+        sys.stdout.reconfigure(errors="replace")  # for a terminal without "†"
     try:
-        said: CommandResult = options.command(options)
-        sys.stdout.write(said[0])
+        text, code = options.command(options)
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()  # the reader (head, less) has seen enough
@@ -44,12 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except OSError as error:
         if not error.filename:
-            _forget_output()  # what is left of it would be written once more at the end, and fail again
+            _forget_output()  # the interpreter would write the rest at its end, and fail again
         print(f"softbench: {error.filename or 'the output'} cannot be written ({error.strerror})", file=sys.stderr)
         return 2
-    return said[1]
+    return int(code)
 
 
 def _forget_output() -> None:
-    """Without this the interpreter would complain at its end that the rest cannot be written either."""
+    """Prevent an error at the end of the interpreter, which writes the rest of the output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

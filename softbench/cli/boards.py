@@ -38,7 +38,7 @@ def _report(options: argparse.Namespace) -> CommandResult:
     machines = _machines(options)
     path = store.find(Path(options.reports), options.runs[0])
     if len(options.runs) > 1 and not options.output:
-        raise InputError("a page of several runs goes nowhere by itself; name its file with --output")
+        raise InputError("a page of several runs has no file of its own; name one with --output")
     page = Path(options.output or path.with_name(f"{store.run_name(path)}.html"))
     write(page, report.render_machines(machines, published.bundled()))
     return f"{tables.machine_tables(machines, width())}\npage:    {page}\n", 0
@@ -54,7 +54,7 @@ def _table(options: argparse.Namespace) -> CommandResult:
 
 
 def _machines(options: argparse.Namespace) -> list[Machine]:
-    """A board a machine of the runs that are named, or of those of their cases that are asked for."""
+    """One board per machine of the named runs, or of their chosen cases."""
     runs: Sequence[Run] = [read(options, name) for name in options.runs]
     ended = {run.passport.run_id: ended_early(run.passport, len({r.case for r in run.records})) for run in runs}
     if options.cases:
@@ -65,10 +65,10 @@ def _machines(options: argparse.Namespace) -> list[Machine]:
     ]
 
 
-def _ended(section: Section, said: Mapping[str, str]) -> Iterator[str]:
-    """What is said of runs that ended early where the section does not hold all of one run, and so cannot say it itself."""
+def _ended(section: Section, ended: Mapping[str, str]) -> Iterator[str]:
+    """Notes on runs that ended early, if the section's own passport cannot say it."""
     if not section.run.passport.cases:
-        yield from (f"{p.run_id}: {said[p.run_id]}" for p in section.passports if said[p.run_id])
+        yield from (f"{p.run_id}: {ended[p.run_id]}" for p in section.passports if ended[p.run_id])
 
 
 def _runs(sub: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def _runs(sub: argparse.ArgumentParser) -> None:
 
 def _report_arguments(sub: argparse.ArgumentParser) -> None:
     _runs(sub)
-    sub.add_argument("--output", metavar="FILE", help="where the page goes (default: beside the records of one run)")
+    sub.add_argument("--output", metavar="FILE", help="file of the page (default: next to the records of one run)")
 
 
 def _table_arguments(sub: argparse.ArgumentParser) -> None:
@@ -91,8 +91,8 @@ REPORT = Command(
     "report",
     "render the HTML page of a run and print its tables",
     (
-        ("softbench report latest", "the page again, beside the records, and the tables here"),
-        ("softbench report RUN --output page.html", "somewhere else"),
+        ("softbench report latest", "the page, next to the records, and the tables here"),
+        ("softbench report RUN --output page.html", "the page in another file"),
         ("softbench report RUN RUN --output page.html", "runs of one machine as one; others side by side"),
     ),
     _report_arguments,

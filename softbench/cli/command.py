@@ -1,4 +1,4 @@
-"""What a command is, and what several of them do: find runs, choose cases, write a file, print a document."""
+"""The type of a command, and what several commands do: find runs, choose cases, write a file, print a document."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from softbench.render import export, tables
 from softbench.texts import InputError
 
 CommandResult = tuple[str, int]
-"""What goes to stdout, and the exit code."""
+"""The text for stdout, and the exit code."""
 RUN = "id of a run, path of its file, or latest"
 
 
 @dataclass(frozen=True)
 class Command:
-    """A word behind `softbench`; its examples are command lines, each with what it does."""
+    """A command of `softbench`; its examples are command lines with what they do."""
 
     name: str
     summary: str
@@ -33,7 +33,7 @@ class Command:
 
 
 def width() -> int:
-    """Of text: the terminal's, where it goes to one and that is narrower than is easily read."""
+    """The width of text: that of the terminal, up to what is easy to read."""
     return min(tables.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else tables.WIDTH
 
 
@@ -41,7 +41,7 @@ FORMATS: dict[str, Callable[[Document], str]] = {
     "text": lambda document: tables.document_text(document, width()),
     "markdown": export.document_markdown,
 }
-"""How a document is printed, by --format."""
+"""The writers of a document, by --format."""
 
 
 def format_argument(sub: argparse.ArgumentParser) -> None:
@@ -62,9 +62,9 @@ def cases_argument(sub: argparse.ArgumentParser) -> None:
 
 
 def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:
-    """The runs with only those cases that one of the comma-separated patterns matches. Raises InputError for none.
+    """The runs with only the cases that match one of the comma-separated patterns. Raises InputError if none does.
 
-    Of how many such cases they were asked for nothing is known.
+    The number of such cases that a run was asked for is unknown.
     """
     if not patterns:
         return runs
@@ -76,7 +76,7 @@ def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Raises InputError where that cannot be."""
+    """Write a file. Raises InputError if that fails."""
     try:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     except (OSError, ValueError) as error:

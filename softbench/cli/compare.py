@@ -25,21 +25,17 @@ from softbench.texts import InputError, share
 def _run(options: argparse.Namespace) -> CommandResult:
     limit = None if options.fail_on is None else _limit(options.fail_on)
     before, after = only([read(options, name) for name in (options.before, options.after)], options.cases or "")
-    found = compare.compare(before, after)
-    said = _text(found, options)
+    comparison = compare.compare(before, after)
     if options.output:
-        title = f"{found.after.run_id} against {found.before.run_id}"
-        write(Path(options.output), report.render_document(title, summary.document(found, whole=True, fold=True)))
-    if options.format != "csv":
-        said += f"\npage:    {options.output}\n" if options.output else ""
-        said += f"\n--fail-on {options.fail_on} {summary.gate(found, limit)}\n" if limit is not None else ""
-    return said, int(limit is not None and bool(found.failures(limit)))
-
-
-def _text(found: compare.RunComparison, options: argparse.Namespace) -> str:
+        title = f"{comparison.after.run_id} against {comparison.before.run_id}"
+        write(Path(options.output), report.render_document(title, summary.document(comparison, whole=True, fold=True)))
     if options.format == "csv":
-        return export.csv_text(summary.COLUMNS, summary.csv_lines(found))
-    return FORMATS[options.format](summary.document(found, whole=options.all))
+        text = export.csv_text(summary.COLUMNS, summary.csv_lines(comparison))
+    else:
+        text = FORMATS[options.format](summary.document(comparison, whole=options.all))
+        text += f"\npage:    {options.output}\n" if options.output else ""
+        text += f"\n--fail-on {options.fail_on} {summary.gate(comparison, limit)}\n" if limit is not None else ""
+    return text, int(limit is not None and bool(comparison.failures(limit)))
 
 
 def _limit(text: str) -> float:
@@ -50,17 +46,17 @@ def _limit(text: str) -> float:
 
 
 def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("before", metavar="A", help=f"what is compared with: {RUN}")
-    sub.add_argument("after", metavar="B", help="the run that is asked about")
+    sub.add_argument("before", metavar="A", help=f"the older run: {RUN}")
+    sub.add_argument("after", metavar="B", help="the newer run")
     cases_argument(sub)
     reports_argument(sub)
-    sub.add_argument("--all", action="store_true", help="list cells that are the same or cannot be told, too")
+    sub.add_argument("--all", action="store_true", help="also list cells whose verdict is same or cannot tell")
     sub.add_argument("--format", choices=(*FORMATS, "csv"), default="text", help="default: %(default)s")
-    sub.add_argument("--output", metavar="FILE", help="write a page of every cell, too")
+    sub.add_argument("--output", metavar="FILE", help="also write a page of every cell")
     sub.add_argument(
         "--fail-on",
         metavar="PERCENT",
-        help="exit with 1 where a cell of B fell from a pass, or is slower by at least this: 2%%",
+        help="exit with 1 if a cell of B fell from a pass, or is slower by at least this: 2%%",
     )
 
 

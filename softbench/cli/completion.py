@@ -1,4 +1,4 @@
-"""`softbench completion`: a script by which a shell completes commands, options, choices and the ids of runs."""
+"""`softbench completion`: a shell script that completes commands, options, choices and the ids of runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _softbench() {{
 }}
 complete -o filenames -F _softbench softbench
 """
-"""Kept to what zsh's bashcompinit understands as well."""
+"""Only what bashcompinit of zsh understands too."""
 _RUN_WORDS = {"RUN", "A", "B"}
 
 
@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
 
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """The script for a shell, from the parser itself."""
+    """The script for a shell, made from the parser."""
     (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     known: dict[str, argparse.ArgumentParser] = dict(commands.choices)
     takes_runs = [name for name, sub in known.items() if any(map(_is_run, sub._get_positional_actions()))]
@@ -60,7 +60,7 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _choices(name: str, sub: argparse.ArgumentParser) -> Iterator[str]:
-    """Behind an option that has choices, and in the place of an argument that has."""
+    """Completions of the options and arguments that have choices."""
     for action in sub._actions:
         if action.choices:
             before = action.option_strings[-1] if action.option_strings else name
@@ -87,10 +87,10 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
 
 COMMAND = Command(
     "completion",
-    "print a script by which a shell completes commands, options and runs",
+    "print a shell script that completes commands, options and runs",
     (
-        ("softbench completion bash", 'eval "$(softbench completion bash)"; for good, in ~/.bashrc'),
-        ("softbench completion zsh", "the same in ~/.zshrc, behind compinit"),
+        ("softbench completion bash", 'eval "$(softbench completion bash)"; permanently, in ~/.bashrc'),
+        ("softbench completion zsh", "the same in ~/.zshrc, after compinit"),
     ),
     _arguments,
     _run,

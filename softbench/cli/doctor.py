@@ -1,4 +1,4 @@
-"""`softbench doctor`: what the numbers of this machine can be trusted to."""
+"""`softbench doctor`: how far the numbers of this machine can be trusted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from softbench.cli.command import Command, CommandResult, reports_argument
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
-    from softbench import doctor  # brings the contest, which pages and tables do without
+    from softbench import doctor  # imports the contest, which other commands do not need
 
     def progress(text: str) -> None:
         if sys.stderr.isatty():
@@ -27,7 +27,7 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
         "--contests",
         metavar="N",
         type=_count,
-        help="contests of one kernel against itself (default: as many as begin within seconds)",
+        help="contests of one kernel against itself (default: as many as start within 15 s)",
     )
 
 
@@ -39,8 +39,8 @@ def _count(text: str) -> int:
 
 COMMAND = Command(
     "doctor",
-    "run known cheats and one kernel against itself, and say what this machine can be trusted to",
-    (("softbench doctor", "what this machine can be trusted to: known cheats, A against A"),),
+    "run known cheats and one kernel against itself, and say how far this machine can be trusted",
+    (("softbench doctor", "how far this machine can be trusted: known cheats, A against A"),),
     _arguments,
     _run,
 )

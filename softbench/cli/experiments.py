@@ -1,4 +1,4 @@
-"""`softbench experiments`: published experiments beside what runs say."""
+"""`softbench experiments`: published experiments compared with runs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def _run(options: argparse.Namespace) -> CommandResult:
 
 def _arguments(sub: argparse.ArgumentParser) -> None:
     reports_argument(sub)
-    sub.add_argument("runs", metavar="RUN", nargs="+", help="of several with the same case the last counts")
+    sub.add_argument("runs", metavar="RUN", nargs="+", help="if several have the same case, the last one counts")
     sub.add_argument(
         "--published", metavar="DIR", help="folder of the published figures (default: those that come with softbench)"
     )
-    sub.add_argument("--output", metavar="FILE", help="where the page goes (default: it is printed)")
+    sub.add_argument("--output", metavar="FILE", help="file of the page (default: stdout)")
 
 
 COMMAND = Command(
     "experiments",
-    "print what runs say of published experiments, as a Markdown page",
-    (("softbench experiments RUN [RUN ...]", "published experiments beside these runs"),),
+    "compare published experiments with runs, as a Markdown page",
+    (("softbench experiments RUN [RUN ...]", "published experiments compared with these runs"),),
     _arguments,
     _run,
 )

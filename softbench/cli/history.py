@@ -19,22 +19,22 @@ from softbench.texts import InputError
 def _run(options: argparse.Namespace) -> CommandResult:
     folder = Path(options.folder)
     runs, unread = _read(folder)
-    found = history.trace(runs, options.cells or "")
-    if options.cells and not any(own.cells for own in found):
+    histories = history.trace(runs, options.cells or "")
+    if options.cells and not any(own.cells for own in histories):
         raise InputError(
             f"no timed cell matches {options.cells!r:.60}; a cell is CASE::NAME, as in '*-float16-*::cute_*'"
         )
-    parts = _document(found, unread)
-    said = FORMATS[options.format](parts)
+    parts = _document(histories, unread)
+    text = FORMATS[options.format](parts)
     if options.output:
-        drawn = [made for number, own in enumerate(found) for made in figures(own, str(number or ""))]
+        drawn = [figure for number, own in enumerate(histories) for figure in figures(own, str(number or ""))]
         write(Path(options.output), report.render_document(f"history of {folder}", parts, drawn))
-        said += f"\npage:    {options.output}\n"
-    return said, 0
+        text += f"\npage:    {options.output}\n"
+    return text, 0
 
 
 def _read(folder: Path) -> tuple[list[Run], list[str]]:
-    """The runs of a folder, and what was wrong with files that cannot be read: one of them is no reason to show none."""
+    """The runs of a folder, and the errors of files that cannot be read: the other runs are shown."""
     runs, unread = [], []
     for path in store.runs(folder):
         try:
@@ -46,8 +46,8 @@ def _read(folder: Path) -> tuple[list[Run], list[str]]:
     return runs, unread
 
 
-def _document(found: tuple[history.History, ...], unread: list[str]) -> list[Part]:
-    parts = [part for own in found for part in summary.document(own)]
+def _document(histories: tuple[history.History, ...], unread: list[str]) -> list[Part]:
+    parts = [part for own in histories for part in summary.document(own)]
     return [*parts, *lines(summary.HOW, *(f"Left out: {error}." for error in unread))]
 
 
@@ -55,16 +55,16 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "folder", metavar="DIR", nargs="?", default="reports", help="folder of runs (default: %(default)s)"
     )
-    sub.add_argument("--cells", metavar="PATTERNS", help="draw these cells too: 'softmax-float16-*::cute_*'")
+    sub.add_argument("--cells", metavar="PATTERNS", help="also draw these cells: 'softmax-float16-*::cute_*'")
     format_argument(sub)
-    sub.add_argument("--output", metavar="FILE", help="write a page with figures, too")
+    sub.add_argument("--output", metavar="FILE", help="also write a page with figures")
 
 
 COMMAND = Command(
     "history",
     "draw scores over the runs of a folder, and name the steps at which they changed",
     (
-        ("softbench history reports/h200", "scores over its runs, and the steps"),
+        ("softbench history reports/h200", "scores of its runs, and the steps"),
         ("softbench history DIR --cells '*-4096x8192::*'", "cells of one shape as well"),
         ("softbench history DIR --output page.html", "as a page with figures"),
     ),

@@ -1,4 +1,4 @@
-"""`softbench list`: the implementations, and whether this machine has what they require."""
+"""`softbench list`: the implementations, and whether this machine meets their requirements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from softbench.model import Variant
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
-    from softbench.cases import registry  # with the operators, which pages and tables do without
+    from softbench.cases import registry  # imports the operators, which other commands do not need
 
     folders = [resources.bundled_impls(), *map(Path, options.impls)]
     groups: dict[str, list[Variant]] = {}
@@ -25,36 +25,28 @@ def _run(options: argparse.Namespace) -> CommandResult:
     lacking = sorted(need for need, why in missing.items() if why)
     rows = [(*_row(name, group, lacking), _here(group[0], card)) for name, group in groups.items()]
     able = sum(row[-1] == "yes" for row in rows)
-    said = f"{plural(len(rows), 'implementation')}; of {able} this machine has all that they require."
+    text = f"{plural(len(rows), 'implementation')}; this machine meets the requirements of {able}."
     if card is None:
-        said += (
-            " Without a GPU Triton kernels are checked in its interpreter, and those that yield cubins are compiled."
-        )
+        text += " Without a GPU Triton kernels are checked in its interpreter, and kernels with cubins are compiled."
     header = ("implementation", "family", "operators", "variants", "takes part", "requires", "here")
-    parts: list[Part] = [Heading(str(device.describe().get("name", "this machine"))), *lines(said)]
+    parts: list[Part] = [Heading(str(device.describe().get("name", "this machine"))), *lines(text)]
     parts += table("", header, rows, left=(0, 1, 2, 4, 5, 6))
     parts += table("✗ missing here", ("requirement", "why"), [(need, missing[need]) for need in lacking], left=(0, 1))
     return FORMATS[options.format](parts), 0
 
 
 def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]:
-    """The variants of one implementation differ by operator and parameters."""
+    """The row of one implementation, whose variants differ by operator and parameters."""
     operators = list(dict.fromkeys(variant.operator for variant in group))
     points = len(dict.fromkeys(variant.params for variant in group))
     needs = group[0].requires
     marked = ", ".join(f"✗ {need}" if need in lacking else need for need in needs)
-    return (
-        short(name),
-        short(group[0].family),
-        some(operators),
-        str(points),
-        "when named" if group[0].ladder else "always",
-        marked,
-    )
+    takes_part = "when named" if group[0].ladder else "always"
+    return short(name), short(group[0].family), some(operators), str(points), takes_part, marked
 
 
 def _here(variant: Variant, card: device.Gpu | None) -> str:
-    """What a run here makes of it: timed, or, without a GPU, checked in Triton's interpreter or compiled."""
+    """What a run here does with it: time it, or without a GPU check it in Triton's interpreter, or compile it."""
     from softbench.measure.contest.entrant import modes
 
     ways, _ = modes(variant, card)
@@ -68,17 +60,17 @@ def _arguments(sub: argparse.ArgumentParser) -> None:
         metavar="DIR",
         action="append",
         default=[],
-        help="further folder of implementation files; may be repeated",
+        help="further folder of implementation files; can be repeated",
     )
     format_argument(sub)
 
 
 COMMAND = Command(
     "list",
-    "list the implementations, what each requires, and whether this machine has it",
+    "list the implementations, their requirements, and whether this machine meets them",
     (
         ("softbench list", "those that come with softbench"),
-        ("softbench list --impls kernels", "with those of a folder of your own"),
+        ("softbench list --impls kernels", "and those of your own folder"),
     ),
     _arguments,
     _run,

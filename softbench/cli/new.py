@@ -1,4 +1,4 @@
-"""`softbench new`: an implementation file to begin with, which runs as it is."""
+"""`softbench new`: an implementation file to start from, which runs unchanged."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def _run(options: argparse.Namespace) -> CommandResult:
         with path.open("x", encoding="utf-8") as file:
             file.write(template.replace("NAME", name))
     except FileExistsError:
-        what = "exists, and is not written over; choose another name" if path.exists() else "is in the way"
+        what = "exists, and is not overwritten; choose another name" if path.exists() else "is in the way"
         raise InputError(f"{path if path.exists() else folder}: {what}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written ({getattr(error, 'strerror', error)})") from None
-    said = f"written: {path}\ncheck and rank it beside the others:\n\n"
-    return said + f"  pytest --softbench --softbench-impls={folder} --softbench-columns=1024-4096 -k {name}\n", 0
+    text = f"written: {path}\ncheck and rank it with the others:\n\n"
+    return text + f"  pytest --softbench --softbench-impls={folder} --softbench-columns=1024-4096 -k {name}\n", 0
 
 
 def _usable(name: str, folder: Path) -> str:
-    """The name, where a Python function and a file that is read can bear it, and nobody bears it yet."""
+    """The name, if it is valid for a Python function and a file, and no implementation has it."""
     if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_]*", name) or keyword.iskeyword(name) or len(name) > LONGEST:
         what = f"a letter, then letters, digits and _, {LONGEST} at the most"
-        raise InputError(f"{name!r:.80} names no implementation: it takes {what}, and no word of Python's")
-    from softbench.cases import registry  # with the operators, which pages and tables do without
+        raise InputError(f"{name!r:.80} cannot name an implementation: a name is {what}, and no word of Python's")
+    from softbench.cases import registry  # imports the operators, which other commands do not need
 
     folders = [resources.bundled_impls(), *([folder] if folder.is_dir() else [])]
     for variant in registry.find(folders):
@@ -51,18 +51,16 @@ def _usable(name: str, folder: Path) -> str:
 
 def _arguments(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("name", metavar="NAME", help="name of the implementation, and of its file")
-    sub.add_argument(
-        "--language", choices=LANGUAGES, default=LANGUAGES[0], help="what it begins with (default: %(default)s)"
-    )
-    sub.add_argument("--folder", metavar="DIR", default="kernels", help="where the file goes (default: %(default)s)")
+    sub.add_argument("--language", choices=LANGUAGES, default=LANGUAGES[0], help="its language (default: %(default)s)")
+    sub.add_argument("--folder", metavar="DIR", default="kernels", help="folder of the file (default: %(default)s)")
 
 
 COMMAND = Command(
     "new",
-    "write a commented implementation file that runs as it is",
+    "write a commented implementation file that runs unchanged",
     (
         ("softbench new my_softmax", "a Triton kernel, in kernels/my_softmax.py"),
-        ("softbench new my_softmax --language torch", "one of torch's own functions"),
+        ("softbench new my_softmax --language torch", "one with torch's own functions"),
     ),
     _arguments,
     _run,

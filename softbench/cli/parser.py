@@ -1,4 +1,4 @@
-"""The command line as argparse reads it: every command with its arguments, and an example of each."""
+"""The parser of the command line: every command with its arguments and examples."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ TAKES_RUNS = re.compile(r"\b(RUN|A B|CASE::NAME|latest)\b")
 
 
 def parser() -> argparse.ArgumentParser:
-    """What runs a command is in `command`; the parser itself is in `parser`, for completion."""
-    made = argparse.ArgumentParser(
+    """The parsed `command` runs the command; `parser` is this parser, for completion."""
+    whole = argparse.ArgumentParser(
         prog="softbench",
         description="Pages, tables and comparisons of benchmark runs, from their records;\nruns are made by pytest --softbench.",
         epilog=_examples(example for command in COMMANDS for example in command.examples[:2]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--version", action="version", version=f"softbench {__version__}")
-    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    whole.add_argument("--version", action="version", version=f"softbench {__version__}")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         sub = commands.add_parser(
             command.name,
             help=command.summary,
             description=textwrap.fill(command.summary, WIDTH),
             epilog=_examples(command.examples),
-            formatter_class=made.formatter_class,
+            formatter_class=whole.formatter_class,
         )
-        sub.set_defaults(command=command.run, parser=made)
+        sub.set_defaults(command=command.run, parser=whole)
         command.arguments(sub)
-    return made
+    return whole
 
 
 def _examples(examples: Iterable[tuple[str, str]]) -> str:
-    """What an example does stands beside it where all of that fits a terminal, else below it."""
+    """The examples with what they do: on the same line if all of them fit a terminal, else below."""
     shown = list(examples)
     width = max(len(line) for line, _ in shown)
     if max(len(text) for _, text in shown) + width + 4 <= WIDTH:

@@ -1,4 +1,4 @@
-"""What this machine's numbers can be trusted to: the clocks, known cheats and mistakes, and one kernel against itself."""
+"""How far this machine's numbers can be trusted: the clocks, known cheats and mistakes, one kernel against itself."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ PARTS: tuple[Callable[[Target], Findings], ...] = (
     examples.look,
     against_itself.look,
 )
-"""Each looks at one thing. What they find goes together: they neither know each other nor their order."""
+"""Each examines one thing, and is independent of the others."""
 
 
 class DoctorError(InputError):
-    """Nothing can be examined here; the message says why, in one line."""
+    """Nothing can be examined; the message says why in one line."""
 
 
 def examine(reports: Path, contests: int | None, progress: Callable[[str], None]) -> tuple[Findings, ...]:
-    """What every part finds on this machine. Workers are started, and are gone at the end.
+    """The findings of every part. Workers are started, and ended.
 
-    reports   the folder that runs would be written to; nothing is written into it
-    contests  how many contests of one kernel against itself; None: as many as begin within seconds
-    progress  is told what is going on
+    reports   the folder that runs would be written to; nothing is written there
+    contests  number of contests of one kernel against itself; None: as many as start within seconds
+    progress  called with a text on what is examined
 
-    Raises DoctorError where there is no torch.
+    Raises DoctorError without torch.
     """
     if importlib.util.find_spec("torch") is None:
         raise DoctorError("torch is not installed, and nothing can be run without it: pip install torch")
@@ -44,7 +44,7 @@ def examine(reports: Path, contests: int | None, progress: Callable[[str], None]
 
 
 def text(parts: tuple[Findings, ...]) -> str:
-    """All findings, what follows from them, and what failed."""
+    """All findings, what they mean for the numbers, and the failures."""
     sections = [f"{part.title}\n{_indented(part.lines)}" for part in parts]
     sections.append(f"What the numbers of this machine can be trusted to\n{_indented(_all(parts, 'trust'))}")
     failures = _all(parts, "failures")
@@ -53,7 +53,7 @@ def text(parts: tuple[Findings, ...]) -> str:
 
 
 def failed(parts: tuple[Findings, ...]) -> bool:
-    """Whether anything did not come out as it must."""
+    """Whether there is a failure."""
     return any(part.failures for part in parts)
 
 

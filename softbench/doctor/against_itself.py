@@ -1,4 +1,4 @@
-"""One kernel under two names: how often they are called different, and by how much they differ."""
+"""One kernel under two names: how often a contest calls them different, and by how much they differ."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Status, stats
 
 BUDGET_S = {"cpu": 1.5, "cuda": 6.0}
-"""Measuring time of a contest; eight placements of two kernels take 1 s on an H200, and most contests end there."""
+"""Measuring time of a contest; on an H200 eight placements of two kernels take 1 s, and end most contests."""
 ENOUGH_S = 15.0
-"""No further contest is begun after so long, where their number was not given."""
+"""No further contest starts after this time, unless their number was given."""
 AT_LEAST, AT_MOST = 2, 8
 TITLE = "The same kernel under two names"
 RULE = (
-    f"two are tied where the interval of their ratio holds 1 and reaches at most {stats.TIE_HALF_WIDTH:.1%} to either side,"
-    " different where it leaves 1 out; else it cannot be told"
+    f"two are tied if the interval of their ratio contains 1 and reaches at most {stats.TIE_HALF_WIDTH:.1%} to either side,"
+    " different if it excludes 1; else nobody can tell"
 )
 
 
 def look(target: Target) -> Findings:
-    """Contests of torch's softmax against itself; it fails where more are called different than chance explains."""
+    """Contests of torch's softmax against itself; a failure if more are called different than chance explains."""
     comparisons: list[stats.Comparison] = []
     began = time.monotonic()
     wanted, kind = target.contests or AT_MOST, "cpu" if target.card is None else "cuda"
@@ -46,7 +46,7 @@ def look(target: Target) -> Findings:
 
 
 def contest(pool: WorkerPool, card: device.Gpu | None, number: int, *, fresh: bool = True) -> stats.Comparison | str:
-    """How the twins compare in a contest, in fresh processes or in those of the last one; or why one of them did not pass."""
+    """The comparison of the twins in a contest, in new processes or in those of the last one; or why one did not pass."""
     for worker in pool.living if fresh else ():
         worker.end()
     case = Case("softmax", (256, 1024), "float32", "float32")
@@ -65,7 +65,7 @@ def contest(pool: WorkerPool, card: device.Gpu | None, number: int, *, fresh: bo
 
 
 def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
-    """What the comparisons of identical kernels say."""
+    """The findings of comparisons of identical kernels."""
     count = len(comparisons)
     verdicts = [c.verdict for c in comparisons]
     different = verdicts.count("faster") + verdicts.count("slower")
@@ -74,27 +74,23 @@ def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
     lines = (
         f"called different in {different} of {count} contests, tied in {verdicts.count('tied')},"
         f" cannot tell in {verdicts.count('unknown')}",
-        f"their ratio is off 1 by {statistics.median(off):.2%} in the middle, {max(off):.2%} at most",
-        f"half-width of the interval: {_percent(width)} in the middle",
+        f"their ratio is off 1 by {statistics.median(off):.2%} in the median, {max(off):.2%} at most",
+        f"half-width of the interval: {_percent(width)} in the median",
         f"rule: {RULE}",
         f"identical kernels may be called different once in {1 / stats.TOTAL_ERROR:.0f} contests:"
-        f" of {count}, {allowed(count)} may be",
+        f" here in {allowed(count)} of {count}",
     )
     failures = []
     if different > allowed(count):
         failures.append(f"one kernel against itself: called different in {different} of {count} contests")
-    trust = (
-        f"ranks: kernels that differ by less than {_percent(width)} are seldom told apart here in {budget_s:g} s a case"
-    )
+    trust = f"ranks: in {budget_s:g} s per case, kernels that differ by less than {_percent(width)} are rarely distinguished"
     if width >= 1:
-        trust = (
-            f"ranks: nothing, in {budget_s:g} s a case: one kernel's own times are too far apart; is this machine busy?"
-        )
+        trust = f"ranks: none in {budget_s:g} s per case: one kernel's own times vary too much; is this machine busy?"
     return Findings(TITLE, lines, tuple(failures), (trust,))
 
 
 def allowed(count: int) -> int:
-    """Of so many contests of identical kernels, how many may be called different: more are less likely than 1 in 100."""
+    """How many of so many contests may call identical kernels different: more are less likely than 1 in 100."""
     p = stats.TOTAL_ERROR
     likely = 0.0
     for number in range(count + 1):

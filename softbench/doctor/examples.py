@@ -1,4 +1,4 @@
-"""Bundled implementations that cheat or err, each of which must be caught with the word for what it does."""
+"""Bundled implementations that cheat or err; each must be caught with the word for what it does."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
 HERE = Path(__file__).parent
 CHEATS, TWINS = HERE / "cheats", HERE / "twins"
 GROUP = 8
-"""So many examples at a time: on a GPU each of their processes holds half a gigabyte."""
-OF_CPU = "not tried here: is for a machine without a GPU"
+"""Examples per contest: on a GPU each process takes half a gigabyte."""
+OF_CPU = "not tried here: only for a machine without a GPU"
 RULES = Rules(budget_s=0.5, timeout_s=60.0)
 TIMED = f"^{WRONG_WHEN_TIMED}: "
 
 
 @dataclass(frozen=True)
 class Example:
-    """An implementation in cheats/, the dtype of its case, and a pattern that is in the reason for its status INCORRECT.
+    """An implementation of cheats/, the dtype of its case, and a pattern that the reason of its status INCORRECT matches.
 
-    budget_s    for measuring it; one that begins late takes longer
-    is_of_cpu   what it does is done to the harness of a machine without a GPU
+    budget_s    measuring time; a cheat that begins late takes longer
+    is_of_cpu   whether it cheats the harness of a machine without a GPU
     """
 
     name: str
@@ -81,8 +81,8 @@ EXAMPLES = (
 
 
 def outcomes(card: device.Gpu | None) -> dict[str, Record]:
-    """The records of all examples by name, and those of the honest twins beside each group of them, by "twin number"."""
-    found: dict[str, Record] = {}
+    """The records of all examples by name, and those of the honest twins of each group by "twin number"."""
+    outcome: dict[str, Record] = {}
     cheats = {v.implementation: v for v in registry.find([CHEATS])}
     twins = registry.find([TWINS])
     tried = [e for e in EXAMPLES if card is None or not e.is_of_cpu]
@@ -91,16 +91,16 @@ def outcomes(card: device.Gpu | None) -> dict[str, Record]:
             case = Case("softmax", (64, 1000) if card is None else (1024, 4000), dtype, dtype)
             for record in Contest(rules, pool, card).run(case, [*(cheats[e.name] for e in group), *twins]):
                 name = record.variant.implementation
-                found[name if name in cheats else f"{name} {number}"] = record
+                outcome[name if name in cheats else f"{name} {number}"] = record
             for worker in pool.living:
                 worker.end()
         for name in {e.name for e in EXAMPLES} - {e.name for e in tried}:
-            found[name] = Record(case, cheats[name], Status.UNAVAILABLE, OF_CPU)
-    return found
+            outcome[name] = Record(case, cheats[name], Status.UNAVAILABLE, OF_CPU)
+    return outcome
 
 
 def _groups(examples: Sequence[Example]) -> Iterator[tuple[Rules, str, list[Example]]]:
-    """Examples that run beside each other, with their rules and their dtype."""
+    """Examples of one contest, with its rules and dtype."""
     for dtype, budget_s in dict.fromkeys((e.dtype, e.budget_s) for e in examples):
         mine = [e for e in examples if (e.dtype, e.budget_s) == (dtype, budget_s)]
         yield from ((replace(RULES, budget_s=budget_s), dtype, mine[i : i + GROUP]) for i in range(0, len(mine), GROUP))
@@ -114,7 +114,7 @@ def _pool(card: device.Gpu | None) -> WorkerPool:
 
 
 def look(target: Target) -> Findings:
-    """Run all examples beside an honest implementation; what is not caught by its word, or accused though honest, fails."""
+    """Run all examples with an honest implementation; a missed cheat, or an accused honest one, is a failure."""
     target.progress(f"{len(EXAMPLES)} examples of cheats and mistakes")
     records = outcomes(target.card)
     lines, failures = [], []
@@ -124,13 +124,13 @@ def look(target: Target) -> Findings:
         why = missed(example, record)
         if record.status is Status.UNAVAILABLE and (target.card is None or example.is_of_cpu):
             not_tried += 1
-            lines.append(f"{NOT_TRIED if target.card is None else OF_CPU}: {_told(record.variant)}")
+            lines.append(f"{NOT_TRIED if target.card is None else OF_CPU}: {_described(record.variant)}")
         elif why:
-            lines.append(f"MISSED: {_told(record.variant)}")
+            lines.append(f"MISSED: {_described(record.variant)}")
             failures.append(f"{example.name}: {why}")
         else:
             caught += 1
-            lines += [f"caught: {_told(record.variant)}", f"        {_short(record.reason)}"]
+            lines += [f"caught: {_described(record.variant)}", f"        {_short(record.reason)}"]
     for name, record in records.items():
         if name.split()[0] not in {e.name for e in EXAMPLES} and record.status is not Status.PASSED:
             failures.append(f"{name}, which is honest: {record.status.value}: {record.reason}")
@@ -142,7 +142,7 @@ def look(target: Target) -> Findings:
 
 
 def missed(example: Example, record: Record) -> str:
-    """What is wrong with how an example came out; "" where it was caught by its word."""
+    """Why an example counts as missed; "" if it was caught by its word."""
     if record.status is Status.INCORRECT and re.search(example.word, record.reason):
         return ""
     if record.status is Status.INCORRECT:
@@ -150,7 +150,7 @@ def missed(example: Example, record: Record) -> str:
     return f"not caught: {record.status.value}" + (f": {record.reason}" if record.reason else "")
 
 
-def _told(variant: Variant) -> str:
+def _described(variant: Variant) -> str:
     return f"{variant.implementation}: {variant.summary[:1].lower()}{variant.summary[1:].rstrip('.')}"
 
 

@@ -1,4 +1,4 @@
-"""What the parts of an examination are given, and what each of them finds."""
+"""The input of the parts of an examination, and the findings of each."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of one part, in lines of plain words.
+    """The findings of one part, in lines of text.
 
-    failures  what did not come out as it must
-    trust     what follows for the numbers of this machine
+    failures  what is wrong
+    trust     what it means for the numbers of this machine
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Every clock against kernels of known duration."""
+"""Every clock compared with kernels of known duration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLE = "Kernels of known duration"
 
 
 def look(target: Target) -> Findings:
-    """Read kernels that spin on the GPU's timer by every clock; one that misreads fails."""
+    """Measure kernels that spin on the GPU's timer by every clock; a clock that misreads is a failure."""
     if target.card is None:
         return Findings(TITLE, (NOT_TRIED,))
     target.progress("kernels of known duration")
@@ -22,15 +22,17 @@ def look(target: Target) -> Findings:
         return tell(calibrating.calibrate(pool, target.card.l2_bytes, device=True))
 
 
-def tell(found: Sequence[Calibration]) -> Findings:
-    """What the calibrations say."""
-    wrong = [f"the {c.clock} clock {why}" for c in found if (why := calibration.misreading(c))]
-    wrong += [f"the {c.clock} clock was not checked: {c.fault}" for c in found if c.fault and c.clock != "device"]
-    right = [c for c in found if c.known_ns and not calibration.misreading(c)]
+def tell(calibrations: Sequence[Calibration]) -> Findings:
+    """The findings of calibrations."""
+    wrong = [f"the {c.clock} clock {why}" for c in calibrations if (why := calibration.misreading(c))]
+    wrong += [
+        f"the {c.clock} clock was not checked: {c.fault}" for c in calibrations if c.fault and c.clock != "device"
+    ]
+    right = [c for c in calibrations if c.known_ns and not calibration.misreading(c)]
     trust = []
     if right:
         worst = max(map(calibration.share_off, right))
         names = ", ".join(c.clock for c in right)
         trust.append(f"clocks: {names} are right within {worst:.2%}, by the GPU's own timer")
-    trust += [f"clocks: no {c.clock} clock here: {c.fault}" for c in found if c.fault]
-    return Findings(TITLE, tuple(map(calibration.describe, found)), tuple(wrong), tuple(trust))
+    trust += [f"clocks: no {c.clock} clock here: {c.fault}" for c in calibrations if c.fault]
+    return Findings(TITLE, tuple(map(calibration.describe, calibrations)), tuple(wrong), tuple(trust))

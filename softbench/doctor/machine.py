@@ -1,4 +1,4 @@
-"""The machine itself: what would be measured, by what, and what could disturb it."""
+"""The machine: the device, the clocks, and what could disturb a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GIB = 1 << 30
 
 
 def look(target: Target) -> Findings:
-    """Nothing here fails: a machine that lacks something says so, and what follows from it."""
+    """Nothing here is a failure: the findings name what is missing, and what that means."""
     target.progress("the machine")
     card = target.card
     lines = [
@@ -23,15 +23,15 @@ def look(target: Target) -> Findings:
         "packages: " + ", ".join(f"{name} {version}" for name, version in passport.packages().items()),
         _cuobjdump(),
         "clocks: "
-        + ("wall" if card is None else "graph, which ranks; call; device; cold, beside a graph whose L2 is warm"),
+        + ("wall" if card is None else "graph, which ranks; call; device; cold, if the L2 of the graph is warm"),
     ]
     trust = []
     if card is None:
         lines += [f"telemetry: {NOT_TRIED}", f"other processes on the GPU: {NOT_TRIED}"]
         trust.append("times: of this CPU, by its host clock; they say nothing about a GPU")
     else:
-        told, warnings = _monitored(card)
-        lines += told
+        monitored, warnings = _monitored(card)
+        lines += monitored
         trust += [f"times: of this {card.name}", *warnings]
     lines.append(_disk(target.reports))
     return Findings("Machine", tuple(lines), (), tuple(trust))
@@ -55,26 +55,26 @@ def _cuobjdump() -> str:
 
 
 def _monitored(card: device.Gpu) -> tuple[list[str], list[str]]:
-    """Lines on telemetry and on who else is there, and what follows from them."""
+    """Lines on telemetry and other processes, and what they mean for the numbers."""
     monitor = device.Monitor(card)
     reading = monitor.read()
     if reading.sm_clock_mhz is None:
-        unread = "cannot be read (pip install nvidia-ml-py, where it is missing)"
+        unread = "cannot be read (is nvidia-ml-py missing? pip install nvidia-ml-py)"
         return (
             [f"telemetry: {unread}", f"other processes on the GPU: {unread}"],
-            ["without telemetry a throttled GPU is not seen, nor is somebody else on it"],
+            ["without telemetry a throttled GPU and other processes are not noticed"],
         )
-    told = (
+    state = (
         f"telemetry: SM {reading.sm_clock_mhz} MHz, memory {reading.memory_clock_mhz} MHz, {reading.power_w} W, "
         f"{reading.temperature_c} °C, {'throttled: ' + reading.throttle if reading.throttle else 'not throttled'}"
     )
     others = tuple(OtherProcesses(monitor).names().values())
-    warnings = ["another process is on the GPU: times are worth nothing while it works"] if others else []
-    return [told, f"other processes on the GPU: {', '.join(others) or 'none'}"], warnings
+    warnings = ["another process is on the GPU: no time is valid while it works"] if others else []
+    return [state, f"other processes on the GPU: {', '.join(others) or 'none'}"], warnings
 
 
 def _disk(reports: Path) -> str:
-    """Whether records could be written, tried in the folder itself or in the nearest one above that exists."""
+    """Whether records can be written, tried in the folder or in its nearest parent that exists."""
     folder = next(path for path in (reports.absolute(), *reports.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=folder) as file:

@@ -1,7 +1,7 @@
-"""The words of the project as frozen data. Standard library only; nothing here computes or reads anything.
+"""The terms of the project as frozen data. Standard library only; nothing here computes or reads anything.
 
-A `Case` is what is asked, a `Variant` who answers, a `Record` what came of it. Measured facts are stored, figures
-that follow from them (bandwidth, ranks) never are.
+A `Case` is a question, a `Variant` answers it, a `Record` is the outcome. Measured facts are stored; figures that follow from
+them (bandwidth, ranks) are not.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ SCHEMA_VERSION = 1
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 BALANCE = 200.0
-"""Flops a byte from which arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
+"""From so many flops per byte on arithmetic is the nearer limit: 989 TFLOP/s over 4.8 TB/s are 206 on an H200."""
 WRONG_WHEN_TIMED = "right in the check, wrong in a timed call"
-"""How the reason of an INCORRECT cell begins whose implementation was right while it was checked, and not while it was timed."""
+"""Start of the reason of an INCORRECT cell that was right in the check and wrong while it was timed."""
 SOURCES_CHANGED = "not run, since its files are not those that the run began with"
-"""How the reason of a cell begins whose implementation somebody has changed on disk: it says nothing of the kernel."""
+"""Start of the reason of a cell whose files were changed during the run: it says nothing about the kernel."""
 IMPOSSIBLE = "impossible"
-"""How the reason of an INCORRECT cell begins whose time no machine can reach."""
+"""Start of the reason of an INCORRECT cell whose time no machine can reach."""
 MAX_DIMENSIONS = 16
 MAX_ELEMENTS = 2**48
-"""More than any memory holds, and little enough that bytes and times fit 64 bits."""
+"""More than any memory holds, and few enough that bytes and times fit 64 bits."""
 
 Scalar = int | float | bool | str
 
 
 class Status(str, Enum):
-    """What came of a cell; the value is the word that is shown and stored."""
+    """The outcome of a cell; the value is the word that is shown and stored."""
 
     PASSED = "PASSED"
     CHECKED = "CHECKED"
@@ -61,8 +61,8 @@ class Status(str, Enum):
 class Case:
     """One question: operator x shape x dtypes x layout x distribution.
 
-    shape is that of the first input; the operator works along the last dimension. layout and distribution are words
-    of the operator (`softbench.cases.operators`). A case that is not timed is checked only.
+    shape is that of the first input; the operator works along the last dimension. layout and distribution are words of the
+    operator (`softbench.cases.operators`). A case that is not timed is only checked.
     """
 
     operator: str
@@ -122,7 +122,7 @@ class Variant:
     has_cubins: bool = False
     summary: str = ""
     ladder: bool = False
-    """A step on the way to a better kernel: takes part only where it is named."""
+    """A step towards a better kernel: takes part only if it is named."""
 
     @property
     def id(self) -> str:
@@ -135,9 +135,9 @@ class Variant:
 class Samples:
     """Raw samples of one clock in one heat.
 
-    ns[p][r] is the time in nanoseconds of `launches` launches in placement p, round r. Entrants of one heat that have
-    a sample (p, r) took it in the same shuffled round, so ratios of equal (p, r) are paired.
-    cache is "cold" where a sample touches at least twice the L2 cache, else "warm"; "" where it has no meaning.
+    ns[p][r] is the time in nanoseconds of `launches` launches in placement p, round r. Samples (p, r) of all entrants of a heat
+    are from the same shuffled round, so their ratios are paired. cache is "cold" if a sample touches at least twice the L2
+    cache, else "warm"; "" where it has no meaning.
     """
 
     clock: str
@@ -149,7 +149,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What a compiled kernel takes: registers a thread, bytes of stack a thread, static shared memory in bytes."""
+    """The resources of a compiled kernel: registers per thread, bytes of stack per thread, bytes of static shared memory."""
 
     name: str
     registers: int
@@ -159,9 +159,9 @@ class KernelResources:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """The GPU's state in one placement: lowest clocks, highest power and temperature; None where they cannot be read.
+    """The state of the GPU in one placement: lowest clocks, highest power and temperature; None if they cannot be read.
 
-    throttle holds every reason that was seen, "power_cap+sw_thermal"; "" where there was none.
+    throttle holds all reasons, as in "power_cap+sw_thermal"; "" if there was none.
     """
 
     sm_clock_mhz: int | None = None
@@ -172,15 +172,15 @@ class Telemetry:
 
     @property
     def is_throttled(self) -> bool:
-        """For another reason than the power limit, at which a card under load may run all the time."""
+        """Throttled for another reason than the power limit, at which a card under load may run all the time."""
         return bool(set(self.throttle.split("+")) - {"", "power_cap"})
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What hardware counters saw of one call, the mean over some calls in a row; bytes of device memory, ns of its kernels.
+    """Hardware counters of one call, the mean over several calls: bytes of device memory, ns of its kernels.
 
-    Hit rates are in per cent of the sectors asked for in a level of cache; None where they were not read.
+    Hit rates are in per cent of the sectors requested from a cache; None if they were not read.
     """
 
     read_bytes: int
@@ -192,10 +192,10 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a clock read of kernels that spin on the GPU's own timer, before anything was measured.
+    """The readings of a clock for kernels that spin on the GPU's own timer, taken before anything was measured.
 
-    Kernels of the kind i spun for known_ns[i] by that timer, and the clock read read_ns[i] for one of them, medians. Both are
-    empty where fault says why nothing was read.
+    Kernels of kind i spun for known_ns[i] by that timer, and the clock read read_ns[i] for one of them, medians. Both are empty
+    if nothing was read; fault says why.
     """
 
     clock: str
@@ -208,10 +208,9 @@ class Calibration:
 class Record:
     """One cell of a run: what one variant did on one case. Only a PASSED record carries samples.
 
-    gpu is the id of the card that it was made on, "" for a CPU; all records of a case are made on the same one. The first
-    record of a timed case carries the calibrations of the clocks that were to be used. ideal_flops is 0 for an operator that is
-    bound by memory. A failure has the lines of its traceback, from the implementation's own file down, and the end of what the
-    implementation printed; each at most some 8 KB.
+    gpu is the id of the card, "" for a CPU; all records of a case are from the same one. The first record of a timed case has the
+    calibrations of its clocks. ideal_flops is 0 for an operator that memory limits. A failure has the lines of its traceback,
+    from the implementation's own file on, and the end of what the implementation printed; each at most about 8 KB.
     """
 
     case: Case
@@ -249,25 +248,24 @@ class Record:
 
     @property
     def is_wrong_when_timed(self) -> bool:
-        """Whether it was right where it was checked and wrong, or impossibly fast, where it was timed: nothing else of it is
-        believed then."""
+        """Whether it was right in the check and wrong, or impossibly fast, while it was timed: then it has no rank anywhere."""
         return self.status is Status.INCORRECT and self.reason.startswith((WRONG_WHEN_TIMED, IMPOSSIBLE))
 
     @property
     def is_of_other_sources(self) -> bool:
-        """Whether it was not run, as its files had changed since the run began: no failure of the kernel."""
+        """Whether it was not run because its files changed during the run: no failure of the kernel."""
         return self.status is Status.RUNTIME_ERROR and self.reason.startswith(SOURCES_CHANGED)
 
     def clock(self, name: str) -> tuple[Samples, ...]:
-        """All samples of one clock, one entry a heat."""
+        """All samples of one clock, one entry per heat."""
         return tuple(s for s in self.samples if s.clock == name)
 
 
 @dataclass(frozen=True)
 class Passport:
-    """Where and with what a run was made; one a run, the header of its file.
+    """Where and with what a run was made; one per run, the header of its file.
 
-    cases is how many it was asked for, 0 where that is not known: a run that was ended has fewer.
+    cases is how many it was asked for, 0 if unknown: a run that was ended early has fewer.
     """
 
     run_id: str

@@ -1,19 +1,18 @@
-"""What no kernel can do: move its bytes, or do its flops, faster than the machine can. Pure: a case's figures and a
-passport's device in, a reason out.
+"""The times that no kernel can reach, because the machine moves bytes and does flops no faster. Pure: the figures of a case and
+the device of a passport in, a reason out.
 
-This is the last defence, whatever made a time: a clock that was replaced, results of an earlier replay, a forged file. It must
-never refuse an honest kernel, so every bound is the machine's theoretical one, and what a cache may hold is taken off first:
+This is the last defence, whatever the source of a wrong time: a replaced clock, results of an earlier replay, a forged file. It
+must never refuse an honest kernel, so every bound is the theoretical one of the machine, and what a cache may hold is subtracted:
 
-cold, in a row    Bytes over the bandwidth of the memory, less one L2 where a replay moves few: as it starts, that much of the
-                  inputs may lie in the L2. Outputs that still lie there as it ends are not taken off, because the replay
-                  before it left as many to be written back. Where a replay moves `MANY` times the L2 nothing is taken off:
-                  one L2 is less than what memory lacks to its theoretical bandwidth (reads reach 95 % of it on an H200,
-                  copies 90 %).
-cold, one launch  Bytes over the bandwidth, less one L2, in which what is written may stay.
-warm              Bytes over what the multiprocessors can exchange with the L2.
-any               Flops over the dense peak of the tensor cores. On a CPU, bytes and flops over what so many cores can do.
+cold, in a row    Bytes over the bandwidth of the memory. If a replay moves few bytes, one L2 is subtracted: that much of the
+                  inputs may be in the L2 at its start. Outputs that are still there at its end are not subtracted, because
+                  the previous replay left as many to be written back. If a replay moves `MANY` times the L2, nothing is
+                  subtracted: memory falls short of its theoretical bandwidth by more (reads reach 95 % on an H200, copies 90 %).
+cold, one launch  Bytes over the bandwidth, less one L2, where outputs may stay.
+warm              Bytes over the rate at which the multiprocessors exchange data with the L2.
+any               Flops over the dense peak of the tensor cores. On a CPU, bytes and flops over the peak of its cores.
 
-The host time of a call must be above 0, no more. A figure that a passport lacks bounds nothing.
+The host time of a call must only be above 0. A figure that a passport lacks gives no bound.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from typing import Any
 from softbench.model import DTYPE_BYTES, IMPOSSIBLE, Record, Run, Samples, Status
 
 MANY = 32
-"""Times the L2 that a replay moves from which on nothing is taken off its bytes."""
+"""A replay that moves so many times the L2 has nothing subtracted from its bytes."""
 SM_BYTES = 128
-"""Bytes a cycle that a multiprocessor exchanges with the L2: 64 read, 64 written."""
+"""Bytes per cycle between a multiprocessor and the L2: 64 read, 64 written."""
 SM_FLOPS = {
     70: 1024,
     75: 1024,
@@ -43,21 +42,21 @@ SM_FLOPS = {
     120: 1024,
     121: 1024,
 }
-"""Dense flops a cycle of a multiprocessor's tensor cores in 16 bits, by compute capability; in 32 bits (TF32) half as many."""
+"""Dense flops per cycle of a multiprocessor's tensor cores in 16 bits, by compute capability; in 32 bits (TF32) half as many."""
 SM_KHZ = 2_000_000
-"""Clock of a multiprocessor where a passport, as all before 23 November 2026, has none. Hopper GPUs reach 1.98 GHz."""
+"""Clock of a multiprocessor for passports without one, as all before 23 November 2026. Hopper GPUs reach 1.98 GHz."""
 CORE_GHZ = 6.0
 CORE_BYTES = 192
-"""Bytes a cycle of a core: two loads and a store of 64, all from its first cache."""
+"""Bytes per cycle of a core: two loads and a store of 64, all from its first cache."""
 CORE_FLOPS = 2048
-"""Flops a cycle of a core: AMX in 16 bits."""
+"""Flops per cycle of a core: AMX in 16 bits."""
 IN_A_ROW = ("graph", "trial", "unsteady", "wall")
-"""Clocks whose samples are launches one after another; of others each is a launch by itself."""
+"""Clocks whose samples are launches in a row; those of others are single launches."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a machine can do: bytes a ns (GB/s) of its memory and of its cache, flops a ns in 16 bits; 0 where not known."""
+    """The peaks of a machine: bytes per ns (GB/s) of memory and cache, flops per ns in 16 bits; 0 if unknown."""
 
     memory: float = 0.0
     cache: float = 0.0
@@ -66,7 +65,7 @@ class Limits:
 
     @classmethod
     def of(cls, device: Mapping[str, Any]) -> Limits:
-        """Those of a passport's device."""
+        """The limits of a passport's device."""
         cores = _number(device, "cores") if _number(device, "sms") == 0 else 0.0
         if cores:
             return cls(cache=cores * CORE_BYTES * CORE_GHZ, flops=cores * CORE_FLOPS * CORE_GHZ)
@@ -80,39 +79,39 @@ class Limits:
         )
 
     def fault(self, dtype: str, ideal_bytes: int, ideal_flops: int, samples: Iterable[Samples]) -> str:
-        """Why these samples cannot be, of launches with so many ideal bytes and flops; "" where they can."""
-        for taken in samples:
-            least, what = self._least(dtype, ideal_bytes, ideal_flops, taken)
-            medians = [statistics.median(rounds) / taken.launches for rounds in taken.ns if rounds]
+        """Why samples of launches with so many ideal bytes and flops are impossible; "" if they are possible."""
+        for clock in samples:
+            least, what = self._least(dtype, ideal_bytes, ideal_flops, clock)
+            medians = [statistics.median(rounds) / clock.launches for rounds in clock.ns if rounds]
             fastest = min(medians, default=math.inf)
             if fastest <= 0 or fastest < least:
                 needs = f", where {what}" if least else ""
-                return f"{IMPOSSIBLE}: {_ns(fastest)} ns per launch by the {taken.clock} clock{needs}"
+                return f"{IMPOSSIBLE}: {_ns(fastest)} ns per launch by the {clock.clock} clock{needs}"
         return ""
 
-    def _least(self, dtype: str, ideal_bytes: int, ideal_flops: int, taken: Samples) -> tuple[float, str]:
-        """The least ns that a launch takes, and in words why."""
-        if taken.clock == "call":
+    def _least(self, dtype: str, ideal_bytes: int, ideal_flops: int, samples: Samples) -> tuple[float, str]:
+        """The least ns of a launch, and why."""
+        if samples.clock == "call":
             return 0.0, ""
         flops = self.flops if DTYPE_BYTES.get(dtype, 2) <= 2 else self.flops / 2
         needs = [
             _need(ideal_flops, flops, f"flops take at least {{}} ns at {flops / 1e3:.0f} TFLOP/s"),
             _need(ideal_bytes, self.cache, f"bytes take at least {{}} ns at {self.cache:.0f} GB/s"),
         ]
-        if taken.cache == "cold":
-            moved = self._from_memory(ideal_bytes, taken)
+        if samples.cache == "cold":
+            moved = self._from_memory(ideal_bytes, samples)
             needs.append(_need(moved, self.memory, f"bytes take at least {{}} ns at {self.memory:.0f} GB/s"))
         return max(needs)
 
-    def _from_memory(self, ideal_bytes: int, taken: Samples) -> int:
-        """Bytes of a launch that no cache can hold."""
-        launches = taken.launches if taken.clock in IN_A_ROW else 1
+    def _from_memory(self, ideal_bytes: int, samples: Samples) -> int:
+        """Bytes of a launch that must come from memory."""
+        launches = samples.launches if samples.clock in IN_A_ROW else 1
         is_long = launches > 1 and launches * ideal_bytes >= MANY * self.l2_bytes
         return ideal_bytes if is_long else max(0, ideal_bytes - math.ceil(self.l2_bytes / launches))
 
 
 def without_impossible(run: Run) -> Run:
-    """The run, in which cells with a time that cannot be are INCORRECT and have no samples."""
+    """The run, with cells of impossible times as INCORRECT and without samples."""
     limits = Limits.of(run.passport.device)
     return replace(run, records=tuple(_held(record, limits) for record in run.records))
 
@@ -126,7 +125,7 @@ def _held(record: Record, limits: Limits) -> Record:
 
 
 def _need(count: int, rate: float, words: str) -> tuple[float, str]:
-    """The ns that so many bytes or flops take at so many a ns, 0 where that is not known; and words that have a place for it."""
+    """The ns of so many bytes or flops at so many per ns, 0 if unknown; and a sentence that contains it."""
     ns = count / rate if rate > 0 else 0.0
     return ns, f"{count} {words.format(_ns(ns))}"
 
@@ -136,6 +135,6 @@ def _ns(value: float) -> str:
 
 
 def _number(device: Mapping[str, Any], key: str) -> float:
-    """A positive figure of a passport's device; 0 where it has none."""
+    """A positive figure of a passport's device, or 0."""
     value = device.get(key)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0

@@ -1,8 +1,8 @@
 """Medians, intervals of paired ratios, ties. Pure: samples in, numbers out.
 
-Where a buffer lies moves a kernel's speed by up to 1.6 %, and stays that way as long as the buffer does. So rounds of one
-placement are not independent draws; the placement is the unit. Each placement gives one number, the median of
-its paired log-ratios, and a Student-t interval is taken over those.
+The place of a buffer changes a kernel's speed by up to 1.6 % for as long as the buffer exists. So rounds of one placement are
+not independent draws; the placement is the unit. Each placement gives one number, the median of its paired log-ratios, and the
+Student-t interval is over those. Student's t is our own function of fifteen lines, because scipy would take a second to import.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import NamedTuple
 from softbench.model import Samples
 
 LOOKS = (8, 16, 32)
-"""Numbers of placements after which a contest is looked at."""
+"""Numbers of placements after which a contest may end."""
 TOTAL_ERROR = 0.01
 """Chance that identical kernels are called different, over all looks together."""
 TIE_HALF_WIDTH = 0.005
-"""Two entrants are tied when the interval holds 1 and is no wider than this on either side."""
+"""Two entrants are tied if the interval contains 1 and is no wider than this on either side."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How entrant a stands to entrant b: `ratio` = time a / time b, with its interval."""
+    """Entrant a compared with entrant b: `ratio` = time a / time b, with its interval."""
 
     verdict: str
     ratio: float
@@ -47,15 +47,15 @@ def median(values: Iterable[float]) -> float:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Geometric mean of positive numbers; nan where there are none."""
+    """Geometric mean of positive numbers; nan without any."""
     logs = [math.log(value) for value in values]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
 def per_launch_ns(samples: Samples) -> float:
-    """Median over placements of each placement's median, in nanoseconds a launch; nan without a sample.
+    """Median over placements of each placement's median, in nanoseconds per launch; nan without a sample.
 
-    Of host times the median of the fastest group: what else a core does only ever lengthens a call.
+    For host times the median of the fastest group: other work of a core can only lengthen a call.
     """
     medians = [statistics.median(rounds) for rounds in samples.ns if rounds]
     if not medians:
@@ -64,7 +64,7 @@ def per_launch_ns(samples: Samples) -> float:
 
 
 def median_interval(samples: Samples) -> tuple[float, float]:
-    """Interval of the time a launch in nanoseconds over placements, at the error of one look."""
+    """Interval of the time per launch in nanoseconds over placements, at the error of one look."""
     logs = [math.log(statistics.median(rounds) / samples.launches) for rounds in samples.ns if rounds]
     centre, half = _interval(logs)
     return _exp(centre - half), _exp(centre + half)
@@ -87,17 +87,17 @@ def compare(a: Samples, b: Samples) -> Comparison:
 
 
 def compare_logs(log_ratios: Sequence[float]) -> Comparison:
-    """Verdict on log-ratios, one a placement: "faster", "slower", "tied" or "unknown" (cannot tell)."""
+    """Verdict on log-ratios, one per placement: "faster", "slower", "tied" or "unknown" (cannot tell)."""
     centre, half = _interval(log_ratios)
     low, high = (_exp(centre - half), _exp(centre + half)) if math.isfinite(half) else (0.0, math.inf)
     return Comparison(_verdict(centre, half), _exp(centre), low, high, len(log_ratios))
 
 
 def compare_apart(before: Sequence[float], after: Sequence[float], slack: float = 0.0) -> Comparison:
-    """after over before: log-ratios to one yardstick, one a placement, that were taken in two sessions.
+    """after over before: log-ratios to one yardstick, one per placement, from two sessions.
 
-    Nothing of two sessions is paired, so that the spread of both counts: Welch's interval, with the degrees of freedom
-    after Satterthwaite, rounded down. slack, in log terms, widens it on either side by what the yardstick itself may be off.
+    Two sessions are not paired, so the spread of both counts: Welch's interval, with the degrees of freedom by Satterthwaite,
+    rounded down. slack, in log terms, widens it on either side by the possible error of the yardstick.
     """
     shift = statistics.fmean(after) - statistics.fmean(before) if before and after else math.nan
     half = _welch(before, after) + slack
@@ -117,7 +117,7 @@ def _welch(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def _exp(value: float) -> float:
-    """exp that overflows to infinity: two wild placements give a half-width of hundreds."""
+    """exp that overflows to infinity: two extreme placements give a half-width of hundreds."""
     try:
         return math.exp(value)
     except OverflowError:
@@ -143,7 +143,7 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 class Extent(NamedTuple):
-    """Nanoseconds a launch of the fastest sample and of the slowest; in which placements there are any."""
+    """Nanoseconds per launch of the fastest and the slowest sample; and which placements have samples."""
 
     fastest: float
     slowest: float
@@ -151,14 +151,14 @@ class Extent(NamedTuple):
 
     @classmethod
     def of(cls, samples: Samples) -> Extent:
-        """Of samples that are not empty."""
-        taken = [rounds for rounds in samples.ns if rounds]
-        low, high = min(map(min, taken)), max(map(max, taken))
+        """The extent of samples that are not empty."""
+        filled = [rounds for rounds in samples.ns if rounds]
+        low, high = min(map(min, filled)), max(map(max, filled))
         return cls(low / samples.launches, high / samples.launches, tuple(map(bool, samples.ns)))
 
 
 def is_surely_slower(a: Extent, b: Extent) -> bool:
-    """Whether `compare` says so of a, by the extremes of both alone: cheap, and False where these do not tell.
+    """Whether `compare` calls a slower, by the extremes alone: cheap, and False if these do not decide.
 
     The deviation of n numbers is at most half their range, times the root of n / (n - 1).
     """

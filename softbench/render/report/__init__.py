@@ -1,7 +1,8 @@
 """Runs as one HTML page that needs no network and no other file. Pure: the same records give the same bytes.
 
-published holds figures of others by the name of their file (`records.published`); those of cases that a run timed stand
-beside its own.
+published holds figures of others by the name of their file (`records.published`); the page shows those of cases that the run
+timed. plotly draws the figures of the page, because a reader can zoom and point there; `drawing` makes the same figures as SVG
+files without a browser.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ __all__ = ["render", "render_document", "render_machines"]
 
 
 def render(run: Run, baseline: str = BASELINE, published: Mapping[str, PublishedTable] | None = None) -> str:
-    """The page of a run, encodable as UTF-8. Panels that would be empty are left out, the charting library with them."""
+    """The page of a run, encodable as UTF-8. Empty panels are left out; so is the charting library if there is no figure."""
     return page(build(run, baseline), published or {})
 
 
 def render_machines(machines: Sequence[Machine], published: Mapping[str, PublishedTable] | None = None) -> str:
-    """The page of what several runs come to: that of one machine's board, or % of roof over several machines."""
+    """The page of several runs: the board of one machine, or % of roof on several machines."""
     if len(machines) > 1:
         return machines_page.page(machines)
     machine = machines[0]

@@ -10,25 +10,25 @@ from softbench.texts import InputError
 
 HEIGHT = 20
 _LETTER = 6.6
-"""Pixels a letter of an 11 px sans serif takes on the whole; textLength holds a font to it."""
+"""Mean width in pixels of a letter of an 11 px sans serif; textLength makes a font keep to it."""
 _LEFT, _RIGHT = "#3b434c", "#00588f"
 
 
 def badge(board: Board, implementation: str = "") -> str:
-    """SVG of one standing: that of an implementation, or of the first leader; "undecided" where there is none.
+    """SVG of the standing of an implementation, or of the first leader; "undecided" if there is none.
 
-    Raises InputError where nobody has a score.
+    Raises InputError if nobody has a score.
     """
-    found = _standing(board, implementation)
+    standing = _standing(board, implementation)
     where = short(str(board.passport.device.get("name", "")).removeprefix("NVIDIA "), 24)
-    left = f"{found.operator} on {where}"
-    right = f"{short(found.implementation)} {found.score:.1f} % of roof"
-    if not implementation and leader(board, found.operator) is None:
+    left = f"{standing.operator} on {where}"
+    right = f"{short(standing.implementation)} {standing.score:.1f} % of roof"
+    if not implementation and leader(board, standing.operator) is None:
         right = "undecided"
     widths = [round(len(text) * _LETTER) + 14 for text in (left, right)]
-    total, said = sum(widths), f"{left}: {right}"
+    total = sum(widths)
     parts = [
-        tag("title", said),
+        tag("title", f"{left}: {right}"),
         tag("rect", width=widths[0], height=HEIGHT, fill=_LEFT),
         tag("rect", x=widths[0], width=widths[1], height=HEIGHT, fill=_RIGHT),
         tag("text", left, x=7, y=14, textLength=widths[0] - 14),
@@ -48,5 +48,5 @@ def _standing(board: Board, implementation: str) -> Standing:
         scored = [row for row in scored if row == leader(board, row.operator)] or scored
     if not scored:
         who = f"{implementation!r:.60} has no score" if implementation else "nobody leads"
-        raise InputError(f"{board.passport.run_id}: {who} in it, so that there is nothing for a badge")
+        raise InputError(f"{board.passport.run_id}: {who}, so there is nothing to put on a badge")
     return scored[0]

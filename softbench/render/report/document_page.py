@@ -1,4 +1,4 @@
-"""Documents as pages: headings, sentences and tables, with figures behind the first sentences where there are any."""
+"""Documents as pages: headings, sentences and tables, with the figures after the first sentences."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from softbench.render.report.page import html_document, theme
 from softbench.render.report.panels.blocks import figure
 
 LONG = 40
-"""Letters above which a text is wrapped in its column, so that what stands behind it can be seen."""
+"""A longer text is wrapped in its column, so that the following columns stay in sight."""
 
 
 def page(title: str, document: Document, figures: Sequence[Figure] = ()) -> str:
     """The whole document. The same document and figures give the same bytes."""
-    # What opens it says what the figures are about, and its first sentences are the verdict.
+    # The first sentences are the verdict; the figures follow them.
     first = next((index for index, part in enumerate(document) if isinstance(part, Lines)), -1) + 1
     head = [_part(part, is_verdict=True) for part in document[:first]]
     drawn = [panel(made.key, made.title, figure(made)) for made in figures]
@@ -66,7 +66,7 @@ def _side(part: Table, index: int) -> str | None:
 
 
 def _payload(figures: Sequence[Figure]) -> dict[str, Any]:
-    """What the script of a page expects of a run, with figures alone; names keep the order in which they come."""
+    """The data that the script of a page expects, with figures only; names in the order of first appearance."""
     series = [entry for made in figures for view in made.views for entry in view.series]
     return {
         "baseline": "",

@@ -1,6 +1,6 @@
-"""What a page carries along: its style, its script, plotly.js, and data, packed so that a page stays small.
+"""What is embedded in a page: style, script, plotly.js and data, packed to keep the page small.
 
-`assets/` holds the style sheets and scripts as they are; a page has them all, joined in the order given here.
+A page has all style sheets and scripts of `assets/`, joined in the order given here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SCRIPTS = (
     "pictures.js",
     "main.js",
 )
-"""Every function of theirs is known to all, as in one file; main.js runs last."""
+"""They share one scope, like one file; main.js runs last."""
 
 
 def style() -> Markup:
@@ -44,17 +44,17 @@ def style() -> Markup:
 
 
 def script() -> Markup:
-    """The page's own script, as one strict function, so that nothing of it meets plotly's names."""
+    """The page's own script as one strict function, so that its names and plotly's do not collide."""
     return Markup("(() => {\n'use strict';\n" + "\n".join(map(text, SCRIPTS)) + "})();\n")
 
 
 def text(name: str) -> str:
-    """One asset as it lies in the package."""
+    """The text of one asset of the package."""
     return (resources.files("softbench.render.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def data_element(value: Any) -> Markup:
-    """Plain data, packed, where the script finds it. All texts in it are cleaned."""
+    """Plain data, packed, in the element where the script looks for it. All texts in it are cleaned."""
     line = json.dumps(_cleaned(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return tag("script", pack(line), id="data", type="application/gzip")
 
@@ -65,7 +65,7 @@ def plotly_element() -> Markup:
 
 
 def pack(content: str) -> Markup:
-    """gzip in base64; the same content gives the same text, since no time is stored."""
+    """gzip in base64, without a time, so that the same content gives the same text."""
     return Markup(base64.b64encode(gzip.compress(content.encode("utf-8"), 9, mtime=0)).decode("ascii"))
 
 

@@ -1,4 +1,4 @@
-"""What a figure is made of."""
+"""The data of a figure: axes, series, views."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Axis:
-    """scale is "linear", "log" or "words"; form says how its values are written: "size", "number",
-    "percent", "us", "factor", "reading"."""
+    """scale is "linear", "log" or "words"; form of the values is "size", "number", "percent", "us", "factor" or "reading"."""
 
     title: str
     scale: str = "linear"
@@ -19,11 +18,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name. keys name the points, in the table that stands for the figure too; an empty key leaves one out.
+    """Points of one name. keys name the points, also in the figure's table; a point with an empty key is not in the table.
 
-    cells are the numbers of the cells that points stand for, -1 for none; a point with a cell opens its details.
-    role is "entrant", "reference", "roof", "peak" or "published" and decides the looks of whoever is no entrant;
-    of entrants the name does, or that of the implementation that it is like. With loose points no line joins them.
+    cells are the numbers of the points' cells, -1 for none; a point with a cell opens its details. role is "entrant",
+    "reference", "roof", "peak", "reading" or "published", and decides the style; that of an entrant follows from its name, or from
+    the implementation that it is `like`. No line joins loose points.
     """
 
     name: str
@@ -40,7 +39,7 @@ class Series:
 
 @dataclass(frozen=True)
 class FigureView:
-    """One of the pictures among which the reader of a figure chooses."""
+    """One of the pictures of a figure that the reader can choose."""
 
     label: str
     series: list[Series]
@@ -48,10 +47,10 @@ class FigureView:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure; with several panes they stand above each other over one x axis, each with its y axis.
+    """A figure. Several panes are stacked over one x axis, each with its own y axis. A figure without views is not shown.
 
-    alt says in a sentence what the figure shows, to who cannot see it. Of one with a diagonal both axes have one range;
-    one of steps holds its value until the next point, and marks a few points only.
+    alt describes the figure in a sentence for readers who cannot see it. With a diagonal both axes have the same range; with
+    steps a line keeps its value until the next point, and only a few points are marked.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""What a figure is made of that is a table of tinted cells: heat maps, ladders, hard cases."""
+"""The data of a figure that is a table of tinted cells: heat maps, ladders, hard cases."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Tile:
-    """A cell: its text and a sign behind it; heat from 0 to 1 is the depth of its tint, the tint of less where `less`.
+    """A cell: its text followed by a sign. heat from 0 to 1 is the depth of its tint; less chooses the tint for less.
 
-    tone is "right", "failed", "declared" or "refused" of a cell without a figure; a share from 0 to 1 is that of a bar.
+    tone is "right", "failed", "declared" or "refused" for a cell without a figure; share from 0 to 1 is the length of a bar.
     """
 
     text: str
@@ -24,7 +24,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Column:
-    """A head, a small note below it, and the implementation whose sign it bears. Words are wrapped on the left."""
+    """A head, a small note below it, and the implementation whose sign it shows. A column of words is left-aligned and wrapped."""
 
     title: str
     note: str = ""
@@ -34,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A tile a column, None where nothing was run; of is the implementation whose sign the row bears."""
+    """One tile per column, None if nothing was run; of is the implementation whose sign the row shows."""
 
     title: str
     tiles: tuple[Tile | None, ...]
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows under common heads; head is that of what names them."""
+    """Rows with common columns; head is the head of their titles."""
 
     title: str
     head: str
@@ -54,7 +54,7 @@ class Block:
 
 @dataclass(frozen=True)
 class GridView:
-    """One of the pictures among which the reader chooses; notes say what signs and tints stand for."""
+    """One of the pictures that the reader can choose; notes explain signs and tints."""
 
     label: str
     blocks: tuple[Block, ...]
@@ -63,7 +63,7 @@ class GridView:
 
 @dataclass(frozen=True)
 class Grid:
-    """A figure; alt says in a sentence what it shows, to who cannot see it."""
+    """A figure; alt describes it in a sentence for readers who cannot see it. One without views is not shown."""
 
     key: str
     title: str
@@ -72,15 +72,15 @@ class Grid:
 
 
 LINES = 60
-"""Of a picture at the most, rows and heads together: as many as can be read on a printed page."""
+"""The most lines of a picture, rows and heads together: as many as a printed page can show."""
 HEAD = 4
 """Lines that the heads of a block take."""
 ABREAST = 10
-"""Columns that mostly fit side by side; further ones stand below, beside the same rows."""
+"""Columns that usually fit side by side; further columns follow below, with the same rows."""
 
 
 def paged(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
-    """The blocks as pictures; a long one is divided into even parts, and short ones share a picture."""
+    """The blocks as pictures: a long block is split evenly, short ones share a picture."""
     pages: list[list[Block]] = []
     room = 0
     for block in blocks:
@@ -99,9 +99,9 @@ def paged(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
 
 
 def labels(pages: Sequence[Sequence[Block]]) -> list[str]:
-    """What each picture holds: the titles of its first and last block, and which part where several have one title."""
-    found = [" to ".join(dict.fromkeys((page[0].title, page[-1].title))) for page in pages]
+    """A label per picture: the titles of its first and last block, and a number if several have the same title."""
+    titles = [" to ".join(dict.fromkeys((page[0].title, page[-1].title))) for page in pages]
     return [
-        f"{text} ({found[: place + 1].count(text)} of {found.count(text)})" if found.count(text) > 1 else text
-        for place, text in enumerate(found)
+        f"{text} ({titles[: place + 1].count(text)} of {titles.count(text)})" if titles.count(text) > 1 else text
+        for place, text in enumerate(titles)
     ]

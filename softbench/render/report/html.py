@@ -1,4 +1,4 @@
-"""Building blocks of the page: escaped text, names, elements, tables."""
+"""HTML elements from escaped text: names, tags, tables, panels."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from softbench.analysis.leaderboard.formatting import NAME_LIMIT, short
 _UNSHOWABLE = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-"""Terminal controls, marks that turn the direction of what follows, lone surrogates, what HTML forbids."""
+"""Terminal controls, direction marks, lone surrogates, and what HTML forbids."""
 
 
 class Markup(str):
-    """Text that is HTML already; every other string is escaped when it enters an element."""
+    """Text that is HTML already; any other string is escaped when it enters an element."""
 
 
 EMPTY = Markup("")
 
 
 def clean(text: str) -> str:
-    """The text with every character that would act rather than show replaced by U+FFFD."""
+    """The text with U+FFFD for every character that cannot be shown."""
     return _UNSHOWABLE.sub("\ufffd", text)
 
 
@@ -32,9 +32,9 @@ def esc(text: object) -> Markup:
 
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:
-    """An element. An attribute of None is left out; underscores in its name become hyphens, one at the end is dropped.
+    """An element. Attributes and content of None are left out.
 
-    Content of None is left out too.
+    Underscores in the name of an attribute become hyphens; one at the end is dropped.
     """
     pairs = (
         f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items() if value is not None
@@ -47,13 +47,13 @@ def join(parts: Iterable[object], separator: str = "") -> Markup:
 
 
 def name(text: str, limit: int = NAME_LIMIT) -> Markup:
-    """A name that somebody gave: shortened, with the whole of it in its title, and isolated from the text around it."""
+    """A name from a record: shortened, with the full name as its title, and isolated from the text around it."""
     shown = short(text, limit)
     return tag("bdi", shown, title=text if shown != text else None)
 
 
 def breakable(text: str, limit: int = NAME_LIMIT) -> Markup:
-    """A name that may go on in a second line behind an underscore, for the head of a narrow column."""
+    """A name that may break after an underscore, for the head of a narrow column."""
     shown = short(text, limit)
     parts = re.split(r"(?<=_)(?=.)", shown)
     return tag("bdi", join(parts, "<wbr>"), title=text if shown != text else None)
@@ -66,9 +66,9 @@ def table(
     label: str = "",
     **attributes: object,
 ) -> Markup:
-    """A table in a frame that scrolls sideways by itself; rows hold finished cells, left names the columns of text.
+    """A table in a frame that scrolls sideways; rows hold finished cells, left names the columns of text.
 
-    label is the table's name for who cannot see what stands above it.
+    label names the table for readers who cannot see it.
     """
     cells = (tag("th", text, scope="col", class_="label" if i in left else None) for i, text in enumerate(header))
     head = tag("thead", tag("tr", *cells))
@@ -77,7 +77,7 @@ def table(
 
 
 def frame(content: Markup, label: str = "") -> Markup:
-    """Scrolls sideways by itself, by keyboard too."""
+    """A frame that scrolls sideways, also by keyboard."""
     return tag(
         "div", content, class_="frame", tabindex="0", role="region", aria_label=f"{label}, scrolls" if label else None
     )
@@ -89,7 +89,7 @@ def row_head(*content: object, **attributes: object) -> Markup:
 
 
 def panel(key: str, title: str, *content: object, lead: str = "") -> Markup:
-    """A section of the page; nothing at all without content. lead says what it shows."""
+    """A section of the page; nothing without content. lead says what it shows."""
     parts = [part for part in content if part]
     if not parts:
         return EMPTY
@@ -98,5 +98,5 @@ def panel(key: str, title: str, *content: object, lead: str = "") -> Markup:
 
 
 def copyable(command: str) -> Markup:
-    """A command to repeat something by; the page's script adds a button that copies it."""
+    """A command; the script of the page adds a button that copies it."""
     return tag("span", tag("code", command), class_="copyable", dir="ltr") if command else EMPTY

@@ -1,4 +1,4 @@
-"""Several machines on one page: % of roof across them, and of each its ranking and where its figures come from."""
+"""Several machines on one page: % of roof on all of them, then per machine the ranking and the runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from softbench.render.tables import ranking_header, standing_row
 
 
 def page(machines: Sequence[Machine]) -> str:
-    """The whole document; a machine's cases and cells stand on a page of its own runs."""
+    """The whole document. The cases and cells of a machine are on the page of its own runs."""
     title = " beside ".join(short(machine.title, 60) for machine in machines)
     head = tag("header", tag("h1", title), tag("p", ACROSS, class_="verdict"))
     return html_document(title, tag("main", join([head, *_shares(machines), *map(_machine, machines)], "\n")))
 
 
 def _shares(machines: Sequence[Machine]) -> list[Markup]:
-    """% of roof by case and implementation, a column a machine."""
+    """% of roof by case and implementation, one column per machine."""
     header = ["[M, N]", "implementation", *(machine.title for machine in machines)]
     parts: list[Markup] = []
     for title, texts in shares(machines).items():
@@ -42,7 +42,7 @@ def _machine(machine: Machine) -> Markup:
 
 
 def _origin(passport: Passport) -> str:
-    """Which run, of when, made with what."""
+    """A run: its id, time and versions."""
     driver = passport.device.get("driver")
     versions = [f"{name} {version}" for name, version in sorted(passport.packages.items())]
     parts = [passport.run_id, passport.started, f"driver {driver}" if driver else "", *versions]

@@ -16,36 +16,35 @@ from softbench.render.report.panels.header import header, title
 from softbench.render.report.slices import slices
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
-"""Forbids the page every request, so that a report looked at is never a report sent."""
+"""Forbids all requests, so that a page sends nothing to anybody."""
 PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
     "ranking": ("Ranking", ranking.ranking),
     "heatmap": ("Heat map", heatmap.heatmap),
-    "bandwidth": ("Bandwidth", charts.bandwidth),
-    "arithmetic": ("Arithmetic", charts.arithmetic),
-    "latency": ("Latency", charts.latency),
-    "profile": ("Profile", charts.profile),
+    "bandwidth": ("Bandwidth", charts.chart("bandwidth")),
+    "arithmetic": ("Arithmetic", charts.chart("arithmetic")),
+    "latency": ("Latency", charts.chart("latency")),
+    "profile": ("Profile", charts.chart("profile")),
     "clocks": ("Clocks", clocks.clocks),
     "correctness": ("Correctness", correctness.correctness),
-    "peers": ("Published", charts.peers),
+    "peers": ("Published", charts.chart("peers")),
     "ladders": ("Ladders", ladders.ladders),
-    "drift": ("Drift", charts.drift),
+    "drift": ("Drift", charts.chart("drift")),
     "passport": ("Passport", passport.passport),
     "cells": ("Cells", cells.cells),
 }
-"""A panel's id -> its word in the toolbar, and what makes it; in reading order."""
+"""The id of a panel -> its word in the toolbar, and the function that makes it; in reading order."""
 
 
 def page(
     board: Board, published: Mapping[str, PublishedTable], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
 ) -> str:
-    """The whole document of a board; notes and passports are those of the runs that it is made of, where there are several."""
+    """The page of a board; notes and passports are those of its runs, if there are several."""
     contents = gather(board, published, passports)
-    found = {key: make(contents) for key, (_, make) in PANELS.items()}
-    found = {key: content for key, content in found.items() if content}
+    panels = {key: content for key, (_, make) in PANELS.items() if (content := make(contents))}
     body = [
         tag("a", "Skip the toolbar", href="#main", class_="skip"),
-        _toolbar(board, list(found)),
-        tag("main", header(contents, notes), *found.values(), id="main", tabindex="-1"),
+        _toolbar(board, list(panels)),
+        tag("main", header(contents, notes), *panels.values(), id="main", tabindex="-1"),
         Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
         *([embed.plotly_element()] if contents.figures else []),
         embed.data_element(data.payload(contents)),
@@ -55,8 +54,8 @@ def page(
 
 
 def html_document(name: str, body: Markup) -> str:
-    """A page with its looks, and without leave to ask anybody for anything."""
-    # The script marks the root before anything is drawn, so that what needs a script never shows for a moment.
+    """A whole HTML document, with its style sheet and a policy that forbids requests."""
+    # The script marks the root before anything is drawn, so that parts that need a script never flash up.
     head = [
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
@@ -70,12 +69,11 @@ def html_document(name: str, body: Markup) -> str:
 
 
 def gather(board: Board, published: Mapping[str, PublishedTable], passports: Sequence[Passport] = ()) -> Contents:
-    """What the panels are made of, computed once."""
+    """The contents of all panels, computed once."""
     numbered = Cells(board)
     parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))
-    made = figures(board, numbered, published)
-    made_of = tuple(passports) or (board.passport,)
-    return Contents(board, made_of, numbered, parts, {figure.key: figure for figure in made})
+    drawn = {figure.key: figure for figure in figures(board, numbered, published)}
+    return Contents(board, tuple(passports) or (board.passport,), numbered, parts, drawn)
 
 
 def _toolbar(board: Board, present: list[str]) -> Markup:

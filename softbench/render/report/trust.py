@@ -1,4 +1,4 @@
-"""What the figures of a run rest on, as a list of things looked at. Pure: a board in, words out."""
+"""What the figures of a run rest on, as a list of checks. Pure: a board in, words out."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from softbench.analysis.leaderboard.formatting import plural
 from softbench.model import Passport, Record, calibration, notes, stats
 
 MANY_UNDECIDED = 0.1
-"""Share of cases whose leader is unknown above which a run is called undecided."""
+"""A larger share of cases without a known leader is a reservation."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at; where it is not good it is a reservation about the figures."""
+    """One check; if it is not good, it is a reservation about the figures."""
 
     good: bool
     text: str
 
 
 def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...]:
-    """In the order in which they matter; of a run without times only what concerns its sources.
+    """The checks in the order of importance; for a run without times only those of its sources.
 
-    passports are those of the runs behind the board, where there are several.
+    passports are those of the runs of the board, if there are several.
     """
     timed = [(case, cell) for case in board.timed for cell in case.cells.values() if cell.samples]
     found: list[Check | None] = []
@@ -52,11 +52,11 @@ def _clock(board: Board) -> Check | None:
 
 
 def _calibrated(board: Board) -> Check | None:
-    """How the clocks stood against kernels of known duration; nothing of a run that has not tried."""
-    tried = [found for record in board.records for found in record.calibrations]
+    """The clocks compared with kernels of known duration; None for a run that did not try."""
+    tried = [clock for record in board.records for clock in record.calibrations]
     if not tried:
         return None
-    names = ", ".join(dict.fromkeys(found.clock for found in tried))
+    names = ", ".join(dict.fromkeys(clock.clock for clock in tried))
     for found in tried:
         if why := calibration.misreading(found):
             states = [bool(calibration.misreading(other)) for other in tried if other.clock == found.clock]
@@ -69,7 +69,7 @@ def _calibrated(board: Board) -> Check | None:
 
 
 def _busy(board: Board) -> Check | None:
-    """Of a CPU: in how many cases others had much of it, and how much at the most."""
+    """For a CPU: in how many cases other processes used much of it, and how much at most."""
     timed = board.timed
     used = [
         {note for cell in case.participants for note in cell.record.notes if note.startswith(notes.CPU_BUSY)}
@@ -85,7 +85,7 @@ def _busy(board: Board) -> Check | None:
 
 
 def _decided(board: Board) -> Check | None:
-    """Whether in every case the leader, or who shares its place, is known."""
+    """Whether the leader of every case, or those tied for it, is known."""
     contested = [case for case in board.timed if sum(cell.rank is not None for cell in case.cells.values()) > 1]
     if not contested:
         return Check(True, "no contest: fewer than two implementations were timed in any case")
@@ -114,41 +114,41 @@ def _placements(cells: list[Cell]) -> Check:
 
 
 def _throttled(board: Board) -> Check | None:
-    """Placements are counted once, however many implementations ran in them. At the power limit many cards are all the time."""
+    """Placements count once, however many implementations ran in them. Many cards run at their power limit all the time."""
     if board.passport.ranking_clock == "wall":
         return None
     records = _once_a_case(board)
     known = [state for record in records for state in record.telemetry if state.sm_clock_mhz is not None]
     if not known:
         return Check(False, "no telemetry: whether the GPU was throttled is not known")
-    said, limited = [], [state for state in known if state.throttle]
+    parts, limited = [], [state for state in known if state.throttle]
     throttled = [state for state in known if state.is_throttled]
     aside = sum(bool(rounds) for record in records for samples in record.clock("unsteady") for rounds in samples.ns)
     if throttled:
         why = ", ".join(sorted({state.throttle for state in throttled}))
-        said.append(f"throttled in {len(throttled)} of {len(known)} placements ({why})")
+        parts.append(f"throttled in {len(throttled)} of {len(known)} placements ({why})")
     elif limited:
-        said.append(f"at its power limit in {len(limited)} of {len(known)} placements")
+        parts.append(f"at its power limit in {len(limited)} of {len(known)} placements")
     else:
-        said.append(f"never throttled in {plural(len(known), 'placement')}")
+        parts.append(f"never throttled in {plural(len(known), 'placement')}")
     clocks = [state.sm_clock_mhz for state in known if state.sm_clock_mhz is not None]
-    said.append(f"{_span(clocks)} MHz")
+    parts.append(f"{_span(clocks)} MHz")
     if aside:
-        said.append(f"{plural(aside, 'placement')} of a throttled or slower GPU not counted, marked ~")
-    return Check(not throttled and not aside, ", ".join(said))
+        parts.append(f"{plural(aside, 'placement')} of a throttled or slower GPU not counted, marked ~")
+    return Check(not throttled and not aside, ", ".join(parts))
 
 
 def _overlapping(cells: list[Cell]) -> Check | None:
-    """Only what was read by the device clock too can be told."""
+    """Known only for cells that the device clock read too."""
     read = [cell for cell in cells if cell.device_ns is not None]
-    found = sum(cell.is_overlapping for cell in read)
-    if not found:
+    count = sum(cell.is_overlapping for cell in read)
+    if not count:
         return None
-    return Check(False, f"{plural(found, 'time')} of {len(read)} are of launches that overlap in a replay, marked o")
+    return Check(False, f"{plural(count, 'time')} of {len(read)} are of launches that overlap in a replay, marked o")
 
 
 def _once_a_case(board: Board) -> list[Record]:
-    """Of every timed case the record with the most telemetry: all that ran in a placement share its readings."""
+    """The record with the most telemetry of every timed case: all that ran in a placement share its readings."""
     records = []
     for case in board.timed:
         records.append(max((cell.record for cell in case.participants), key=lambda record: len(record.telemetry)))

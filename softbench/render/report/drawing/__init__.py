@@ -1,4 +1,4 @@
-"""A view of a figure as SVG, for a paper: no script, no style sheet, no font of its own; light, 1000 pixels wide."""
+"""A view of a figure as SVG, for a paper: no script, no style sheet, no font; in light colours, 1000 pixels wide."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from softbench.render.report.figure import Figure, FigureView, Series
 from softbench.render.report.html import Markup, tag
 
 PLOT = 665
-"""Pixels between the axes; the legend stands to the right of them."""
+"""Width in pixels between the axes; the legend is to the right."""
 LEFT, TOP, PANE, GAP, BOTTOM = 80, 46, 420, 36, 60
 WORDS_BOTTOM = 52
 ASLANT = 4.2
-"""Pixels downwards that a letter of a word takes which stands aslant."""
+"""Height in pixels of a letter of a slanted word."""
 LINE = 19
 ROOM = 28
 MARKED = 9
-"""Marks on a line of steps at the most."""
+"""The most marks on a line of steps."""
 
 
 def svg(figure: Figure, view: FigureView, implementations: Sequence[str]) -> str:
-    """The whole document; implementations decide colours, as on the page. The same figure gives the same bytes."""
+    """The whole document; implementations decide the colours, as on the page. The same figure gives the same bytes."""
     pane = PANE if len(figure.panes) == 1 else PANE // 2
     foot = TOP + len(figure.panes) * (pane + GAP) - GAP
     names = list(_legend(view, implementations))
@@ -45,20 +45,20 @@ def svg(figure: Figure, view: FigureView, implementations: Sequence[str]) -> str
 
 
 def _bottom(across: Scale) -> int:
-    """Pixels below the axis, for what stands there and for its title."""
+    """Pixels below the axis, for its ticks and its title."""
     if across.kind != "words":
         return BOTTOM
     return WORDS_BOTTOM + round(ASLANT * max((len(short(word, ROOM)) for _, word in across.ticks), default=0))
 
 
 def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float]:
-    """All numbers of one side, or of a figure with a diagonal those of both."""
+    """All numbers of one side, or of both if the figure has a diagonal."""
     sides = ("x", "y") if figure.diagonal else (side,)
     return [float(value) for entry in series for each in sides for value in getattr(entry, each)]
 
 
 class _Pane:
-    """Places of values in pixels."""
+    """Converts values to pixels."""
 
     def __init__(self, across: Scale, up: Scale, top: int, height: int) -> None:
         self.across, self.up, self.top, self.height = across, up, top, height
@@ -75,16 +75,16 @@ class _Pane:
 
 
 def _ordered(view: FigureView) -> list[str]:
-    """Words in the order of the longest series, then whatever else there is."""
+    """Words in the order of the longest series, then the others."""
     longest = sorted(view.series, key=lambda entry: -len(entry.x))
     return [str(word) for entry in longest for word in entry.x]
 
 
 def _frame(place: _Pane, title: str) -> Iterator[Markup]:
-    """Rules and figures of the vertical axis, and the two axes."""
-    for value, said in place.up.ticks:
+    """Rules and ticks of the vertical axis, and the two axes."""
+    for value, label in place.up.ticks:
         yield line(LEFT, place.y(value), LEFT + PLOT, place.y(value), RULE)
-        yield text(LEFT - 8, place.y(value) + 4, said, text_anchor="end")
+        yield text(LEFT - 8, place.y(value) + 4, label, text_anchor="end")
     yield line(LEFT, place.foot, LEFT + PLOT, place.foot, MUTED)
     yield line(LEFT, place.top, LEFT, place.foot, MUTED)
     middle = (place.top + place.foot) / 2
@@ -92,16 +92,16 @@ def _frame(place: _Pane, title: str) -> Iterator[Markup]:
 
 
 def _below(place: _Pane, title: str) -> Iterator[Markup]:
-    """Rules and figures of the horizontal axis; words stand aslant."""
+    """Ticks and title of the horizontal axis; words are slanted."""
     words = place.across.kind == "words"
-    for value, said in place.across.ticks:
+    for value, label in place.across.ticks:
         x = LEFT + PLOT * value if words else place.x(value)
         yield line(x, place.foot, x, place.foot + 5, MUTED)
         if words:
             turned = f"rotate(-35 {x:.1f} {place.foot + 18:.1f})"
-            yield text(x, place.foot + 18, short(said, ROOM), text_anchor="end", transform=turned)
+            yield text(x, place.foot + 18, short(label, ROOM), text_anchor="end", transform=turned)
         else:
-            yield text(x, place.foot + 20, said, text_anchor="middle")
+            yield text(x, place.foot + 20, label, text_anchor="middle")
     yield text(LEFT + PLOT / 2, place.foot + _bottom(place.across) - 14, title, text_anchor="middle")
 
 
@@ -122,10 +122,10 @@ def _series(place: _Pane, entry: Series, figure: Figure, view: FigureView, imple
 
 def _path(points: Sequence[tuple[float, float]], steps: bool) -> str:
     first, *rest = points
-    said = f"M{first[0]:.1f},{first[1]:.1f}"
+    path = f"M{first[0]:.1f},{first[1]:.1f}"
     for x, y in rest:
-        said += f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f},{y:.1f}"
-    return said
+        path += f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f},{y:.1f}"
+    return path
 
 
 def _diagonal(place: _Pane) -> Markup:
@@ -134,7 +134,7 @@ def _diagonal(place: _Pane) -> Markup:
 
 
 def _legend(view: FigureView, implementations: Sequence[str]) -> Iterator[tuple[str, Style]]:
-    """Every name once, as it is first drawn."""
+    """Each name once, with the style of its first series."""
     seen = set()
     for entry in view.series:
         if (entry.role, entry.name) not in seen:

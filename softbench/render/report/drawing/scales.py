@@ -1,4 +1,4 @@
-"""From values to places along an axis, and the ticks that stand there."""
+"""Scales: values to places along an axis, and the ticks of the axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KILO, MEGA = 2**10, 2**20
 
 @dataclass(frozen=True)
 class Scale:
-    """Places run from 0 to 1; what a logarithm does not have stands at 0. Of words each has its place in the order given."""
+    """Places run from 0 to 1; values without a logarithm are at 0. Words have places in their order."""
 
     kind: str
     low: float
@@ -32,7 +32,7 @@ class Scale:
 
 
 def scale(axis: Axis, values: Sequence[float] | Sequence[str]) -> Scale:
-    """The scale of an axis that has to hold these values, at least one."""
+    """The scale of an axis for these values, at least one."""
     if axis.scale == "words":
         words = tuple(dict.fromkeys(str(value) for value in values))
         return Scale("words", 0, 1, tuple(((i + 0.5) / len(words), word) for i, word in enumerate(words)), words)
@@ -75,7 +75,7 @@ def _linear(axis: Axis, values: Sequence[float]) -> Scale:
 
 
 def _step(span: float) -> float:
-    """1, 2 or 5 times a power of ten, so that no more than MOST_TICKS fit."""
+    """The least of 1, 2 or 5 times a power of ten that gives at most MOST_TICKS ticks."""
     power = 10.0 ** math.floor(math.log10(span / MOST_TICKS))
     return next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= MOST_TICKS)
 
@@ -87,12 +87,8 @@ def _made(kind: str, low: float, high: float, shown: Iterable[float], form: str)
 def _text(value: float, form: str) -> str:
     if form == "size":
         whole = int(value)
-        return (
-            f"{whole // MEGA}M"
-            if whole and whole % MEGA == 0
-            else f"{whole // KILO}k"
-            if whole % KILO == 0
-            else str(whole)
-        )
+        if whole and whole % MEGA == 0:
+            return f"{whole // MEGA}M"
+        return f"{whole // KILO}k" if whole % KILO == 0 else str(whole)
     text = f"{round(value, 10) + 0.0:.10g}"
     return f"{text}x" if form == "factor" else f"{text} %" if form == "percent" else text

@@ -1,4 +1,4 @@
-"""Colours, signs and dashes on paper: those of the page's script (`assets/palette.js`, `traces.js`), in its light colours."""
+"""Colours, signs and dashes: those of the page's script (`assets/palette.js`, `traces.js`), in its light theme."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHAPES = {
 
 @dataclass(frozen=True)
 class Style:
-    """colour as #rrggbb, dash as SVG writes it, shape as a path around the point; an open one is not filled."""
+    """colour as #rrggbb, dash as in SVG, shape as a path around the point; an open shape is not filled."""
 
     colour: str
     dash: str
@@ -34,7 +34,7 @@ class Style:
 
 
 def style_of(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> Style:
-    """Of an entrant by the number of its name among the implementations, as on the page."""
+    """The style of a series; that of an entrant follows from its place among the implementations, as on the page."""
     if entry.role == "roof":
         return Style(INK, DASHES[1], _SHAPES["line"], True)
     if entry.role in ("peak", "reference"):
@@ -48,14 +48,14 @@ def style_of(entry: Series, implementations: Sequence[str], others: Sequence[Ser
 
 
 def numbered_style(number: int) -> Style:
-    """Of the implementation with that number."""
+    """The style of the implementation with that number."""
     turn = number // len(COLOURS)
     colour, shape = COLOURS[number % len(COLOURS)], _SHAPES[SYMBOLS[number % len(SYMBOLS)]]
     return Style(colour, DASHES[turn % len(DASHES)], shape, turn % 2 == 1)
 
 
 def _stranger(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> int:
-    """For who took no part in the run: from the first number on whose colour no entrant of the picture has."""
+    """A number for an implementation that is not in the run, whose colour no entrant of the picture has."""
     used = {
         implementations.index(o.name) % len(COLOURS)
         for o in others

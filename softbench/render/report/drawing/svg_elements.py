@@ -1,4 +1,4 @@
-"""What all drawings are made of: the document, text, lines, signs."""
+"""The elements of drawings: the document, text, lines, signs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ WIDTH = 1000
 
 
 def svg_document(title: str, alt: str, height: int, parts: Sequence[Markup]) -> str:
-    """The whole of it, WIDTH pixels wide, on paper of its own, so that it can be read on a dark page too."""
-    said = [tag("title", title), tag("desc", alt), tag("rect", width=WIDTH, height=height, fill=PAPER)]
+    """The whole drawing, WIDTH pixels wide, on a light background, so that it can be read on a dark page too."""
+    head = [tag("title", title), tag("desc", alt), tag("rect", width=WIDTH, height=height, fill=PAPER)]
     opened = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
-    return f'{opened} role="img" font-family="sans-serif" font-size="13">\n{join([*said, *parts], chr(10))}\n</svg>\n'
+    return f'{opened} role="img" font-family="sans-serif" font-size="13">\n{join([*head, *parts], chr(10))}\n</svg>\n'
 
 
 def text(x: float, y: float, content: str, **attributes: object) -> Markup:

@@ -1,4 +1,4 @@
-"""A view of a grid as SVG: tinted cells, bars, words; what does not fit side by side stands below, beside the same rows."""
+"""A view of a grid as SVG: tinted cells, bars, words. Columns that do not fit follow below, with the same rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Til
 from softbench.render.report.html import Markup
 
 SIDE, TOP, GAP = 24, 52, 26
-"""Pixels left and right of everything, above the first block, and between blocks."""
+"""Pixels at the left and right edge, above the first block, and between blocks."""
 ROW, HEAD_LINE, WORD_LINE = 21, 13, 14
 LETTER = 6.6
-"""Pixels that a letter of 12 pixels takes at the most in most fonts, on average; smaller ones in proportion."""
+"""Mean width in pixels of a letter of 12 pixels in a wide font; smaller letters in proportion."""
 BOLD = 7.6
-"""The same of a bold one of 11 pixels."""
+"""The same for a bold letter of 11 pixels."""
 NARROW, WIDE = 74, 118
-"""A column's width, at the least and at the most; that of words takes the rest."""
+"""Least and greatest width of a column; a column of words takes the rest."""
 NAME = 44
 SIGN = 20
 MORE, LESS = "#0072b2", "#d55e00"
 DEEPEST = 0.42
 TONES = {"right": "#00664a", "failed": "#a3360a", "declared": "#855300", "refused": MUTED}
-"""As on the page, light: `--more`, `--less`, the share of a tint (`assets/tables.css`), `--good`, `--bad`, `--doubt`."""
+"""The light colours of the page: `--more`, `--less`, the share of a tint (`assets/tables.css`), `--good`, `--bad`, `--doubt`."""
 
 
 def svg(grid: Grid, view: GridView, implementations: Sequence[str]) -> str:
@@ -36,18 +36,18 @@ def svg(grid: Grid, view: GridView, implementations: Sequence[str]) -> str:
     top = float(TOP)
     for block in view.blocks:
         for group in _groups(block):
-            made = _Group(block, group, top, implementations, _title(view, block, group))
-            parts += made.drawn()
-            top = made.foot + GAP
+            drawing = _Group(block, group, top, implementations, _title(view, block, group))
+            parts += drawing.drawn()
+            top = drawing.foot + GAP
     for note in view.notes:
-        for said in textwrap.wrap(note, round((WIDTH - 2 * SIDE) / LETTER * 12 / 11)):
-            parts.append(text(SIDE, top, said, font_size=11, fill=MUTED))
+        for part in textwrap.wrap(note, round((WIDTH - 2 * SIDE) / LETTER * 12 / 11)):
+            parts.append(text(SIDE, top, part, font_size=11, fill=MUTED))
             top += WORD_LINE
     return svg_document(f"{grid.title}: {view.label}", grid.alt, round(top) + 8, parts)
 
 
 def tinted(heat: float, less: bool) -> str:
-    """The colour of a cell: paper with so much of the tint, as #rrggbb."""
+    """The colour of a cell as #rrggbb: paper mixed with the tint."""
     share = DEEPEST * heat
     pairs = zip(_rgb(PAPER), _rgb(LESS if less else MORE), strict=True)
     return "#" + "".join(f"{round(paper + share * (tint - paper)):02x}" for paper, tint in pairs)
@@ -58,14 +58,14 @@ def _rgb(colour: str) -> list[int]:
 
 
 def _title(view: GridView, block: Block, group: range) -> str:
-    """Of a part of a picture, where the picture's own does not say it."""
+    """The title of a part of a picture, if the title of the picture does not say it."""
     part = f"{group[0] + 1} to {group[-1] + 1} of {len(block.columns)}" if len(group) < len(block.columns) else ""
     own = short(block.title, 60) if len(view.blocks) > 1 or block.title not in view.label else ""
     return ", ".join(filter(None, [own, part]))
 
 
 def _label_width(block: Block) -> float:
-    """Of what names the rows: sign, name and note."""
+    """The width of the labels of rows: sign, name and note."""
     names = max((len(short(row.title, NAME)) for row in block.rows), default=0)
     notes = max((len(row.note) for row in block.rows), default=0)
     signs = SIGN if any(row.of for row in block.rows) else 0
@@ -73,7 +73,7 @@ def _label_width(block: Block) -> float:
 
 
 def _groups(block: Block) -> list[range]:
-    """Columns as they stand side by side: even groups, as few as there can be."""
+    """The columns in even groups that fit side by side, as few as possible."""
     count = len(block.columns)
     if any(column.words for column in block.columns):
         return [range(count)]
@@ -85,7 +85,7 @@ def _groups(block: Block) -> list[range]:
 
 @dataclass
 class _Group:
-    """Some columns of a block beside all its rows."""
+    """Some columns of a block, with all its rows."""
 
     block: Block
     columns: range
@@ -110,7 +110,7 @@ class _Group:
         return [*_broken(column.title, int((width - 6) / BOLD)), *([column.note] if column.note else [])]
 
     def _words(self, row: Row) -> list[list[str]]:
-        """Of each column of words its lines."""
+        """The lines of each column of words."""
         found = []
         for at, width in zip(self.columns, self.widths, strict=True):
             tile = row.tiles[at]
@@ -180,7 +180,7 @@ def _tile(tile: Tile | None, x: float, top: float, width: float) -> Iterator[Mar
 
 
 def _broken(name: str, room: int) -> list[str]:
-    """A name in lines of at most so many letters, broken behind an underscore or a blank where that can be."""
+    """A name in lines of at most so many letters, broken after underscores or blanks if possible."""
     lines = [""]
     for part in re.findall(rf"[^_ ]{{1,{room - 1}}}[_ ]?|[_ ]", short(name, 3 * room)):
         if len(lines[-1]) + len(part) > room:

@@ -1,4 +1,4 @@
-"""The page's figures as plain data: what is drawn, without how. Each is a function of the board; None without points."""
+"""The figures of the page as plain data: what is drawn, not how. Each is a function of the board."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["figures"]
 
 
 def figures(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> list[Figure]:
-    """All figures that have something to show, in the order of the page."""
-    made = [
+    """All figures with points, in the order of the page."""
+    drawn = (
         bandwidth.figure(board, cells),
         arithmetic.figure(board, cells),
         latency.figure(board, cells),
@@ -23,5 +23,5 @@ def figures(board: Board, cells: Cells, published: Mapping[str, PublishedTable])
         clocks.figure(board, cells),
         peers.figure(board, cells, published),
         drift.figure(board),
-    ]
-    return [figure for figure in made if figure is not None]
+    )
+    return [figure for figure in drawn if figure.views]

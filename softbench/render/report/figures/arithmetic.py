@@ -1,4 +1,4 @@
-"""TFLOP/s over flops a byte, of operators that arithmetic may bind: the roofline picture, with the roof as it was measured."""
+"""TFLOP/s over flops per byte, for operators that arithmetic may limit: the roofline, with the roof as measured."""
 
 from __future__ import annotations
 
@@ -12,28 +12,26 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.bandwidth import measured
 
 
-def figure(board: Board, cells: Cells) -> Figure | None:
-    """One view a section (operator, dtypes, layout) and width."""
+def figure(board: Board, cells: Cells) -> Figure:
+    """One view per section (operator, dtypes, layout) and width."""
     views = []
     for section, cases in sections(board).items():
         for columns in sorted({case.case.columns for case in cases}):
-            timed = [case for case in cases if case.case.columns == columns and _is_told_in_flops(case)]
+            timed = [case for case in cases if case.case.columns == columns and _has_flops(case)]
             if timed:
                 label = f"{section_title(section)}, {columns} columns"
                 views.append(FigureView(label, _series(cells, timed) + _slope(board, timed)))
-    if not views:
-        return None
     return Figure(
         "arithmetic",
-        "Arithmetic over flops a byte",
-        "TFLOP/s of every implementation over the flops a byte of its cases, beside the measured roof and what memory allows.",
-        Axis("flops a byte", "log", "size"),
+        "Arithmetic over flops per byte",
+        "TFLOP/s of every implementation over the flops per byte of its cases, with the measured roof and what memory allows.",
+        Axis("flops per byte", "log", "size"),
         [Axis("TFLOP/s", "log")],
         views,
     )
 
 
-def _is_told_in_flops(case: CaseBoard) -> bool:
+def _has_flops(case: CaseBoard) -> bool:
     return case.flops_a_byte > 0 and any(cell.tflop_s for cell in case.cells.values())
 
 
@@ -43,13 +41,13 @@ def _series(cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
 
 
 def _line_cases(cases: Sequence[CaseBoard]) -> set[Case]:
-    """The cases that lines run through: of those with the same flops a byte the largest."""
+    """The cases that lines join: the largest of those with the same flops per byte."""
     largest = {case.flops_a_byte: case.case for case in sorted(cases, key=lambda case: case.case.elements)}
     return set(largest.values())
 
 
 def _slope(board: Board, cases: Sequence[CaseBoard]) -> list[Series]:
-    """What the theoretical peak of the memory allows, up to the highest roof that was measured."""
+    """What the theoretical peak of the memory allows, up to the highest measured roof."""
     peak = peak_gb_s(board)
     highest = max((case.roof.tflop_s or 0.0 for case in cases if case.roof), default=0.0)
     first = min(case.flops_a_byte for case in cases)

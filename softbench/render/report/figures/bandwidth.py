@@ -1,4 +1,4 @@
-"""Bandwidth over columns, beside the measured roof and the theoretical peak."""
+"""Bandwidth over columns, with the measured roof and the theoretical peak."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ X = Callable[[CaseBoard], float]
 Y = Callable[[Cell], float | None]
 
 
-def figure(board: Board, cells: Cells) -> Figure | None:
-    """One view a section (operator, dtypes, layout) of an operator that memory binds."""
+def figure(board: Board, cells: Cells) -> Figure:
+    """One view per section (operator, dtypes, layout) of operators that memory limits."""
     views = []
     for section, cases in sections(board).items():
         timed = [case for case in cases if not case.flops_a_byte and any(c.bandwidth_gb_s for c in case.cells.values())]
         if timed:
             views.append(FigureView(section_title(section), _series(cells, timed) + _peak(board, timed)))
-    if not views:
-        return None
     return Figure(
         "bandwidth",
         "Bandwidth over columns",
-        "Bandwidth of every implementation over the columns of the matrix, beside the measured roof and the peak.",
+        "Bandwidth of every implementation over the columns of the matrix, with the measured roof and the peak.",
         Axis("columns", "log", "size"),
         [Axis("GB/s", from_zero=True)],
         views,
@@ -37,14 +35,14 @@ def figure(board: Board, cells: Cells) -> Figure | None:
 
 def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[Point]]:
     """(name, role) -> its cells with a time: entrants by name, then references, then the roof."""
-    found: dict[tuple[str, str], list[Point]] = {}
+    points: dict[tuple[str, str], list[Point]] = {}
     for role in ("entrant", "reference", "roof"):
         for case in cases:
             for name, cell in _of_role(case, role).items():
                 if cell.latency_ns is not None:
-                    found.setdefault((name, role), []).append((case, cell))
-    entrants = sorted((key for key in found if key[1] == "entrant"), key=lambda key: key[0])
-    return {key: found[key] for key in [*entrants, *(key for key in found if key[1] != "entrant")]}
+                    points.setdefault((name, role), []).append((case, cell))
+    entrants = sorted(key for key in points if key[1] == "entrant")
+    return {key: points[key] for key in [*entrants, *(key for key in points if key[1] != "entrant")]}
 
 
 def _of_role(case: CaseBoard, role: str) -> dict[str, Cell]:
@@ -54,10 +52,10 @@ def _of_role(case: CaseBoard, role: str) -> dict[str, Cell]:
 
 
 def line_cases(cases: Sequence[CaseBoard]) -> set[Case]:
-    """The cases that lines run through: of every width that is a power of two the tallest, unless its rows are few.
+    """The cases that lines join: the tallest of every width that is a power of two, unless it has few rows.
 
-    A line through 8191 beside 8192, or through a single row at the end, would show nothing but the break. Where
-    fewer than two cases are left, the tallest of every width.
+    A line through both 8191 and 8192, or through a single row at the end, would only show the break. If fewer than two cases
+    are left, the tallest of every width.
     """
     tallest = {board.case.columns: board for board in sorted(cases, key=lambda board: board.case.rows)}
     regular = {b.case for width, b in tallest.items() if width & (width - 1) == 0 and regime(b) is not FEW}
@@ -69,8 +67,8 @@ def _series(cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
 
 
 def measured(cells: Cells, cases: Sequence[CaseBoard], joined: set[Case], x: X, y: Y) -> list[Series]:
-    """y of every name's cells over x of their cases, in two parts: those that a line joins, and loose points."""
-    found = []
+    """y of every name's cells over x of their cases, in two parts: points that a line joins, and loose points."""
+    series = []
     for (name, role), points in points_by_name(cases).items():
         known = sorted((point for point in points if y(point[1])), key=lambda point: x(point[0]))
         for loose in (False, True):
@@ -79,8 +77,8 @@ def measured(cells: Cells, cases: Sequence[CaseBoard], joined: set[Case], x: X, 
                 across = [x(case) for case, _ in part]
                 up = [float(f"{y(cell) or 0.0:.5g}") for _, cell in part]
                 keys, numbers = [shape_text(case.case) for case, _ in part], [cells.number(cell) for _, cell in part]
-                found.append(Series(name, across, up, keys, numbers, role, loose))
-    return found
+                series.append(Series(name, across, up, keys, numbers, role, loose))
+    return series
 
 
 def _peak(board: Board, cases: Sequence[CaseBoard]) -> list[Series]:

@@ -1,4 +1,4 @@
-"""What other clocks read beside the one that ranks, case by case."""
+"""Times by other clocks over those by the ranking clock, case by case."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.bandwidth import points_by_name
 
 
-def figure(board: Board, cells: Cells) -> Figure | None:
-    """One view a clock that was read beside the ranking one; on the diagonal both agree."""
+def figure(board: Board, cells: Cells) -> Figure:
+    """One view per clock that was read and does not rank; on the diagonal both agree."""
     ranking = board.passport.ranking_clock
     views = []
     for clock, what in OTHERS.items():
         series = _series(board, cells, clock) if clock != ranking else []
         if series:
             views.append(FigureView(f"{clock}: {what}", series))
-    if not views:
-        return None
     return Figure(
         "clocks",
         "Clocks side by side",
-        f"Time by another clock over the time by the {ranking} clock, a point a case; on the diagonal they agree.",
+        f"Time by another clock over the time by the {ranking} clock, one point per case; on the diagonal they agree.",
         Axis(f"µs by the {ranking} clock", "log", "us"),
         [Axis("µs by the other clock", "log", "us")],
         views,
@@ -33,7 +31,7 @@ def figure(board: Board, cells: Cells) -> Figure | None:
 
 
 def _series(board: Board, cells: Cells, clock: str) -> list[Series]:
-    found = []
+    series = []
     for (name, role), points in points_by_name(board.timed).items():
         both = [
             (case, cell, latency_ns(heats), cell.latency_ns)
@@ -41,7 +39,7 @@ def _series(board: Board, cells: Cells, clock: str) -> list[Series]:
             if (heats := cell.record.clock(clock)) and cell.latency_ns and role != "roof"
         ]
         if both:
-            found.append(
+            series.append(
                 Series(
                     name,
                     [round(ranked / 1e3, 3) for _, _, _, ranked in both],
@@ -52,4 +50,4 @@ def _series(board: Board, cells: Cells, clock: str) -> list[Series]:
                     loose=True,
                 )
             )
-    return found
+    return series

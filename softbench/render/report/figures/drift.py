@@ -1,4 +1,4 @@
-"""How the machine changed over the run: the roof's time from placement to placement, and what telemetry read."""
+"""Changes of the machine over the run: the roof's time by placement, and the readings of telemetry."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ READINGS: tuple[tuple[Axis, str, Callable[[Telemetry], int | None]], ...] = (
 )
 ROOF = Axis("roof, ± %")
 FEWEST = 2
-"""Points without which there is nothing to see."""
+"""With fewer points there is nothing to see."""
 
 
-def figure(board: Board) -> Figure | None:
-    """One pane a reading that was taken; x counts placements, in the order of the run's cases.
+def figure(board: Board) -> Figure:
+    """One pane per reading; x counts placements in the order of the run's cases.
 
-    Of a run that was spread over several GPUs a view each: in one line their readings would look like a machine's unrest.
+    A run on several GPUs has one view per GPU: the differences between them are no drift.
     """
     cards = _by_card(board)
-    made = {
+    lines = {
         card: [_roof(board, records), *(_reading(records, *which) for which in READINGS)] for card, records in cards
     }
     axes = [ROOF, *(axis for axis, _, _ in READINGS)]
-    used = [number for number in range(len(axes)) if any(found[number] for found in made.values())]
-    if not used:
-        return None
+    used = [number for number in range(len(axes)) if any(own[number] for own in lines.values())]
     views = []
-    for turn, (card, found) in enumerate(made.items(), start=1):
-        series = [replace(s, pane=pane) for pane, number in enumerate(used) if (s := found[number]) is not None]
-        label = "whole run" if len(made) == 1 else f"GPU {turn} of {len(made)}" + (f", {card[:12]}" if card else "")
+    for turn, (card, own) in enumerate(lines.items(), start=1):
+        series = [replace(s, pane=pane) for pane, number in enumerate(used) if (s := own[number]) is not None]
+        label = "whole run" if len(lines) == 1 else f"GPU {turn} of {len(lines)}" + (f", {card[:12]}" if card else "")
         views += [FigureView(label, series)] if series else []
-    where = "run" if len(made) == 1 else "run on one GPU"
+    where = "run" if len(lines) == 1 else "run on one GPU"
     return Figure(
         "drift",
         "Drift over the run",
@@ -51,22 +49,21 @@ def figure(board: Board) -> Figure | None:
 
 
 def _by_card(board: Board) -> list[tuple[str, list[tuple[int, Record]]]]:
-    """Per GPU, in the order of the passport: (placements before it on that GPU, record) of what ran in every round of a
-    case, the roof, else its best-read entrant."""
+    """Per GPU, in the order of the passport: (earlier placements on that GPU, record) of each case's roof, or if it has none of
+    the entrant with most telemetry."""
     listed = board.passport.device.get("gpus")
-    found: dict[str, list[tuple[int, Record]]] = (
-        {str(card): [] for card in listed} if isinstance(listed, (list, tuple)) else {}
-    )
+    gpus = listed if isinstance(listed, (list, tuple)) else ()
+    by_gpu: dict[str, list[tuple[int, Record]]] = {str(card): [] for card in gpus}
     before: dict[str, int] = {}
     for case in board.timed:
         cells = [cell for cell in case.cells.values() if cell.samples]
         chosen = case.roof or max(cells, key=lambda cell: len(cell.record.telemetry), default=None)
         if chosen is not None:
             card = chosen.record.gpu
-            found.setdefault(card, []).append((before.get(card, 0), chosen.record))
-            taken = max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
-            before[card] = before.get(card, 0) + taken
-    return [(card, records) for card, records in found.items() if records]
+            by_gpu.setdefault(card, []).append((before.get(card, 0), chosen.record))
+            placements = max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
+            before[card] = before.get(card, 0) + placements
+    return [(card, records) for card, records in by_gpu.items() if records]
 
 
 def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
@@ -89,13 +86,13 @@ def _reading(
 
 
 def _numbers(board: Board, record: Record) -> list[int]:
-    """The placements of the first heat in which the roof has a sample."""
+    """The placements of the first heat with a sample of the roof."""
     heats = record.clock(board.passport.ranking_clock) if record.role == "roof" else ()
     return [number for number, rounds in enumerate(heats[0].ns) if rounds] if heats else []
 
 
 def _places(board: Board, record: Record) -> list[float]:
-    """Per placement of `_numbers`: by how many per cent the roof was slower than its median in the case."""
+    """For each placement of `_numbers`: by how many per cent the roof was slower than its median in the case."""
     numbers = _numbers(board, record)
     if not numbers:
         return []

@@ -11,38 +11,33 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 
 def figures(history: History, key: str = "") -> list[Figure]:
-    """Scores with a view an operator, and chosen cells, the longest history first.
+    """Scores with one view per operator, and chosen cells, the longest history first.
 
-    key tells the figures of several histories apart.
+    key distinguishes the figures of several histories.
     """
-    operators = _by_length(history.scores)
-    views = [
-        FigureView(operator, _series(history, [line for line in history.scores if line.of == operator]))
-        for operator in operators
-    ]
-    made = [_figure(history, f"scores{key}", "Score over the runs", "score, % of roof", views)] if views else []
-    cases = _by_length(history.cells)
-    views = [FigureView(case, _series(history, [line for line in history.cells if line.of == case])) for case in cases]
-    return made + (
-        [_figure(history, f"chosen{key}", "Chosen cells over the runs", "% of roof", views)] if views else []
+    drawn = (
+        (f"scores{key}", "Score over the runs", "score, % of roof", history.scores),
+        (f"chosen{key}", "Chosen cells over the runs", "% of roof", history.cells),
     )
+    return [_figure(history, name, title, axis, lines) for name, title, axis, lines in drawn if lines]
 
 
 def _by_length(own: Sequence[Line]) -> list[str]:
-    """What the lines are of; that with the longest history first, since one run tells nothing of change."""
+    """The operators or cases of the lines, the longest history first, since one run shows no change."""
     lengths: dict[str, int] = {}
     for line in own:
         lengths[line.of] = max(lengths.get(line.of, 0), len(line.points))
     return sorted(lengths, key=lambda name: -lengths[name])
 
 
-def _figure(history: History, key: str, title: str, axis: str, views: list[FigureView]) -> Figure:
-    alt = f"{title} of {history.title}, one line an implementation; a line breaks where a run asked other cases."
+def _figure(history: History, key: str, title: str, axis: str, lines: Sequence[Line]) -> Figure:
+    views = [FigureView(of, _series(history, [line for line in lines if line.of == of])) for of in _by_length(lines)]
+    alt = f"{title} of {history.title}, one line per implementation; a line breaks where a run has other cases."
     return Figure(key, title, alt, Axis("run", "words"), [Axis(axis)], views)
 
 
 def _series(history: History, own: Sequence[Line]) -> list[Series]:
-    """The roof through all runs first, from which the axis takes their order; then a series a stretch of one question."""
+    """The roof through all runs first, which gives the axis their order; then one series per stretch of one question."""
     labels = [f"#{number + 1}, {date(run)}" for number, run in enumerate(history.runs)]
     roof = Series("roof", labels, [100.0] * len(labels), [""] * len(labels), [-1] * len(labels), "roof", markers=False)
     return [roof, *(series for line in own for series in _stretches(line, labels))]

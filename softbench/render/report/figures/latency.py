@@ -11,12 +11,12 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.bandwidth import points_by_name
 
 
-def figure(board: Board, cells: Cells) -> Figure | None:
-    """One view a section and width that was timed with several numbers of rows; the widest range of rows first.
+def figure(board: Board, cells: Cells) -> Figure:
+    """One view per section and width that was timed with several numbers of rows; the widest range of rows first.
 
-    Where flops count rows say little of the work, and a figure of those stands in its place.
+    Operators with flops are left out: their rows say little about the work, and `arithmetic` shows them.
     """
-    found: list[tuple[float, FigureView]] = []
+    by_range: list[tuple[float, FigureView]] = []
     for section, all_cases in sections(board).items():
         cases = [case for case in all_cases if not case.flops_a_byte]
         for columns in sorted({case.case.columns for case in cases}):
@@ -24,25 +24,23 @@ def figure(board: Board, cells: Cells) -> Figure | None:
             heights = {case.case.rows for case in same if any(cell.latency_ns for cell in case.cells.values())}
             if len(heights) > 1:
                 view = FigureView(f"{section_title(section)}, {columns} columns", _series(cells, same))
-                found.append((max(heights) / max(min(heights), 1), view))
-    if not found:
-        return None
-    found.sort(key=lambda pair: -pair[0])
+                by_range.append((max(heights) / max(min(heights), 1), view))
+    by_range.sort(key=lambda pair: -pair[0])
     return Figure(
         "latency",
         "Latency over rows",
         "Time of one launch over the number of rows, for one width.",
         Axis("rows", "log", "size"),
-        [Axis("µs a launch", "log", "us")],
-        [view for _, view in found],
+        [Axis("µs per launch", "log", "us")],
+        [view for _, view in by_range],
     )
 
 
 def _series(cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
-    found = []
+    series = []
     for (name, role), points in points_by_name(cases).items():
         points.sort(key=lambda point: point[0].case.rows)
-        found.append(
+        series.append(
             Series(
                 name,
                 [case.case.rows for case, _ in points],
@@ -52,4 +50,4 @@ def _series(cells: Cells, cases: Sequence[CaseBoard]) -> list[Series]:
                 role,
             )
         )
-    return found
+    return series

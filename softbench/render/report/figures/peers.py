@@ -1,4 +1,4 @@
-"""Published figures beside measured ones, each as % of the theoretical peak of the machine that it was taken on."""
+"""Published and measured figures, each as % of the theoretical peak of its own machine."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ PEAKS_GB_S = {
     "H800": 2619e6 * 2 * 5120 / 8 / 1e9,
     "H100 80GB, PCIe": 1593e6 * 2 * 5120 / 8 / 1e9,
 }
-"""Beginning of a published table's GPU, without "NVIDIA" -> memory clock x 2 x bus width / 8 by NVIDIA's data sheets.
+"""First words of a published table's GPU, without "NVIDIA" -> memory clock x 2 x bus width / 8 by NVIDIA's data sheets.
 
-The H100 that the experiments name is the PCIe card with HBM2e; of an SXM card the percentages would be 0.61 of these.
+The H100 of the experiments is the PCIe card with HBM2e; for an SXM card the percentages would be 0.61 of these.
 """
 TABLES = {"h800": "float16", "fusion": "float32", "overhead": "float32"}
-"""Published tables with times of softmax -> the dtype that they are of."""
+"""Published tables with times of softmax -> their dtype."""
 
 
 @dataclass(frozen=True)
 class PublishedPoint:
-    """One published time as a point beside the case that asks the same."""
+    """One published time of a case."""
 
     case: Case
     implementation: str
     percent_of_peak: float
 
 
-def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> Figure | None:
-    """One view a published table whose cases this run timed, too."""
+def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> Figure:
+    """One view per published table whose cases this run timed."""
     peak = peak_gb_s(board)
     views = []
     for key, dtype in TABLES.items():
@@ -42,8 +42,6 @@ def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) 
         if points and peak is not None:
             gpu = _gpu(published[key])
             views.append(FigureView(f"{gpu}: {published[key].source}", _series(board, cells, points, gpu, peak)))
-    if not views:
-        return None
     return Figure(
         "peers",
         "Published figures beside these",
@@ -55,10 +53,10 @@ def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) 
 
 
 def matches(board: Board, table: PublishedTable, dtype: str) -> list[PublishedPoint]:
-    """The published times whose case this run has. Figures that are no number, or of an unknown GPU, are left out."""
+    """The published times of cases of this run. Times that are no number, or of an unknown GPU, are left out."""
     peak = next((value for name, value in PEAKS_GB_S.items() if _gpu(table).startswith(name)), None)
     cases = {case.case.id: case.case for case in board.timed if any(cell.samples for cell in case.cells.values())}
-    found: dict[tuple[str, str], PublishedPoint] = {}
+    points: dict[tuple[str, str], PublishedPoint] = {}
     for row in table.rows:
         shape = (row.get("rows", "1"), row.get("columns") or row.get("elements", ""))
         case = cases.get(f"softmax-{dtype}-{shape[0]}x{shape[1]}")
@@ -69,25 +67,25 @@ def matches(board: Board, table: PublishedTable, dtype: str) -> list[PublishedPo
         if case is not None and peak is not None and latency_ns > 0:
             moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
             point = PublishedPoint(case, row.get("implementation", "?"), 100 * moved / latency_ns / peak)
-            found.setdefault((case.id, point.implementation), point)
-    return list(found.values())
+            points.setdefault((case.id, point.implementation), point)
+    return list(points.values())
 
 
 def _series(board: Board, cells: Cells, points: list[PublishedPoint], gpu: str, peak: float) -> list[Series]:
     wanted = sorted({point.case for point in points}, key=lambda case: (case.columns, case.rows))
-    found = []
+    series = []
     for name in dict.fromkeys(point.implementation for point in points):
         own = {point.case: point.percent_of_peak for point in points if point.implementation == name}
         labels = [_label(case) for case in wanted if case in own]
         values = [round(own[case], 1) for case in wanted if case in own]
-        found.append(Series(f"{name}, {gpu}", labels, values, labels, [-1] * len(labels), "published", like=name))
+        series.append(Series(f"{name}, {gpu}", labels, values, labels, [-1] * len(labels), "published", like=name))
     here = [case for case in board.timed if case.case in wanted]
     here.sort(key=lambda case: wanted.index(case.case))
     for (name, role), timed in points_by_name(here).items():
         labels = [_label(case.case) for case, _ in timed]
         values = [round(100 * (cell.bandwidth_gb_s or 0.0) / peak, 1) for _, cell in timed]
-        found.append(Series(name, labels, values, labels, [cells.number(cell) for _, cell in timed], role))
-    return found
+        series.append(Series(name, labels, values, labels, [cells.number(cell) for _, cell in timed], role))
+    return series
 
 
 def _label(case: Case) -> str:

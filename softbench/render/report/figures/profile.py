@@ -10,15 +10,13 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 LAST_FACTOR = 8.0
 STEPS = 120
-TOLD = (1.0, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0, LAST_FACTOR)
-"""Factors in the table that stands for the figure."""
+LISTED = (1.0, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0, LAST_FACTOR)
+"""Factors in the table of the figure."""
 
 
-def figure(board: Board) -> Figure | None:
-    """One view an operator. A case without a pass is within no factor."""
+def figure(board: Board) -> Figure:
+    """One view per operator. A case without a pass is within no factor."""
     views = [view for operator in board.operators if (view := _view(board, operator)) is not None]
-    if not views:
-        return None
     return Figure(
         "profile",
         "How often how close to the best",
@@ -39,8 +37,8 @@ def _view(board: Board, operator: str) -> FigureView | None:
             ratios.setdefault(name, []).append(latency / min(times.values()))
     if len(ratios) < 2:
         return None
-    grid = sorted({*TOLD, *(LAST_FACTOR ** (step / STEPS) for step in range(STEPS + 1))})
-    keys = [f"within {factor:g}x" if factor in TOLD else "" for factor in grid]
+    grid = sorted({*LISTED, *(LAST_FACTOR ** (step / STEPS) for step in range(STEPS + 1))})
+    keys = [f"within {factor:g}x" if factor in LISTED else "" for factor in grid]
     series = []
     for name in sorted(ratios):
         shares = [round(100 * sum(ratio <= factor for ratio in ratios[name]) / len(cases), 1) for factor in grid]

@@ -1,4 +1,4 @@
-"""Tables of the page that are figures too, as plain data. Each is a function of the board; None without cells."""
+"""Tables of the page that are figures too, as plain data. Each is a function of the board."""
 
 from __future__ import annotations
 
@@ -10,6 +10,5 @@ __all__ = ["grids"]
 
 
 def grids(board: Board) -> list[Grid]:
-    """All that have something to show, in the order of the page."""
-    made = [heatmap.grid(board), correctness.grid(board), ladders.grid(board)]
-    return [grid for grid in made if grid is not None]
+    """All with cells, in the order of the page."""
+    return [grid for grid in (heatmap.grid(board), correctness.grid(board), ladders.grid(board)) if grid.views]

@@ -1,4 +1,4 @@
-"""Hard cases by implementation: a sign and a word each; cases that somebody fails come first."""
+"""Hard cases by implementation: a sign and a word per cell; cases that somebody fails come first."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Til
 WORDS = {"right": "right", "failed": "failed", "declared": "xfail", "refused": "refused"}
 
 
-def grid(board: Board) -> Grid | None:
-    """A view a page."""
+def grid(board: Board) -> Grid:
+    """One view per page."""
     pages = paged([block for operator in board.operators for block in _blocks(board, operator)])
-    if not pages:
-        return None
     views = tuple(GridView(label, page) for page, label in zip(pages, labels(pages), strict=True))
-    return Grid("correctness", "Hard cases", "Hard cases, a row each, by implementation: who is right in which.", views)
+    return Grid(
+        "correctness", "Hard cases", "Hard cases, one row each, by implementation: who is right in which.", views
+    )
 
 
 def parted(board: Board, operator: str) -> tuple[list[CaseBoard], list[CaseBoard]]:
-    """The hard cases of an operator: those that somebody fails, and all others."""
+    """The hard cases of an operator: those that somebody fails, and the others."""
     cases = [case for case in board.cases if case.case.operator == operator and not case.case.timed]
     bad = [case for case in cases if any(cell.status.is_failure for cell in case.cells.values())]
     return bad, [case for case in cases if case not in bad]
@@ -33,13 +33,13 @@ def columns(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str
 
 
 def _blocks(board: Board, operator: str) -> list[Block]:
-    found = []
-    for said, cases in zip(("somebody fails", "nobody fails"), parted(board, operator), strict=True):
+    blocks = []
+    for title, cases in zip(("somebody fails", "nobody fails"), parted(board, operator), strict=True):
         names = columns(board, operator, cases)
         rows = tuple(Row(case.case.id, tuple(_tile(case.cells.get(who)) for who in names)) for case in cases)
         heads = tuple(Column(who, of=who) for who in names)
-        found += [Block(f"{operator}, {said}", "case", heads, rows)] if rows else []
-    return found
+        blocks += [Block(f"{operator}, {title}", "case", heads, rows)] if rows else []
+    return blocks
 
 
 def _tile(cell: Cell | None) -> Tile | None:

@@ -1,4 +1,4 @@
-"""Timed cases by implementation, in one of several measures; the page's script has the same (`assets/heatmap.js`)."""
+"""Timed cases by implementation, in one of several measures; the script of the page has the same (`assets/heatmap.js`)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ METRICS = {
 }
 MATRICES = "[rows, columns]"
 WORDS = {"OUT_OF_MEMORY": "no memory", "COMPILE_ERROR": "compiler", "RUNTIME_ERROR": "error"}
-"""Statuses whose words are wider than a column."""
+"""Shorter words for statuses that are wider than a column."""
 Place = tuple[str, str]
 """Name and role of a column: "entrant", "reference" or "roof"."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """value of a cell, None where it has none; text of a value, depth of its tint, whether that is the tint of less."""
+    """value of a cell or None; text of a value, depth of its tint, and whether that is the tint for less."""
 
     value: Callable[[Cell], float | None]
     text: Callable[[float], str]
@@ -52,26 +52,22 @@ class Measure:
     less: Callable[[float], bool] = lambda value: False
 
 
-def grid(board: Board) -> Grid | None:
-    """A view a measure and page: all that has a figure, or the statuses alone where nothing has."""
-    found = sections(board)
-    if not found:
-        return None
+def grid(board: Board) -> Grid:
+    """One view per measure and page: the measures with a figure, or if there is none the statuses alone."""
     views = []
-    every = measures(board)
+    all_measures = measures(board)
     for key in metrics(board) or ["roof"]:
-        shown = every[key]
-        pages = paged([_block(board, section, cases, shown) for section, cases in found.items()])
-        said = (shown.note, *(" · ".join(line.split("   ")) for line in legend(board)))
-        views += [
-            GridView(f"{METRICS[key]}: {label}", page, said) for page, label in zip(pages, labels(pages), strict=True)
-        ]
-    alt = "Timed cases, a row each, by implementation, a column each: a figure a cell, the deeper its tint the better."
+        shown = all_measures[key]
+        pages = paged([_block(board, section, cases, shown) for section, cases in sections(board).items()])
+        notes = (shown.note, *(" · ".join(line.split("   ")) for line in legend(board)))
+        titles = (f"{METRICS[key]}: {label}" for label in labels(pages))
+        views += [GridView(title, page, notes) for title, page in zip(titles, pages, strict=True)]
+    alt = "Timed cases, one row each, by implementation, one column each: a deeper tint is better."
     return Grid("heatmap", "Heat map", alt, tuple(views))
 
 
 def metrics(board: Board) -> list[str]:
-    """Those of which there is a figure."""
+    """The metrics with a figure."""
     cells = [cell for case in board.timed for cell in case.cells.values()]
     has = {
         "roof": any(cell.percent_of_roof is not None for cell in cells),
@@ -86,13 +82,13 @@ def metrics(board: Board) -> list[str]:
 
 def columns(board: Board, section: SectionKey, cases: Sequence[CaseBoard]) -> list[Place]:
     """Entrants, best first, then references, then the roof."""
-    found = [(name, "entrant") for name in names(board, section[0], cases)]
-    found += [(name, "reference") for name in dict.fromkeys(who for case in cases for who in case.references)]
-    return found + ([("roof", "roof")] if any(case.roof for case in cases) else [])
+    places = [(name, "entrant") for name in names(board, section[0], cases)]
+    places += [(name, "reference") for name in dict.fromkeys(who for case in cases for who in case.references)]
+    return places + ([("roof", "roof")] if any(case.roof for case in cases) else [])
 
 
 def rows(cases: Sequence[CaseBoard]) -> list[CaseBoard]:
-    """By regime, then by size; where flops count, by those a byte."""
+    """By regime, then by size; if flops count, by flops per byte."""
 
     def place(board: CaseBoard) -> tuple[int, int, float, int, str]:
         case = board.case
@@ -107,7 +103,7 @@ def cell_at(case: CaseBoard, place: Place) -> Cell | None:
 
 
 def _bandwidth(cell: Cell) -> float | None:
-    """GB/s, where they and not TFLOP/s tell the speed."""
+    """GB/s, unless TFLOP/s measure the speed."""
     return cell.bandwidth_gb_s if cell.tflop_s is None else None
 
 
@@ -124,11 +120,11 @@ def _block(board: Board, section: SectionKey, cases: Sequence[CaseBoard], shown:
     places = columns(board, section, cases)
     notes = {"entrant": "", "reference": "reference", "roof": roof_note(cases)}
     heads = tuple(Column(name, notes[role], "" if role == "roof" else name) for name, role in places)
-    made = []
+    body = []
     for case in rows(cases):
         tiles = tuple(_tile(case, cell_at(case, place), shown) for place in places)
-        made.append(Row(shape_text(case.case), tiles, regime(case).name))
-    return Block(section_title(section), shape_head(cases, MATRICES), heads, tuple(made))
+        body.append(Row(shape_text(case.case), tiles, regime(case).name))
+    return Block(section_title(section), shape_head(cases, MATRICES), heads, tuple(body))
 
 
 def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
@@ -137,8 +133,8 @@ def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
     if cell.latency_ns is None:
         what = kind(cell.record)
         status = cell.status.value
-        said = "xfail" if what == "declared" else WORDS.get(status, status.lower().replace("_", " "))
-        return Tile(f"{SIGNS[what]} {said}", tone=what)
+        word = "xfail" if what == "declared" else WORDS.get(status, status.lower().replace("_", " "))
+        return Tile(f"{SIGNS[what]} {word}", tone=what)
     value = shown.value(cell)
     signs = sign(cell) + conditions(cell)
     if value is None:
@@ -151,14 +147,14 @@ def _highest(case: CaseBoard) -> float:
 
 
 def _fastest(case: CaseBoard) -> float:
-    """The least time of the case, in ns: that of the roof only where nobody else has one."""
+    """The least time of the case, in ns; that of the roof only if there is no other."""
     cells = [*case.cells.values(), *case.references.values()]
     times = [cell.latency_ns for cell in cells if cell.latency_ns]
     return min(times or [cell.latency_ns for cell in case.participants if cell.latency_ns])
 
 
 def measures(board: Board) -> dict[str, Measure]:
-    """Those of `METRICS`."""
+    """The measures of `METRICS`."""
     return _speeds(board) | _ratios(board)
 
 

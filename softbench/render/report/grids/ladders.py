@@ -1,4 +1,4 @@
-"""Families' ladders: what every step from one implementation to the next is worth."""
+"""The ladders of families: the gain of each step from one implementation to the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTE = "Score: % of roof. Steps: geometric mean over the cases that both sides p
 
 @dataclass(frozen=True)
 class Gain:
-    """A geometric mean over so many cases."""
+    """A geometric mean and its number of cases."""
 
     factor: float
     cases: int
@@ -25,7 +25,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Rung:
-    """share is its score over the best of its family; a gain is None for the first, or where no case has both sides."""
+    """share is its score over the best of its family; a gain is None for the first rung, or if no case has both sides."""
 
     implementation: str
     score: float
@@ -35,8 +35,8 @@ class Rung:
     idea: str
 
 
-def grid(board: Board) -> Grid | None:
-    """A view an operator."""
+def grid(board: Board) -> Grid:
+    """One view per operator."""
     heads = (Column(HEADS[0]), *(Column(text) for text in HEADS[1:3]), Column(HEADS[3], words=True))
     views = []
     for operator in board.operators:
@@ -45,8 +45,8 @@ def grid(board: Board) -> Grid | None:
             for family, rungs in ladders(board, operator)
         ]
         views += [GridView(operator, tuple(blocks), (NOTE,))] * bool(blocks)
-    alt = "Implementations of a family in rising order: score in % of roof, and what each step is worth."
-    return Grid("ladders", "Ladders", alt, tuple(views)) if views else None
+    alt = "Implementations of a family in rising order: score in % of roof, and the gain of each step."
+    return Grid("ladders", "Ladders", alt, tuple(views))
 
 
 def _row(rung: Rung) -> Row:
@@ -60,51 +60,42 @@ def gain_text(gain: Gain | None) -> str:
 
 
 def ladders(board: Board, operator: str) -> Iterator[tuple[str, list[Rung]]]:
-    """The rungs of every family that has a ladder, in rising order."""
+    """The rungs of every family with a ladder, in rising order."""
     cases = [case for case in board.timed if case.case.operator == operator]
     ideas = {r.variant.implementation: r.variant.summary for r in board.records if r.variant.summary}
     for family, standings in _families(board, operator).items():
         names = [standing.implementation for standing in standings]
         best = max(standing.score or 0.0 for standing in standings)
-        yield (
-            family,
-            [
-                Rung(
-                    who,
-                    standing.score or 0.0,
-                    (standing.score or 0.0) / best,
-                    _gain(cases, names[place - 1], who) if place else None,
-                    _gain(cases, names[0], who) if place else None,
-                    ideas.get(who, ""),
-                )
-                for place, (who, standing) in enumerate(zip(names, standings, strict=True))
-            ],
-        )
+        rungs = []
+        for place, (who, standing) in enumerate(zip(names, standings, strict=True)):
+            last, first = (_gain(cases, before, who) if place else None for before in (names[place - 1], names[0]))
+            score = standing.score or 0.0
+            rungs.append(Rung(who, score, score / best, last, first, ideas.get(who, "")))
+        yield family, rungs
 
 
 def _families(board: Board, operator: str) -> dict[str, list[Standing]]:
-    """Rungs of every family of which a file declares several of those timed here: others are collections, no ladders."""
+    """The rungs of each family with a file that declares several timed implementations: other families are no ladders."""
     paths = {r.variant.implementation: r.variant.path for r in board.records if r.role == "entrant"}
     declared = {text: place for place, text in enumerate(board.passport.sources)}
-    timed = [standing for standing in board.standings(operator) if standing.score is not None]
-    found: dict[str, list[Standing]] = {}
-    for family in sorted({standing.family for standing in timed}):
-        rungs = [standing for standing in timed if standing.family == family]
-        files = {
-            path: [s for s in rungs if paths[s.implementation] == path]
-            for path in {paths[s.implementation] for s in rungs}
-        }
+    families: dict[str, dict[str, list[Standing]]] = {}
+    for standing in sorted(board.standings(operator), key=lambda standing: standing.family):
+        if standing.score is not None:
+            files = families.setdefault(standing.family, {})
+            files.setdefault(paths[standing.implementation], []).append(standing)
+    ladders = {}
+    for family, files in families.items():
         if max(map(len, files.values())) > 1:
             best = {path: max(s.score or 0.0 for s in own) for path, own in files.items()}
-            rungs.sort(
+            ladders[family] = sorted(
+                (s for own in files.values() for s in own),
                 key=lambda s: (
                     best[paths[s.implementation]],
                     declared.get(s.implementation, len(declared)),
-                    s.score or 0.0,
-                )
+                    s.score or 0,
+                ),
             )
-            found[family] = rungs
-    return found
+    return ladders
 
 
 def _gain(cases: Sequence[CaseBoard], before: str, after: str) -> Gain | None:

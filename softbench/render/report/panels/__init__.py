@@ -1,1 +1,1 @@
-"""The page's panels: each a function of the contents, and nothing at all where it would be empty."""
+"""The panels of the page: each is a function of the contents, and returns nothing if it would be empty."""

@@ -1,4 +1,4 @@
-"""Pieces that several panels are built of: figures, status words, groups of failures."""
+"""Elements of several panels: figures, status words, groups of failures."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from softbench.analysis.leaderboard.formatting import plural, who
 from softbench.model import Record
 from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.figure import Figure
-from softbench.render.report.html import EMPTY, Markup, copyable, join, tag
+from softbench.render.report.html import Markup, copyable, join, tag
 
 MANY_CASES = 3
 
 
-def figure(made: Figure | None) -> Markup:
-    """The place of a figure, which the script fills, with what it shows in words; without a script there is none."""
-    if made is None:
-        return EMPTY
+def figure(made: Figure) -> Markup:
+    """The place where the script draws a figure, with its description; hidden without a script."""
     return tag(
         "figure",
         tag("div", class_="chart", role="img", aria_label=f"{made.title}. {made.alt} A table of it follows."),
@@ -30,7 +28,7 @@ def status(record: Record, word: str) -> Markup:
 
 
 def outcome(word: str, reason: str, records: list[Record]) -> Markup:
-    """All cells of one status and reason: who, why, where, and how to see it again."""
+    """All cells of one status and reason: implementations, reason, cases, and the command that repeats it."""
     head = [status(records[0], f"{word} ×{len(records)}"), " ", tag("bdi", who(records)), ": ", tag("bdi", reason)]
     ids = list(dict.fromkeys(record.case.id for record in records))
     where = join((tag("code", case) for case in ids), ", ")

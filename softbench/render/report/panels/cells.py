@@ -1,37 +1,20 @@
-"""Every cell of the run in one table, folded; the script adds a filter, and the details of every row."""
+"""Every cell of the run in one folded table; the script adds a filter and the details of each row."""
 
 from __future__ import annotations
 
 from softbench.analysis.leaderboard import CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import cell_figures, short, status_text
+from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, short, status_text
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, name, row_head, table, tag
 from softbench.render.report.panels.blocks import status
 
-COLUMNS = (
-    *(
-        "case",
-        "implementation",
-        "status",
-        "rank",
-        "ms",
-        "interval",
-        "GB/s",
-        "TFLOP/s",
-        "% of roof",
-        "call µs",
-        "device µs",
-        "traffic",
-    ),
-    *("registers", "stack B", "shared B"),
-)
+COLUMNS = ("case", "implementation", "status", *(text.replace(" us", " µs") for text in FIGURES))
 
 
 def cells(contents: Contents) -> Markup:
-    found = contents.cells.all
-    if not found:
+    rows = [_row(number, case, cell) for number, (case, cell) in enumerate(contents.cells.all)]
+    if not rows:
         return EMPTY
-    rows = [_row(number, case, cell) for number, (case, cell) in enumerate(found)]
     used = [index for index in range(len(COLUMNS)) if index < 3 or any(row[index] != "<td></td>" for row in rows)]
     body = table(
         [COLUMNS[index] for index in used],

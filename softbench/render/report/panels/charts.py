@@ -1,62 +1,37 @@
-"""The figures that stand alone."""
+"""The panels that hold one figure and nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from softbench.render.report.contents import Contents
-from softbench.render.report.html import Markup, panel, tag
+from softbench.render.report.html import EMPTY, Markup, panel, tag
 from softbench.render.report.panels.blocks import figure
 
-BANDWIDTH = (
-    "Lines join the tallest large matrix of every power-of-two width; all other shapes are loose points. "
-    "A point opens its cell."
-)
-ARITHMETIC = (
-    "For one width (head dimension) at a time. Where the roof rises memory is the limit, where it is "
-    "level the tensor cores are. A point opens its cell."
-)
-LATENCY = "For one width at a time, where it was timed with several numbers of rows."
-PROFILE = (
-    "Higher and further left is better: at 1.05x, the share of cases in which an implementation loses at most 5 % "
-    "to the fastest there. A case without a pass is never within reach."
-)
-PEERS = (
-    "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock x 2 x "
-    "bus width / 8, for published GPUs by NVIDIA's data sheets."
-)
-DRIFT = (
-    "Placements in the order of the run, on one GPU at a time. The roof is one kernel a case, drawn by what it is off its "
-    "median there: what moves it is the machine, or where its buffers lie."
-)
+LEADS = {
+    "bandwidth": "Lines join the tallest large matrix of every power-of-two width; all other shapes are loose points. "
+    "A point opens its cell.",
+    "arithmetic": "For one width (head dimension) at a time. Where the roof rises memory is the limit, where it is "
+    "level the tensor cores are. A point opens its cell.",
+    "latency": "For one width at a time, where it was timed with several numbers of rows.",
+    "profile": "Higher and further left is better: at 1.05x, the share of cases in which an implementation loses at most 5 % "
+    "to the fastest there. A case without a pass is never within reach.",
+    "peers": "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock x 2 x "
+    "bus width / 8, for published GPUs by NVIDIA's data sheets.",
+    "drift": "Placements in the order of the run, on one GPU at a time. The roof is one kernel per case, drawn by its distance "
+    "from its median there: what moves it is the machine, or the place of its buffers.",
+}
+"""By the key of the figure: what it shows."""
 
 
-def bandwidth(contents: Contents) -> Markup:
-    return _alone(contents, "bandwidth", BANDWIDTH)
+def chart(key: str) -> Callable[[Contents], Markup]:
+    """The panel of one figure. Without a script it says that there is nothing to see."""
 
+    def make(contents: Contents) -> Markup:
+        shown = contents.figures.get(key)
+        if shown is None:
+            return EMPTY
+        plain = tag("p", "Drawn by a script; its figures stand in the tables.", class_="without-script note")
+        return panel(key, shown.title, figure(shown), plain, lead=LEADS[key])
 
-def arithmetic(contents: Contents) -> Markup:
-    return _alone(contents, "arithmetic", ARITHMETIC)
-
-
-def latency(contents: Contents) -> Markup:
-    return _alone(contents, "latency", LATENCY)
-
-
-def profile(contents: Contents) -> Markup:
-    return _alone(contents, "profile", PROFILE)
-
-
-def peers(contents: Contents) -> Markup:
-    return _alone(contents, "peers", PEERS)
-
-
-def drift(contents: Contents) -> Markup:
-    return _alone(contents, "drift", DRIFT)
-
-
-def _alone(contents: Contents, key: str, lead: str) -> Markup:
-    """A panel with one figure. Without a script there is nothing to see in it, and it says so."""
-    made = contents.figures.get(key)
-    if made is None:
-        return Markup("")
-    plain = tag("p", "Drawn by a script; its figures stand in the tables.", class_="without-script note")
-    return panel(key, made.title, figure(made), plain, lead=lead)
+    return make

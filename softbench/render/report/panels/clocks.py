@@ -1,4 +1,4 @@
-"""The clocks side by side: what else a call costs, and where another clock would rank differently."""
+"""The clocks side by side: the cost of a call, and ranks that another clock would change."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def clocks(contents: Contents) -> Markup:
     made = contents.figures.get("clocks")
     if made is None:
         return EMPTY
-    found = inversions(contents.board)
-    parts = [_summary(contents.board, found), figure(made), _list(contents.board, found)]
+    pairs = inversions(contents.board)
+    parts = [_summary(contents.board, pairs), figure(made), _list(contents.board, pairs)]
     return panel("clocks", made.title, *parts, lead=LEAD)
 
 
 def _summary(board: Board, found: Sequence[Inversion]) -> Markup:
-    """By implementation: the median call, how often the host is what takes longest, how often another clock turns a rank."""
+    """By implementation: the median call, how often the host is slower, how often another clock changes a rank."""
     ranking = board.passport.ranking_clock
     header = [
         "implementation",
@@ -59,7 +59,7 @@ def _summary(board: Board, found: Sequence[Inversion]) -> Markup:
 
 def _list(board: Board, found: Sequence[Inversion]) -> Markup:
     if not found:
-        return tag("p", "No other clock turns a rank around.", class_="note")
+        return tag("p", "No other clock changes a rank.", class_="note")
     ranking = board.passport.ranking_clock
     rows = [
         [
@@ -71,8 +71,8 @@ def _list(board: Board, found: Sequence[Inversion]) -> Markup:
         for entry in found
     ]
     header = ["case", "clock", f"by {ranking}, ms", "⇅ by the other clock, ms"]
-    head = tag("summary", f"⇅ Ranks that another clock turns around: {plural(len(found), 'pair')}")
-    note = "By the call clock an implementation counts with the slower of its host time and its kernel."
+    head = tag("summary", f"⇅ Ranks that another clock reverses: {plural(len(found), 'pair')}")
+    note = "The call clock counts the slower of host time and kernel."
     body = table(header, rows, left=(0, 1, 2, 3), label="rank inversions")
     return tag("details", head, tag("p", note, class_="note"), body, class_="small")
 

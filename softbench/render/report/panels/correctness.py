@@ -1,4 +1,4 @@
-"""What is right: counts, the hard cases by implementation, and every failure and refusal with its reason."""
+"""Correctness: counts, the hard cases by implementation, and every failure and refusal with its reason."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from softbench.analysis.leaderboard.formatting import outcome_counts, plural, sh
 from softbench.render.report.contents import Contents
 from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.grids.correctness import columns, parted
-from softbench.render.report.html import EMPTY, Markup, frame, join, name, panel, row_head, table, tag
+from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import outcome
 
 LEAD = (
-    "Every output is compared whole with a float64 reference, the timed cases' too. Hard cases are inputs on which kernels are "
+    "Every output, in timed cases too, is compared as a whole with a float64 reference. Hard cases are inputs on which kernels are "
     "known to fail."
 )
 OUTCOMES = ("passed", "checked", "compiled", "failed", "declared", "refused")
@@ -30,7 +30,7 @@ def correctness(contents: Contents) -> Markup:
 
 
 def _counts(board: Board) -> Markup:
-    """Implementation by outcome; outcomes that nothing had are left out."""
+    """Counts of outcomes by implementation; outcomes without a cell are left out."""
     counted = [(standing, outcome_counts(board, standing)) for standing in board.ranking]
     used = [index for index in range(len(OUTCOMES)) if any(counts[index] for _, counts in counted)]
     many = len(board.operators) > 1
@@ -52,7 +52,7 @@ def _count(index: int, count: int) -> Markup:
 
 
 def _hard(contents: Contents, operator: str) -> list[Markup]:
-    """The matrix of one operator: cases that somebody failed at once, all the others folded."""
+    """The matrices of one operator: cases that somebody fails, and all others, folded."""
     board = contents.board
     bad, good = parted(board, operator)
     if not bad and not good:
@@ -72,23 +72,19 @@ def _hard(contents: Contents, operator: str) -> list[Markup]:
 
 def _matrix(contents: Contents, operator: str, cases: Sequence[CaseBoard], label: str) -> Markup:
     shown = columns(contents.board, operator, cases)
-    head = tag(
-        "tr", tag("th", "case", scope="col", class_="label"), *(tag("th", name(who, 16), scope="col") for who in shown)
-    )
     rows = [
-        tag(
-            "tr",
+        [
             row_head(tag("bdi", short(case.case.id, 60)), title=case.case.id),
             *(_cell(contents, case.cells.get(who)) for who in shown),
-        )
+        ]
         for case in cases
     ]
-    body = tag("tbody", join(rows, "\n"))
-    return frame(tag("table", tag("thead", head), body, aria_label=label, class_="matrix", data_grid=""), label)
+    header = ["case", *(name(who, 16) for who in shown)]
+    return table(header, rows, label=label, class_="matrix", data_grid="")
 
 
 def _cell(contents: Contents, cell: Cell | None) -> Markup:
-    """A sign and a word where it failed; the word for the eye that cannot see the sign elsewhere."""
+    """A sign, and a word: shown if it failed, else for screen readers only."""
     if cell is None:
         return tag("td", class_="none")
     what = kind(cell.record)

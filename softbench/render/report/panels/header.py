@@ -1,4 +1,4 @@
-"""What a reader wants first: who wins, by how much, is it right, and what the figures rest on."""
+"""The first answers of the page: who wins, by how much, is it right, and what the figures rest on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def title(board: Board) -> str:
 
 
 def header(contents: Contents, notes: Sequence[str] = ()) -> Markup:
-    """notes say which runs the board is made of, where there are several."""
+    """notes say which runs the board is made of, if there are several."""
     board = contents.board
     answers = [_answers(contents, operator) for operator in board.operators]
     single = [cards[0] for cards in answers if len(cards) == 1]
@@ -61,7 +61,7 @@ def _facts(board: Board) -> Markup:
 
 
 def _answers(contents: Contents, operator: str) -> list[Markup]:
-    """An operator's cards, under its name where there are several; one card alone bears it."""
+    """The cards of an operator, under its name if there are several operators; a single card has the name itself."""
     board = contents.board
     standings = board.standings(operator)
     scored = [standing for standing in standings if standing.score is not None]
@@ -114,7 +114,7 @@ def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> M
 
 
 def _over_next(board: Board, leader: Standing, scored: list[Standing]) -> Markup | None:
-    """Geometric mean of the times over that of the next in the ranking, where both passed."""
+    """The leader over the next in the ranking: geometric mean over the cases that both passed."""
     if len(scored) < 2:
         return None
     names = [leader.implementation, scored[1].implementation]
@@ -129,7 +129,7 @@ def _over_next(board: Board, leader: Standing, scored: list[Standing]) -> Markup
 
 
 def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...], operator: str = "") -> Markup:
-    """Of the leader where there is one; below it everybody together, declared failures being failures."""
+    """Correctness of the leader, if there is one, then of all together; declared failures are failures."""
     every = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
     right, undeclared, declared, refused = sum(every[:3]), every[3], every[4], every[5]
     failed = undeclared + declared
@@ -166,7 +166,7 @@ def _trust(contents: Contents) -> Markup:
 
 
 def _not_measured(board: Board) -> Markup:
-    """Cases that the run did not come to, at once in sight; cells without a result and why; who was known and took no part."""
+    """Cases not run, shown expanded; cells without a result, with reasons; implementations that were not selected."""
     groups = status_groups(board)
     present = {record.variant.implementation for record in board.records}
     absent = [name for name in board.passport.sources if name not in present]
@@ -182,6 +182,6 @@ def _not_measured(board: Board) -> Markup:
     if not parts:
         return EMPTY
     counts = {"case": board.missing, "cell": cells, "implementation": len(absent)}
-    said = " and ".join(", ".join(plural(n, noun) for noun, n in counts.items() if n).rsplit(", ", 1))
-    summary = tag("summary", f"Not measured, and why: {said}")
+    total = " and ".join(", ".join(plural(n, noun) for noun, n in counts.items() if n).rsplit(", ", 1))
+    summary = tag("summary", f"Not measured, and why: {total}")
     return tag("details", summary, *parts, class_="small", open="" if board.missing else None)

@@ -1,4 +1,4 @@
-"""Timed cases by implementation. Without a script % of roof stands there; with one the reader chooses the figure."""
+"""Timed cases by implementation: % of roof, or with a script the figure that the reader chooses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from softbench.analysis.leaderboard.regimes import regime
 from softbench.render.report.contents import Contents
 from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.grids.heatmap import MATRICES, METRICS, cell_at, columns, metrics, rows, tint
-from softbench.render.report.html import EMPTY, Markup, breakable, frame, join, panel, row_head, tag
+from softbench.render.report.html import EMPTY, Markup, breakable, join, panel, row_head, table, tag
 
 LEAD = (
     "Every timed case; the deeper the tint, the better. A cell opens its details: samples, intervals, how to repeat it."
@@ -36,12 +36,12 @@ def heatmap(contents: Contents) -> Markup:
         join([tag("h3", tag("bdi", section_title(section))), _table(contents, section, cases)])
         for section, cases in found.items()
     ]
-    signs_told = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
-    return panel("heatmap", "Heat map", *([_controls(contents), signs_told] if tables else []), *tables, lead=LEAD)
+    meanings = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
+    return panel("heatmap", "Heat map", *([_controls(contents), meanings] if tables else []), *tables, lead=LEAD)
 
 
 def _controls(contents: Contents) -> Markup:
-    """The switch, for the metrics of which there is a figure."""
+    """The switch between the metrics that have a figure."""
     shown = metrics(contents.board)
     if len(shown) < 2:
         return EMPTY
@@ -58,23 +58,19 @@ def _controls(contents: Contents) -> Markup:
 
 def _table(contents: Contents, section: SectionKey, cases: Sequence[CaseBoard]) -> Markup:
     places = columns(contents.board, section, cases)
-    heads = (_head(contents, cases, *place) for place in places)
-    head = tag("tr", tag("th", shape_head(cases, MATRICES), scope="col", class_="label"), *heads)
+    header = [shape_head(cases, MATRICES), *(_head(contents, cases, *place) for place in places)]
     body = []
     for case in rows(cases):
         title = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
-        body.append(tag("tr", title, *(_cell(contents, cell_at(case, place)) for place in places)))
+        body.append([title, *(_cell(contents, cell_at(case, place)) for place in places)])
     label = f"{section_title(section)}: timed cases by implementation"
-    made = tag(
-        "table", tag("thead", head), tag("tbody", join(body, "\n")), aria_label=label, class_="heat", data_grid=""
-    )
-    return frame(made, label)
+    return table(header, body, label=label, class_="heat", data_grid="")
 
 
 def _head(contents: Contents, cases: Sequence[CaseBoard], text: str, role: str) -> Markup:
     if role == "roof":
-        return tag("th", "roof", tag("small", roof_note(cases)), scope="col")
-    return tag("th", _who(contents, text), tag("small", "reference") if role == "reference" else None, scope="col")
+        return join(["roof", tag("small", roof_note(cases))])
+    return join([_who(contents, text), tag("small", "reference") if role == "reference" else None])
 
 
 def _who(contents: Contents, text: str) -> Markup:
@@ -88,8 +84,8 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
     if cell.latency_ns is None:
         what = kind(cell.record)
         registers = resources(cell.record)[0]
-        said = status_text(cell.record).lower().replace("_", " ") + (f", {registers} regs" if registers else "")
-        word = tag("span", f"{SIGNS[what]} {said}")
+        status = status_text(cell.record).lower().replace("_", " ") + (f", {registers} regs" if registers else "")
+        word = tag("span", f"{SIGNS[what]} {status}")
         return tag("td", word, class_=f"none {what}", data_cell=number)
     share = cell.percent_of_roof
     text = f"{milliseconds(cell.latency_ns)} ms" if share is None else f"{share:.1f}"
@@ -104,5 +100,5 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
 
 
 def signs(cell: Cell) -> Markup:
-    """Mark and conditions, in a place of their own width, so that figures stay aligned."""
+    """Sign and conditions in a place of fixed width, so that figures stay aligned."""
     return tag("i", sign(cell), conditions(cell))

@@ -1,4 +1,4 @@
-"""Families' ladders: what every step from one implementation to the next is worth."""
+"""The ladders of families: the gain of each step from one implementation to the next."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from softbench.render.report.grids.ladders import ladders as found_in
 from softbench.render.report.html import Markup, join, name, panel, row_head, table, tag
 
 LEAD = (
-    "Implementations of a family in the order in which its files declare them, of several files the slowest first. Every step is "
-    "the geometric mean over the cases that both sides of it passed."
+    "Implementations of a family in the order in which its files declare them, the slowest file first. Every step is the geometric "
+    "mean over the cases that both sides of it passed."
 )
 
 

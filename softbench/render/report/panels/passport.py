@@ -1,4 +1,4 @@
-"""Where and with what the run was made, and how to make it again."""
+"""Where and with what the run was made, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from softbench.render.report.html import Markup, copyable, esc, join, panel, row
 
 
 def passport(contents: Contents) -> Markup:
-    """How to make every run behind the board again, and all that is known of each."""
+    """How to repeat every run of the board, and all that is known of each."""
     parts: list[Markup] = []
     for run in reversed(contents.passports):
         parts += [tag("h3", tag("bdi", run.run_id))] if len(contents.passports) > 1 else []
@@ -25,7 +25,7 @@ def passport(contents: Contents) -> Markup:
 
 
 def commands(run: Passport) -> list[str]:
-    """The commit, where there was one and nothing was changed beside it, then the command with the seed that it drew."""
+    """The checkout of the commit, if it is known and clean, then the command with its seed."""
     seeded = run.command if "--softbench-seed" in run.command else f"{run.command} --softbench-seed={run.seed}"
     known = run.commit and not run.commit.endswith("+")
     return [*([f"git checkout {run.commit}"] if known else []), seeded]

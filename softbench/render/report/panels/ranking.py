@@ -10,15 +10,7 @@ from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_h
 from softbench.render.report.slices import Slice
 
 HEADER = (
-    "rank",
-    "implementation",
-    "family",
-    "score",
-    "coverage",
-    "speed-up",
-    "alone first",
-    "tied first",
-    "cannot tell",
+    *("rank", "implementation", "family", "score", "coverage", "speed-up", "alone first", "tied first", "cannot tell"),
 )
 
 
@@ -41,7 +33,7 @@ def _base(board: Board) -> Markup:
 
 
 def speedup(contents: Contents, number: int, standing: Standing | None) -> Markup:
-    """A speed-up that follows the baseline that the reader picks; number is that of the slice."""
+    """A speed-up over the baseline that the reader picks; number is that of the slice."""
     if standing is None:
         return Markup("-")
     who = contents.cells.implementations.index(standing.implementation)
@@ -99,7 +91,7 @@ def _daggers(board: Board, operator: str) -> Markup:
 
 
 def _parts(contents: Contents, operator: str) -> Markup:
-    """Score and speed-up by dtype and by regime, where there are several of one."""
+    """Score and speed-up by dtype and by regime, if there are several."""
     parts = contents.slices_of(operator)
     if len(parts) < 2:
         return EMPTY
