@@ -86,7 +86,7 @@ def outcomes(card: device.Gpu | None) -> dict[str, Record]:
     cheats = {v.implementation: v for v in registry.find([CHEATS])}
     twins = registry.find([TWINS])
     tried = [e for e in EXAMPLES if card is None or not e.is_of_cpu]
-    with closing(_pool(card)) as pool:
+    with closing(WorkerPool("cpu" if card is None else "cuda")) as pool:
         for number, (rules, dtype, group) in enumerate(_groups(tried)):
             case = Case("softmax", (64, 1000) if card is None else (1024, 4000), dtype, dtype)
             for record in Contest(rules, pool, card).run(case, [*(cheats[e.name] for e in group), *twins]):
@@ -104,13 +104,6 @@ def _groups(examples: Sequence[Example]) -> Iterator[tuple[Rules, str, list[Exam
     for dtype, budget_s in dict.fromkeys((e.dtype, e.budget_s) for e in examples):
         mine = [e for e in examples if (e.dtype, e.budget_s) == (dtype, budget_s)]
         yield from ((replace(RULES, budget_s=budget_s), dtype, mine[i : i + GROUP]) for i in range(0, len(mine), GROUP))
-
-
-def _pool(card: device.Gpu | None) -> WorkerPool:
-    """On a CPU with a thread each: no time counts here, and many workers with a thread a core took five times as long."""
-    if card is not None:
-        return WorkerPool("cuda")
-    return WorkerPool("cpu")
 
 
 def look(target: Target) -> Findings:

@@ -51,7 +51,7 @@ def test_the_step_is_named_where_it_changed_and_what_changed_with_it() -> None:
         ("source of mine", "a" * 8, "b" * 8)
     ]
     assert summary.verdict(found).startswith(
-        "5 runs, 1 step; the last is that of mine in #3 (2026-01-03 00:00): 1 slower (+10.0"
+        "5 runs, 1 step; the last is mine in #3 (2026-01-03 00:00): 1 slower (+10.0"
     )
 
 
@@ -149,7 +149,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["history", "runs", "--cells", "*-4096x1024::mine"]) == 0
     text = capsys.readouterr().out
-    assert "3 runs, 1 step; the last is that of mine in #2 (2026-01-02 10:20): 1 slower (+" in text
+    assert "3 runs, 1 step; the last is mine in #2 (2026-01-02 10:20): 1 slower (+" in text
     assert re.search(r"^#2 +2026-01-02 10:20 +mine, softmax +1 slower .* nothing that is known +#1$", text, re.M)
     assert re.search(r"^mine +80\.0 +66\.7 +█▅·$", text, re.M)
     assert re.search(rf"^{CASE.id}::mine +80\.0 +66\.7 +█▁·$", text, re.M)

@@ -84,7 +84,7 @@ def test_show_is_a_cell_down_to_its_samples(folder: Path, capsys: pytest.Capture
         r"^PASSED$",
         r"^rank +1\*$",
         r"^% of roof +80\.0$",
-        r"^Clock graph: 5\.00 us, \d\.\d\d to 5\.\d\d; us a launch, 20 a sample, cold L2$",
+        r"^Clock graph: 5\.00 us, \d\.\d\d to 5\.\d\d; us per launch, 20 per sample, cold L2$",
         r"^ +8 +3 +(4\.99|5\.00) +",
         r"^Clock call: 9\.00 us",
         r"^softmax_kernel +64 +8 +1024$",
@@ -185,7 +185,7 @@ def test_new_runs_as_it_is_by_the_command_that_it_names(
         ("\x1b[2J", "names no implementation"),
         ("torch_eager", "torch_eager.py already; choose another name"),
         ("taken", "'taken' is declared in kernels/other.py already"),
-        ("there", "kernels/there.py: exists, and is not written over"),
+        ("there", "kernels/there.py: exists, and is not overwritten"),
     ],
 )
 def test_a_name_that_cannot_be_borne(

@@ -50,9 +50,13 @@ def test_a_clock_that_could_not_be_tried_is_used_unless_it_could_not_be_read() -
 
 def test_a_line_says_rate_and_constant() -> None:
     assert (
-        calibration.describe(RIGHT) == "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us beside each"
+        calibration.describe(RIGHT)
+        == "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us in addition to each"
     )
-    assert calibration.describe(CALL) == "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us beside each"
+    assert (
+        calibration.describe(CALL)
+        == "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us in addition to each"
+    )
     assert calibration.describe(FAST) == f"graph: OFF, and not used: {WHY}"
     assert calibration.describe(BLIND) == "device: not checked: the profiler saw nothing on the GPU"
 

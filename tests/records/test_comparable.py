@@ -67,7 +67,7 @@ def test_what_differs_and_does_not_matter_is_noted() -> None:
         (timed(OTHER, "mine", 5e3), "are two questions"),
         (replace(timed(CASE, "mine", 5e3), case=replace(CASE, timed=False)), "are two questions"),
         (timed(CASE, "mine", 5e3, ideal_bytes=7), "16777216 ideal bytes in one run and 7 in the other"),
-        (timed(CASE, "mine", 5e3, role="roof"), "the one is its roof, the other is not"),
+        (timed(CASE, "mine", 5e3, role="roof"), "one is its roof, the other is not"),
     ],
     ids=["shape", "untimed", "operator", "roof"],
 )

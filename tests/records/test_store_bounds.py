@@ -86,7 +86,7 @@ def test_what_could_not_be_read_is_recorded_as_an_error(tmp_path: Path, what: st
     """And costs its own cell: the records of the others are written, and all of the run can be read."""
     found = [store.storable(record) for record in (timed(CASE, "b", 1e5), UNFIT[what])]
     assert found[1].status is Status.RUNTIME_ERROR
-    assert found[1].reason.startswith("what came of it cannot be kept: ")
+    assert found[1].reason.startswith("its record cannot be kept: ")
     assert (found[1].variant.id, found[1].samples) == ("a", ())
     assert list(store.read(written(tmp_path, *found)).records) == found
 

@@ -204,7 +204,7 @@ def test_the_badge_says_who_leads() -> None:
     assert [e.text for e in root.iter(f"{SVG}text")] == ["softmax on H200", "mine 80.0 % of roof"]
     assert root.find(f"{SVG}title").text == "softmax on H200: mine 80.0 % of roof"
     assert "other 50.0 % of roof" in badge(board, "other")
-    with pytest.raises(InputError, match="'nobody' has no score in it"):
+    with pytest.raises(InputError, match="'nobody' has no score"):
         badge(board, "nobody")
 
 
@@ -214,7 +214,7 @@ def test_a_run_without_a_score_has_no_badge_and_no_figure(
     monkeypatch.chdir(tmp_path)
     store.Writer.create(tmp_path / "reports", make.passport()).append([make.ended(CASE, "mine")])
     assert cli.main(["badge", "latest", "--output", "x.svg"]) == 2
-    assert "r1: nobody leads in it" in capsys.readouterr().err
+    assert "r1: nobody leads" in capsys.readouterr().err
     assert cli.main(["figure", "latest", "bandwidth", "--output", "x.svg"]) == 2
     assert "r1 has no figure 'bandwidth'" in capsys.readouterr().err
     assert cli.main(["figure", "latest", "heatmap", "--output", "x.svg"]) == 0

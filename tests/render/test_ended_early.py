@@ -17,7 +17,7 @@ from softbench.records import store
 from softbench.render import export, report, tables
 
 CASES = [make.softmax_case(rows) for rows in (4096, 8192)]
-WORDS = "2 of 5 cases: the run was ended before it had the others; --softbench-resume goes on with it."
+WORDS = "2 of 5 cases: the run was ended early; --softbench-resume runs the others."
 
 
 def run(cases: int, run_id: str = "r1") -> Run:

@@ -89,7 +89,7 @@ def test_latency_over_rows_wants_several_numbers_of_rows_and_shows_the_widest_ra
 
 
 def test_where_flops_count_they_are_drawn_over_flops_a_byte():
-    """Of two cases of 256 flops a byte the line runs through the larger; memory's slope ends at the highest roof."""
+    """Of two cases of 256 flops per byte the line runs through the larger; memory's slope ends at the highest roof."""
     found = drawn(pages.told_in_flops())
     assert not {"bandwidth", "latency"} & set(found)
     (view,) = found["arithmetic"]["views"]

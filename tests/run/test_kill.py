@@ -130,10 +130,7 @@ def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -
     assert seconds_until(lambda: processes(command.mark) == [], 5) < 5
     process.communicate()
     _first_case_is_kept(command.records())
-    assert (
-        said_of(command)
-        == "1 of 3 cases: the run was ended before it had the others; --softbench-resume goes on with it."
-    )
+    assert said_of(command) == "1 of 3 cases: the run was ended early; --softbench-resume runs the others."
     file = store.find(command.folder / "reports", "latest")
     before = file.read_bytes()
 
@@ -153,7 +150,7 @@ def test_interrupt_ends_workers_and_keeps_finished_cases(command: Command) -> No
     text, _ = process.communicate(timeout=30)
     assert process.returncode == 2, text
     assert "KeyboardInterrupt" in text
-    assert "\n1 of 3 cases: the run was ended before it had the others; --softbench-resume goes on with it.\n" in text
+    assert "\n1 of 3 cases: the run was ended early; --softbench-resume runs the others.\n" in text
     (page,) = (command.folder / "reports").glob("2*.html")
     assert "1 of 3 cases: the run was ended" in page.read_text()
     _first_case_is_kept(command.records())

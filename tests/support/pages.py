@@ -186,7 +186,7 @@ def failures() -> Run:
 
 
 def told_in_flops() -> Run:
-    """Cases of an operator that arithmetic may bind, from 64 flops a byte to 256; two of them with 256."""
+    """Cases of an operator that arithmetic may bind, from 64 flops per byte to 256; two of them with 256."""
     records = []
     for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):
         case = make.softmax_case(shape=(1, heads, keys, 64))
