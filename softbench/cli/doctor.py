@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from softbench.cli.command import Command, CommandResult, reports_argument
+from softbench.cli.command import Command, CommandResult, reports_argument, width
+from softbench.render import tables
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
@@ -18,7 +19,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
 
     parts = doctor.examine(Path(options.reports), options.contests, progress)
     progress("")
-    return doctor.text(parts), int(doctor.failed(parts))
+    return tables.document_text(doctor.document(parts), width()), int(doctor.failed(parts))
 
 
 def _arguments(sub: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
+from softbench.analysis.document import Document, Heading, Lines
 from softbench.doctor import against_itself, examples, known_durations, machine
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
@@ -43,13 +44,13 @@ def examine(reports: Path, contests: int | None, progress: Callable[[str], None]
         return tuple(part(target) for part in PARTS)
 
 
-def text(parts: tuple[Findings, ...]) -> str:
+def document(parts: tuple[Findings, ...]) -> Document:
     """All findings, what they mean for the numbers, and the failures."""
-    sections = [f"{part.title}\n{_indented(part.lines)}" for part in parts]
-    sections.append(f"What the numbers of this machine can be trusted to\n{_indented(_all(parts, 'trust'))}")
+    sections = [(part.title, part.lines) for part in parts]
+    sections.append(("How far the numbers of this machine can be trusted", _all(parts, "trust")))
     failures = _all(parts, "failures")
-    sections.append(f"{len(failures)} failed:\n{_indented(failures)}" if failures else "Nothing failed.\n")
-    return "\n".join(sections)
+    sections.append((f"{len(failures)} failed" if failures else "Nothing failed.", failures))
+    return [part for title, own in sections for part in (Heading(title), *([Lines(own, commands=True)] if own else ()))]
 
 
 def failed(parts: tuple[Findings, ...]) -> bool:
@@ -59,7 +60,3 @@ def failed(parts: tuple[Findings, ...]) -> bool:
 
 def _all(parts: tuple[Findings, ...], field: str) -> tuple[str, ...]:
     return tuple(line for part in parts for line in getattr(part, field))
-
-
-def _indented(lines: tuple[str, ...]) -> str:
-    return "".join(f"  {line}\n" for line in lines)

@@ -24,7 +24,7 @@ AT_LEAST, AT_MOST = 2, 8
 TITLE = "The same kernel under two names"
 RULE = (
     f"two are tied if the interval of their ratio contains 1 and reaches at most {stats.TIE_HALF_WIDTH:.1%} to either side,"
-    " different if it excludes 1; else nobody can tell"
+    " different if it excludes 1; else the contest cannot tell"
 )
 
 
@@ -38,10 +38,10 @@ def look(target: Target) -> Findings:
             if not target.contests and len(comparisons) >= AT_LEAST and time.monotonic() - began > ENOUGH_S:
                 break
             target.progress(f"one kernel against itself, contest {len(comparisons) + 1}")
-            found = contest(pool, target.card, len(comparisons))
-            if isinstance(found, str):
-                return Findings(TITLE, (found,), (f"one kernel against itself: {found}",))
-            comparisons.append(found)
+            result = contest(pool, target.card, len(comparisons))
+            if isinstance(result, str):
+                return Findings(TITLE, (result,), (f"one kernel against itself: {result}",))
+            comparisons.append(result)
     return tell(comparisons, BUDGET_S[kind])
 
 

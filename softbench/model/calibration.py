@@ -29,10 +29,10 @@ def misreading(clock: Calibration) -> str:
 
 def refusal(calibrations: Iterable[Calibration], clock: str) -> str:
     """Why a clock must not be used, or "". A device clock that could not be tried cannot be read either."""
-    found = next((c for c in calibrations if c.clock == clock), None)
-    if found is None:
+    tried = next((c for c in calibrations if c.clock == clock), None)
+    if tried is None:
         return ""
-    return misreading(found) or (found.fault if clock == "device" else "")
+    return misreading(tried) or (tried.fault if clock == "device" else "")
 
 
 def describe(clock: Calibration) -> str:

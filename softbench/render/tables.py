@@ -104,12 +104,12 @@ def correctness_table(board: Board, width: int = WIDTH) -> str:
 
 def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
     """The board of one case, without empty columns; KeyError if the run does not have the case."""
-    found = board.find(case.id)
+    own = board.find(case.id)
     header = [FIGURES[0], "implementation", "status", *FIGURES[1:]]
-    cells = sorted(found.cells.values(), key=lambda cell: (cell.rank or len(found.cells) + 1, cell.latency_ns or 0.0))
+    cells = sorted(own.cells.values(), key=lambda cell: (cell.rank or len(own.cells) + 1, cell.latency_ns or 0.0))
     rows = [_case_row(cell, variant_text(cell.record) + ("†" if cell.dagger else "")) for cell in cells]
-    rows += [_case_row(cell, f"({short(name)}: reference)") for name, cell in found.references.items()]
-    rows += [_case_row(found.roof, f"({short(found.roof.record.variant.implementation)}: roof)")] if found.roof else []
+    rows += [_case_row(cell, f"({short(name)}: reference)") for name, cell in own.references.items()]
+    rows += [_case_row(own.roof, f"({short(own.roof.record.variant.implementation)}: roof)")] if own.roof else []
     used = [index for index in range(len(header)) if index in (1, 2) or any(row[index] for row in rows)]
     shown = [[row[index] for index in used] for row in [header, *rows]]
     return f"{case.id}\n{_folded(shown, (used.index(1), used.index(2)), used.index(1) + 1, width)}"

@@ -150,7 +150,7 @@ def test_what_may_be_slower_is_counted_and_fails_nothing() -> None:
         new(*contest(CASE, timed(CASE, "mine", 5_050, spread=0.05))),
     )
     assert (found.failures(0.02), found.unclear(0.02)) == ([], 1)
-    assert summary.gate(found, 0.02).endswith("; of 1 cell it cannot be told")
+    assert summary.gate(found, 0.02).endswith("; 1 cell cannot be told")
 
 
 def test_what_else_changed() -> None:

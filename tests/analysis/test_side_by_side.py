@@ -245,7 +245,7 @@ def test_a_page_of_several_machines(reports: Path, capsys: pytest.CaptureFixture
     assert cli.main(["report", "a", "b", "--output", "page.html"]) == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert page == report.render_machines(machines(*(store.read(reports / f"{name}.jsonl") for name in "ab")))
-    assert "NVIDIA H200 beside NVIDIA H100" in page
+    assert "NVIDIA H200 and NVIDIA H100" in page
     assert "<td>80.0</td><td>50.0</td>" in page
     assert sorted(p.suffix for p in reports.iterdir()) == [".jsonl"] * 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -137,9 +138,9 @@ def test_the_exit_code_is_that_of_the_findings(
     monkeypatch.setattr(doctor, "PARTS", parts)
     assert cli.main(["doctor"]) == code
     said = capsys.readouterr().out
-    assert "One\n  a line\n" in said
-    assert "can be trusted to\n  trust this\n" in said
-    assert ("1 failed:\n  zeros: not caught: PASSED\n" in said) == bool(failures)
+    assert "One\n===\n\na line\n" in said
+    assert re.search("can be trusted\n=+\n\ntrust this\n", said)
+    assert bool(re.search("1 failed\n=+\n\nzeros: not caught: PASSED\n", said)) == bool(failures)
     assert ("Nothing failed." in said) != bool(failures)
 
 

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, str] = {
     "render": "analysis model records texts",
     "run": "analysis cases measure model packages records render resources texts typed",
     "plugin": "measure packages run",
-    "doctor": "cases measure model run texts",
+    "doctor": "analysis cases measure model run texts",
     "cli": "analysis cases doctor measure model packages records render resources texts",
     "__init__": "cases contract model",
     "__main__": "cli",

@@ -287,7 +287,7 @@ def test_a_case_without_a_roof_is_told():
     with_both = [*with_one, make.ended(cases[1], "copy", role="roof")]
     for run in (with_one, with_both):
         note = clock_note(build(make.run(run)))
-        assert note.endswith("In 1 case without a roof the fastest pass stands for it.")
+        assert note.endswith("In 1 case without a roof the fastest pass replaces it.")
     assert "without a roof" not in clock_note(build(make.run(with_one[:1] + with_one[2:])))
 
 

@@ -66,7 +66,7 @@ def gate(comparison: RunComparison, limit: float) -> str:
         text = f"fails: {plural(fell, 'cell')} fell, {slower}"
     else:
         text = f"holds: no cell fell, and none is slower by at least {percent(limit)}"
-    return text + (f"; of {plural(unclear, 'cell')} it cannot be told" if unclear else "")
+    return text + (f"; {plural(unclear, 'cell')} cannot be told" if unclear else "")
 
 
 def csv_lines(comparison: RunComparison) -> Iterator[Sequence[object]]:

@@ -94,7 +94,7 @@ def _case_board(case: Case, records: Sequence[Record], clock: str, baseline: str
 
 
 def _chosen(records: Sequence[Record], role: str, clock: str) -> dict[str, Record]:
-    """The record that stands for each implementation."""
+    """The record that represents each implementation."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         if record.role == role:

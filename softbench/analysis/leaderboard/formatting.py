@@ -52,7 +52,7 @@ def clock_note(board: Board) -> str:
         roof = f"Ranked by the {clock} clock; % of roof is against the roof kernels timed in the same rounds."
     without = sum(case.roof is None or not case.roof.samples for case in board.timed)
     if without and without < len(board.timed):
-        score += f" In {plural(without, 'case')} without a roof the fastest pass stands for it."
+        score += f" In {plural(without, 'case')} without a roof the fastest pass replaces it."
     return f"{roof} {score}"
 
 

@@ -29,8 +29,8 @@ def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standi
             for name in board.cells:
                 boards.setdefault(name, []).append(board)
         rows = [
-            _standing(operator, name, found, shares, failed_hard.get((operator, name), ()))
-            for name, found in boards.items()
+            _standing(operator, name, theirs, shares, failed_hard.get((operator, name), ()))
+            for name, theirs in boards.items()
         ]
         rows.sort(key=lambda row: (row.score is None, bool(row.failed_hard), -(row.score or 0.0), row.implementation))
         standings += _numbered(rows)
@@ -92,9 +92,9 @@ class _Shares(NamedTuple):
 def _shares(board: CaseBoard) -> _Shares:
     """% of roof, or of the fastest pass where there is no roof."""
     passes = {name: cell for name, cell in {**board.references, **board.cells}.items() if cell.samples}
-    found = {name: share for name, cell in passes.items() if (share := cell.percent_of_roof) is not None}
-    if len(found) < len(passes):
+    shares = {name: share for name, cell in passes.items() if (share := cell.percent_of_roof) is not None}
+    if len(shares) < len(passes):
         latencies = {name: latency_ns(cell.samples) for name, cell in passes.items()}
         fastest = min(latencies.values())
-        found = {name: 100 * fastest / latency for name, latency in latencies.items()}
-    return _Shares(found, min(found.values(), default=math.inf))
+        shares = {name: 100 * fastest / latency for name, latency in latencies.items()}
+    return _Shares(shares, min(shares.values(), default=math.inf))

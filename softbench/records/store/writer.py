@@ -1,4 +1,4 @@
-"""Writes a run's file: whole cases, synced to the disk, and nothing that somebody else wrote."""
+"""Writes a run's file: whole cases, synced to the disk, and nothing from other writers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def page(title: str, document: Document, figures: Sequence[Figure] = ()) -> str:
     # The first sentences are the verdict; the figures follow them.
     first = next((index for index, part in enumerate(document) if isinstance(part, Lines)), -1) + 1
     head = [_part(part, is_verdict=True) for part in document[:first]]
-    drawn = [panel(made.key, made.title, figure(made)) for made in figures]
+    drawn = [panel(shown.key, shown.title, figure(shown)) for shown in figures]
     rest = [_part(part) for part in document[first:]]
     body = [
         tag("header", theme(), class_="toolbar"),
@@ -53,10 +53,10 @@ def _table(part: Table) -> Markup:
         ]
         for row in part.rows
     ]
-    made = table(part.header, rows, left=(0, *part.left), label=part.title)
+    element = table(part.header, rows, left=(0, *part.left), label=part.title)
     if part.folded:
-        return tag("details", tag("summary", part.title), made, class_="print-open")
-    return tag("section", tag("h2", part.title), made) if part.title else made
+        return tag("details", tag("summary", part.title), element, class_="print-open")
+    return tag("section", tag("h2", part.title), element) if part.title else element
 
 
 def _side(part: Table, index: int) -> str | None:
@@ -67,7 +67,7 @@ def _side(part: Table, index: int) -> str | None:
 
 def _payload(figures: Sequence[Figure]) -> dict[str, Any]:
     """The data that the script of a page expects, with figures only; names in the order of first appearance."""
-    series = [entry for made in figures for view in made.views for entry in view.series]
+    series = [entry for shown in figures for view in shown.views for entry in view.series]
     return {
         "baseline": "",
         "baselines": [],
@@ -78,5 +78,5 @@ def _payload(figures: Sequence[Figure]) -> dict[str, Any]:
         "variants": [],
         "cells": [],
         "slices": [],
-        "figures": [asdict(made) for made in figures],
+        "figures": [asdict(shown) for shown in figures],
     }

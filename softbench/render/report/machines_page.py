@@ -14,7 +14,7 @@ from softbench.render.tables import ranking_header, standing_row
 
 def page(machines: Sequence[Machine]) -> str:
     """The whole document. The cases and cells of a machine are on the page of its own runs."""
-    title = " beside ".join(short(machine.title, 60) for machine in machines)
+    title = " and ".join(short(machine.title, 60) for machine in machines)
     head = tag("header", tag("h1", title), tag("p", ACROSS, class_="verdict"))
     return html_document(title, tag("main", join([head, *_shares(machines), *map(_machine, machines)], "\n")))
 

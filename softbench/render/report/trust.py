@@ -27,10 +27,10 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
     passports are those of the runs of the board, if there are several.
     """
     timed = [(case, cell) for case in board.timed for cell in case.cells.values() if cell.samples]
-    found: list[Check | None] = []
+    of_times: list[Check | None] = []
     if timed:
         cells = [cell for _, cell in timed]
-        found = [
+        of_times = [
             _clock(board),
             _calibrated(board),
             _decided(board),
@@ -41,7 +41,9 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
             _busy(board),
         ]
     return tuple(
-        check for check in [*found, *dict.fromkeys(map(_commit, passports or (board.passport,)))] if check is not None
+        check
+        for check in [*of_times, *dict.fromkeys(map(_commit, passports or (board.passport,)))]
+        if check is not None
     )
 
 
@@ -57,13 +59,13 @@ def _calibrated(board: Board) -> Check | None:
     if not tried:
         return None
     names = ", ".join(dict.fromkeys(clock.clock for clock in tried))
-    for found in tried:
-        if why := calibration.misreading(found):
-            states = [bool(calibration.misreading(other)) for other in tried if other.clock == found.clock]
+    for clock in tried:
+        if why := calibration.misreading(clock):
+            states = [bool(calibration.misreading(other)) for other in tried if other.clock == clock.clock]
             where = "" if all(states) else f", in {sum(states)} of {plural(len(states), 'case')}"
-            return Check(False, f"the {found.clock} clock {why}{where}; it was not used")
-        if found.fault:
-            return Check(False, f"the {found.clock} clock was not checked: {found.fault}")
+            return Check(False, f"the {clock.clock} clock {why}{where}; it was not used")
+        if clock.fault:
+            return Check(False, f"the {clock.clock} clock was not checked: {clock.fault}")
     worst = max(map(calibration.share_off, tried))
     return Check(True, f"clocks checked against kernels of known duration: {names}, right within {worst:.2%}")
 
@@ -75,7 +77,7 @@ def _busy(board: Board) -> Check | None:
         {note for cell in case.participants for note in cell.record.notes if note.startswith(notes.CPU_BUSY)}
         for case in timed
     ]
-    texts = [note.removeprefix(notes.CPU_BUSY) for found in used for note in found]
+    texts = [note.removeprefix(notes.CPU_BUSY) for own in used for note in own]
     if not texts:
         return None
     most = max(texts, key=lambda text: float(text.split()[0]))

@@ -1,4 +1,4 @@
-// The axes of a figure as plotly's layout, for the width that there is.
+// The axes of a figure as plotly's layout, for the available width.
 
 const NARROW = 720;
 
@@ -62,13 +62,13 @@ function axisOf(axis, series, side, narrow, square) {
   return made;
 }
 
-// A reading that hardly changes is no reason for ticks between whole numbers.
+// Readings that hardly change get a wider range, so that no tick is between whole numbers.
 function readingRange(values) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   return high - low < 4 ? { range: [low - 4, high + 4] } : {};
 }
 
-// 1, 2, 5, 10, ..., or powers of ten alone where that would be too many.
+// 1, 2, 5, 10, ..., or only powers of ten if those are too many.
 function timeTicks(values) {
   const low = Math.floor(Math.log10(Math.min(...values)));
   const high = Math.ceil(Math.log10(Math.max(...values)));
@@ -77,7 +77,7 @@ function timeTicks(values) {
   return { tickvals: shown, ticktext: shown.map((value) => String(Number(value.toPrecision(1)))) };
 }
 
-// Powers of two, no more than fit.
+// Powers of two, as many as fit.
 function sizeTicks(values, room) {
   const low = Math.floor(Math.log2(Math.min(...values)));
   const high = Math.ceil(Math.log2(Math.max(...values)));

@@ -1,4 +1,4 @@
-// The filter of the table of every cell: rows that hold all words.
+// The filter of the table of every cell: it shows the rows that contain all words.
 
 function setUpFilter() {
   const input = document.getElementById("cells-filter");

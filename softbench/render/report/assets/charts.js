@@ -1,4 +1,4 @@
-// Draws the figures with plotly.js, each when it comes near the window; a table of the same points stands behind it.
+// Draws each figure with plotly.js when it comes near the window, and adds a table of the same points.
 
 function setUpCharts(board, open) {
   const library = lazily(async () => runScript(await unpack("library")));
@@ -26,7 +26,7 @@ function setUpCharts(board, open) {
   };
 }
 
-// Until nothing else waits; not every browser tells.
+// Resolves when the browser is idle; not every browser supports that.
 function idle() {
   return new Promise((resolve) => {
     if (window.requestIdleCallback) requestIdleCallback(resolve, { timeout: 2000 });
@@ -45,7 +45,7 @@ function makeChart(board, figure, place, library, open) {
   target.classList.toggle("tall", figure.panes.length > 1);
   target.classList.toggle("words", figure.x.scale === "words");
   const makeRoom = () => { target.style.minHeight = legendRoom(figure, view, target.clientWidth); };
-  makeRoom();  // before it is drawn, so that what stands below does not move under the reader
+  makeRoom();  // before it is drawn, so that the content below does not move
   const drawNow = (paper) => {
     if (typeof Plotly === "undefined") return;
     if (!paper) makeRoom();
@@ -71,7 +71,7 @@ function makeChart(board, figure, place, library, open) {
   return { place, draw, drawNow, drawn: () => done };
 }
 
-// A legend that stands beside its figure is not to be scrolled: the page is printed and photographed.
+// A legend next to its figure must not scroll: the page is printed and photographed.
 function legendRoom(figure, view, width) {
   if (width < NARROW || figure.panes.length > 1) return "";
   const names = new Set(figure.views[view].series.map((entry) => entry.name));
@@ -100,7 +100,7 @@ function figureControls(figure, target, choose, draw) {
     element("span", { class: "spring" }), element("span", { class: "wide" }, "save as"), save("svg"), save("png"));
 }
 
-// A row a key, a column a name; built when somebody opens it.
+// One row per key, one column per name; built when it is opened.
 function tableOf(figure, chosen) {
   const details = element("details", { class: "small" }, element("summary", {}, "the same as a table"));
   const rebuild = () => {

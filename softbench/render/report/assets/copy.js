@@ -1,4 +1,4 @@
-// A button beside every command.
+// A copy button for every command.
 
 function addCopyButton(place) {
   const code = place.querySelector("code");

@@ -1,4 +1,4 @@
-// What is known of one cell, in a dialog; Escape closes it, and focus goes back to where it came from.
+// The details of one cell, in a dialog. Escape closes it, and the focus returns.
 
 function setUpDetails(board) {
   const dialog = document.getElementById("details");
@@ -55,11 +55,11 @@ const isolated = (text) => element("bdi", {}, text);
 
 const notesElement = (notes) => element("ul", { class: "plain" }, notes.map((note) => element("li", {}, isolated(note))));
 
-// [term, text ...] of every figure that there is.
+// [term, text ...] of every figure of the cell.
 function cellFigures(board, cell, speedups, baseline) {
-  const found = [];
+  const figures = [];
   const add = (term, known, ...said) => {
-    if (known !== undefined && known !== null && known !== 0) found.push([term, ...said]);
+    if (known !== undefined && known !== null && known !== 0) figures.push([term, ...said]);
   };
   const half = cell.ns && cell.high ? `±${((50 * (cell.high - cell.low)) / cell.ns).toFixed(2)} %` : "";
   add("rank in the case", cell.rank, `${cell.rank}${cell.mark || ""}`);
@@ -76,33 +76,33 @@ function cellFigures(board, cell, speedups, baseline) {
   }
   const most = (index) => Math.max(...cell.kernels.map((kernel) => kernel[index]));
   if (cell.kernels) {
-    found.push(["registers a thread", String(most(1))], ["stack (spills)", `${most(2)} B`], ["static shared", bytes(most(3))]);
+    figures.push(["registers per thread", String(most(1))], ["stack (spills)", `${most(2)} B`], ["static shared", bytes(most(3))]);
   }
   if (cell.traffic) {
     const [factor, read, written, kernels, l1, l2] = cell.traffic;
     add("traffic factor", factor, times(factor || 0, 3));
-    found.push(["read", bytes(read)], ["written", bytes(written)]);
+    figures.push(["read", bytes(read)], ["written", bytes(written)]);
     add("kernels under ncu", kernels, `${us(kernels)} µs`);
     add("L1 hits", l1, `${(l1 || 0).toFixed(1)} %`);
     add("L2 hits", l2, `${(l2 || 0).toFixed(1)} %`);
   }
   add("ideal bytes", cell.ideal, bytes(cell.ideal || 0));
   add("best of", cell.best_of, plural(cell.best_of || 0, "variant"));
-  if (cell.gpu) found.push(["GPU", nameElement(cell.gpu)]);
-  if (cell.warm) found.push(["L2 cache", "warm"]);
-  if (cell.unsteady) found.push(["GPU in some rounds", "throttled or slower: see the notes"]);
-  if (cell.overlap) found.push(["launches", "overlap: a replay's take less time than one alone"]);
-  return found;
+  if (cell.gpu) figures.push(["GPU", nameElement(cell.gpu)]);
+  if (cell.warm) figures.push(["L2 cache", "warm"]);
+  if (cell.unsteady) figures.push(["GPU in some rounds", "throttled or slower: see the notes"]);
+  if (cell.overlap) figures.push(["launches", "overlap: in a replay each takes less time than alone"]);
+  return figures;
 }
 
 function sampleSection(cell) {
   const drawn = (cell.samples || []).map(sampleFigure).filter(Boolean);
   if (!drawn.length) return [];
-  const note = "Circles are rounds, bars the median of a placement, the line that of all; µs a launch over placements.";
+  const note = "Circles are rounds, bars the median of a placement, the line that of all; µs per launch over placements.";
   return [element("h3", {}, "Samples"), element("p", { class: "note" }, note), element("div", { class: "samples" }, drawn)];
 }
 
-// Everybody in the same case, best first.
+// All cells of the same case, best first.
 function rivalsSection(board, cell, speedups, baseline, open) {
   const order = (other) => (other.role === "roof" ? 0 : other.ns || Infinity);
   const others = board.byCase[cell.case].filter((other) => !other.other).sort((a, b) => order(a) - order(b));
@@ -123,7 +123,7 @@ function rivalsSection(board, cell, speedups, baseline, open) {
     return row;
   });
   const header = ["implementation", "rank", "ms", "GB/s", "% of roof", `over ${short(baseline)}`];
-  return [element("h3", {}, "Everybody in this case"), tableElement("everybody in this case", header, rows)];
+  return [element("h3", {}, "All cells of this case"), tableElement("all cells of this case", header, rows)];
 }
 
 function kernelSection(cell) {

@@ -1,4 +1,4 @@
-// Numbers as text, as in the terminal; elements from plain values. Text only ever enters as text.
+// Numbers as text, as in the terminal, and elements from plain values. Text is never read as HTML.
 
 const ms = (ns) => (ns / 1e6).toFixed(ns >= 1e4 ? 4 : 6);
 const us = (ns) => (ns / 1e3).toFixed(2);
@@ -13,7 +13,7 @@ function bytes(count) {
   return `${(count / 1000 ** power).toFixed(power ? 2 : 0)} ${units[power]}`;
 }
 
-// The middle gives way, since variants differ at their ends.
+// Cut in the middle, since variants differ at their ends.
 function short(name, limit = 24) {
   const flat = name.split(/\s+/).filter(Boolean).join(" ");
   const tail = (limit - 1) >> 1;
@@ -28,16 +28,16 @@ function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
 
-function fill(made, attributes, children) {
+function fill(node, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
-  return made;
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  return node;
 }
 
-// A name that somebody gave, isolated from the text around it.
+// A name from a record, isolated from the text around it.
 function nameElement(text, limit = 24) {
   const shown = short(text, limit);
   return element("bdi", { title: shown === text ? null : text }, shown);

@@ -1,4 +1,4 @@
-// Tables whose cells open details: one stop of the Tab key each, arrow keys inside.
+// Tables whose cells open details: Tab reaches a table once, arrow keys move inside.
 
 function setUpGrid(table, open) {
   table.setAttribute("role", "grid");
@@ -36,7 +36,7 @@ function setUpGrid(table, open) {
 
 const PAGE_ROWS = 10;
 
-// Whether the key was one that moves; at an edge it moves nowhere.
+// Whether the key moves the focus; at an edge it does not.
 function step(event, cell, move) {
   const far = event.ctrlKey;
   switch (event.key) {
@@ -58,7 +58,7 @@ function sideways(cell, direction) {
   return next;
 }
 
-// The nth row that way which has a cell in this column and is not filtered away, or the last before the edge.
+// The cell in this column, so many visible rows away, or the last one before the edge.
 function vertically(cell, direction, count) {
   const column = cell.cellIndex;
   let found = null;

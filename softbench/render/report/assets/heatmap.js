@@ -1,11 +1,11 @@
-// The heat map's figure, as the reader chooses it.
+// The heat map, in the metric that the reader chooses.
 
 const clamp = (value) => Math.min(Math.max(value, 0), 1);
 
-// Steep near the top, where kernels differ; as tint() in grids/heatmap.py.
+// Steep near the top, where kernels differ; the same as tint() in grids/heatmap.py.
 const tint = (share) => clamp((share - 50) / 50) ** 2;
 
-// By metric: text of a cell, depth of its tint, and whether it is the tint of less.
+// By metric: value and text of a cell, depth of its tint, and whether it is the tint for less.
 const METRICS = {
   roof: { value: (cell) => cell.roof, text: (value) => value.toFixed(1), heat: (value) => tint(value) },
   ms: { value: (cell) => cell.ns, text: ms, heat: (value, cell, scale) => tint((100 * scale.fastest(cell)) / value) },

@@ -1,4 +1,4 @@
-// The page comes alive. `data-ready` on the root says so: "page", then "charts" once all figures are drawn.
+// Starts the page. `data-ready` of the root is "page", then "charts" when all figures are drawn.
 
 function isReady(word) {
   document.documentElement.dataset.ready = word;
@@ -19,7 +19,7 @@ async function start() {
   setUpTheme(charts.redraw);
   setUpPrint(charts);
   isReady("page");
-  // A printout needs all figures at once, and a browser does not wait for any then: draw the rest while nothing else happens.
+  // Printing needs all figures, and a browser does not wait for them then: draw the rest while it is idle.
   await charts.drawAll();
   isReady("charts");
 }

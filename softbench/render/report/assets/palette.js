@@ -1,5 +1,5 @@
-// One colour, sign and dash an implementation, by its number. Okabe and Ito's palette without black and yellow, which
-// vanish on a dark and on a light page.
+// One colour, sign and dash per implementation, by its number. Okabe and Ito's palette without black and yellow, which are
+// invisible on a dark or a light page.
 
 const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x"];
@@ -14,7 +14,7 @@ function looksOf(number) {
   };
 }
 
-// The same signs as in the figures, around (8, 5).
+// The signs of the figures, around (8, 5).
 const SIGN_PATHS = {
   circle: "M8,1.2a3.8,3.8 0 1 0 .01,0z",
   square: "M4.6,1.6h6.8v6.8h-6.8z",

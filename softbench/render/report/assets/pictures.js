@@ -1,4 +1,4 @@
-// Saves tables that are figures, as they are shown just now, as SVG or PNG: rectangles, texts and signs where the browser has put them.
+// Saves tables that are figures, as they are shown, as SVG or PNG: rectangles, texts and signs at the browser's own places.
 
 const PICTURED = "table.heat, table.matrix, table.ladder";
 const [MARGIN, TITLE, LONGEST] = [16, 44, 16000];
@@ -36,7 +36,7 @@ async function savePicture(section, { table, label }, format) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
-// What a heat map shows just now, as the reader has chosen it.
+// The metric that the heat map shows.
 function measureOf(section) {
   const chosen = section.querySelector("#metric :checked");
   if (!chosen) return "";
@@ -46,7 +46,7 @@ function measureOf(section) {
 
 const noteOf = (section, table) => (table.matches(".heat") ? section.querySelector(".note").textContent : "");
 
-// With the table unfolded and not scrolled aside, as long as it is looked at.
+// Calls look() while the table is unfolded and not scrolled.
 function shown(table, look) {
   const folded = table.closest("details:not([open])");
   const frame = table.parentElement;
@@ -105,13 +105,13 @@ function drawSign(path, at) {
   return copy;
 }
 
-// Letters stand on a line a fifth of their box above its foot.
+// The baseline of letters is a fifth of their box above its bottom.
 function drawText({ text, box, style }, at, flat) {
   const look = { "font-size": parseFloat(style.fontSize), "font-weight": style.fontWeight, fill: flat(style.color) };
   return svg("text", { ...at(box.left, box.top + 0.8 * box.height), ...look }, text);
 }
 
-// Every text of a table line by line: what the browser has wrapped stands in several.
+// The texts of a table, line by line as the browser has wrapped them.
 function textsOf(table) {
   const found = [];
   const walker = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
@@ -132,7 +132,7 @@ function textsOf(table) {
   return found;
 }
 
-// A colour as it looks on the page's paper: what reads SVG knows no mixtures.
+// A colour mixed with the background of the page: SVG readers know no color-mix().
 function flattener() {
   const drawn = element("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
   const paper = colour("--paper");

@@ -1,6 +1,6 @@
-// On paper: every figure drawn, in light colours, and what is folded but short unfolded.
+// For printing: all figures drawn, in light colours, and short folded parts unfolded.
 
-// Pixels that fit the width of A4 and of US Letter within the margins of print.css.
+// Pixels that fit A4 and US Letter within the margins of print.css.
 const PAPER = { width: 690, height: 340, tall: 480 };
 
 function setUpPrint(charts) {

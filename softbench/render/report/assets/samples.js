@@ -1,4 +1,4 @@
-// The samples of one clock, every round of every placement, as a small drawing with a table behind it.
+// The samples of one clock, every round of every placement, as a small drawing and a table.
 
 const REACH = 6;
 const PLOT = { width: 460, height: 170, left: 58, right: 8, top: 12, bottom: 26 };
@@ -24,7 +24,7 @@ function sampleFigure(samples) {
     element("details", { class: "small" }, element("summary", {}, "samples in µs"), sampleTable(rounds, samples.clock)));
 }
 
-// Interruptions are many times the spread of all others: what lies far above the rest is marked at the edge.
+// Interruptions take many times longer than other rounds: values far above the rest are marked at the edge.
 function sampleScale(all, placements) {
   const sorted = [...all].sort((a, b) => a - b);
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
@@ -53,7 +53,7 @@ function drawSamples(rounds, middle, scale, said) {
         ? svg("path", { class: "beyond", d: `M${x - 4},${y + 3}h8l-4,-7z` })
         : svg("circle", { class: "round", cx: x.toFixed(1), cy: y.toFixed(1), r: 2.2 }));
     });
-    if (!values.length) return; // measured again: what is elsewhere under the clock "unsteady", or the other way round
+    if (!values.length) return; // measured again: its rounds are under the clock "unsteady", or the other way round
     const own = scale.y(median(values));
     parts.push(svg("line", { class: "middle", x1: scale.x(placement, 0), x2: scale.x(placement, 1), y1: own, y2: own }));
   });

@@ -1,4 +1,4 @@
-// Every speed-up on the page follows the baseline that the reader picks.
+// All speed-ups of the page are over the baseline that the reader picks.
 
 function setUpBaseline(board, listeners) {
   const picker = document.getElementById("baseline");

@@ -1,4 +1,4 @@
-// Light or dark: as the system says, until the reader says otherwise; kept while the page stays open and over a reload.
+// Light or dark: as the system, until the reader chooses; kept over a reload while the page is open.
 
 const THEMES = ["system", "light", "dark"];
 
@@ -19,7 +19,7 @@ function setUpTheme(changed) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
 }
 
-// A browser may forbid a file to store anything.
+// A browser may not let a file store anything.
 function remembered() {
   try {
     const theme = sessionStorage.getItem("softbench-theme");
@@ -33,11 +33,11 @@ function remember(theme) {
   try {
     sessionStorage.setItem("softbench-theme", theme);
   } catch {
-    // The choice holds until the page is closed.
+    // The choice lasts until the page is closed.
   }
 }
 
-// What a colour of the style sheet is just now; the variable itself would answer with both of its forms.
+// The current value of a colour of the style sheet; the variable itself gives both of its forms.
 function colour(name) {
   return computedColour(`var(${name})`);
 }

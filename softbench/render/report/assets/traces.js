@@ -1,6 +1,6 @@
-// The series of a figure as plotly's traces: colours, signs, and what stands beside a point.
+// The series of a figure as plotly's traces: colours, signs and hover texts.
 
-// plotly reads a few tags in texts; names must not be among them.
+// plotly interprets a few tags in texts; names must not contain any.
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
 function tracesOf(board, figure, view) {
@@ -39,7 +39,7 @@ function seriesStyle(board, entry, series) {
   return { colour: looks.colour, symbol: looks.symbol + (looks.open ? "-open" : ""), dash: looks.dash };
 }
 
-// For who took no part in this run: from the first number on whose colour no entrant of the picture has.
+// A number for an implementation that is not in this run, whose colour no entrant of the picture has.
 function strangerNumber(board, entry, series) {
   const numberOf = (name) => board.implementations.indexOf(name);
   const used = series.filter((other) => other.role === "entrant").map((other) => looksOf(numberOf(other.name)).colour);

@@ -1,4 +1,4 @@
-// What the page carries packed: gzip in base64, inside script elements that no browser runs.
+// The packed contents of the page: gzip in base64, in script elements that no browser runs.
 
 function bytesOf(base64) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
@@ -11,7 +11,7 @@ async function unpack(id) {
   return new Response(stream).text();
 }
 
-// An element's own text is run under the page's policy without leave for eval or blobs.
+// The policy of the page allows the text of a script element, and neither eval nor blobs.
 function runScript(source) {
   const script = document.createElement("script");
   script.textContent = source;

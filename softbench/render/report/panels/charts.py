@@ -31,7 +31,7 @@ def chart(key: str) -> Callable[[Contents], Markup]:
         shown = contents.figures.get(key)
         if shown is None:
             return EMPTY
-        plain = tag("p", "Drawn by a script; its figures stand in the tables.", class_="without-script note")
+        plain = tag("p", "Drawn by a script; the tables have its figures.", class_="without-script note")
         return panel(key, shown.title, figure(shown), plain, lead=LEADS[key])
 
     return make
