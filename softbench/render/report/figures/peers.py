@@ -44,7 +44,7 @@ def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) 
             views.append(FigureView(f"{gpu}: {published[key].source}", _series(board, cells, points, gpu, peak)))
     return Figure(
         "peers",
-        "Published and measured figures",
+        "Published figures",
         "Bandwidth as % of each machine's theoretical peak: what others published for their GPU, and what this run measured.",
         Axis("shape", "words"),
         [Axis("% of the machine's peak", form="percent", from_zero=True)],
