@@ -130,7 +130,7 @@ def test_sections_of_one_name_are_told_apart_by_what_differs() -> None:
 
 def test_two_clocks_are_refused() -> None:
     with pytest.raises(
-        Incomparable, match="r1 is ranked by the clock 'graph', r2 by 'wall': times of two clocks never"
+        Incomparable, match="r1 is ranked by the clock 'graph', r2 by 'wall': one table never holds times of two clocks"
     ):
         arrange([run([]), run([], "wall", run_id="r2", device=GPU)])
 
@@ -260,10 +260,10 @@ def test_a_page_of_one_machine_says_what_counts(reports: Path) -> None:
     [
         (
             ["table", "a", "cpu"],
-            "a is ranked by the clock 'graph', cpu by 'wall': times of two clocks never stand in one",
+            "a is ranked by the clock 'graph', cpu by 'wall': one table never holds times of two clocks",
         ),
         (["report", "a", "cpu", "--output", "x.html"], "one table never holds times of two clocks"),
-        (["report", "a", "b"], "name its file with --output"),
+        (["report", "a", "b"], "name one with --output"),
         (["table", "a", "newer"], "newer.jsonl:1: has schema 2; this version reads 1: use the softbench that wrote it"),
         (["experiments", "a", "b"], "a and b are of other machines: name NVIDIA H200 and NVIDIA H100"),
     ],

@@ -123,7 +123,7 @@ def test_list_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr(device, "gpus", lambda: ())
     text = said(capsys, "list")
     names = {variant.implementation for variant in registry.find([resources.bundled_impls()])}
-    assert f"{len(names)} implementations; of " in text
+    assert f"{len(names)} implementations; this machine meets " in text
     for name in names:
         assert re.search(rf"^{name} .*(yes|checked|compiled|no)$", text, re.M), name
     assert re.search(r"^torch_eager +library +softmax.* and \d more +\d+ +always$", text, re.M)
@@ -181,8 +181,11 @@ def test_new_runs_as_it_is_by_the_command_that_it_names(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        *((name, "names no implementation") for name in ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "é", "a b")),
-        ("\x1b[2J", "names no implementation"),
+        *(
+            (name, "cannot name an implementation")
+            for name in ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "é", "a b")
+        ),
+        ("\x1b[2J", "cannot name an implementation"),
         ("torch_eager", "torch_eager.py already; choose another name"),
         ("taken", "'taken' is declared in kernels/other.py already"),
         ("there", "kernels/there.py: exists, and is not overwritten"),

@@ -170,13 +170,13 @@ def test_identical_kernels_that_tie_say_how_near_they_are() -> None:
     part = against_itself.tell([comparison("tied"), comparison("tied", 0.997), comparison("unknown", 1.02, 0.03)], 6.0)
     assert part.failures == ()
     assert part.lines[0] == "called different in 0 of 3 contests, tied in 2, cannot tell in 1"
-    assert part.lines[1] == "their ratio is off 1 by 0.30% in the middle, 2.00% at most"
-    assert part.trust == ("ranks: kernels that differ by less than 0.40% are seldom told apart here in 6 s a case",)
+    assert part.lines[1] == "their ratio is off 1 by 0.30% in the median, 2.00% at most"
+    assert part.trust == ("ranks: in 6 s per case, kernels that differ by less than 0.40% are rarely distinguished",)
 
 
 def test_a_machine_that_tells_nothing_says_so() -> None:
     alone = stats.Comparison("unknown", 1.5, 0.0, float("inf"), 1)
-    assert against_itself.tell([alone], 1.5).trust[0].startswith("ranks: nothing, ")
+    assert against_itself.tell([alone], 1.5).trust[0].startswith("ranks: none ")
 
 
 @pytest.mark.parametrize(
@@ -231,13 +231,13 @@ def test_somebody_else_on_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     part = machine_with(monkeypatch, Monitor(Telemetry(1980, 3201, 120, 40), (1, "train.py")))
     others = next(line for line in part.lines if line.startswith("other processes"))
     assert "(pid 1, 5.0 GB)" in others
-    assert "another process is on the GPU: times are worth nothing while it works" in part.trust
+    assert "another process is on the GPU: no time is valid while it works" in part.trust
 
 
 def test_without_nvml_it_says_what_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     part = machine_with(monkeypatch, Monitor(Telemetry()))
     assert any(line.startswith("telemetry: cannot be read") for line in part.lines)
-    assert any("a throttled GPU is not seen" in line for line in part.trust)
+    assert any("without telemetry a throttled GPU" in line for line in part.trust)
 
 
 def test_where_records_go_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
