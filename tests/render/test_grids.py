@@ -249,5 +249,5 @@ def test_the_names_that_the_help_gives_are_all_there_are() -> None:
         made |= {figure.key for figure in [*grids(board), *figures(board, Cells(board), pages.published_beside())]}
     assert made == set(NAMES)
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    (said,) = re.findall(r"A figure is one of the page's \(([^)]*)\)", page)
+    (said,) = re.findall(r"A figure is one of the page's: ([^.]*)\.", page)
     assert tuple(re.findall(r"`(\w+)`", said)) == NAMES
