@@ -5,6 +5,8 @@ Importing this package imports no torch; `get` does.
 
 from __future__ import annotations
 
+import math
+
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.operator import Operator
 from softbench.cases.operators.outputs import OutputSpec
@@ -16,7 +18,7 @@ from softbench.cases.operators.vocabulary import (
     check_distribution,
     check_layout,
 )
-from softbench.model import Case
+from softbench.model import DTYPE_BYTES, Case
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -36,6 +38,13 @@ def counted_flops(case: Case) -> int:
     """Ideal flops of a case whose operator is bound by arithmetic; 0 for others, whose speed is given in bytes."""
     operator = get(case.operator)
     return operator.ideal_flops(case) if operator.bound == "arithmetic" else 0
+
+
+def moved_bytes(case: Case) -> tuple[int, int]:
+    """Ideal bytes of the inputs and of the outputs."""
+    operator = get(case.operator)
+    outputs = sum(math.prod(spec.shape) * DTYPE_BYTES[spec.dtype] for spec in operator.output_specs(case))
+    return operator.ideal_bytes(case) - outputs, outputs
 
 
 def get(name: str) -> Operator:

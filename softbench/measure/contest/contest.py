@@ -5,7 +5,6 @@ Read this file to know what happens to a kernel.
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -24,18 +23,7 @@ from softbench.measure.contest.rounds import Heat
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.measure.plans import REPLAY_NS, Plan, plan_graph, plan_wall
-from softbench.model import (
-    BALANCE,
-    DTYPE_BYTES,
-    Calibration,
-    Case,
-    Record,
-    Samples,
-    Status,
-    Telemetry,
-    Variant,
-    calibration,
-)
+from softbench.model import BALANCE, Calibration, Case, Record, Samples, Status, Telemetry, Variant, calibration
 from softbench.model.limits import Limits
 
 CALL_TIMEOUT_S = 60.0
@@ -99,7 +87,9 @@ class Contest:
             with times.stage("prepare"):
                 preparation.run(entrants)
             self._measure(case, entrants, preparation, rng, times)
-            self._refuse_impossible(case, entrants)
+            for entrant in entrants:  # also variants that were not chosen
+                if why := self._fault(case, entrant.samples):
+                    entrant.settle(Status.INCORRECT, why)
         except BaseException:
             self.pool.close()  # answers are under way that will not be read; asking a hung worker would take a minute
             raise
@@ -117,18 +107,16 @@ class Contest:
         ended = apart.ended(entrants)
         if ended:
             self.pool.close()
-        records = [e.record(case, *ideal, self._reproduce(case, e.variant)) for e in _recorded(entrants)]
+        selection = self.rules.selection
+        records = [
+            e.record(case, *ideal, texts.repeat_command(selection, case.id, e.variant.implementation))
+            for e in _recorded(entrants)
+        ]
         return apart.Outcome(records, ended)
 
     def _fault(self, case: Case, samples: Sequence[Samples]) -> str:
         """Why samples of this case are impossible, or ""."""
         return self.limits.fault(case.dtype, *_ideal(case), samples)
-
-    def _refuse_impossible(self, case: Case, entrants: Sequence[Entrant]) -> None:
-        """Samples of every clock, and of variants that were not chosen too."""
-        for entrant in entrants:
-            if why := self._fault(case, entrant.samples):
-                entrant.settle(Status.INCORRECT, why)
 
     def _calibrate(self, case: Case) -> None:
         """Calibrate once, and again before each case while a clock is off: what disturbed it may have gone.
@@ -150,7 +138,7 @@ class Contest:
             return
         if why := self.pool.refused():
             what = f"{self.card.name} ({self.card.id}) cannot be used any more: {why}"
-            raise DeviceLost(f"{what}; finished cases are kept, and --softbench-resume goes on once it can")
+            raise DeviceLost(f"{what}; finished cases are kept, and --softbench-resume continues once it can")
 
     def _entrants(self, case: Case, variants: Sequence[Variant], roofs: Sequence[Variant]) -> list[Entrant]:
         entrants = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
@@ -225,7 +213,7 @@ class Contest:
     def _plan(self, case: Case, players: Sequence[Entrant], asker: Asker) -> Plan:
         if self.card is not None:
             arithmetic_ns = operators.counted_flops(case) / (BALANCE * self.card.peak_gb_s)
-            return plan_graph(*_bytes(case), self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
+            return plan_graph(*operators.moved_bytes(case), self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
         for entrant in players:
             answer = asker({entrant: entrant.request("estimate", seed=1)})[entrant]
             if entrant.take(answer):
@@ -238,7 +226,7 @@ class Contest:
         """Heats that fit the memory, and the ones that `admission.once_more` adds."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
-        each = 2 * plan.bytes_held(*_bytes(case))
+        each = 2 * plan.bytes_held(*operators.moved_bytes(case))
         self.pool.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
         free = self.pool.free_bytes(players)
         groups = [] if free is None else admission.heats(always, others, each, free)
@@ -277,7 +265,7 @@ class Contest:
     def _traffic(
         self, case: Case, players: Sequence[Entrant], plan: Plan, card: device.Gpu, rng: random.Random
     ) -> None:
-        calls = traffic.calls_for(sum(_bytes(case)), card.l2_bytes)
+        calls = traffic.calls_for(sum(operators.moved_bytes(case)), card.l2_bytes)
         for entrant in (e for e in players if e.is_ready):
             self._view.tell("memory traffic", entrant.variant.id)
             try:
@@ -286,9 +274,6 @@ class Contest:
                 )
             except traffic.TrafficError as error:
                 entrant.notes.append(f"traffic: {error}")
-
-    def _reproduce(self, case: Case, variant: Variant) -> str:
-        return texts.repeat_command(self.rules.selection, case.id, variant.implementation)
 
 
 def _recorded(entrants: Sequence[Entrant]) -> list[Entrant]:
@@ -301,10 +286,3 @@ def _recorded(entrants: Sequence[Entrant]) -> list[Entrant]:
 def _ideal(case: Case) -> tuple[int, int]:
     """Ideal bytes and, where arithmetic binds the operator, flops."""
     return operators.get(case.operator).ideal_bytes(case), operators.counted_flops(case)
-
-
-def _bytes(case: Case) -> tuple[int, int]:
-    """Ideal bytes of the inputs and of the outputs."""
-    operator = operators.get(case.operator)
-    outputs = sum(math.prod(spec.shape) * DTYPE_BYTES[spec.dtype] for spec in operator.output_specs(case))
-    return operator.ideal_bytes(case) - outputs, outputs
