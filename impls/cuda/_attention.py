@@ -1,4 +1,4 @@
-"""Host side of the attention kernels: which form for which case, and a launch that packs and enqueues."""
+"""Host side of the attention kernels: the switches of a form, and a launch that packs arguments and enqueues."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Form:
         }
 
     def shared_bytes(self, case: Any) -> int:
-        """Of a block: a tile of Q, two of K and V each, and where the staged forms put scores and statistics."""
+        """Shared memory of a block: a tile of Q, two of K and V each, and the staged forms' scores and statistics."""
         return 5 * TILE * case.columns * 2 + (0 if self.is_fused else THREADS // 32 * STRIP_BYTES)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 def functions(cubin: bytes, names: tuple[str, ...], device: int) -> tuple[Any, ...]:
     """The named kernels of a cubin, ready on the device, which must be current; once a process.
 
-    Functions are asked for now, not at their first launch: with lazy loading that would be inside a graph's capture.
+    This loads the functions now; lazy loading would do it at their first launch, possibly inside a graph's capture.
     """
     from cuda.bindings import driver
 
@@ -22,7 +22,7 @@ def functions(cubin: bytes, names: tuple[str, ...], device: int) -> tuple[Any, .
 
 
 def residents(function: Any, threads: int, shared_bytes: int) -> int:
-    """Blocks of a kernel that a multiprocessor holds at a time; lets it have that much dynamic shared memory.
+    """Blocks of a kernel that a multiprocessor holds at a time; allows the kernel that much dynamic shared memory.
 
     Raises RuntimeError where the GPU does not offer so much to a block.
     """
@@ -42,7 +42,7 @@ def check(answer: tuple[Any, ...]) -> Any:
 
 
 class Launcher:
-    """Launches kernels whose first parameter is one structure of `size` bytes by value, packed anew for every call.
+    """Launches kernels whose first parameter is one structure of `size` bytes by value, packed again for every call.
 
     The driver copies parameters during a launch, so one buffer serves all; the lock keeps a second thread out of it.
     """
@@ -53,11 +53,11 @@ class Launcher:
         self._launch, self._launch_special = driver.cuLaunchKernel, driver.cuLaunchKernelEx
         self._buffer = ctypes.create_string_buffer(size)
         self._lock = threading.Lock()
-        # The driver reads through addresses, which do not keep what lies there alive.
+        # The driver reads through addresses, which keep no object alive.
         self._alive: list[Any] = []
 
     def parameters(self, *more: bytes) -> int:
-        """The address of a parameter list: the structure, and behind it parameters that stay as they are."""
+        """The address of a parameter list: the structure, then parameters that stay constant."""
         constants = [ctypes.create_string_buffer(value, len(value)) for value in more]
         pointers = (ctypes.c_void_p * (1 + len(more)))(*map(ctypes.addressof, (self._buffer, *constants)))
         self._alive += [pointers, *constants]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from ._workspace import Words
 
 C_TYPES = {"float16": "Half", "bfloat16": "Bfloat", "float32": "float"}
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
-H100 = Gpu(processors=132, l2_bytes=50 * 2**20)  # what plans are for where there is no GPU
+H100 = Gpu(processors=132, l2_bytes=50 * 2**20)  # the GPU of plans made without one
 
 
 def cubin(case: Any, rung: Rung, arch: str) -> bytes:
@@ -38,8 +39,13 @@ def cubins(case: Any, rung: Rung) -> Iterator[tuple[str, bytes]]:
         yield from ((name, code) for name in rung.kernels if name in used)
 
 
+def of(rung: Rung) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator that binds a function of (case, rung) to a rung; applied to a bound function, it replaces the rung."""
+    return lambda function: functools.partial(getattr(function, "func", function), rung=rung)
+
+
 def programs(case: Any, rung: Rung, gpu: Gpu) -> list[Program]:
-    """What a rung launches for a case of at least one element: rows that begin anywhere, rows at multiples of 16 bytes."""
+    """The programs of a rung for a case with elements: for rows that begin anywhere, and for rows at multiples of 16 bytes."""
     size = ITEM_BYTES[case.dtype]
     return [rung.plan(Shape(case.rows, case.columns, size, aligned), gpu) for aligned in (False, True)]
 
@@ -76,7 +82,7 @@ def _launch(
 ) -> Callable[[Any], Any]:
     """The launch; the programs are for rows that begin at any address, and for rows at multiples of 16 bytes.
 
-    overlaps  each kernel may start before the one ahead of it has ended, for which it waits by itself; from sm_90 on
+    overlaps  from sm_90 on: a kernel may start before the previous one ends, and waits for that itself
     """
     import torch
 
@@ -97,7 +103,7 @@ def _launch(
         matrix, row_stride = as_rows(x, rows, columns)
         source, stream = matrix.data_ptr(), current_stream(device.index)
         floats, words, arguments, launches = routes[(source | row_stride * item_bytes) % VECTOR_BYTES == 0]
-        # Of this call alone: under capture or on another stream it belongs to that graph or stream.
+        # One workspace per call: under capture it belongs to the graph, on another stream to that stream.
         workspace = empty(floats, dtype=float32, device=device) if floats else None
         partials = workspace.data_ptr() if floats else 0
         exchange = words.of(stream) if words else None
@@ -111,15 +117,15 @@ def _launch(
 def _launches(
     enqueue: _driver.Launcher, functions: dict[str, Any], program: Program, overlaps: bool
 ) -> tuple[tuple[Any, ...], ...]:
-    made = []
+    launches = []
     for step in program.steps:
         parameters = enqueue.parameters(*([step.level] if step.level else []))
         launch = (functions[step.kernel], step.blocks, step.threads, parameters)
         if overlaps:
-            made.append(enqueue.special(*launch, step.shared_bytes, step.cooperative))
+            launches.append(enqueue.special(*launch, step.shared_bytes, step.cooperative))
         else:
-            made.append(enqueue.plain(*launch))
-    return tuple(made)
+            launches.append(enqueue.plain(*launch))
+    return tuple(launches)
 
 
 def as_rows(x: Any, rows: int, columns: int) -> tuple[Any, int]:

@@ -52,7 +52,7 @@ def compile_source(source: str, macros: Mapping[str, str], arch: str) -> bytes:
 
 
 def _key(source: str, macros: Mapping[str, str], arch: str) -> str:
-    """All that the cubin depends on. Any file of the folder may be included, so all of them count."""
+    """A digest of everything that the cubin depends on. A source may include any file of the folder, so all count."""
     words = [source, arch, STANDARD, *map(str, _compiler_version()), *(f"{k}={v}" for k, v in sorted(macros.items()))]
     digest = hashlib.sha256("\0".join(words).encode())
     for path in sorted(SOURCES.glob("*.cu*")):
@@ -71,7 +71,7 @@ def _compiler_version() -> tuple[int, int]:
 
 
 def _read(path: Path) -> bytes | None:
-    """The cubin in a cache file; None where there is none, or none that matches the digest in front of it."""
+    """The cubin in a cache file; None where there is none that matches the digest before it."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -81,12 +81,12 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, built: bytes) -> None:
-    """Put a cubin into the cache in one step, so that other processes see all of it or nothing."""
+    """Put a cubin into the cache in one step, so other processes see all of it or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".partial")
     except OSError:
-        return  # a folder that cannot be written costs the next process half a second and nothing else
+        return  # without a folder to write to, the next process compiles again, for half a second
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(hashlib.sha256(built).digest() + built)

@@ -21,23 +21,23 @@ from ._program import (
     tiling,
 )
 
-# Parts of a row that every block of the last kernel merges for itself: four a thread, 8 KB out of the L2.
+# Parts of a row that every block of the last kernel merges itself: four per thread, 8 KB from the L2.
 MOST_SHARED_CHUNKS = 4 * THREADS
 WARP_BYTES = 4096  # the longest row of a warp: eight vectors a lane
 WARP_COUNTS = (1, 2, 4, 8, 9)  # vectors a lane that kernels/warp.cu has kernels for
-# From so many bytes of input on, its lines are loaded to stay in the L2 (docs/notes/performance.md).
+# From this size of the input on, its lines are loaded to stay in the L2 (docs/notes/performance.md).
 RETAIN_BYTES = 8 * 2**20
 
 SPLIT_THREADS = 512
-# Of the cooperative kernel's shared memory: two blocks of it fit a multiprocessor of Hopper, so that one loads while
-# the other waits for its team.
+# Shared memory of a block of the cooperative kernel: a Hopper multiprocessor holds two blocks, so one loads while the
+# other waits for its team.
 KEPT_BYTES = 112 * 1024
 KEPT_VECTORS = KEPT_BYTES // VECTOR_BYTES
-# Of a block that keeps its share in registers and in shared memory, as in kernels/on_chip.cu.
+# A block that keeps its share in registers and in shared memory, as in kernels/on_chip.cu.
 WORKERS, HELD, PIECE, MOST_PIECES = 480, 10, 3, 10
 PIECE_BYTES = PIECE * WORKERS * VECTOR_BYTES
 ON_CHIP_VECTORS = (HELD + MOST_PIECES * PIECE) * WORKERS
-LEAST_SHARE = 512  # vectors: one a thread
+LEAST_SHARE = 512  # vectors: one per thread
 SPLIT_BYTES = 32 * 1024  # of a row: a shorter one is read by a block sooner than an exchange takes
 TAG_WORDS, SLOTS = 16, 2  # kernels/exchange.cuh
 
@@ -64,7 +64,7 @@ def naive(shape: Shape, gpu: Gpu) -> Program:
 
 
 def multi_pass(shape: Shape, gpu: Gpu) -> Program:
-    """Two reductions, each a kernel over the chunks and one a level behind it; then the normalisation."""
+    """Two reductions, each a kernel over the chunks and one more per level; then the normalisation."""
     t = tiling(shape, gpu)
     maxima, finals, sums = levels("reduce_maxima", shape.rows, t.chunks, 0)
     totals_steps, totals, end = levels("reduce_sums", shape.rows, t.chunks, sums)
@@ -85,7 +85,7 @@ def fused(shape: Shape, gpu: Gpu) -> Program:
 
 
 def fused_wide(shape: Shape, gpu: Gpu) -> Program:
-    """As `fused`, with a level of many blocks for every factor of FAN chunks a row, none where a row is one chunk."""
+    """As `fused`, with one level of many blocks per factor of FAN chunks per row, none where a row is one chunk."""
     t = tiling(shape, gpu)
     merges, finals, end = levels("merge_statistics", shape.rows, t.chunks, 0)
     steps = (Step("block_statistics", t.blocks), *merges, Step("normalise", t.blocks))
@@ -93,20 +93,20 @@ def fused_wide(shape: Shape, gpu: Gpu) -> Program:
 
 
 def fused_two(shape: Shape, gpu: Gpu) -> Program:
-    """Two kernels; few enough chunks a row that every block can merge them."""
+    """Two kernels; so few chunks per row that every block can merge them."""
     t = tiling(shape, gpu, MOST_SHARED_CHUNKS)
     steps = (Step("block_statistics", t.blocks), Step("merge_and_normalise", t.blocks))
     return Program(steps, shape.rows, t.chunk_vectors, t.chunks, t.group, floats=2 * t.units)
 
 
 def online(shape: Shape, gpu: Gpu) -> Program:
-    """One kernel with a group of threads a row; where that leaves the GPU idle, two with several blocks a row."""
+    """One kernel with a group of threads per row; where that leaves the GPU idle, two with several blocks per row."""
     rows, vectors = shape.rows, shape.vectors
     if rows >= 2 * gpu.processors or vectors <= UNROLL * THREADS:
         group = tiling(shape, gpu).group
         steps = (Step("online_rows", -(-numbered(rows, 1) * group // THREADS)),)
         return Program(steps, rows, vectors, 1, group)
-    # Blocks as large as leave one to every multiprocessor; as many as the GPU holds at a time.
+    # The largest blocks that leave one to every multiprocessor; as many as the GPU holds at a time.
     threads = next((n for n in (256, 128, 64) if rows * (vectors // (UNROLL * n)) >= gpu.processors), 32)
     held = gpu.processors * 2048 // threads
     chunks = min(-(-vectors // (UNROLL * threads)), max(1, held // rows), MOST_SHARED_CHUNKS)
@@ -115,7 +115,7 @@ def online(shape: Shape, gpu: Gpu) -> Program:
 
 
 def warp(shape: Shape, gpu: Gpu) -> Program:
-    """A warp a row, or a power of two of its lanes; Unsupported for rows beyond WARP_BYTES."""
+    """One warp per row, or a power of two of its lanes; Unsupported for rows beyond WARP_BYTES."""
     row_bytes = shape.columns * shape.itemsize
     if row_bytes > WARP_BYTES:
         raise Unsupported(f"rows of {row_bytes} bytes: a warp holds up to {WARP_BYTES} in its registers")
@@ -126,7 +126,7 @@ def warp(shape: Shape, gpu: Gpu) -> Program:
 
 
 def cooperative(shape: Shape, gpu: Gpu) -> Program:
-    """One kernel: a block a row (or several rows) where that holds them, else teams of blocks."""
+    """One kernel: one block per row or per several rows if it holds them, else teams of blocks."""
     blocks = gpu.processors * gpu.residents
     row_bytes = shape.vectors * VECTOR_BYTES
     few = 2 * shape.rows <= blocks and row_bytes >= SPLIT_BYTES
@@ -143,8 +143,8 @@ def cooperative(shape: Shape, gpu: Gpu) -> Program:
 def _team(shape: Shape, gpu: Gpu) -> tuple[int, int]:
     """Teams, and the most blocks to each.
 
-    Every row a team of its own where shared memory and two thirds of the L2 hold the matrix (what L2 holds is read twice
-    at little cost); else teams that keep a row, as many rounds of them as it takes; else one team.
+    One team per row if shared memory and two thirds of the L2 hold the matrix (a second read from the L2 costs little);
+    else teams that each keep a row, in as many rounds as needed; else one team.
     """
     blocks = gpu.processors * gpu.residents
     if shape.rows <= blocks and shape.input_bytes <= blocks * KEPT_BYTES + gpu.l2_bytes * 2 // 3:
@@ -168,7 +168,7 @@ def _split(shape: Shape, teams: int, most: int) -> Program:
 
 
 def on_chip(shape: Shape, gpu: Gpu) -> Program:
-    """One kernel: a team of blocks a row, one to a multiprocessor. Unsupported for what they do not hold, or hardly fill."""
+    """One kernel: a team of blocks per row, one block per multiprocessor. Unsupported for rows that do not fit, or are short."""
     rows, vectors = shape.rows, shape.vectors
     if vectors * VECTOR_BYTES < SPLIT_BYTES:
         raise Unsupported(
@@ -189,7 +189,7 @@ def on_chip(shape: Shape, gpu: Gpu) -> Program:
 
 
 def _exchange_words(teams: int, size: int) -> int:
-    """Words through which teams of so many blocks speak."""
+    """Words through which teams of so many blocks communicate."""
     return teams * (TAG_WORDS + 2 * SLOTS * (size + 1))
 
 

@@ -1,4 +1,4 @@
-"""What a call of the family launches, as data: kernels with their grids, and the numbers that they are told."""
+"""The launches of a call, as data: kernels with their grids, and their numeric arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from softbench import Unsupported
 
 VECTOR_BYTES = 16
-UNROLL = 4  # vectors in flight a thread, as in the kernels
+UNROLL = 4  # vectors in flight per thread, as in the kernels
 THREADS = 256
 FAN = 1024  # parts that a block merges at a level, as in the kernels
 # The kernels number chunks with 32 bits, and a grid has no more than 2**31 - 1 blocks.
@@ -52,7 +52,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Step:
-    """One launch, of a kernel that waits for the launch ahead of it by itself. level: constant second parameter."""
+    """One launch of a kernel, which waits for the previous launch itself. level: constant second parameter."""
 
     kernel: str
     blocks: int
@@ -103,7 +103,7 @@ class Tiling:
 
 
 def tiling(shape: Shape, gpu: Gpu, most_chunks: int = MOST_CHUNKS) -> Tiling:
-    """Cut rows into chunks of up to UNROLL vectors a thread, of more where that makes more than most_chunks a row.
+    """Cut rows into chunks of up to UNROLL vectors per thread; of more if a row would have more than most_chunks.
 
     A thread takes several vectors only where all multiprocessors keep 1024 threads. Raises Unsupported for more chunks
     than the kernels can number.

@@ -1,7 +1,7 @@
-"""Words through which the blocks of a launch speak with one another: zero at first, then what the last launch left.
+"""Words through which the blocks of a launch communicate: zero at first, then the values of the last launch.
 
 They serve one launch at a time. Launches on one stream run one after the other and share them. So do launches that are
-captured on one stream into one graph, but with nobody outside of the graph, who may run while it does.
+captured on one stream into one graph, but not launches outside the graph, which may run while it does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-# Streams and captures that have theirs before a capture must zero its own, 2.5 us a launch. A contest of the harness has up
+# Streams and captures that get words from the reserve; a later capture must zero its own, 2.5 us per launch. A contest has up
 # to 40 placements, each on one of torch's 32 streams and with a capture, and captures a few of them again.
 SHARES = 96
 ALIGN_WORDS = 32
@@ -22,7 +22,7 @@ class Words:
         import torch
 
         self._count, self._device = count, device
-        # Zeroed now and held for good: a graph may be replayed as long as the process lives.
+        # Zeroed now and never freed: a graph may be replayed as long as the process lives.
         shape = (SHARES, -(-count // ALIGN_WORDS) * ALIGN_WORDS)
         self._reserve = torch.zeros(shape, dtype=torch.int64, device=device)
         torch.cuda.current_stream().synchronize()
@@ -36,8 +36,8 @@ class Words:
 
         capturing = bool(torch._C._cuda_isCurrentStreamCapturing())
         key = (_capture(stream) if capturing else -1, stream)
-        found = self._owned.get(key)
-        return self._allot(key, capturing) if found is None else found
+        words = self._owned.get(key)
+        return self._allot(key, capturing) if words is None else words
 
     def _allot(self, key: tuple[int, int], capturing: bool) -> Any:
         import torch

@@ -1,7 +1,13 @@
-"""Attention on tensor cores in CUDA C++: one source, in the stages of its life.
+"""Attention on tensor cores in CUDA C++, a ladder in rising order: one source with switches, one idea per rung.
 
-A block takes 64 queries of a head and goes through the keys in tiles of 64. The forms differ in the softmax between the two
-products, and the first also in the second product.
+    attention_scalar  tensor cores for Q K^T; scores go through shared memory, and P V is summed key by key
+    attention_staged  tensor cores for both products; scores, P and the statistics go through shared memory
+    attention_fused   the softmax on the registers in which the first product leaves its scores, and the second reads P
+
+A block takes 64 queries of a head through the keys, in tiles of 64.
+
+    here -> _attention.py           the switches of a rung, and its launch
+         -> kernels/attention.cu    with softmax_tile.cuh, the softmax of one tile, and mma.cuh
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from . import _attention
     ladder=True,
 )
 def attention_scalar(case):
-    """Tensor cores for Q K^T alone; P V is summed up key by key."""
+    """Tensor cores for Q K^T alone; P V is summed key by key."""
     return _attention.prepare(case, _attention.SCALAR)
 
 
@@ -37,7 +43,7 @@ def attention_scalar(case):
     ladder=True,
 )
 def attention_staged(case):
-    """Both products on tensor cores; scores and P pass through shared memory, the softmax is a row after the other."""
+    """Both products on tensor cores; scores and P go through shared memory, and a warp takes one row after the other."""
     return _attention.prepare(case, _attention.STAGED)
 
 

@@ -1,7 +1,22 @@
-"""Softmax in CUDA C++: a ladder, each rung with one idea more than the one before it.
+"""Softmax in CUDA C++, a ladder in rising order: each rung has one idea more than the rung before.
 
-All rungs read 16 bytes at a time from rows that begin anywhere and are of any length, and take float16, bfloat16 or
-float32 to the same dtype or float32. A chunk is what a group of threads, at most a block, takes of a row.
+    cuda_naive        naive.cu        exp(x) over the sum of exp(x), without the maximum: two kernels, and overflow from 88.8 on
+    cuda_multi_pass   multi_pass.cu   the maximum first: correct, at the price of a second reduction, level by level
+    cuda_fused        fused.cu        a chunk's maximum and sum in one pass: one read less, three kernels
+    cuda_fused_wide   fused.cu        many blocks merge the chunks of a row, for rows of very many chunks
+    cuda_fused_two    fused.cu        the last kernel merges the chunks itself: two kernels, fewer and longer chunks
+    cuda_online       online.cu       a running (maximum, sum) per thread: one kernel where there are many rows
+    cuda_warp         warp.cu         rows up to 4 KiB in a warp's registers: one read, shuffles, no barrier
+    cuda_cooperative  cooperative.cu  rows in shared memory, and long ones shared by blocks that are all on the GPU: one read
+    cuda_on_chip      on_chip.cu      long rows in the registers and shared memory of the whole GPU, by bulk copies
+
+Every rung reads 16 bytes at a time from rows that begin anywhere and have any length, and takes float16, bfloat16 or
+float32 to the same dtype or float32. A chunk is the part of a row that a group of threads, at most a block, reads at once.
+
+    here -> _plans.py          how a rung cuts rows into launches, and which kernels of which source it uses
+         -> kernels/*.cu
+
+`_host.py` compiles the source and enqueues the launches.
 """
 
 from __future__ import annotations
@@ -31,31 +46,31 @@ def cuda_naive(case):
 
 @implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_multi_pass(case):
-    """The maximum first: two reductions, each going on over levels of kernels until a number a row is left."""
+    """The maximum first: two reductions, each over levels of kernels until one number per row is left."""
     return _host.prepare(case, _plans.MULTI_PASS)
 
 
 @implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_fused(case):
-    """Maximum and sum of a chunk in one pass; one block merges a row's: three kernels, one read less."""
+    """Maximum and sum of a chunk in one pass; one block merges those of a row: three kernels, one read less."""
     return _host.prepare(case, _plans.FUSED)
 
 
 @implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_fused_wide(case):
-    """The merge by many blocks, level by level, where a row has more chunks than one block merges soon."""
+    """Many blocks merge a row, level by level, where it has more chunks than one block merges fast."""
     return _host.prepare(case, _plans.FUSED_WIDE)
 
 
 @implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_fused_two(case):
-    """No kernel for the merge: fewer, longer chunks, which every block of the last kernel merges for itself."""
+    """No kernel for the merge: fewer, longer chunks, and every block of the last kernel merges them itself."""
     return _host.prepare(case, _plans.FUSED_TWO)
 
 
 @implementation(operator="softmax", requires=["cuda>=sm_80", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_online(case):
-    """A running maximum and sum a thread: no chunk is too long, so one kernel serves where rows are many."""
+    """A running maximum and sum per thread: no chunk is too long, so one kernel serves many rows."""
     return _host.prepare(case, _plans.ONLINE)
 
 
@@ -67,56 +82,34 @@ def cuda_warp(case):
 
 @implementation(operator="softmax", requires=["cuda>=sm_90", "cuda-core", "cuda-bindings"])
 def cuda_cooperative(case):
-    """Rows in shared memory, read once; blocks that are all on the GPU share those that one cannot hold."""
+    """Rows in shared memory, read once; blocks that are all on the GPU share a row that one cannot hold."""
     return _host.prepare(case, _plans.COOPERATIVE)
 
 
 @implementation(operator="softmax", requires=["cuda>=sm_90", "cuda-core", "cuda-bindings"], ladder=True)
 def cuda_on_chip(case):
-    """Long rows in registers and shared memory of the whole GPU: read once, in bulk copies of which few are under way."""
+    """Long rows in registers and shared memory of the whole GPU: read once, by bulk copies, few at a time."""
     return _host.prepare(case, _plans.ON_CHIP)
 
 
 @cuda_naive.cubins
-def naive_cubins(case):
-    return _host.cubins(case, _plans.NAIVE)
-
-
+@_host.of(_plans.NAIVE)
 @cuda_multi_pass.cubins
-def multi_pass_cubins(case):
-    return _host.cubins(case, _plans.MULTI_PASS)
-
-
+@_host.of(_plans.MULTI_PASS)
 @cuda_fused.cubins
-def fused_cubins(case):
-    return _host.cubins(case, _plans.FUSED)
-
-
+@_host.of(_plans.FUSED)
 @cuda_fused_wide.cubins
-def fused_wide_cubins(case):
-    return _host.cubins(case, _plans.FUSED_WIDE)
-
-
+@_host.of(_plans.FUSED_WIDE)
 @cuda_fused_two.cubins
-def fused_two_cubins(case):
-    return _host.cubins(case, _plans.FUSED_TWO)
-
-
+@_host.of(_plans.FUSED_TWO)
 @cuda_online.cubins
-def online_cubins(case):
-    return _host.cubins(case, _plans.ONLINE)
-
-
+@_host.of(_plans.ONLINE)
 @cuda_warp.cubins
-def warp_cubins(case):
-    return _host.cubins(case, _plans.WARP)
-
-
+@_host.of(_plans.WARP)
 @cuda_cooperative.cubins
-def cooperative_cubins(case):
-    return _host.cubins(case, _plans.COOPERATIVE)
-
-
+@_host.of(_plans.COOPERATIVE)
 @cuda_on_chip.cubins
-def on_chip_cubins(case):
-    return _host.cubins(case, _plans.ON_CHIP)
+@_host.of(_plans.ON_CHIP)
+def cubins(case, rung):
+    """(kernel, sm_90a cubin) of each kernel of a rung that a case uses; without a GPU."""
+    return _host.cubins(case, rung)

@@ -1,4 +1,4 @@
-"""What the attention of libraries is asked with: the causal mask in their words, and what they are not asked at all."""
+"""What the libraries' attention has in common: torch's form of the causal mask, and the cases that are not for them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def masking(case, device):
 
 
 def visible(queries, keys, device):
-    """(queries, keys) bool: what a causal query sees, aligned to the bottom right."""
+    """(queries, keys) bool: the keys that a causal query sees, aligned to the bottom right."""
     import torch
 
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
 def device():
-    """Where the inputs of a launch will be."""
+    """The device of a launch's inputs."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"

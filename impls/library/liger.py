@@ -1,4 +1,4 @@
-"""Liger's Triton kernels: one tile a row. Softmax goes through its autograd function, the only public way in."""
+"""Liger's Triton kernels: one tile per row. Softmax goes through its autograd function, its only public interface."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def softmax(case):
 
 
 def softmax_backward(case):
-    """What its autograd function calls with what its forward has kept."""
+    """The function that its autograd function calls with its forward's output."""
     from liger_kernel.ops.softmax import _softmax_backward
     from liger_kernel.ops.utils import calculate_settings
 

@@ -1,4 +1,4 @@
-"""PyTorch's own operators, one after the other, on whatever device the inputs are."""
+"""PyTorch's own operators, one after the other, on the device of the inputs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def softmax(case):
 
 
 def attention(case):
-    """Whichever of its backends torch chooses."""
+    """The backend that torch chooses."""
     import torch
 
     attend, words = torch.nn.functional.scaled_dot_product_attention, _attention.masking(case, _attention.device())
@@ -58,7 +58,7 @@ def attention(case):
 
 
 def softmax_backward(case):
-    """What autograd calls, without autograd's own work."""
+    """The operator that autograd calls, without autograd's own work."""
     import torch
 
     gradient, dtype = torch.ops.aten._softmax_backward_data, getattr(torch, case.dtype)
@@ -96,8 +96,8 @@ def add_layernorm(case):
 
     def launch(x, residual, weight, bias):
         total = x + residual
-        taken = [t.float() for t in (total, weight, bias)] if widened else [total, weight, bias]
-        y, mean, rstd = torch.native_layer_norm(taken[0], (case.columns,), *taken[1:], LAYER_EPS)
+        inputs = [t.float() for t in (total, weight, bias)] if widened else [total, weight, bias]
+        y, mean, rstd = torch.native_layer_norm(inputs[0], (case.columns,), *inputs[1:], LAYER_EPS)
         return y.to(total.dtype), total, rstd.view(-1), mean.view(-1)
 
     return launch

@@ -1,4 +1,4 @@
-"""torch's scaled_dot_product_attention, a backend a variant; `torch_eager` is the one that torch chooses."""
+"""torch's scaled_dot_product_attention, one variant per backend; `torch_eager` has the backend that torch chooses."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import anew, overlap, power, result_base, result_power, result_scale, widen
+from ._math import opaque, overlap, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit
@@ -49,7 +49,7 @@ def pieces(
     zero = maximum != maximum  # true for nothing but a row of NaN, which stays one with another bit set
     sums = tl.zeros_like(highest)
     for piece in tl.static_range(CHUNKS):
-        sums += power(widen(anew(held[piece], zero, PACKED)) - maximum, EXP2)
+        sums += power(widen(opaque(held[piece], zero, PACKED)) - maximum, EXP2)
     total = tl.sum(sums, axis=0)
     out: tl.constexpr = y_ptr.dtype.element_ty
     base = result_base(maximum, out, EXP2)
@@ -57,5 +57,5 @@ def pieces(
     zero = total < -1.0
     for piece in tl.static_range(CHUNKS):
         column = piece * BLOCK + lane
-        powers = result_power(widen(anew(held[piece], zero, PACKED)) - base, out, EXP2)
+        powers = result_power(widen(opaque(held[piece], zero, PACKED)) - base, out, EXP2)
         tl.store(y_ptr + column, (powers * scale).to(out), mask=column < columns)

@@ -15,15 +15,16 @@ RETAIN_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class Plan:
-    """One launch: `form` names the kernels, all else their constants; see the kernels' own words.
+    """One launch: a kernel and its constants, which the kernel's docstring explains.
 
-    form       "three_pass", "tile" (rows within `block`), "pieces" (rows of 16 bits that fit the registers), "chunks"
-               (rows of any length) or "split" (few of them)
+    form       the kernel's file: "three_pass" for _three_pass.py, "tile" for _tile.py (rows within `block`), "pieces" for
+               _pieces.py (rows of 16 bits that fit the registers), "chunks" for _chunks.py (rows of any length) or
+               "split" for _split.py (few long rows)
     block      columns of a tile, or of a chunk
-    rows       rows a program (tile)
-    parts      programs a row (split)
-    span       chunks that a program asks for at a time (split)
-    wide       the compiler is told what divides lengths, strides and addresses, so that loads take 16 bytes a thread
+    rows       rows per program (tile)
+    parts      programs per row (split)
+    span       chunks that a program requests at a time (split)
+    wide       the compiler knows what divides lengths, strides and addresses, so that a load takes 16 bytes per thread
     """
 
     form: str
@@ -44,7 +45,7 @@ class Plan:
 
 
 def check(case):
-    """Raises Unsupported for what no kernel of the family serves."""
+    """Raises Unsupported for a case that no kernel of the family serves."""
     for dtype in (case.dtype, case.out_dtype):
         if dtype not in ITEM_BYTES:
             raise Unsupported(f"{dtype} is not one of {', '.join(ITEM_BYTES)}")
@@ -53,7 +54,7 @@ def check(case):
 
 
 def block(case):
-    """The power of two that a row fits."""
+    """The least power of two that holds a row."""
     return 1 << max(case.columns - 1, 0).bit_length()
 
 
@@ -63,7 +64,7 @@ def row_bytes(case):
 
 
 def warps(tile_bytes):
-    """4 up to 4 KiB, 8 up to 16 KiB, 16 up to 64 KiB: at most 32 float32 a thread. 32 for a tile of 128 KiB."""
+    """4 up to 4 KiB, 8 up to 16 KiB, 16 up to 64 KiB: at most 32 float32 per thread. 32 for a tile of 128 KiB."""
     return 4 if tile_bytes <= 4096 else 8 if tile_bytes <= 16384 else 16 if tile_bytes <= 65536 else 32
 
 
@@ -84,7 +85,7 @@ def wide(case):
 
 
 def chunked(case):
-    """One tile up to 16384 columns and 64 KiB: of twice as many one program fills a multiprocessor, with no overlap."""
+    """One tile up to 16384 columns and 64 KiB: with twice as many, one program fills a multiprocessor and nothing overlaps."""
     if fits(case):
         return wide(case)
     return Plan("chunks", 2048 if case.dtype == "float64" else 4096, 16, num_stages=3)
@@ -100,7 +101,7 @@ def unrolled(case):
 
 
 def two_reads(case):
-    """Rows below 4 KiB are over before a second read pays; chunks go to registers, eight elements a thread."""
+    """Rows below 4 KiB end before a second read pays; chunks go to registers, eight elements per thread."""
     if fits(case):
         return replace(
             exp2(case), policy="evict_last", reread=row_bytes(case) >= 4096, num_warps=warps(row_bytes(case))
@@ -113,16 +114,16 @@ def fits(case):
 
 
 def best(case):
-    """Where nothing is known of a case: one read under the L2 policy, as far as rows fit the registers.
+    """The plan of a case that was not measured: one read under the L2 policy, if rows fit the registers.
 
-    Few long rows are split, as one program a row would leave most of the GPU idle.
+    Few long rows are split: one program per row would leave most of the GPU idle.
     """
     item = ITEM_BYTES[case.dtype]
     if case.rows < MULTIPROCESSORS and case.columns >= 16384:
         return split(case)
     policy = "evict_last" if case.elements * item >= RETAIN_BYTES else ""
     if item == 2 and 8192 < case.columns <= 65536:
-        count = 16 if case.columns <= 32768 else 32  # 64 elements a thread: 60 registers, no spill
+        count = 16 if case.columns <= 32768 else 32  # 64 elements per thread: 60 registers, no spill
         return Plan("pieces", count * 256, count, exp2=True, policy=policy, packed=True, pdl=True)
     if row_bytes(case) > 131072 or block(case) > 32768:
         return replace(two_reads(case), pdl=True)
@@ -143,7 +144,7 @@ def best(case):
 
 
 def split(case):
-    """Four programs a multiprocessor at most, and at least one chunk each."""
+    """At most four programs per multiprocessor, and at least one chunk each."""
     chunk = 2048 if case.dtype == "float64" else 4096
     parts = min(-(-4 * MULTIPROCESSORS // case.rows), -(-case.columns // chunk))
     chunks_a_part = -(-case.columns // (parts * chunk))
@@ -154,15 +155,15 @@ BLOCK_SIZES, NUM_WARPS, NUM_STAGES = (256, 512, 1024, 2048, 4096), (4, 8, 16), (
 
 
 def candidates(case):
-    """The plans that `triton_best` tries, the one for an unknown case first."""
+    """The plans that `triton_best` tries, that of `best` first."""
     first = best(case)
-    found = [first]
+    plans = [first]
     if first.form == "split":
-        found += [replace(first, num_warps=n, span=span) for n in (4, 8, 16) for span in (1, 2, 4)]
+        plans += [replace(first, num_warps=n, span=span) for n in (4, 8, 16) for span in (1, 2, 4)]
     else:
-        found += [replace(first, policy="" if first.policy else "evict_last")] if not first.hints else []
-        found += _tile_plans(case) + _piece_plans(case) + (_chunk_plans(case) if first.form == "chunks" else [])
-    return tuple(dict.fromkeys(found))
+        plans += [replace(first, policy="" if first.policy else "evict_last")] if not first.hints else []
+        plans += _tile_plans(case) + _piece_plans(case) + (_chunk_plans(case) if first.form == "chunks" else [])
+    return tuple(dict.fromkeys(plans))
 
 
 def _tile_plans(case):
@@ -172,15 +173,15 @@ def _tile_plans(case):
     rows = max(1, min(4096 // row_bytes(case), 128))
     usual = warps(row_bytes(case) * rows)
     base = Plan("tile", block(case), usual, rows=rows, exp2=True, policy=best(case).policy, pdl=True)
-    found = []
+    plans = []
     for count in (usual // 2, usual, min(usual * 2, 32)):
-        found += [replace(base, num_warps=count)]
-        found += [replace(base, num_warps=count, policy="evict_last", reread=True)]
-    return found + ([replace(base, rows=rows * 2)] if row_bytes(case) <= 8192 else [])
+        plans += [replace(base, num_warps=count)]
+        plans += [replace(base, num_warps=count, policy="evict_last", reread=True)]
+    return plans + ([replace(base, rows=rows * 2)] if row_bytes(case) <= 8192 else [])
 
 
 def _piece_plans(case):
-    """Rows of 16 bits from 4096 columns on, 16 to 64 elements a thread."""
+    """Rows of 16 bits from 4096 columns on, 16 to 64 elements per thread."""
     if ITEM_BYTES[case.dtype] != 2 or not 4096 < case.columns <= 65536:
         return []
     base = Plan("pieces", 4096, 16, exp2=True, policy=best(case).policy, packed=True, pdl=True)
@@ -189,7 +190,7 @@ def _piece_plans(case):
 
 
 def _chunk_plans(case):
-    """The grid of block sizes, warps and stages, as far as every thread has one to four vectors of 16 bytes a chunk."""
+    """The grid of block sizes, warps and stages in which a thread has one to four vectors of 16 bytes per chunk."""
     vector = 16 // ITEM_BYTES[case.dtype]
     base = Plan("chunks", 4096, 16, exp2=True, hints=True, pdl=True)
     return [

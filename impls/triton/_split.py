@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import gather, overlap, power, result_base, result_power, result_scale, widen
+from ._math import gather, overlap, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import widen
+from ._math import widen
 
 
 @triton.jit

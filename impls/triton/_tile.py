@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._words import overlap, power, result_base, result_power, result_scale, widen
+from ._math import overlap, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit

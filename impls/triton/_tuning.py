@@ -17,11 +17,11 @@ from . import _launch, _plans
 
 ROUNDS = 15
 ROUND_S = 0.5e-3
-"""Time of one candidate's turn: events resolve half a microsecond, and launches queue up behind the first."""
+"""Time of one candidate's turn: events resolve half a microsecond, and launches queue up after the first."""
 LIMIT_S = 40.0
 """No further candidate is compiled after this; a factory may take 120 s."""
 COLD_BYTES = 2**28
-"""Inputs and outputs are taken in turns from so many bytes or more, four times the L2 of an H200."""
+"""Inputs and outputs alternate among at least this many bytes, four times the L2 of an H200."""
 
 
 def choose(case):
@@ -72,19 +72,19 @@ def read(path, plans):
 
 
 def write(path, case, plan, times):
-    """Put a choice on disk in one step; a disk that cannot be written costs the next run its measuring again."""
-    told = {"case": case.id, "plan": asdict(plan), "us": [[round(t * 1e6, 2), asdict(p)] for p, t in times.items()]}
+    """Put a choice on disk in one step; if the disk cannot be written, the next run measures again."""
+    entry = {"case": case.id, "plan": asdict(plan), "us": [[round(t * 1e6, 2), asdict(p)] for p, t in times.items()]}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            json.dump(told, file)
+            json.dump(entry, file)
         os.replace(file.name, path)
     except OSError:
         return
 
 
 def measure(case, plans):
-    """Seconds a launch of each plan that compiles and runs: the least of shuffled rounds.
+    """Seconds per launch of each plan that compiles and runs: the least of shuffled rounds.
 
     The least and not the median, since other workers may have the GPU while this one measures.
     """
@@ -107,7 +107,7 @@ def measure(case, plans):
 
 
 def race(launches, inputs):
-    """Seconds a launch by plan, from rounds in which each has a turn of about ROUND_S."""
+    """Seconds per launch by plan, from rounds in which each plan has a turn of about ROUND_S."""
     kept = [None] * len(inputs)
 
     def turn(launch, repeats):

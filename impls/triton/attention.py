@@ -1,4 +1,7 @@
-"""Attention in Triton: tiles of keys under a running softmax, products on tensor cores, whatever the strides."""
+"""Attention in Triton: tiles of keys under a running softmax, products on tensor cores, any strides.
+
+This file has the launch and `_flash.py` the kernel.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ MOST_PROGRAMS = 2**31 - 1
     params={"tile": ["64x64", "128x64", "128x128"]},
 )
 def triton_attention(case, tile):
-    """A program takes the first number of queries, 16 of them a warp, through as many keys at a time as the second says."""
+    """tile: queries of a program, 16 per warp, and keys that it takes at a time."""
     import torch
 
     sizes, constants, options = plan(case, tile)

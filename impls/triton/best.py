@@ -1,4 +1,8 @@
-"""The fastest of what the ladder has taught: chosen by measuring, remembered on disk."""
+"""The fastest plan per case, from the ideas of ladder.py: chosen by measuring (_tuning.py), remembered on disk.
+
+here -> _plans.py          `candidates`, the plans that are measured, and `best`, the plan without measuring
+     -> _tile.py, _pieces.py, _chunks.py, _split.py
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from . import _launch, _plans, _tuning
 
 @implementation(operator="softmax", requires=["cuda>=sm_80", "triton"])
 def triton_best(case):
-    """Autotuned: a row read once or twice, several short rows a program, few long rows split; launches overlap."""
+    """Autotuned: a row read once or twice, several short rows per program, few long rows split; launches overlap."""
     return _launch.rung(case, _tuning.choose)
 
 

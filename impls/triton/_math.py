@@ -49,11 +49,11 @@ def result_scale(total, maximum, base, EXP2: tl.constexpr):
 
 
 @triton.jit
-def anew(x, zero, PACKED: tl.constexpr):
-    """The same 16-bit values, but not to the compiler, which does not know `zero`: it keeps no float32 copy of them.
+def opaque(x, zero, PACKED: tl.constexpr):
+    """The same 16-bit values, but the compiler does not know it, since it does not know `zero`: it keeps no float32 copy.
 
-    PTX, as it works on two values a register. A mere move does not do: ptxas sees through it, and 64 elements then take
-    96 registers a thread, where this takes 60.
+    In PTX, which works on two values per register. ptxas sees through a plain move: 64 elements then take 96 registers per
+    thread, and 60 this way.
     """
     if PACKED:
         bits = tl.broadcast_to(zero.to(tl.int16), x.shape)
