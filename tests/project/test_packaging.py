@@ -110,7 +110,9 @@ def test_the_wheel_carries_implementations_and_shapes(wheel):
     """Every tracked file of impls/ but no other; style, script and what new files begin as; nothing outside the package."""
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     bundled = {name.removeprefix("softbench/_bundled/") for name in inside if name.startswith("softbench/_bundled/")}
-    ours = {p.relative_to(ROOT).as_posix() for p in (ROOT / "impls").rglob("*") if p.suffix in (".py", ".cu", ".cuh")}
+    ours = {
+        p.relative_to(ROOT).as_posix() for p in (ROOT / "impls").rglob("*") if p.suffix in (".py", ".cu", ".cuh", ".md")
+    }
     figures = {p.relative_to(ROOT).as_posix() for p in (ROOT / "reports" / "published").glob("*.csv")}
     assert bundled == ours | figures | {"shapes.yaml"}
     assert all(name.startswith("softbench/") for name in inside)

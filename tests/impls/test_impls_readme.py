@@ -1,0 +1,49 @@
+"""impls/README.md leads to every kernel: its files exist and have the lines that it states, and every implementation is in it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from support.paths import ROOT
+
+from softbench.cases import registry
+
+IMPLS = ROOT / "impls"
+README = (IMPLS / "README.md").read_text(encoding="utf-8")
+SLACK = 3
+
+
+def lines(path) -> int:
+    files = [path] if path.is_file() else path.rglob("*.py")
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+
+
+def test_files_have_the_lines_that_the_page_states():
+    stated = re.findall(r"`(\w+/[\w/.]+)` (\d+)", README)
+    assert len(stated) > 40
+    off = {path: lines(IMPLS / path) for path, count in stated if abs(lines(IMPLS / path) - int(count)) > SLACK}
+    assert not off, f"the page states other numbers of lines than {off}"
+
+
+def test_every_implementation_has_a_way_of_at_most_three_files():
+    ways = [
+        row.strip("|").split("|") for row in README.splitlines() if re.match(r"\| `\w+`.*\| `\w+/\w+\.py` \d+ \|", row)
+    ]
+    entries = {name: re.findall(r"`([^`]+)`", way[1])[0] for way in ways for name in re.findall(r"`(\w+)`", way[0])}
+    variants = registry.find([IMPLS])
+    assert entries == {v.implementation: str(v.path).removeprefix(f"{IMPLS}/") for v in variants}
+    assert all(len(way) == 4 for way in ways)
+
+
+def test_each_file_on_the_way_names_the_next():
+    """An entry file names what is between it and the kernel, and that names the kernel: by its file, class or source."""
+    for row in README.splitlines():
+        files = [re.findall(r"`(\w+/[\w/.]+)`", cell) for cell in row.strip("|").split("|")]
+        if len(files) != 4 or not files[1] or not files[3]:
+            continue
+        way = [files[1], *([files[2]] if files[2] else []), files[3]]
+        for here, after in itertools.pairwise(way):
+            text = "".join((IMPLS / path).read_text(encoding="utf-8") for path in here)
+            lacking = [path for path in after if (IMPLS / path).stem.lstrip("_") not in text]
+            assert not lacking, f"{here} does not lead to {lacking}"
