@@ -1,9 +1,9 @@
 """softmax and its gradient on the CuTe kernels, as functions of torch tensors.
 
-Eager calls go straight to the kernel. Under torch.compile, and wherever else torch looks on (fake tensors, dispatch
+Eager calls go directly to the kernel. Under torch.compile, and wherever else torch observes calls (fake tensors, dispatch
 modes), they go through the operators `softbench::softmax` and `softbench::softmax_backward`, whose dispatch costs 13 us
-more. Autograd in eager mode goes through a torch.autograd.Function, 5 us: in the form without `setup_context`, which
-would cost 14 us more. What torch.func transforms is refused, by torch, with its own words.
+more. Autograd in eager mode goes through a torch.autograd.Function, 5 us: the form without `setup_context`, which
+would cost 14 us more. torch itself refuses the transforms of torch.func.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import _launch
 
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
-# What serves (columns, dtypes, device), where a kernel does.
+# The launch for (columns, dtypes, device), None where no kernel serves them.
 _forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None] | None]] = {}
 _backward_table: dict[tuple[Any, ...], Callable[..., None] | None] = {}
 
@@ -31,13 +31,13 @@ def softmax(x: Tensor, dim: int = -1, out_dtype: torch.dtype | None = None) -> T
     """exp(x - max) / sum(exp(x - max)) along `dim`; a contiguous tensor of the shape of x.
 
     x          float16, bfloat16, float32 or float64, on a CUDA device, of any shape and strides. Rows that are evenly
-               spaced and whose elements are neighbours are read where they are; anything else, so every `dim` but
-               the last of a contiguous tensor, is copied first
-    out_dtype  the dtype of x, where it is left out, or float32
+               spaced with neighbouring elements are read in place; other tensors are copied first, as for any `dim`
+               but the last of a contiguous tensor
+    out_dtype  float32, or the dtype of x (the default)
 
     Arithmetic is float32, float64 for float64. A row that is all -inf, or holds +inf or NaN, is NaN throughout, as in
-    torch. Differentiable, twice too; captured by CUDA graphs; traced by torch.compile(fullgraph=True). Raises ValueError
-    for a tensor that is on no CUDA device, TypeError for other dtypes, IndexError for a dimension that x has not.
+    torch. Differentiable twice; works in CUDA graphs and under torch.compile(fullgraph=True). Raises ValueError for a
+    tensor that is not on a CUDA device, TypeError for other dtypes, IndexError for a dimension that x does not have.
     """
     if observed(x):
         return softmax_op(x, dim, out_dtype)
@@ -50,9 +50,9 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | 
     """(dy - sum(dy * y)) * y along `dim`: the gradient of x for the gradient dy of y = softmax(x, dim); contiguous.
 
     dy, y  of one shape, on one CUDA device, dtypes as in `softmax`; dy is converted to the dtype of y
-    dtype  of the result: that of y where it is left out
+    dtype  of the result; the dtype of y by default
 
-    Arithmetic is float32, float64 for float64. Differentiable. Raises as `softmax` does, ValueError also for shapes that differ.
+    Arithmetic is float32, float64 for float64. Differentiable. Raises as `softmax` does, and ValueError for two shapes.
     """
     if observed(y):
         return softmax_backward_op(dy, y, dim, dtype or y.dtype)
@@ -67,9 +67,9 @@ def observed(x: Any) -> bool:
 
 
 def require(x: Tensor, what_takes: str) -> None:
-    """Raises ValueError for a tensor that is on no CUDA device, TypeError for a dtype that nothing here computes with.
+    """Raises ValueError for a tensor that is not on a CUDA device, TypeError for a dtype that is not served.
 
-    what_takes  the beginning of what is said of the dtype, "softmax takes"
+    what_takes  the start of the message, such as "softmax takes"
     """
     if not x.is_cuda:
         raise ValueError(f"the CuTe kernels take CUDA tensors; this one is on {x.device}")
@@ -78,7 +78,7 @@ def require(x: Tensor, what_takes: str) -> None:
 
 
 def checked(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> torch.dtype:
-    """The output's dtype. Raises as `softmax` says."""
+    """The output's dtype. Raises as `softmax` does."""
     require(x, "softmax takes")
     if out_dtype not in (None, x.dtype, torch.float32):
         raise TypeError(f"softmax of {x.dtype} is returned as {x.dtype} or torch.float32, not {out_dtype}")
@@ -95,11 +95,11 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
         return _unusual(x, dim, checked(x, dim, out_dtype))
     columns = x.shape[-1]
     key = (columns, x.dtype, out_dtype, x.device)
-    found = _forward_table.get(key)
-    if found is None:  # what was found before had passed the checks
+    entry = _forward_table.get(key)
+    if entry is None:  # an entry has passed the checks
         out = checked(x, dim, out_dtype)
-        found = _forward_table[key] = (out, served(_launch.softmax_rows, columns, x.dtype, out, x.device))
-    out, launch = found
+        entry = _forward_table[key] = (out, served(_launch.softmax_rows, columns, x.dtype, out, x.device))
+    out, launch = entry
     if launch is None:
         return compose(x, out)
     # Half the host time of torch.empty(x.shape, ...).
@@ -112,7 +112,7 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
 
 
 def _unusual(x: Tensor, dim: int, out: torch.dtype) -> Tensor:
-    """softmax of no elements, of one that has no dimension, or along another dimension than the last."""
+    """softmax of an empty tensor, of a number, or along another dimension than the last."""
     if x.numel() == 0:
         return torch.empty(x.shape, dtype=out, device=x.device)
     if x.dim() == 0:
@@ -145,7 +145,7 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
 
 
 def served(rows: Callable[..., Any], columns: int, dtype: torch.dtype, *rest: Any) -> Any:
-    """The launch that `rows` makes; None where no kernel serves the dtype, the GPU, or rows so long."""
+    """The launch that `rows` makes; None where no kernel serves the dtype, the GPU or the length."""
     if dtype not in KERNEL_DTYPES:
         return None
     try:
@@ -155,7 +155,7 @@ def served(rows: Callable[..., Any], columns: int, dtype: torch.dtype, *rest: An
 
 
 def widened(dtype: torch.dtype) -> torch.dtype:
-    """What is computed in."""
+    """The dtype of the arithmetic."""
     return torch.float64 if dtype is torch.float64 else torch.float32
 
 
@@ -172,18 +172,31 @@ def compose(x: Tensor, out: torch.dtype) -> Tensor:
 def compose_backward(dy: Tensor, y: Tensor) -> Tensor:
     """softmax_backward along the last dimension, likewise."""
     wide, share = dy.to(widened(y.dtype)), y.to(widened(y.dtype))
-    total = (wide * share).sum(-1, keepdim=True)
-    return ((wide - total) * share).contiguous()
+    return ((wide - (wide * share).sum(-1, keepdim=True)) * share).contiguous()
 
 
-def _second(g: Tensor, dy: Tensor, y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """The gradients of dy and y for the gradient g of softmax_backward(dy, y), from torch's operators."""
-    wide = widened(y.dtype)
-    gw, dw, yw = g.to(wide), dy.to(wide), y.to(wide)
-    along = (gw * yw).sum(dim, keepdim=True)
-    of_dy = (gw - along) * yw
-    of_y = gw * (dw - (dw * yw).sum(dim, keepdim=True)) - dw * along
-    return of_dy.to(dy.dtype), of_y.to(y.dtype)
+def operator(
+    name: str, forward: Callable[..., Any], fake: Callable[..., Any], setup: Callable[..., None], gradients: Any
+) -> tuple[Any, Any]:
+    """(an autograd function for eager calls, the operator `softbench::name`), both of `forward`.
+
+    fake       the same on tensors without data
+    setup      of (ctx, inputs, output); gradients: of (ctx, *gradients of the outputs), for every input
+    """
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            outputs = forward(*inputs)
+            setup(ctx, inputs, outputs)
+            return tuple(outputs) if isinstance(outputs, list) else outputs
+
+        backward = staticmethod(gradients)
+
+    seen = library.custom_op(f"softbench::{name}", forward, mutates_args=())
+    seen.register_fake(fake)
+    seen.register_autograd(gradients, setup_context=setup)
+    return Function, seen
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -192,61 +205,35 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(output)
 
 
-def _remember_both(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _first_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None]:
+    return softmax_backward(dy, *ctx.saved_tensors, ctx.dim, ctx.dtype), None, None
+
+
+def _remember_both(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     dy, y, ctx.dim, _ = inputs
     ctx.save_for_backward(dy, y)
 
 
-class _Softmax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        y = _forward(*inputs)
-        _remember(ctx, inputs, y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None]:
-        (y,) = ctx.saved_tensors
-        return softmax_backward(dy, y, ctx.dim, ctx.dtype), None, None
+def _second_gradients(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    """The gradients of dy and y for the gradient g of softmax_backward(dy, y), from torch's operators."""
+    dy, y = ctx.saved_tensors
+    wide = widened(y.dtype)
+    gw, dw, yw = g.to(wide), dy.to(wide), y.to(wide)
+    along = (gw * yw).sum(ctx.dim, keepdim=True)
+    of_y = gw * (dw - (dw * yw).sum(ctx.dim, keepdim=True)) - dw * along
+    return ((gw - along) * yw).to(dy.dtype), of_y.to(y.dtype), None, None
 
 
-class _SoftmaxBackward(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        _remember_both(ctx, inputs, None)
-        return _backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        return (*_second(g, *ctx.saved_tensors, ctx.dim), None, None)
-
-
-@library.custom_op("softbench::softmax", mutates_args=())
-def softmax_op(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
-    return _forward(x, dim, out_dtype)
-
-
-@library.custom_op("softbench::softmax_backward", mutates_args=())
-def softmax_backward_op(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
-    return _backward(dy, y, dim, dtype)
-
-
-@softmax_op.register_fake
-def _(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
+def _fake(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
     return torch.empty(x.shape, dtype=checked(x, dim, out_dtype), device=x.device)
 
 
-@softmax_backward_op.register_fake
-def _(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+def _fake_backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     checked(y, dim, None)
     return torch.empty(y.shape, dtype=dtype, device=y.device)
 
 
-softmax_op.register_autograd(
-    lambda ctx, dy: (softmax_backward_op(dy, *ctx.saved_tensors, ctx.dim, ctx.dtype), None, None),
-    setup_context=_remember,
-)
-softmax_backward_op.register_autograd(
-    lambda ctx, g: (*_second(g, *ctx.saved_tensors, ctx.dim), None, None),
-    setup_context=_remember_both,
+_Softmax, softmax_op = operator("softmax", _forward, _fake, _remember, _first_gradient)
+_SoftmaxBackward, softmax_backward_op = operator(
+    "softmax_backward", _backward, _fake_backward, _remember_both, _second_gradients
 )

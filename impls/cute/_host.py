@@ -1,10 +1,9 @@
-"""Kernels of `kernels/`, compiled once and kept: in a table of the process, and as object files between processes.
+"""The kernels of `kernels/`, compiled once and kept: in a table of the process, and as object files between processes.
 
-A kernel is called as an object file that was loaded, even where this process has just compiled it: TVM's FFI calls that
-straight from C, while the compiler's own object goes through a wrapper in Python on each call. To load takes 4 ms, after
-0.36 s for importing cutlass, which holds the loader (torch: 1.0 s); to compile takes 0.2 s to 1 s, and 1 s more for the
-first kernel of a process. The DSL's own $CUTE_DSL_CACHE_DIR keeps nothing of what `cute.compile` makes for TVM's FFI
-(tried with 4.8.1).
+A kernel is called through a loaded object file, even if this process has just compiled it: TVM's FFI calls that directly
+from C, while the compiler's own object goes through a Python wrapper on each call. Loading takes 4 ms, after 0.36 s for
+importing cutlass; compiling takes 0.2 s to 1 s, and 1 s more for the first kernel of a process. The DSL's own
+$CUTE_DSL_CACHE_DIR keeps nothing that `cute.compile` makes for TVM's FFI (tried with 4.8.1).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SOURCES = ("_host.py", "htile/**/*.py", "kernels/**/*.py")
 DISTRIBUTIONS = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 DIGEST_BYTES = hashlib.sha256().digest_size
 
-# What a kernel takes: matrices (rows, columns), vectors of a value for each column or each row, a workspace.
+# The arguments of a kernel: matrices (rows, columns), vectors of one value per column or per row, a workspace.
 ARGUMENTS = {
     "softmax.Softmax": ("matrix", "matrix"),
     "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
@@ -38,7 +37,7 @@ ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Build:
-    """All that decides a compiled kernel.
+    """Everything that a compiled kernel depends on.
 
     kernel  a file of `kernels/` and a class in it, "softmax.Softmax"
     config  its layout, from `htile.config`
@@ -66,9 +65,9 @@ _lock = threading.Lock()
 def load(build: Build) -> Callable[..., None]:
     """The kernel as a function of CUDA tensors, in the order of its arguments, on torch's current stream.
 
-    It serves any number of rows from 1 on and every GPU of the architecture. It raises ValueError for a tensor whose
-    dtype, columns, strides or alignment it was not compiled for, and the DSL's own error for what CUDA refuses. The
-    first call on a GPU loads the kernel there, which a stream under capture refuses.
+    It serves one row or more on every GPU of the architecture. It raises ValueError for a tensor with a dtype,
+    columns, strides or alignment that it was not compiled for, and the DSL's own error for a launch that CUDA refuses.
+    The first call on a GPU loads the kernel there, which a stream under capture refuses.
     """
     with _lock:
         if build not in _loaded:
@@ -102,19 +101,13 @@ def compile_kernel(build: Build, options: str = "") -> Any:
 
 
 def _fake(build: Build, rows: Any, what: str, dtype: str) -> Any:
-    """What stands for an argument at compile time."""
+    """The tensor that stands for an argument at compile time."""
     import cutlass
-
-    from .htile.utils import fake_matrix, fake_vector
 
     if not dtype:
         return None
-    element = {
-        "float16": cutlass.Float16,
-        "bfloat16": cutlass.BFloat16,
-        "float32": cutlass.Float32,
-        "int64": cutlass.Int64,
-    }[dtype]
+    names = {"float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "int64": "Int64"}
+    element = getattr(cutlass, names[dtype])
     config = build.config
     if what == "matrix":
         return fake_matrix(element, rows, config.columns, config.aligned)
@@ -125,6 +118,22 @@ def _fake(build: Build, rows: Any, what: str, dtype: str) -> Any:
     return fake_vector(element, config.columns, 16 if config.aligned else element.width // 8)
 
 
+def fake_matrix(dtype: Any, rows: Any, columns: int, aligned: bool) -> Any:
+    """A (rows, columns) matrix to compile for, of any row stride; `aligned`: rows start on 16 bytes."""
+    import cutlass.cute as cute
+
+    stride = (cute.sym_int64(divisibility=128 // dtype.width if aligned else 1), 1)
+    align = 16 if aligned else dtype.width // 8
+    return cute.runtime.make_fake_tensor(dtype, (rows, columns), stride=stride, assumed_align=align)
+
+
+def fake_vector(dtype: Any, elements: Any, align: int) -> Any:
+    """A dense (elements,) vector to compile for, of `align` bytes' alignment."""
+    import cutlass.cute as cute
+
+    return cute.runtime.make_fake_tensor(dtype, (elements,), stride=(1,), assumed_align=align)
+
+
 def _from_cache(build: Build) -> Callable[..., None]:
     name = f"softbench_{_key(build)[:24]}"
     path = cache_folder() / f"{_key(build)}.o"
@@ -132,7 +141,7 @@ def _from_cache(build: Build) -> Callable[..., None]:
         try:
             return _function(path, name)
         except Exception:
-            pass  # written by another program under this name; what is compiled now takes its place
+            pass  # another program wrote it under this name; the kernel compiled now replaces it
     compiled = compile_kernel(build)
     with tempfile.TemporaryDirectory() as folder:
         own = Path(folder) / path.name
@@ -150,7 +159,7 @@ def _function(path: Path, name: str) -> Callable[..., None]:
 
 
 def _key(build: Build) -> str:
-    """A digest of all that the object file depends on."""
+    """A digest of everything that the object file depends on."""
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("CUTE_DSL_"))
     words = (repr(build), platform.machine(), *settings, *map(importlib.metadata.version, DISTRIBUTIONS))
     return hashlib.sha256("\0".join((_sources(), *words)).encode()).hexdigest()
@@ -158,7 +167,7 @@ def _key(build: Build) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _sources() -> str:
-    """A digest of the files that a kernel may be made of."""
+    """A digest of the files that a kernel may consist of."""
     digest = hashlib.sha256()
     for path in sorted(path for pattern in SOURCES for path in FOLDER.glob(pattern)):
         digest.update(hashlib.sha256(path.relative_to(FOLDER).as_posix().encode()).digest())
@@ -167,7 +176,7 @@ def _sources() -> str:
 
 
 def _intact(path: Path) -> bool:
-    """Whether a cache file ends in the digest of what stands before: the loader takes a damaged file for code."""
+    """Whether a cache file ends in the digest of the bytes before: the loader would execute a damaged file."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -177,12 +186,12 @@ def _intact(path: Path) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Put a file into the cache in one step, so that other processes see all of it or nothing."""
+    """Put a file into the cache in one step: other processes see all of it or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".partial")
     except OSError:
-        return  # a folder that cannot be written costs the next process a second and nothing else
+        return  # without a folder to write to, the next process compiles again, for a second
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -1,21 +1,125 @@
-"""From tensors to kernels: matrices of rows, the variant that takes them, the first build that the GPU launches."""
+"""From tensors to kernels: outputs, matrices of rows, the aligned or unaligned build, the first one that the GPU launches."""
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import _capture, _host, _plans
+from softbench import Unsupported
+
+from . import _host, _plans
 from ._host import Build
-from ._plans import Gpu
-from ._workspace import reserve, workspace
+from ._plans import ITEM_BYTES, Gpu
+from ._workspace import outside, reserve, workspace
 
-Kernel = Callable[..., None]
+Launch = Callable[..., Any]
+Builds = Callable[[Any, Gpu, bool], list[Build]]
 
-_ready: dict[tuple[tuple[Build, ...], int], Kernel] = {}
+_ready: dict[tuple[tuple[Build, ...], int], Launch] = {}
 _lock = threading.Lock()
+
+
+def launch(case: Any, builds: Builds) -> Launch:
+    """launch(*inputs) -> outputs of a case on the current device.
+
+    builds  of `_plans`
+    Raises Unsupported for dtypes and lengths that no kernel serves.
+    """
+    import torch
+
+    if not case.elements:
+        _plans.check(case)
+        return _any(case)
+    device = torch.device("cuda", torch.cuda.current_device())
+    kernel = ready(builds(case, gpu(device.index), _whole(case)), device)
+    if len(case.shape) == 2 and case.layout == "contiguous":
+        return _plain_norm(case, kernel) if case.operator.endswith("norm") else _plain_softmax(case, kernel)
+    if builds is not _plans.of_case:
+        raise Unsupported(f"one rung of a ladder takes contiguous matrices, not {case.layout} {case.shape}")
+    return _any(case)
+
+
+def cubins(case: Any, builds: Builds) -> Iterator[tuple[str, bytes]]:
+    """(name, cubin) of the kernel that a Hopper GPU of 132 multiprocessors tries first."""
+    if case.elements == 0:
+        raise Unsupported("an empty input needs no kernel")
+    build = builds(case, _plans.HOPPER, _whole(case))[0]
+    config = build.config
+    ctas = f"split_{config.ctas}" if hasattr(config, "ctas") else f"cluster_{config.cluster}"
+    words = (case.operator, *dict.fromkeys(filter(None, build.dtypes)), case.columns, ctas)
+    yield "_".join(map(str, words)) + ("" if config.aligned else "_unaligned"), _host.cubin(build)
+
+
+def _whole(case: Any) -> bool:
+    return _plans.whole_vectors(case.columns, ITEM_BYTES.get(case.dtype, 1))
+
+
+def _any(case: Any) -> Launch:
+    """A launch through the importable functions, which look at every input's strides."""
+    import torch
+
+    from . import _functions, _norm_functions
+
+    if case.operator == "softmax":
+        out_dtype = getattr(torch, case.out_dtype)
+        return lambda x: _functions.softmax(x, -1, out_dtype)
+    if case.operator == "softmax_backward":
+        return _functions.softmax_backward
+    layer, eps = _plans.norm_kind(case)
+    forward = _norm_functions.forward
+    if not case.operator.startswith("add_"):
+        return lambda x, weight, bias=None: forward(x, weight, bias, None, layer, eps)[0]
+    return lambda x, residual, weight, bias=None: tuple(forward(x, weight, bias, residual, layer, eps, True))
+
+
+def _plain_softmax(case: Any, kernel: Launch) -> Launch:
+    """A launch of softmax, or of its gradient, for contiguous matrices."""
+    import torch
+
+    empty, empty_like, shape, dtype = torch.empty, torch.empty_like, case.shape, getattr(torch, case.out_dtype)
+
+    def launch(x: Any) -> Any:
+        y = empty_like(x)
+        kernel(x, y)
+        return y
+
+    def launch_wider(x: Any) -> Any:
+        y = empty(shape, dtype=dtype, device=x.device)
+        kernel(x, y)
+        return y
+
+    def launch_backward(dy: Any, y: Any) -> Any:
+        dx = empty_like(dy)
+        kernel(dy, y, dx)
+        return dx
+
+    if case.operator == "softmax_backward":
+        return launch_backward
+    return launch if case.out_dtype == case.dtype else launch_wider
+
+
+def _plain_norm(case: Any, kernel: Launch) -> Launch:
+    """A launch of a norm for contiguous matrices."""
+    import torch
+
+    empty, empty_like, rows, float32 = torch.empty, torch.empty_like, case.rows, torch.float32
+    layer, _ = _plans.norm_kind(case)
+
+    def launch(x: Any, weight: Any, bias: Any = None) -> Any:
+        y = empty_like(x)
+        kernel(x, weight, bias, None, y, None, None, None)
+        return y
+
+    def launch_add(x: Any, residual: Any, weight: Any, bias: Any = None) -> Any:
+        y, total = empty_like(x), empty_like(x)
+        rstd = empty(rows, dtype=float32, device=x.device)
+        mean = empty_like(rstd) if layer else None
+        kernel(x, weight, bias, residual, y, total, rstd, mean)
+        return (y, total, rstd, mean) if layer else (y, total, rstd)
+
+    return launch_add if case.operator.startswith("add_") else launch
 
 
 @functools.cache
@@ -27,28 +131,28 @@ def gpu(index: int) -> Gpu:
     return Gpu(f"sm_{properties.major}{properties.minor}", properties.multi_processor_count)
 
 
-def ready(builds: Sequence[Build], device: Any) -> Kernel:
+def ready(builds: Sequence[Build], device: Any) -> Launch:
     """The first of some builds that the device launches, as a function of its tensors; the choice is remembered.
 
-    Each is tried on one row, now, because a graph's capture would refuse to load it. Raises ValueError where there is
-    no build, and what CUDA said of the last one where it refuses all of them.
+    Each is tried now, on one row, because the capture of a graph would refuse to load it. Raises ValueError without
+    builds, and CUDA's error for the last build where it refuses all of them.
     """
     key = (tuple(builds), device.index)
     with _lock:
         if key not in _ready:
             if not builds:
                 raise ValueError("no kernel serves rows of this length on this GPU")
-            with _capture.outside(device):
+            with outside(device):
                 _ready[key] = _first(builds, device)
         return _ready[key]
 
 
-def _first(builds: Sequence[Build], device: Any) -> Kernel:
+def _first(builds: Sequence[Build], device: Any) -> Launch:
     for build in builds:
         kernel = _host.load(build)
         try:
             _try(build, kernel, device)
-        except Exception:  # what a refusal is raised as changes with the DSL's version
+        except Exception:  # the exception of a refusal changes with the DSL's version
             if build is builds[-1]:
                 raise
             continue
@@ -56,30 +160,25 @@ def _first(builds: Sequence[Build], device: Any) -> Kernel:
     raise AssertionError("unreachable: the last build returns or raises")
 
 
-def _try(build: Build, kernel: Kernel, device: Any) -> None:
+def _try(build: Build, kernel: Launch, device: Any) -> None:
     import torch
 
     columns = build.config.columns
     shapes = {"matrix": (1, columns), "columns": (columns,), "rows": (1,)}
-    tensors = []
-    for what, name in build.arguments:
-        if not name:
-            tensors.append(None)
-        elif what == "workspace":
-            tensors.append(torch.zeros(build.config.workspace_words, dtype=torch.int64, device=device))
-        else:
-            tensors.append(torch.empty(shapes[what], dtype=getattr(torch, name), device=device))
-    kernel(*tensors)
+    if "workspace" in _host.ARGUMENTS[build.kernel]:
+        shapes["workspace"] = (build.config.workspace_words,)  # must be zero at first
+    kernel(
+        *(
+            torch.zeros(shapes[what], dtype=getattr(torch, dtype), device=device) if dtype else None
+            for what, dtype in build.arguments
+        )
+    )
 
 
-def _with_workspace(build: Build, kernel: Kernel, device: Any) -> Kernel:
+def _with_workspace(build: Build, kernel: Launch, device: Any) -> Launch:
     words = build.config.workspace_words
     reserve(device)
-
-    def launch(*tensors: Any) -> None:
-        kernel(*tensors, workspace(device, words))
-
-    return launch
+    return lambda *tensors: kernel(*tensors, workspace(device, words))
 
 
 def as_matrix(x: Any, columns: int) -> Any:
@@ -91,38 +190,39 @@ def as_matrix(x: Any, columns: int) -> Any:
             return x.contiguous().view(-1, columns)
     if x.stride(1) == 1:
         return x
-    # A single column may claim any stride, to torch and not to a kernel.
+    # torch lets a single column have any stride; a kernel does not.
     return x.as_strided(x.shape, (x.stride(0), 1), x.storage_offset()) if columns == 1 else x.contiguous()
 
 
-def softmax_rows(columns: int, dtype: Any, out_dtype: Any, device: Any) -> Kernel:
+def softmax_rows(columns: int, dtype: Any, out_dtype: Any, device: Any) -> Launch:
     """The launch of (x, y): both (rows, columns), x of any row stride and offset, y contiguous and fresh.
 
     Raises ValueError where no kernel serves the rows, on building and not on launching.
     """
-    names, this = (_name(dtype), _name(out_dtype)), gpu(device.index)
+    names, this, size = (_name(dtype), _name(out_dtype)), gpu(device.index), dtype.itemsize
 
     @functools.cache
-    def kernel(aligned: bool, few: str) -> Kernel:
+    def kernel(aligned: bool, few: str) -> Launch:
         return ready(tuple(_plans.softmax(columns, *names, this, aligned, few)), device)
 
-    def chosen(x: Any, aligned: bool) -> Kernel:
-        return kernel(aligned, _plans.few(x.size(0), columns, dtype.itemsize, this))
+    can_align, can_be_few = _plans.whole_vectors(columns, size), _plans.few(1, columns, size, this)
+    kernel(can_align, "")
 
-    kernel(_plans.whole_vectors(columns, dtype.itemsize), "")
-    matters = _plans.few(1, columns, dtype.itemsize, this)
-    return _routed(columns, dtype, chosen if matters else lambda x, aligned: kernel(aligned, ""))
+    def launch(x: Any, y: Any) -> None:
+        aligned = can_align and not (x.data_ptr() | x.stride(0) * size) & 15
+        kernel(aligned, _plans.few(x.size(0), columns, size, this) if can_be_few else "")(x, y)
+
+    return launch
 
 
-def backward_rows(columns: int, dtype: Any, device: Any) -> Kernel:
+def backward_rows(columns: int, dtype: Any, device: Any) -> Launch:
     """The launch of (dy, y, dx), all (rows, columns) of one dtype; otherwise as `softmax_rows`."""
-    name, this = _name(dtype), gpu(device.index)
+    name, this, size = _name(dtype), gpu(device.index), dtype.itemsize
 
     @functools.cache
-    def kernel(aligned: bool) -> Kernel:
+    def kernel(aligned: bool) -> Launch:
         return ready(tuple(_plans.softmax_backward(columns, name, this, aligned)), device)
 
-    size = dtype.itemsize
     if not _plans.whole_vectors(columns, size):
         return kernel(False)
     kernel(True)
@@ -134,17 +234,17 @@ def backward_rows(columns: int, dtype: Any, device: Any) -> Kernel:
     return launch
 
 
-def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, device: Any) -> Kernel:
-    """The launch of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, None for what is absent.
+def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, device: Any) -> Launch:
+    """The launch of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, None for absent ones.
 
-    x, residual and what comes out are (rows, columns), rstd and mean (rows,), weight and bias (columns,) and dense; what
-    comes out is contiguous and fresh. Otherwise as `softmax_rows`.
+    x, residual and the outputs are (rows, columns), rstd and mean (rows,), weight and bias (columns,) and dense; the
+    outputs are contiguous and fresh. Otherwise as `softmax_rows`.
     """
     names, this = tuple(_name(dtype) if dtype else "" for dtype in dtypes), gpu(device.index)
     size = dtypes[0].itemsize
 
     @functools.cache
-    def kernel(aligned: bool, is_few: bool) -> Kernel:
+    def kernel(aligned: bool, is_few: bool) -> Launch:
         return ready(tuple(_plans.norm(columns, names, layer, eps, this, aligned, is_few)), device)
 
     if not _plans.whole_vectors(columns, size):
@@ -160,18 +260,6 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, de
         if residual is not None:
             places |= residual.data_ptr() | residual.stride(0) * size
         kernel(not places & 15, x.size(0) <= _plans.FEW_ROWS)(x, weight, bias, residual, *outputs)
-
-    return launch
-
-
-def _routed(columns: int, dtype: Any, chosen: Callable[[Any, bool], Kernel]) -> Kernel:
-    """A launch of (x, y) that looks at the address and the row stride of x where they can be whole vectors."""
-    size = dtype.itemsize
-    if not _plans.whole_vectors(columns, size):
-        return lambda x, y: chosen(x, False)(x, y)
-
-    def launch(x: Any, y: Any) -> None:
-        chosen(x, not (x.data_ptr() | x.stride(0) * size) & 15)(x, y)
 
     return launch
 

@@ -6,45 +6,38 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, library
+from torch import Tensor
 
 from softbench import LAYER_EPS, RMS_EPS
 
 from . import _launch
-from ._functions import observed, require, served, widened
+from ._functions import observed, operator, require, served, widened
+
+Given = Tensor | None
 
 _table: dict[tuple[Any, ...], Callable[..., None] | None] = {}
 
 
 def rms_norm(
-    x: Tensor,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
-    eps: float = RMS_EPS,
+    x: Tensor, weight: Given = None, bias: Given = None, residual: Given = None, eps: float = RMS_EPS
 ) -> Tensor | tuple[Tensor, Tensor]:
     """t / sqrt(mean(t^2) + eps) * weight + bias along the last dimension, with t = x, or t = x + residual.
 
     x, residual   (..., columns) float16, bfloat16, float32 or float64, on a CUDA device, of any strides: rows that are
-                  evenly spaced and whose elements are neighbours are read where they are, anything else is copied
+                  evenly spaced with neighbouring elements are read in place, other tensors are copied
     weight, bias  (columns,) in the dtype of x or float32
     eps           is compiled into the kernel
 
     Returns y, contiguous and in the dtype of x; with a residual (y, t rounded to that dtype). Arithmetic is float32,
-    float64 for float64. Differentiable in all tensors, twice too: the backward is a composition of torch's operators in
-    float32, which computes the statistics anew from x, or from t as it was rounded. Captured by CUDA graphs; traced by
-    torch.compile(fullgraph=True). Raises ValueError for a tensor that is on no CUDA device and for shapes that do not
-    fit, TypeError for other dtypes.
+    float64 for float64. Differentiable twice in all tensors: the backward uses torch's operators in float32 and computes
+    the statistics again from x, or from the rounded t. Works in CUDA graphs and under torch.compile(fullgraph=True).
+    Raises ValueError for a tensor that is not on a CUDA device and for shapes that do not fit, TypeError for other dtypes.
     """
     return _norm(x, weight, bias, residual, False, eps)
 
 
 def layer_norm(
-    x: Tensor,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
-    eps: float = LAYER_EPS,
+    x: Tensor, weight: Given = None, bias: Given = None, residual: Given = None, eps: float = LAYER_EPS
 ) -> Tensor | tuple[Tensor, Tensor]:
     """(t - mean(t)) / sqrt(variance(t) + eps) * weight + bias along the last dimension, with t = x, or t = x + residual.
 
@@ -54,20 +47,20 @@ def layer_norm(
 
 
 def _norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, layer: bool, eps: float
+    x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float
 ) -> Tensor | tuple[Tensor, Tensor]:
-    taken = (x, weight, bias, residual)
+    inputs = (x, weight, bias, residual)
     if observed(x):
-        outputs = norm_op(*taken, layer, eps)
-    elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in taken):
-        outputs = _Norm.apply(*taken, layer, eps)
+        outputs = norm_op(*inputs, layer, eps)
+    elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs):
+        outputs = _Norm.apply(*inputs, layer, eps)
     else:
-        outputs = forward(*taken, layer, eps)
+        outputs = forward(*inputs, layer, eps)
     return outputs[0] if residual is None else (outputs[0], outputs[1])
 
 
-def checked(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None) -> None:
-    """Raises as `rms_norm` says."""
+def checked(x: Tensor, weight: Given, bias: Given, residual: Given) -> None:
+    """Raises as `rms_norm` does."""
     require(x, "norms take")
     if x.dim() == 0:
         raise ValueError("a norm needs a dimension to go along")
@@ -87,17 +80,11 @@ def checked(x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Ten
 
 
 def forward(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    residual: Tensor | None,
-    layer: bool,
-    eps: float,
-    statistics: bool = False,
+    x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool = False
 ) -> list[Tensor]:
-    """[y], and x + residual where there is a residual, without autograd.
+    """[y], and x + residual if there is a residual, without autograd.
 
-    statistics  then rstd, and of a LayerNorm the mean, (rows,) float32 (float64 for float64)
+    statistics  also rstd and, for LayerNorm, the mean, (rows,) float32 (float64 for float64)
     """
     checked(x, weight, bias, residual)
     columns = x.shape[-1]
@@ -108,32 +95,24 @@ def forward(
     rstd = torch.empty(rows, dtype=row_dtype, device=x.device) if statistics else None
     mean = torch.empty_like(rstd) if rstd is not None and layer else None
     if x.numel():
-        launch = _launch_of((x, weight, bias, residual, y, total, rstd, mean), layer, eps)
-        launch(x, weight, bias, residual, y, total, rstd, mean)
+        _run((x, weight, bias, residual, y, total, rstd, mean), layer, eps)
     return [t for t in (y, total, rstd, mean) if t is not None]
 
 
-def _launch_of(tensors: tuple[Tensor | None, ...], layer: bool, eps: float) -> Callable[..., None]:
-    """A launch of these tensors in the shapes that `forward` has them in."""
-    x = tensors[0]
+def _run(tensors: tuple[Given, ...], layer: bool, eps: float) -> None:
+    """Compute the norm of these tensors, in the shapes that `forward` has them in."""
+    x, weight, bias, *matrices, rstd, mean = tensors
     columns, dtypes = x.shape[-1], tuple(None if t is None else t.dtype for t in tensors)
     key = (columns, dtypes, layer, eps, x.device)
     try:
-        found = _table[key]
+        launch = _table[key]
     except KeyError:
-        found = _table[key] = served(_rows, columns, x.dtype, dtypes, layer, eps, x.device)
-    if found is None:
-        return lambda *tensors: compose(*tensors, layer=layer, eps=eps)
-
-    def launch(*tensors: Tensor | None) -> None:
-        found(
-            *(
-                t if t is None else t.contiguous() if i in (1, 2) else t if i > 5 else _launch.as_matrix(t, columns)
-                for i, t in enumerate(tensors)
-            )
-        )
-
-    return launch
+        launch = _table[key] = served(_rows, columns, x.dtype, dtypes, layer, eps, x.device)
+    if launch is None:
+        return compose(*tensors, layer=layer, eps=eps)
+    dense = (None if t is None else t.contiguous() for t in (weight, bias))
+    matrices = (None if t is None else _launch.as_matrix(t, columns) for t in matrices)
+    return launch(_launch.as_matrix(x, columns), *dense, *matrices, rstd, mean)
 
 
 def _rows(columns: int, dtype: torch.dtype, dtypes: Any, layer: bool, eps: float, device: Any) -> Callable[..., None]:
@@ -141,19 +120,10 @@ def _rows(columns: int, dtype: torch.dtype, dtypes: Any, layer: bool, eps: float
 
 
 def compose(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    residual: Tensor | None,
-    y: Tensor,
-    total: Tensor | None,
-    rstd: Tensor | None,
-    mean: Tensor | None,
-    *,
-    layer: bool,
-    eps: float,
-) -> None:
-    """The norm from torch's operators, where no kernel serves: into y and those of the others that are not None."""
+    x: Tensor, weight: Given, bias: Given, residual: Given, y: Tensor, total: Given, rstd: Given, mean: Given,
+    *, layer: bool, eps: float,
+) -> None:  # fmt: skip
+    """The norm from torch's operators, where no kernel serves: into y and the other outputs that are not None."""
     t = x.to(widened(x.dtype))
     if residual is not None and total is not None:
         t = t + residual
@@ -170,12 +140,12 @@ def compose(
 
 
 def _statistics(t: Tensor, layer: bool, eps: float) -> tuple[Tensor, Tensor]:
-    """(mean, rstd) along the last dimension, which is kept; for RMSNorm the mean is 0."""
+    """(mean, rstd) along the last dimension, which stays; for RMSNorm the mean is 0."""
     centre = t.mean(-1, keepdim=True) if layer else t.new_zeros(())
     return centre, (t - centre).square().mean(-1, keepdim=True).add(eps).rsqrt()
 
 
-def gradients(dy: Tensor, t: Tensor, weight: Tensor | None, layer: bool, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+def gradients(dy: Tensor, t: Tensor, weight: Given, layer: bool, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of t, weight and bias for dy, in float32 (float64 for float64), from torch's operators."""
     wide = widened(t.dtype)
     t, dy = t.to(wide), dy.to(wide)
@@ -186,12 +156,8 @@ def gradients(dy: Tensor, t: Tensor, weight: Tensor | None, layer: bool, eps: fl
     if layer:
         of_t = of_t - g.mean(-1, keepdim=True)
     outer = tuple(range(t.dim() - 1))
-    columns = t.shape[-1:]
-    return (
-        of_t * scale,
-        (dy * normal).sum(outer).view(columns) if outer else dy * normal,
-        dy.sum(outer) if outer else dy,
-    )
+    of_weight, of_bias = ((dy * normal).sum(outer), dy.sum(outer)) if outer else (dy * normal, dy)
+    return of_t * scale, of_weight, of_bias
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
@@ -200,8 +166,9 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
     ctx.save_for_backward(x if residual is None else output[1], weight)
 
 
-def _gradients(ctx: Any, dy: Tensor | None, of_total: Tensor | None) -> tuple[Any, ...]:
-    """What autograd wants for the six inputs of a norm."""
+def _gradients(ctx: Any, *of_outputs: Any) -> tuple[Any, ...]:
+    """The gradients of the six inputs of a norm; an operator has those of its outputs in a list."""
+    dy, of_total, *_ = (*(of_outputs[0] if isinstance(of_outputs[0], list) else of_outputs), None)
     t, weight = ctx.saved_tensors
     dy = torch.zeros_like(t) if dy is None else dy
     of_t, of_weight, of_bias = gradients(dy, t, weight, ctx.layer, ctx.eps)
@@ -211,34 +178,15 @@ def _gradients(ctx: Any, dy: Tensor | None, of_total: Tensor | None) -> tuple[An
     return (*(None if dtype is None else gradient.to(dtype) for gradient, dtype in wanted), None, None)
 
 
-class _Norm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        outputs = forward(*inputs)
-        _setup(ctx, inputs, outputs)
-        return tuple(outputs)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor, of_total: Tensor | None = None) -> tuple[Any, ...]:
-        return _gradients(ctx, dy, of_total)
-
-
-@library.custom_op("softbench::norm", mutates_args=())
-def norm_op(
+def _all(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, layer: bool, eps: float
 ) -> list[Tensor]:
     return forward(x, weight, bias, residual, layer, eps)
 
 
-@norm_op.register_fake
-def _(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, layer: bool, eps: float
-) -> list[Tensor]:
+def _fake(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float) -> list[Tensor]:
     checked(x, weight, bias, residual)
     return [torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(1 if residual is None else 2)]
 
 
-norm_op.register_autograd(
-    lambda ctx, grads: _gradients(ctx, grads[0], grads[1] if len(grads) > 1 else None),
-    setup_context=_setup,
-)
+_Norm, norm_op = operator("norm", _all, _fake, _setup, _gradients)

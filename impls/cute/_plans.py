@@ -1,14 +1,16 @@
-"""Which kernel serves what, in which layout, and what to fall back to; pure, without torch and cutlass.
+"""Which kernel of `kernels/` serves a case, in which layout: pure functions, without torch and cutlass.
 
-Each function here yields builds in the order in which they are to be tried: the first that the GPU launches is taken.
+A function yields builds in the order in which they are tried; the first one that the GPU launches is used.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+
+from softbench import LAYER_EPS, RMS_EPS, Unsupported
 
 from ._host import Build
 from .htile.config import (
@@ -17,7 +19,7 @@ from .htile.config import (
     SHARED_BYTES,
     VECTOR_BYTES,
     WARP,
-    ElementwiseTileConfig,
+    RowTileConfig,
     SplitTileConfig,
     ceil_div,
     share,
@@ -25,21 +27,21 @@ from .htile.config import (
 from .htile.layouts import choose, choose_few
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
-# A launch may begin while the one before it ends; its kernel waits for that before it touches memory.
+# A launch may begin while the previous one ends; its kernel waits for that before it touches memory.
 OVERLAPPED = (("pdl", True),)
 RESIDUAL = 3  # place of the residual among a norm's arguments
 LEAST_LONG_SHARE_BYTES = 64 * 1024
 # Rows that are split over the whole GPU.
 MOST_STAGES = 7
 LEAST_STAGES = 3
-RING_WARPS = (12, 14)  # that reduce, and as many that write: so many that none has more than RING_VECTORS a thread
+RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS = 8
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
 CLUSTER_ROW_BYTES = 2**20
 FEW_ROWS = 32
 LEAST_FEW_ROW_BYTES = 64 * 1024
-# A thread of a row beyond what a cluster keeps takes more vectors, with registers that spill; code grows with them.
+# In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
 
 
@@ -59,33 +61,92 @@ class Gpu:
 HOPPER = Gpu("sm_90", 132)
 
 
-def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str = "") -> Iterator[Build]:
-    """Builds of (x, y), or of (x, y, workspace) where the kernel is the one that splits rows over the whole GPU.
+def of_case(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
+    """The builds for a case, at least one. Raises Unsupported for dtypes and lengths that no kernel serves."""
+    check(case)
+    if case.operator == "softmax":
+        few_rows = few(case.rows, case.columns, ITEM_BYTES[case.dtype], gpu)
+        builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows))
+    elif case.operator == "softmax_backward":
+        builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned))
+    else:
+        dtypes, is_few = _norm_dtypes(case), case.rows <= FEW_ROWS
+        builds = list(norm(case.columns, dtypes, *norm_kind(case), gpu, aligned, is_few))
+    if not builds:
+        raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")
+    return builds
 
-    few  what `few` says of the number of rows
+
+def rung(keep: str = "", online: bool = True) -> Callable[[Any, Gpu, bool], list[Build]]:
+    """As `of_case`, for a rung of the ladder: one CTA or cluster per row, with another `keep` or two exchanges.
+
+    Raises Unsupported also for rows that the change would leave as they are.
+    """
+
+    def builds(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
+        clusters = [build for build in of_case(case, gpu, aligned) if build.kernel == "softmax.Softmax"]
+        rows = f"{case.columns} columns of {case.dtype}"
+        if not clusters:
+            raise Unsupported(f"{rows} are split over the whole GPU")
+        config = clusters[0].config
+        if not online and config.peers == 1:
+            raise Unsupported(f"{rows}: a row has one warp, which exchanges nothing")
+        if keep and config.vectors_per_thread == 1:
+            raise Unsupported(f"{rows}: a thread has one vector, and nothing to keep")
+        if keep:
+            clusters = [replace(build, config=replace(build.config, keep=keep)) for build in clusters]
+        return clusters if online else [replace(b, flags=(*b.flags, ("online", False))) for b in clusters]
+
+    return builds
+
+
+def check(case: Any) -> None:
+    """Raises Unsupported for dtypes that no kernel serves, and for the norm of a number."""
+    if case.dtype not in ITEM_BYTES:
+        raise Unsupported(f"{case.dtype}: the kernels take {', '.join(ITEM_BYTES)}")
+    outputs = (case.dtype, "float32") if case.operator == "softmax" else (case.dtype,)
+    if case.out_dtype not in outputs:
+        raise Unsupported(f"{case.dtype} to {case.out_dtype}: the kernels write {' or '.join(dict.fromkeys(outputs))}")
+    if case.operator.endswith("norm") and not case.shape:
+        raise Unsupported("a norm needs a dimension to go along")
+
+
+def norm_kind(case: Any) -> tuple[bool, float]:
+    """(whether it is a LayerNorm, eps)."""
+    layer = case.operator.endswith("layernorm")
+    return layer, LAYER_EPS if layer else RMS_EPS
+
+
+def _norm_dtypes(case: Any) -> tuple[str, ...]:
+    """The dtypes of (x, weight, bias, residual, y, residual_out, rstd, mean); "" for absent ones."""
+    layer, adds = norm_kind(case)[0], case.operator.startswith("add_")
+    bias, added = (case.dtype if layer else ""), (case.dtype if adds else "")
+    rstd, mean = ("float32" if adds else ""), ("float32" if adds and layer else "")
+    return (case.dtype, case.dtype, bias, added, case.dtype, added, rstd, mean)
+
+
+def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str = "") -> Iterator[Build]:
+    """Builds of (x, y), or of (x, y, workspace) for the kernel that splits rows over the whole GPU.
+
+    few  the word of `few` for the number of rows
     """
     if gpu.architecture not in MAX_CLUSTER:
         return
     itemsize = ITEM_BYTES[dtype]
 
-    def clusters(config: ElementwiseTileConfig) -> Build:
-        return Build("softmax.Softmax", config, (dtype, out_dtype), OVERLAPPED, gpu.arch)
+    def build(kernel: str, config: RowTileConfig | SplitTileConfig, *workspace: str) -> Build:
+        return Build(kernel, config, (dtype, out_dtype, *workspace), OVERLAPPED, gpu.arch)
 
-    split = Build(
-        "split_softmax.SplitSoftmax",
-        split_layout(columns, itemsize, gpu, aligned, is_single=few == "single"),
-        (dtype, out_dtype, "int64"),
-        OVERLAPPED,
-        gpu.arch,
-    )
-    is_split = few in ("single", "split")
-    if is_split:
-        yield split
+    split = split_layout(columns, itemsize, gpu, aligned, is_single=few == "single")
+    whole_gpu = build("split_softmax.SplitSoftmax", split, "int64")
+    if few in ("single", "split"):
+        yield whole_gpu
     elif few and aligned:
-        yield clusters(choose_few(columns, itemsize, gpu.architecture))
-    yield from map(clusters, cluster_layouts(columns, itemsize, gpu, aligned))
-    if not is_split:
-        yield split
+        yield build("softmax.Softmax", choose_few(columns, itemsize, gpu.architecture))
+    for config in cluster_layouts(columns, itemsize, gpu, aligned):
+        yield build("softmax.Softmax", config)
+    if few not in ("single", "split"):
+        yield whole_gpu
 
 
 def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Iterator[Build]:
@@ -97,30 +158,36 @@ def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Itera
 def norm(
     columns: int, dtypes: tuple[str, ...], layer: bool, eps: float, gpu: Gpu, aligned: bool, is_few: bool = False
 ) -> Iterator[Build]:
-    """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for what is absent.
+    """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for absent ones.
 
-    is_few  there are at most FEW_ROWS rows, of which each gets threads of its own
+    is_few  there are at most FEW_ROWS rows, so each gets threads of its own
     """
-    tiles = 2 if dtypes[RESIDUAL] else 1
+    tiles, flags = 2 if dtypes[RESIDUAL] else 1, (("layer", layer), ("eps", eps), *OVERLAPPED)
     for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms=2 if layer else 1):
-        taken = replace(config, rows_per_thread=1) if is_few else config
-        yield Build("norm.Norm", taken, dtypes, (("layer", layer), ("eps", eps), *OVERLAPPED), gpu.arch)
+        own = replace(config, rows_per_thread=1) if is_few else config
+        yield Build("norm.Norm", own, dtypes, flags, gpu.arch)
 
 
 def layouts(
     columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
-) -> Iterator[ElementwiseTileConfig]:
-    """One CTA or cluster a row, of any length that it can be made for."""
+) -> Iterator[RowTileConfig]:
+    """One CTA or cluster per row, of any length that has a layout; the longest rows are read twice."""
     yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, terms)
-    yield from long_layouts(columns, itemsize, gpu, aligned)
+    if gpu.architecture not in MAX_CLUSTER:
+        return
+    for cluster in (16, 8):
+        config = RowTileConfig(columns, itemsize, aligned=aligned)
+        each = share(config.vectors, cluster)
+        if LEAST_LONG_SHARE_BYTES <= each * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
+            yield _of_cluster(replace(config, keep="l1"), cluster)
 
 
 def cluster_layouts(
     columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
-) -> Iterator[ElementwiseTileConfig]:
-    """The table's choice, then clusters of half the size down to the least that keeps the row.
+) -> Iterator[RowTileConfig]:
+    """The table's choice, then clusters of half the size, down to the least that keeps the row.
 
-    A GPU may refuse a large cluster: where multiprocessors are switched off, an H20 for one, no group of sixteen is left.
+    A GPU may refuse a large cluster: an H20, some of whose multiprocessors are off, has no group of sixteen left.
     """
     try:
         config = choose(columns, itemsize, gpu.architecture, aligned, tiles, terms)
@@ -133,18 +200,7 @@ def cluster_layouts(
         config = _of_cluster(replace(config, keep="shared", rows_per_thread=1), config.cluster // 2)
 
 
-def long_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[ElementwiseTileConfig]:
-    """For rows beyond what a cluster keeps: read twice."""
-    if gpu.architecture not in MAX_CLUSTER:
-        return
-    for cluster in (16, 8):
-        config = ElementwiseTileConfig(columns, itemsize, aligned=aligned)
-        each = share(config.vectors, cluster)
-        if LEAST_LONG_SHARE_BYTES <= each * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
-            yield _of_cluster(replace(config, keep="l1"), cluster)
-
-
-def _of_cluster(config: ElementwiseTileConfig, cluster: int) -> ElementwiseTileConfig:
+def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:
     vectors = share(config.vectors, cluster)
     threads = min(MAX_THREADS, max(config.threads, ceil_div(ceil_div(vectors, 8), WARP) * WARP))
     return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
@@ -153,8 +209,8 @@ def _of_cluster(config: ElementwiseTileConfig, cluster: int) -> ElementwiseTileC
 def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False) -> SplitTileConfig:
     """Every multiprocessor has a CTA with a share of every row.
 
-    Several rows follow one another through as many stages as shared memory has room for; a single one is in registers.
-    Rows that are too long for that are read twice.
+    Several rows go through a ring of as many stages as shared memory has room for; a single row is in registers.
+    Rows that are too long for either are read twice.
     """
     team = math.isqrt(gpu.processors - 1) + 1
     twice = SplitTileConfig(columns, itemsize, gpu.processors, TWICE_THREADS, 0, team, aligned)
@@ -170,11 +226,11 @@ def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
-    """What becomes of so many rows if they are few: "" where they are not.
+    """How few rows are laid out; "" where they are not few.
 
-    "cluster": more CTAs a row than where rows are many. "split": over the whole GPU, much of which the largest clusters,
-    one a row, would leave idle; "single": so, of one row. But a row of 1 MiB and less is done by a cluster before the GPU's
-    CTAs have told one another their maxima.
+    "cluster": more CTAs per row than for many rows. "split": over the whole GPU, since one large cluster per row would
+    leave much of it idle; "single": the same for one row. A cluster finishes a row of 1 MiB or less before the CTAs of the
+    whole GPU could exchange their maxima.
     """
     row_bytes = columns * itemsize
     if row_bytes < LEAST_FEW_ROW_BYTES or gpu.architecture not in MAX_CLUSTER:
@@ -189,10 +245,3 @@ def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
 def whole_vectors(columns: int, itemsize: int) -> bool:
     """Whether rows of so many elements are whole 16-byte vectors; they may still start anywhere."""
     return columns * itemsize % VECTOR_BYTES == 0
-
-
-def describe(config: Any) -> str:
-    """A layout in a word, for the name of a kernel."""
-    if isinstance(config, SplitTileConfig):
-        return f"split_{config.ctas}"
-    return f"cluster_{config.cluster}" + ("" if config.aligned else "_unaligned")

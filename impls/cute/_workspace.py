@@ -1,23 +1,24 @@
-"""Zero-initialised memory through which the CTAs of a launch speak with one another.
+"""Zero-initialised memory through which the CTAs of a launch communicate, and the capture of a CUDA graph that they may be in.
 
-A workspace serves one launch at a time and keeps what a launch leaves in it for the next one. So who shares it decides:
+A workspace serves one launch at a time and keeps its contents for the next one, so two launches share one only if they
+never run at the same time:
 
 - Launches on one stream run one after the other and share one.
 - Launches captured on one stream of one capture are ordered in its graph, and a graph runs once at a time: they share
-  one too, but not with anybody outside, who may run while the graph does. It comes out of a reserve that was allocated
-  and zeroed outside of any capture, and is never given back: a graph may be replayed as long as the process lives.
+  one, but with no launch outside the graph, which may run while the graph does. It comes from a reserve that was allocated
+  and zeroed outside of any capture, and is never freed: a graph may be replayed as long as the process lives.
 
-A capture that allocated its own would zero it in the graph: 2.5 us more for every launch in it.
+A capture that allocated its own would zero it in the graph: 2.5 us more per launch.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
-from . import _capture
-
-RESERVE_WORDS = 2**18  # 2 MiB a device, and again where they are used up: 57 captures at 132 CTAs and sixteen slots
+RESERVE_WORDS = 2**18  # 2 MiB per device, and again when they are used up: 57 captures at 132 CTAs and sixteen slots
 ALIGN_WORDS = 32
 
 _of_streams: dict[tuple[int, int, int], Any] = {}
@@ -31,31 +32,27 @@ def workspace(device: Any, words: int) -> Any:
     import torch
 
     stream = torch._C._cuda_getCurrentRawStream(device.index)
-    if _capture.capturing(device):
+    if capturing(device):
         return _captured(device, words, stream)
-    found = _of_streams.get((device.index, stream, words))
-    return _of_stream(device, words, stream) if found is None else found
+    key = (device.index, stream, words)
+    memory = _of_streams.get(key)
+    if memory is None:
+        with _lock:
+            if key not in _of_streams:
+                _of_streams[key] = torch.zeros(words, dtype=torch.int64, device=device)
+            memory = _of_streams[key]
+    return memory
 
 
 def reserve(device: Any) -> None:
-    """Allocate what captures draw from, if it is not there. Returns when it is zeroed."""
+    """Allocate the memory for captures, unless it is there. Returns when it is zeroed."""
     with _lock:
         if device.index not in _reserves:
             _reserves[device.index] = (_zeroed(device, RESERVE_WORDS), 0)
 
 
-def _of_stream(device: Any, words: int, stream: int) -> Any:
-    import torch
-
-    with _lock:
-        key = (device.index, stream, words)
-        if key not in _of_streams:
-            _of_streams[key] = torch.zeros(words, dtype=torch.int64, device=device)
-        return _of_streams[key]
-
-
 def _captured(device: Any, words: int, stream: int) -> Any:
-    key = (device.index, _capture.number(stream), stream, words)
+    key = (device.index, capture_id(stream), stream, words)
     with _lock:
         if key not in _of_captures:
             memory, used = _reserves.get(device.index, (None, 0))
@@ -67,10 +64,50 @@ def _captured(device: Any, words: int, stream: int) -> Any:
 
 
 def _zeroed(device: Any, words: int) -> Any:
-    """(words,) int64, zero by now, in nobody's graph."""
+    """(words,) int64, zero on return, in no graph."""
     import torch
 
-    with _capture.outside(device):
+    with outside(device):
         memory = torch.zeros(words, dtype=torch.int64, device=device)
         torch.cuda.current_stream(device).synchronize()
     return memory
+
+
+def capturing(device: Any) -> bool:
+    """Whether the device's current stream is being captured; torch answers for the current device only."""
+    import torch
+
+    if torch._C._cuda_getDevice() == device.index:
+        return bool(torch._C._cuda_isCurrentStreamCapturing())
+    with torch.cuda.device(device):
+        return torch.cuda.is_current_stream_capturing()
+
+
+def capture_id(stream: int) -> int:
+    """The number of the capture that a stream is in; no two captures of a process share one."""
+    from cuda.bindings import driver
+
+    status, _, number, *_ = driver.cuStreamGetCaptureInfo(stream)
+    if status:
+        raise RuntimeError(f"the CUDA driver does not tell which capture a stream is in: {status.name}")
+    return int(number)
+
+
+@contextlib.contextmanager
+def outside(device: Any) -> Iterator[None]:
+    """Work on the device that a capture in this thread neither records nor refuses."""
+    import torch
+
+    with torch.cuda.device(device):
+        if not torch.cuda.is_current_stream_capturing():
+            yield
+            return
+        from cuda.bindings import driver
+
+        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        _, before = driver.cuThreadExchangeStreamCaptureMode(relaxed)
+        try:
+            with torch.cuda.stream(torch.cuda.Stream(device)):
+                yield
+        finally:
+            driver.cuThreadExchangeStreamCaptureMode(before)

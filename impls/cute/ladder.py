@@ -1,47 +1,53 @@
-"""Other ways to the same softmax, one rung each, so that a board shows what every idea is worth.
+"""The CuTe softmax in rising order: one cluster per row in every rung, and one idea more in each.
 
-They are implementations and not parameters of one: of an implementation's variants only the fastest is ranked.
+    cute_l1         the row is read twice; the first-level cache serves the second read
+    cute_shared     the row is read once and waits in shared memory, where asynchronous copies bring it
+    cute_two_stage  short rows wait in registers; the maximum is exchanged, then the sum
+    cute_softmax    one exchange of (max, sum) pairs; few or very long rows are split over the GPU (softmax.py)
+
+The rungs are implementations, not parameters of one, since only the fastest variant of an implementation is ranked.
+A rung refuses rows that its idea does not change.
 """
 
 from __future__ import annotations
 
 from softbench import implementation
 
-from . import _entries
+from . import _launch, _plans
 
-TWO_STAGE = _entries.rung(online=False)
-L1 = _entries.rung(keep="l1")
-SHARED = _entries.rung(keep="shared")
-
-
-@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"], ladder=True)
-def cute_two_stage(case):
-    """The maximum is exchanged, then the sum."""
-    return _entries.launch(case, TWO_STAGE)
+L1 = _plans.rung(keep="l1")
+SHARED = _plans.rung(keep="shared")
+TWO_STAGE = _plans.rung(online=False)
 
 
 @implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"], ladder=True)
 def cute_l1(case):
-    """The row is read twice, the second time out of the first-level cache."""
-    return _entries.launch(case, L1)
+    """The row is read twice, the second time from the first-level cache."""
+    return _launch.launch(case, L1)
 
 
 @implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"], ladder=True)
 def cute_shared(case):
     """The row waits in shared memory, where asynchronous copies bring it."""
-    return _entries.launch(case, SHARED)
+    return _launch.launch(case, SHARED)
 
 
-@cute_two_stage.cubins
-def two_stage_cubins(case):
-    return _entries.cubins(case, TWO_STAGE)
+@implementation(operator="softmax", requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"], ladder=True)
+def cute_two_stage(case):
+    """The maximum is exchanged, then the sum."""
+    return _launch.launch(case, TWO_STAGE)
 
 
 @cute_l1.cubins
 def l1_cubins(case):
-    return _entries.cubins(case, L1)
+    return _launch.cubins(case, L1)
 
 
 @cute_shared.cubins
 def shared_cubins(case):
-    return _entries.cubins(case, SHARED)
+    return _launch.cubins(case, SHARED)
+
+
+@cute_two_stage.cubins
+def two_stage_cubins(case):
+    return _launch.cubins(case, TWO_STAGE)

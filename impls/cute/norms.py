@@ -1,10 +1,16 @@
-"""RMSNorm and LayerNorm in CuTe DSL, alone and behind the addition of a residual; and as torch functions."""
+"""RMSNorm and LayerNorm in CuTe DSL, alone and after the addition of a residual; and both as torch functions.
+
+    here -> _plans.py          in which layout
+         -> kernels/norm.py
+
+`_launch.py` turns a build and tensors into a launch, `_norm_functions.py` holds the torch functions.
+"""
 
 from __future__ import annotations
 
 from softbench import implementation
 
-from . import _entries
+from . import _launch, _plans
 from ._norm_functions import layer_norm, rms_norm
 
 __all__ = ["cute_norm", "layer_norm", "rms_norm"]
@@ -15,9 +21,9 @@ __all__ = ["cute_norm", "layer_norm", "rms_norm"]
     requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"],
 )
 def cute_norm(case):
-    return _entries.launch(case)
+    return _launch.launch(case, _plans.of_case)
 
 
 @cute_norm.cubins
 def cubins(case):
-    return _entries.cubins(case)
+    return _launch.cubins(case, _plans.of_case)

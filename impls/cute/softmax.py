@@ -1,10 +1,16 @@
-"""softmax and its gradient in CuTe DSL: one exchange of (max, sum) pairs, rows in registers; and as torch functions."""
+"""softmax and its gradient in CuTe DSL, one exchange of (max, sum) pairs per row; and both as torch functions.
+
+    here -> _plans.py          which kernel serves a case, in which layout
+         -> kernels/softmax.py, split_softmax.py, softmax_backward.py
+
+`_launch.py` turns a build and tensors into a launch, `_functions.py` holds the torch functions.
+"""
 
 from __future__ import annotations
 
 from softbench import implementation
 
-from . import _entries
+from . import _launch, _plans
 from ._functions import softmax, softmax_backward
 
 __all__ = ["cute_softmax", "softmax", "softmax_backward"]
@@ -14,9 +20,9 @@ __all__ = ["cute_softmax", "softmax", "softmax_backward"]
     operator=["softmax", "softmax_backward"], requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"]
 )
 def cute_softmax(case):
-    return _entries.launch(case)
+    return _launch.launch(case, _plans.of_case)
 
 
 @cute_softmax.cubins
 def cubins(case):
-    return _entries.cubins(case)
+    return _launch.cubins(case, _plans.of_case)

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from impls.cute import _entries, _launch, _plans, ladder
+from impls.cute import _launch, _plans, ladder
 from softbench import Unsupported
 from softbench.cases.operators import ROW_OPERATORS, get
 from softbench.model import Case
@@ -112,7 +112,7 @@ def kind(case: Case, builds: Callable[..., Any] | None = None) -> tuple[object, 
 def first(case: Case, builds: Callable[..., Any] | None = None) -> Any:
     """The build that a Hopper GPU takes first; None where there is none."""
     try:
-        return (builds or _entries.of_case)(case, _plans.HOPPER, _entries.whole(case))[0]
+        return (builds or _plans.of_case)(case, _plans.HOPPER, _launch._whole(case))[0]
     except Unsupported:
         return None
 
@@ -179,7 +179,7 @@ def main(part: str, of: str = "all") -> None:
     launched = 0
     for case, builds in chosen(part, of):
         try:
-            launch = _entries.launch(case, builds)
+            launch = _launch.launch(case, builds or _plans.of_case)
         except Unsupported:
             continue  # rows too long for this operator, or that have not this rung
         check(case, launch)

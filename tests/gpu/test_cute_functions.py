@@ -20,7 +20,7 @@ pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
 from tensors import close, randn  # noqa: E402
 
-from impls.cute import _entries, _launch  # noqa: E402
+from impls.cute import _launch, _plans  # noqa: E402
 from impls.cute._host import Build  # noqa: E402
 from impls.cute.htile.layouts import choose  # noqa: E402
 from impls.cute.norms import layer_norm, rms_norm  # noqa: E402
@@ -197,7 +197,7 @@ def test_processes_at_once_on_an_empty_cache(tmp_path):
 def test_an_entry_refuses_what_its_kernel_cannot_read():
     """The plain launch of an entry looks at nothing; TVM's FFI does, and names what it wants."""
     case = next(c for c in SHAPES.profile("published") if c.columns == 1024)
-    launch = _entries.launch(case)
+    launch = _launch.launch(case, _plans.of_case)
     shifted = randn(1, case.elements + 1)[0, 1:].view(case.shape)
     with pytest.raises(ValueError, match="align"):
         launch(shifted)

@@ -13,7 +13,7 @@ import pytest
 from support.paths import ROOT
 
 torch = pytest.importorskip("torch")
-from impls.cute import _capture, _host, _launch, _plans  # noqa: E402
+from impls.cute import _host, _launch, _plans  # noqa: E402
 from impls.cute.htile.config import SplitTileConfig  # noqa: E402
 from impls.cute.htile.layouts import choose  # noqa: E402
 
@@ -141,7 +141,7 @@ def test_the_key_holds_all_that_matters(monkeypatch):
 
 def test_sources_are_those_of_the_library_and_the_kernels():
     found = {path.relative_to(_host.FOLDER).as_posix() for p in _host.SOURCES for path in _host.FOLDER.glob(p)}
-    assert {"_host.py", "htile/config.py", "htile/compute/reduce.py", "kernels/softmax.py"} <= found
+    assert {"_host.py", "htile/config.py", "htile/reduce.py", "kernels/softmax.py"} <= found
     assert "softmax.py" not in found
 
 
@@ -161,7 +161,7 @@ def refusing(monkeypatch):
 
     monkeypatch.setattr(_host, "load", load)
     monkeypatch.setattr(_launch, "_ready", {})
-    monkeypatch.setattr(_capture, "outside", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(_launch, "outside", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(_launch, "reserve", lambda device: None)
     monkeypatch.setattr(_launch, "workspace", lambda device, words: torch.zeros(words, dtype=torch.int64))
     return refused, tried

@@ -71,16 +71,16 @@ def _tensors(family, operator, config, dtype, align, weight):
     import cutlass
     import cutlass.cute as cute
 
-    utils, rows = family("htile.utils"), cute.sym_int()
+    host, rows = family("_host"), cute.sym_int()
 
     def matrix():
-        return utils.fake_matrix(getattr(cutlass, dtype), rows, config.columns, config.aligned)
+        return host.fake_matrix(getattr(cutlass, dtype), rows, config.columns, config.aligned)
 
     def vector():
-        return utils.fake_vector(getattr(cutlass, weight), config.columns, align)
+        return host.fake_vector(getattr(cutlass, weight), config.columns, align)
 
     def statistic():
-        return utils.fake_vector(cutlass.Float32, rows, 4)
+        return host.fake_vector(cutlass.Float32, rows, 4)
 
     if operator == "backward":
         return matrix(), matrix(), matrix()
@@ -124,7 +124,7 @@ def test_any_number_of_columns_without_spills(family, compiled, operator, column
 @pytest.mark.parametrize("columns", [1048576, 1000001])
 def test_rows_beyond_the_registers_of_a_cluster_are_read_anew(family, compiled, operator, columns):
     aligned = columns % 4 == 0
-    config = family("htile.config").ElementwiseTileConfig(columns, 4, 16, 1024, 1024, "l1", aligned)
+    config = family("htile.config").RowTileConfig(columns, 4, 16, 1024, 1024, "l1", aligned)
     # Sixteen vectors of weights in registers before the reductions would be all that a thread has.
     flags = {} if operator == "backward" else {"delayed": True}
     registers, stack, _ = compiled(operator, config, "Float32", align=16 if aligned else 4, **flags)
@@ -136,7 +136,7 @@ def test_rows_beyond_the_registers_of_a_cluster_are_read_anew(family, compiled, 
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("keep", ["registers", "l1", "shared"])
 def test_what_is_read_and_written(family, compiled, operator, keep):
-    config = family("htile.config").ElementwiseTileConfig(4096, 2, 1, 256, 256, keep)
+    config = family("htile.config").RowTileConfig(4096, 2, 1, 256, 256, keep)
     _, _, sass = compiled(operator, config)
     row, weights = 2 * INPUTS[operator], 2 * WEIGHTS[operator]
     reads = {"registers": row, "l1": 2 * row, "shared": 0}[keep]
@@ -150,7 +150,7 @@ def test_what_is_read_and_written(family, compiled, operator, keep):
     ("operator", "exchanges"), [("backward", 1), ("rmsnorm", 1), ("layernorm", 1), ("add_layernorm", 1)]
 )
 def test_exchanges_between_warps_and_ctas(family, compiled, operator, exchanges):
-    config = family("htile.config").ElementwiseTileConfig
+    config = family("htile.config").RowTileConfig
     _, _, sass = compiled(operator, config(4096, 2, 1, 256, 256))
     assert count(sass, r"BAR\.SYNC") == exchanges
     _, _, sass = compiled(operator, config(65536, 2, 8, 256, 256))
@@ -158,7 +158,7 @@ def test_exchanges_between_warps_and_ctas(family, compiled, operator, exchanges)
 
 
 def test_columns_outside_the_row_are_left_out_of_the_variance(family, compiled):
-    config = family("htile.config").ElementwiseTileConfig
+    config = family("htile.config").RowTileConfig
     even, uneven = (compiled("layernorm", config(n, 2, 1, 128, 128))[2] for n in (2048, 1544))
     outside = "FSEL|SEL|@!?P[0-6] FFMA|@!?P[0-6] FADD"
     assert count(uneven, outside) >= count(even, outside) + 8, "0 - mean would count"
@@ -168,7 +168,7 @@ def test_columns_outside_the_row_are_left_out_of_the_variance(family, compiled):
     ("weight", "align", "loads"), [("BFloat16", 16, "128"), ("Float32", 16, "128"), ("BFloat16", 2, "U16")]
 )
 def test_weights_of_any_dtype_and_alignment(family, compiled, weight, align, loads):
-    config = family("htile.config").ElementwiseTileConfig(4096, 2, 1, 256, 256, "shared")
+    config = family("htile.config").RowTileConfig(4096, 2, 1, 256, 256, "shared")
     _, stack, sass = compiled("rmsnorm", config, align=align, weight=weight)
     pieces = {"BFloat16": 1, "Float32": 2}[weight] * config.vectors_per_thread
     assert stack == 0
@@ -177,7 +177,7 @@ def test_weights_of_any_dtype_and_alignment(family, compiled, weight, align, loa
 
 
 def test_weights_are_asked_for_before_the_exchange_or_behind_it(family, compiled):
-    config = family("htile.config").ElementwiseTileConfig(4096, 2, 1, 256, 256)
+    config = family("htile.config").RowTileConfig(4096, 2, 1, 256, 256)
 
     def order(**flags):
         sass = compiled("rmsnorm", config, **flags)[2]
@@ -198,7 +198,7 @@ def test_weights_are_asked_for_before_the_exchange_or_behind_it(family, compiled
     ],
 )
 def test_every_row_has_threads(family, rows, layout, grid, block, cluster):
-    config, given = family("htile.config").ElementwiseTileConfig(*layout), {}
+    config, given = family("htile.config").RowTileConfig(*layout), {}
     kernel = types.SimpleNamespace(launch=given.update)
     family("htile.launch").launch_rows(kernel, config, rows, "stream", True)
     assert given == {"grid": grid, "block": block, "cluster": cluster, "stream": "stream", "use_pdl": True}
@@ -270,10 +270,10 @@ def test_a_launch_that_does_not_overlap_waits_for_nothing(launched, kernel):
 def test_what_no_kernel_computes_is_refused(family):
     import cutlass.cute as cute
 
-    config = family("htile.config").ElementwiseTileConfig(4096, 4, 1, 256, 256)
+    config = family("htile.config").RowTileConfig(4096, 4, 1, 256, 256)
     x, weight, *_ = _tensors(family, "rmsnorm", config, "Float32", 16, "Float32")
     narrow = _tensors(family, "rmsnorm", config, "Float32", 16, "BFloat16")[1]
-    rows = family("htile.utils").fake_vector(weight.element_type, cute.sym_int(), 4)
+    rows = family("_host").fake_vector(weight.element_type, cute.sym_int(), 4)
     stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
     for layer, given, mean, reason in (
         (False, weight, rows, "no mean"),

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")
 from support import depths, emulated_cute  # noqa: E402
 
-from impls.cute import _entries, _plans  # noqa: E402
+from impls.cute import _plans  # noqa: E402
 from softbench.cases.operators import get  # noqa: E402
 from softbench.measure.check import compare  # noqa: E402
 from softbench.model import Case  # noqa: E402
@@ -20,7 +20,7 @@ NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 
 def layout(case: Case):
     """The table's, of one row a thread."""
-    (build, *_) = _entries.of_case(case, _plans.HOPPER, aligned=True)
+    (build, *_) = _plans.of_case(case, _plans.HOPPER, aligned=True)
     return replace(build.config, rows_per_thread=1), dict(build.flags)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from impls.cute import _plans
-from impls.cute.htile.config import ElementwiseTileConfig, SplitTileConfig, share
+from impls.cute.htile.config import RowTileConfig, SplitTileConfig, share
 from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
@@ -87,14 +87,14 @@ def test_the_layout_beside_a_weight_and_a_bias(columns, itemsize, expected):
 
 
 def test_the_shared_memory_of_rows_beside_one_another():
-    one = ElementwiseTileConfig(65536, 4, 8, 256, 256, "shared")
+    one = RowTileConfig(65536, 4, 8, 256, 256, "shared")
     assert replace(one, rows_per_thread=2).shared_bytes() == 2 * one.shared_bytes()
 
 
 @pytest.mark.parametrize(("columns", "threads", "aligned"), [(1024, 128, True), (1001, 64, False)])
 def test_a_thread_has_several_rows_only_where_it_has_all_columns_of_them(columns, threads, aligned):
     with pytest.raises(ValueError, match="threads with several rows"):
-        ElementwiseTileConfig(columns, 2, 1, threads, 64, aligned=aligned, rows_per_thread=2)
+        RowTileConfig(columns, 2, 1, threads, 64, aligned=aligned, rows_per_thread=2)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_what_is_chosen_has_room_and_what_has_none_is_refused(tiles, aligned):
 
 def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
     whole, odd = choose(16384, 2), choose(16376, 2)
-    shifted = ElementwiseTileConfig(16384, 2, 2, 288, 288, "shared", False)  # 1032 and 1017 vectors
+    shifted = RowTileConfig(16384, 2, 2, 288, 288, "shared", False)  # 1032 and 1017 vectors
     assert whole.is_even
     assert [whole.is_inner(turn) for turn in range(4)] == [True] * 4
     assert not odd.is_even
@@ -157,15 +157,15 @@ def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
 
 def test_config_refuses_what_the_kernel_cannot_divide():
     with pytest.raises(ValueError, match="whole warps"):
-        ElementwiseTileConfig(4096, 2, 1, 128, 48)
+        RowTileConfig(4096, 2, 1, 128, 48)
     with pytest.raises(ValueError, match="without any"):
-        ElementwiseTileConfig(64, 2, 16)
+        RowTileConfig(64, 2, 16)
     with pytest.raises(ValueError, match="16-byte vectors"):
-        ElementwiseTileConfig(1001, 2)
+        RowTileConfig(1001, 2)
     with pytest.raises(ValueError, match="share one row"):
-        ElementwiseTileConfig(4096, 2, 2, 128, 64)
+        RowTileConfig(4096, 2, 2, 128, 64)
     with pytest.raises(ValueError, match="keep must be"):
-        ElementwiseTileConfig(4096, 2, 1, 128, 128, "l2")
+        RowTileConfig(4096, 2, 1, 128, 128, "l2")
     with pytest.raises(ValueError, match="sm_80"):
         choose(4096, 2, "sm_80")
 

@@ -7,7 +7,7 @@ import types
 import pytest
 
 torch = pytest.importorskip("torch")
-from impls.cute import _capture, _workspace  # noqa: E402
+from impls.cute import _workspace  # noqa: E402
 
 
 @pytest.fixture
@@ -15,8 +15,8 @@ def streams(monkeypatch):
     """A GPU without a GPU: `now.stream` is the current stream, `now.capture` the capture that it is in, or 0."""
     now = types.SimpleNamespace(stream=1, capture=0)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: now.stream, raising=False)
-    monkeypatch.setattr(_capture, "capturing", lambda device: now.capture > 0)
-    monkeypatch.setattr(_capture, "number", lambda stream: now.capture)
+    monkeypatch.setattr(_workspace, "capturing", lambda device: now.capture > 0)
+    monkeypatch.setattr(_workspace, "capture_id", lambda stream: now.capture)
     for table in ("_of_streams", "_of_captures"):
         monkeypatch.setattr(_workspace, table, {})
     memory = torch.zeros(4 * _workspace.ALIGN_WORDS, dtype=torch.int64)

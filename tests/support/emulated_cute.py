@@ -137,10 +137,10 @@ class Tile:
     def vector(self, turn: int) -> Numbers:
         return self.tile[turn]
 
-    def values(self, turn: int, anew: bool = False) -> Numbers:
+    def values(self, turn: int, convert: bool = False) -> Numbers:
         return self.tile[turn].copy()
 
-    values_anew = again = values
+    values_again = again = values
 
     def load(self) -> None:
         pass
@@ -203,6 +203,11 @@ class Context:
     def masked(self, turn: int, values: Any, absent: float = 0.0) -> Numbers:
         return numbers(np.where(self.columns[turn] < self.config.columns, values, absent))
 
+    def store_row(self, vector: Any, value: Any) -> None:
+        """Every thread of a row has the same value."""
+        assert np.array_equal(value, np.full_like(value, value[0]), equal_nan=True)
+        vector.values[:] = value[0]
+
 
 class Loader(Tile):
     def __init__(self, context: Context, matrix: Any, _: Any = None) -> None:
@@ -224,23 +229,16 @@ class Storer:
         self.matrix.values[column[inside]] = np.asarray(values)[inside]
 
 
-def _store_row(_: Context, vector: Any, value: Any) -> None:
-    """What all threads of a row agree on."""
-    assert np.array_equal(value, np.full_like(value, value[0]), equal_nan=True)
-    vector.values[:] = value[0]
-
-
 def matrix(dtype: str, values: Any) -> SimpleNamespace:
     """A row in the place of a matrix."""
     return SimpleNamespace(element_type=DTYPES[dtype], values=np.array(values, dtype=np.float32))
 
 
 STAND_INS = {
-    "ElementwiseKernelContext": Context,
-    "ElementwiseLoader": Loader,
-    "ElementwiseStorer": Storer,
+    "RowContext": Context,
+    "RowLoader": Loader,
+    "RowStorer": Storer,
     "ColumnLoader": ColumnLoader,
-    "store_row": _store_row,
 }
 
 

@@ -1,18 +1,15 @@
 """A small tile library for kernels that work row by row, on CuTe DSL.
 
-config     how a kernel is laid out: threads, clusters, vectors. Pure, without cutlass
-layouts    which layout rows of a length get; pure as well
-launch     how a kernel is launched: its grid, and how it overlaps with its neighbours
-utils      element pointers, vectors seen as matrices, fake tensors, stores to another CTA
-types      register tiles
-copy       moving vectors between global memory, shared memory and registers; what lies outside the matrix
-compute    reductions over the threads of a warp, the warps of a CTA and the CTAs of a cluster
-bounds     where a thread's vectors end
-dataflow   what a kernel does before and after its arithmetic
-powers     the exponentials of a row
-vectors    what has one value a column, or one a row: weights in, statistics out
+config     a kernel's layout: threads, clusters, vectors. Pure, without cutlass
+layouts    the layout for rows of a given length; pure as well
+launch     a kernel's grid, and how it overlaps with its neighbours
+registers  register tiles
+copy       vectors between global memory, shared memory and registers, up to the matrix's edges
+reduce     reductions over the threads of a warp, the warps of a CTA and the CTAs of a cluster
+online     maximum and sum of exponentials of a row in one exchange
+rows       what a kernel does before and after its arithmetic
 split      rows that are split over the whole GPU
-ring       such rows one behind the other in shared memory
+ring       such rows in a ring in shared memory
 
-They import one another in that order only. docs/htile.md draws the layouts.
+A module imports only modules above it. docs/htile.md draws the layouts.
 """

@@ -1,6 +1,6 @@
-"""How a row-wise kernel lies on the machine: which CTA and which thread has which vectors of a row.
+"""The layout of a row-wise kernel: which CTA and which thread has which vectors of a row.
 
-Nothing here imports cutlass: layouts are tested on a machine without a GPU. Which one is chosen is in `layouts.py`.
+This file imports no cutlass, so layouts are tested without a GPU. `layouts.py` chooses one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ MAX_THREADS = 1024
 MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
-IN_FLIGHT = 4  # vectors that a thread asks for at a time where a row is read twice
-UNDER_WAY = 2  # rows that a ring asks for at a time: what waits behind more of them are the pairs of the first
-LINE_WORDS = 16  # of 64 bits: a cache line, which the tag has to itself before the first slot
-MAX_WIDTH = 4  # float32 values that a warp hands to its peers in one exchange
+IN_FLIGHT = 4  # vectors that a thread requests at a time where a row is read twice
+UNDER_WAY = 2  # rows that a ring requests at a time: with more, the pairs of the first row wait in the same queues
+LINE_WORDS = 16  # of 64 bits: the cache line of the tag, before the first slot
+MAX_WIDTH = 4  # float32 values that a warp sends in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
 
 
@@ -25,9 +25,9 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def share(vectors: int, ctas: int) -> int:
-    """Vectors of a row for every CTA but the last: whole cache lines, unless another CTA would have nothing then.
+    """Vectors of a row for every CTA but the last: whole cache lines, unless that leaves a CTA with nothing.
 
-    A row of 297 KiB over sixteen CTAs in shares that end within a sector of 32 bytes: 96 % of the roof; eight: 100.6.
+    Shares of a 297 KiB row that end inside a 32-byte sector reach 96 % of the roof over sixteen CTAs; eight CTAs reach 100.6 %.
     """
     least = ceil_div(vectors, ctas)
     lines = ceil_div(least, LINE_VECTORS) * LINE_VECTORS
@@ -35,36 +35,36 @@ def share(vectors: int, ctas: int) -> int:
 
 
 class _Vectors:
-    """What a row is in 16-byte vectors, from `columns`, `itemsize` and `aligned`."""
+    """A row in 16-byte vectors, from `columns`, `itemsize` and `aligned`."""
 
     @property
     def vector(self) -> int:
-        """Elements in a 16-byte vector."""
+        """Elements of a 16-byte vector."""
         return VECTOR_BYTES // self.itemsize
 
     @property
     def vectors(self) -> int:
-        """Vectors of memory that a row touches, at most."""
+        """The most vectors of memory that a row touches."""
         return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
 
 
 @dataclass(frozen=True)
-class ElementwiseTileConfig(_Vectors):
-    """The layout of one row-wise kernel.
+class RowTileConfig(_Vectors):
+    """The layout of a kernel that gives each row to one CTA or one cluster.
 
-    columns          elements in a row
+    columns          elements of a row
     itemsize         bytes of an element of the first input
-    cluster          CTAs that share a row; each takes `cta_vectors` vectors, the last one what is left
-    threads          threads in a CTA
-    threads_per_row  threads that share a row within a CTA
-    keep             where a row stays between its passes: "registers", "l1" (it is read twice, and the second time
-                     the first-level cache serves it) or "shared" (shared memory, filled by cp.async)
-    aligned          whether every row starts on a vector boundary and is whole vectors long. Otherwise a thread's
-                     vectors are those of memory, and the first and the last of a row are taken element by element
-    rows_per_thread  rows of which a thread has vectors in the same columns: what comes once a column serves them all
+    cluster          CTAs that share a row; each takes `cta_vectors` vectors, and the last CTA takes the rest
+    threads          threads of a CTA
+    threads_per_row  threads of a CTA that share a row
+    keep             where a row stays between its passes: "registers", "shared" (shared memory, filled by cp.async) or
+                     "l1" (the row is read twice, the second time from the first-level cache)
+    aligned          every row starts on a vector boundary and is whole vectors long. Otherwise a thread's vectors
+                     are those of memory, and the first and last vectors of a row are moved element by element
+    rows_per_thread  rows of which a thread has vectors in the same columns, so that one weight serves them all
 
-    Raises ValueError for threads that are not whole warps, for a CTA of a cluster that would have no columns, and for
-    several rows a thread that are not aligned, or of which a CTA has several.
+    Raises ValueError for threads that are not whole warps, for a cluster with an empty CTA, and for several rows per
+    thread that are unaligned or share a CTA.
     """
 
     columns: int
@@ -104,7 +104,7 @@ class ElementwiseTileConfig(_Vectors):
 
     @property
     def tile_columns(self) -> int:
-        """Columns of a CTA's tile: its share of a row, rounded up to whole turns of the threads of a row."""
+        """Columns of a CTA's tile: its share of a row, rounded up to whole turns of the row's threads."""
         return self.vectors_per_thread * self.threads_per_row * self.vector
 
     @property
@@ -127,28 +127,27 @@ class ElementwiseTileConfig(_Vectors):
 
     @property
     def peers(self) -> int:
-        """Warps over the whole cluster that share a row."""
+        """Warps of the whole cluster that share a row."""
         return self.warps_per_row * self.cluster
 
     @property
     def is_even(self) -> bool:
-        """Whether every thread of every CTA has `vectors_per_thread` vectors, so that no column is checked."""
+        """Every thread of every CTA has `vectors_per_thread` vectors, so no column is checked."""
         return self.aligned and self.tile_columns * self.cluster == self.columns
 
     def is_inner(self, turn: int) -> bool:
-        """Whether every thread's vector number `turn`, in every CTA, lies wholly in the row: no column is checked."""
+        """Vector number `turn` of every thread of every CTA lies wholly in the row, so its columns are not checked."""
         if not self.aligned and turn == 0:
             return False
-        reached = (turn + 1) * self.threads_per_row
         whole = self.columns // self.vector - (self.cluster - 1) * self.cta_vectors
-        return reached <= min(self.cta_vectors, whole)
+        return (turn + 1) * self.threads_per_row <= min(self.cta_vectors, whole)
 
     @property
     def outer_turns(self) -> tuple[int, ...]:
         return tuple(turn for turn in range(self.vectors_per_thread) if not self.is_inner(turn))
 
     def shared_bytes(self, tiles: int = 1) -> int:
-        """Shared memory of a CTA, at most: `tiles` tiles where rows are kept there, the reduction buffer, its mbarriers."""
+        """The most shared memory of a CTA: `tiles` tiles if rows stay there, the reduction buffer, its mbarriers."""
         rows = self.rows * self.rows_per_thread
         tile = rows * self.tile_columns * self.itemsize * tiles if self.keep == "shared" else 0
         buffer = rows * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
@@ -159,14 +158,14 @@ class ElementwiseTileConfig(_Vectors):
 class SplitTileConfig(_Vectors):
     """The layout of a kernel that splits every row over the whole GPU.
 
-    columns   elements in a row
+    columns   elements of a row
     itemsize  bytes of an element of the input
-    ctas      CTAs that share a row; all of them are on the GPU at once
-    threads   threads in a CTA that have vectors; the couriers beside them carry rows and pairs
-    stages    rows of which a CTA's shares are in shared memory at a time, a ring; 1: rows are taken one after the other,
-              each in registers; 0: so, but a row is read twice from global memory
-    team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads those of all
-    aligned   as in ElementwiseTileConfig
+    ctas      CTAs that share a row; all are on the GPU at once
+    threads   threads of a CTA that have vectors; the couriers are further warps, which move rows and pairs
+    stages    rows whose shares a CTA holds in shared memory at a time, in a ring; 1: one row at a time, in registers;
+              0: one row at a time, read twice from global memory
+    team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads the pairs of all
+    aligned   as in RowTileConfig
     """
 
     columns: int
@@ -183,12 +182,12 @@ class SplitTileConfig(_Vectors):
 
     @property
     def workers(self) -> int:
-        """Threads that take a row between them; in a ring one half of all reduces and the other one writes."""
+        """Threads that share a row; in a ring one half of the threads reduces and the other half writes."""
         return self.threads // 2 if self.is_ring else self.threads
 
     @property
     def couriers(self) -> int:
-        """Warps. In a ring they bring rows, send, relay and fetch pairs; else one sends and relays, one fetches."""
+        """Warps. In a ring they bring rows and send, relay and fetch pairs; otherwise one sends and relays, one fetches."""
         return 4 if self.is_ring else 2
 
     @property
@@ -206,26 +205,26 @@ class SplitTileConfig(_Vectors):
 
     @property
     def bursts(self) -> int:
-        """Turns of IN_FLIGHT vectors a thread where a row is read twice."""
+        """Turns of IN_FLIGHT vectors per thread where a row is read twice."""
         return ceil_div(self.vectors_per_thread, IN_FLIGHT)
 
     @property
     def held(self) -> int:
-        """Rows of which a CTA's shared memory says something at a time."""
+        """Rows whose pairs a CTA holds in shared memory at a time."""
         return max(1, self.stages)
 
     @property
     def slots(self) -> int:
-        """Rows whose pairs have places of their own: a place is overwritten only when all have read it.
+        """Rows whose pairs have places of their own: a place is overwritten only when all CTAs have read it.
 
-        Those of a ring are twice its stages and the row that the writers have. Who sends a row's pair has written the one
-        before the last in its stage, for which all had sent theirs, who had by then written the row whose place it takes.
+        A ring needs twice its stages and the row that its writers hold. A CTA that sends a row's pair has written the row
+        two stages' worth before; all CTAs had sent their pairs for it, and so had written the row whose place is taken.
         """
         return 2 * (self.stages + 1) if self.is_ring else 2
 
     @property
     def shared_bytes(self) -> int:
-        """Of the ring, of what is said about its rows, and of the driver's, at most."""
+        """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
         about = self.held * (8 * self.workers // WARP + 64) + 256
         return 1024 + about + (self.stages * self.cta_vectors * VECTOR_BYTES if self.is_ring else 0)
 

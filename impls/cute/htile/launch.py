@@ -1,4 +1,4 @@
-"""How a kernel is launched: its grid and threads, and how it overlaps with the launch before it and the one behind."""
+"""How a kernel is launched: its grid, and how it overlaps with the launches before and after it."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from .config import ElementwiseTileConfig, SplitTileConfig
+from .config import RowTileConfig, SplitTileConfig
 
 
-def launch_rows(kernel: object, config: ElementwiseTileConfig, rows: Int32, stream: object, pdl: bool) -> None:
-    """Launch a kernel that has its arguments: a CTA takes `config.rows` of the rows, or a cluster takes one, and of
-    several a thread each as many (`beside`).
+def launch_rows(kernel: object, config: RowTileConfig, rows: Int32, stream: object, pdl: bool) -> None:
+    """Launch a kernel that has its arguments: a CTA takes `config.rows` rows, or a cluster takes one; with several rows
+    per thread, that many times as many (`row_part`).
 
-    pdl  the launch may begin while the one before it ends, for a kernel that begins with `overlap`
+    pdl  the launch may begin while the previous one ends, for a kernel that begins with `overlap`
     """
-    kernel.launch(
-        grid=[groups(rows, config), config.cluster, 1],
-        block=[config.threads, 1, 1],
-        cluster=[1, config.cluster, 1] if config.cluster > 1 else None,
-        stream=stream,
-        use_pdl=pdl,
-    )
+    cluster = [1, config.cluster, 1] if config.cluster > 1 else None
+    grid, block = [groups(rows, config), config.cluster, 1], [config.threads, 1, 1]
+    kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=pdl)
 
 
-def groups(rows: Int32, config: ElementwiseTileConfig) -> Int32:
-    """CTAs, or clusters, for so many rows."""
+def groups(rows: Int32, config: RowTileConfig) -> Int32:
+    """The CTAs, or clusters, that so many rows need."""
     return cute.ceil_div(rows, config.rows * config.rows_per_thread)
 
 
-def beside(tensor: cute.Tensor | None, number: int, config: ElementwiseTileConfig) -> cute.Tensor | None:
-    """The part of a matrix, or of a vector of one value a row, in which the rows number `number` of all threads lie.
+def row_part(tensor: cute.Tensor | None, number: int, config: RowTileConfig) -> cute.Tensor | None:
+    """The part of a matrix, or of a vector of one value per row, that holds every thread's row number `number`.
 
-    There are `config.rows_per_thread` parts, of as many rows as the grid has groups. Where rows are no multiple of the
-    parts, neighbours have rows in common, which are done twice and alike.
+    There are `config.rows_per_thread` parts, each with one row per group of the grid. Where the rows are no multiple of
+    the parts, two parts share rows, which are computed twice with the same result.
     """
     if tensor is None or number == 0:
         return tensor
@@ -43,23 +39,15 @@ def beside(tensor: cute.Tensor | None, number: int, config: ElementwiseTileConfi
 
 
 def launch_split(kernel: object, config: SplitTileConfig, stream: object, pdl: bool) -> None:
-    """Launch a kernel that has its arguments: all CTAs are on the GPU at once, and each takes a share of every row.
-
-    pdl  as in `launch_rows`
-    """
-    kernel.launch(
-        grid=[config.ctas, 1, 1],
-        block=[config.cta_threads, 1, 1],
-        cooperative=True,
-        stream=stream,
-        use_pdl=pdl,
-    )
+    """Launch a kernel that has its arguments: all CTAs are on the GPU at once, and each takes a share of every row."""
+    grid, block = [config.ctas, 1, 1], [config.cta_threads, 1, 1]
+    kernel.launch(grid=grid, block=block, cooperative=True, stream=stream, use_pdl=pdl)
 
 
 def overlap(pdl: bool) -> None:
-    """The begin of a kernel: let the next launch begin, and wait until the one before has ended and its output is there.
+    """The start of a kernel: let the next launch begin, then wait until the previous one has ended and its output is there.
 
-    Without pdl launches do not overlap, and there is nothing to wait for.
+    Without pdl launches do not overlap, and this does nothing.
     """
     if pdl:
         cute.arch.griddepcontrol_launch_dependents()

@@ -1,19 +1,19 @@
 """A ring of rows in shared memory, for rows that are split over the whole GPU.
 
-Nobody waits for more than what it needs. Of the couriers the first brings rows, the second sends pairs, the third relays
-them, the fourth fetches those of all; a part of the other warps reduces rows and the rest writes them:
+Every warp has one job and waits for exactly what it needs. The four couriers bring rows, send pairs, relay them, and fetch
+those of all CTAs. Some of the other warps reduce rows and the rest write them:
 
     bring   waits for a free stage, and for the last row but one: row -> stage          arrived
     reduce  waits for arrived: its warps' (max, sum) of the row                         paired
     send    waits for paired: the CTA's pair, to its team's first CTA                   free
-    relay   waits for its team's pairs: the team's, to all
+    relay   waits for its team's pairs: the team's pair, to all
     fetch   waits for the teams' pairs: (reference, sum) of the row                     known
     write   waits for arrived: registers <- stage                                       free
             waits for known: normalised, to global memory
 
-Each word on the right is an mbarrier for each of so many rows, at which every thread that did it arrives. The last row is
-written by those who have reduced it, and its pairs go from every CTA to every other: nothing is left to be read by then,
-and who polls takes the memory's time from nobody.
+Each word on the right is an mbarrier per row in flight, at which every thread that did the step arrives. The last row is
+written by the warps that reduced it, and its pairs go from every CTA to every other: nothing is left to read by then,
+so polling slows no one down.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
 from .config import UNDER_WAY, VECTOR_BYTES, WARP
-from .copy.vector import edge_copy, load_shared
+from .copy import edge_copy, load_shared
+from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, publish, relay
-from .types.register import VectorRegTile
 
-PAIR_BARRIER = 1  # of the hardware's, for the couriers of pairs alone
+PAIR_BARRIER = 1  # a hardware barrier, for the couriers of pairs
 
 
 class Phases:
-    """An mbarrier for each of `count` rows that follow one another."""
+    """An mbarrier for each of `count` consecutive rows."""
 
     def __init__(self, context: SplitContext, count: int) -> None:
         self.count, self.first = count, context.memory.allocate_array(Int64, count)
@@ -41,7 +41,7 @@ class Phases:
 
 
 class Ring:
-    """`config.stages` shares of rows, and who has come how far with them."""
+    """`config.stages` shares of rows, and an mbarrier for each step of theirs."""
 
     def __init__(self, context: SplitContext) -> None:
         config, memory = context.config, context.memory
@@ -58,7 +58,7 @@ class Ring:
 
 @cute.jit
 def open_ring(context: SplitContext, ring: Ring) -> None:
-    """Make the mbarriers ready; all threads call."""
+    """Initialise the mbarriers; all threads call this."""
     workers = const_expr(context.config.workers)
     arriving = ((ring.arrived, 1), (ring.paired, workers), (ring.known, WARP), (ring.free, workers + WARP))
     if context.thread == 0:
@@ -70,12 +70,12 @@ def open_ring(context: SplitContext, ring: Ring) -> None:
 
 
 def wait(phases: Phases, row: Int32) -> None:
-    """Wait until all have told that a row has come so far."""
+    """Wait until all threads have told that a row has reached this step."""
     cute.arch.mbarrier_wait(phases.of(row), row // phases.count % 2)
 
 
 def tell(phases: Phases, row: Int32) -> None:
-    """This thread has done its part of a row."""
+    """Tell that this thread has done its part of a row."""
     cute.arch.mbarrier_arrive(phases.of(row))
 
 
@@ -89,10 +89,8 @@ def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: Vect
         words = cute.recast_tensor(vector, Int32)
         vector.fill(vector.element_type(-Float32.inf))
         whole, edges = context.whole(index, shift), context.edges(index, shift)
-        kept, source = (
-            ring.vector(row, index, config.vector),
-            context.place(context.x, row, context.column(index, shift)),
-        )
+        kept = ring.vector(row, index, config.vector)
+        source = context.place(context.x, row, context.column(index, shift))
         if whole:
             load_shared(kept, words)
         else:
@@ -102,7 +100,7 @@ def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: Vect
 
 @cute.jit
 def carry_rows(context: SplitContext, ring: Ring) -> None:
-    """What the couriers do."""
+    """The couriers' part."""
     if context.courier == 0:
         if context.thread % WARP == 0:
             bring_rows(context, ring)
@@ -119,20 +117,20 @@ def carry_rows(context: SplitContext, ring: Ring) -> None:
 
 @cute.jit
 def bring_rows(context: SplitContext, ring: Ring) -> None:
-    """Ask for every row, and for no more than UNDER_WAY at a time; one thread does."""
+    """Request every row, UNDER_WAY rows at a time; one thread calls this."""
     for row in cutlass.range(context.rows, unroll=1):
         if row >= UNDER_WAY:
             wait(ring.arrived, row - UNDER_WAY)
         if row >= ring.stages:
             wait(ring.free, row - ring.stages)
-            # What was read there comes before the copy, which is not a thread's own access, only with this.
+            # The copy is asynchronous: only this fence orders it after the stage's reads.
             cute.arch.fence_proxy("async.shared", space="cta")
         bring(context, ring, row)
 
 
 @cute.jit
 def bring(context: SplitContext, ring: Ring, row: Int32) -> None:
-    """Ask for the whole vectors of the CTA's share of a row, in one piece."""
+    """Request the whole vectors of the CTA's share of a row, in one copy."""
     config, shift = context.config, context.shift(row)
     first = Int32(0) if const_expr(config.aligned) else Int32(context.column(Int32(0), shift) < 0)
     end = cutlass.min(config.cta_vectors, (config.columns + shift) // config.vector - context.share)
@@ -174,6 +172,6 @@ def fetch_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
 
 @cute.jit
 def fetch_row(context: SplitContext, ring: Ring, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool]) -> None:
-    wait(ring.arrived, row)  # so that all have read what was known of the row whose place this one's takes
+    wait(ring.arrived, row)  # by now all have read the totals whose place this row's take
     fetch(context, row, tag + row, direct)
     tell(ring.known, row)

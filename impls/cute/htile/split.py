@@ -1,11 +1,11 @@
 """Rows that are split over the whole GPU: every CTA has a share of every row, and pairs go through global memory.
 
-A launch is cooperative: all its CTAs are on the GPU at once, so that they can wait for one another. Each has some warps
-more than it has work for, the couriers, which wait for pairs while the others load, reduce and store. They take three
-steps: `publish` sends a CTA's pair to the first CTA of its team, `relay` sends the team's to all, `fetch` has that of all.
+A launch is cooperative: all CTAs are on the GPU at once, so they can wait for one another. Each CTA has a few more warps
+than workers, the couriers, which wait for pairs while the workers load, reduce and store. A row's pairs take three
+steps: `publish` sends a CTA's pair to the first CTA of its team, `relay` sends the team's pair to all, `fetch` reads all.
 
-A pair is two words of 64 bits, each a float32 and the row's tag, so that a word that carries the right tag has arrived:
-one way through the second-level cache, and no counter (the idea of NCCL's LL protocol). Tags go on from launch to launch.
+A pair is two words of 64 bits, each a float32 and the row's tag. A word that carries the right tag has arrived: one way
+through the second-level cache, and no counter (the idea of NCCL's LL protocol). Tags continue from launch to launch.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
-from .compute.online import reference, rescale
-from .compute.reduce import ADD, MAX, warp_reduce
 from .config import LINE_WORDS, VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
-from .copy.vector import VectorCopy, bounded_copy
-from .types.register import VectorRegTile, rounded
-from .utils import elem_pointer
+from .copy import bounded_copy, loading, storing
+from .online import reference, rescale
+from .reduce import ADD, MAX, warp_reduce
+from .registers import VectorRegTile, rounded
 
 
 class SplitContext:
     """One thread's part of every row; `share` is this CTA's first vector. Reads no memory.
 
-    What is said about a row stands in shared memory: `pairs` of the warps that reduce it, `totals` of all CTAs.
+    Shared memory holds a row's `pairs` of the warps that reduce it, and its `totals` over all CTAs.
     """
 
     def __init__(self, config: SplitTileConfig, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
@@ -36,8 +35,6 @@ class SplitContext:
         self.courier = (self.thread - config.threads) // WARP
         self.is_worker = self.thread < config.threads
         self.share = self.cta * config.cta_vectors
-        self.loading = VectorCopy(config, x.element_type)
-        self.storing = VectorCopy(config, y.element_type)
         self.memory = cutlass.memory.SmemAllocator()
         pairs = cute.make_layout((2, config.workers // WARP, config.held))
         self.pairs = self.memory.allocate_tensor(Float32, pairs, byte_alignment=16)
@@ -63,26 +60,33 @@ class SplitContext:
         return inside if config.aligned else inside & (column >= 0)
 
     def edges(self, index: Int32, shift: Int32) -> tuple | None:
-        """What `edge_copy` asks of that vector; None where all are whole or not there at all."""
+        """The `edges` of `edge_copy` for that vector; None where vectors are whole or absent."""
         config = self.config
         return None if config.aligned else (index < config.cta_vectors, self.column(index, shift), config.columns)
 
     def place(self, matrix: cute.Tensor, row: Int32, column: Int32) -> cute.Tensor:
-        """The vector of a matrix that starts at a column."""
+        """The vector of a matrix that starts at a column; 64-bit arithmetic where the matrix's strides have 64 bits."""
         if self.config.aligned:
             column = cute.assume(column, divby=self.config.vector)
-        return cute.make_tensor(elem_pointer(matrix, (row, column)), cute.make_layout(self.config.vector))
+        pointer = matrix.iterator + cute.crd2idx((row, column), matrix.layout)
+        return cute.make_tensor(pointer, cute.make_layout(self.config.vector))
 
     def word(self, row: Int32, of: int | Int32, first: int = 0) -> cute.Pointer:
-        """Where the two words of a row's pair are: those of CTA number `of`, or with first = config.ctas of a team."""
+        """The two words of a row's pair: of CTA number `of`, or with first = config.ctas of team number `of`."""
         config = self.config
         slot = row % config.slots * (config.ctas + config.teams) + first + of
         return self.words + (LINE_WORDS + 2 * slot)
 
 
 def registers(context: SplitContext, count: int) -> VectorRegTile:
-    """For so many vectors of the input."""
+    """Registers for `count` vectors of the input."""
     return VectorRegTile(context.x.element_type, context.config.vector, count)
+
+
+def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
+    """The reference and the sum of a row, as `fetch` stored them."""
+    place = row % context.config.slots
+    return context.totals[0, place], context.totals[1, place]
 
 
 @cute.jit
@@ -90,7 +94,7 @@ def load(context: SplitContext, row: Int32, index: Int32, shift: Int32, target: 
     """Vector number `index` of a row to registers; -inf where the row has none."""
     target.fill(target.element_type(-Float32.inf))
     source = context.place(context.x, row, context.column(index, shift))
-    atom = context.loading.loading()
+    atom = loading(context.x.element_type)
     bounded_copy(atom, source, target, context.whole(index, shift), context.edges(index, shift))
 
 
@@ -99,7 +103,7 @@ def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values:
     """Round float32 values to the output's dtype, to vector number `index` of a row, where the row has it."""
     source = rounded(values, context.y.element_type)
     target = context.place(context.y, row, context.column(index, shift))
-    atom, whole = context.storing.storing(), context.whole(index, shift)
+    atom, whole = storing(context.y.element_type), context.whole(index, shift)
     if const_expr(not context.config.aligned):
         whole = whole & (target.iterator.toint() % VECTOR_BYTES == 0)
     bounded_copy(atom, source, target, whole, context.edges(index, shift))
@@ -107,7 +111,7 @@ def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values:
 
 @cute.jit
 def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float32) -> None:
-    """Leave a warp's (max, sum) where `publish` finds it; the sums are over exp(x - reference(max))."""
+    """Store a warp's (max, sum) for `publish`; the sums are over exp(x - reference(max))."""
     pairs, thread, place = context.pairs, context.thread, row % context.config.held
     top = warp_reduce(maximum, MAX, WARP)
     total = warp_reduce(total * rescale(reference(maximum), reference(top)), ADD, WARP)
@@ -116,14 +120,8 @@ def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float
         pairs[1, thread // WARP, place] = total
 
 
-def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
-    """The reference and the sum of a row that `fetch` has left."""
-    place = row % context.config.slots
-    return context.totals[0, place], context.totals[1, place]
-
-
 def first_tag(context: SplitContext) -> Int32:
-    """The tag of the launch's row 0. A CTA sends its first pair only when all in it that need the tag have read it."""
+    """The tag of the launch's row 0. A CTA sends its first pair only when all of its warps that use the tag have read it."""
     return Int32(cute.arch.load(context.words, Int64)) + 1
 
 
@@ -151,20 +149,20 @@ def relay(context: SplitContext, row: Int32, tag: Int32) -> None:
 
 @cute.jit
 def fetch(context: SplitContext, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool] = False) -> None:
-    """Wait for the pairs of a row and leave its `totals`: those of the teams, or with `direct` those of all CTAs."""
-    config, lane, found = context.config, context.thread % WARP, context.totals
+    """Wait for the pairs of a row and store its totals: from the teams' pairs, or with `direct` from those of all CTAs."""
+    config, lane, totals = context.config, context.thread % WARP, context.totals
     own = const_expr(direct and config.team > 1)
     place, senders = row % config.slots, const_expr(config.ctas if own else config.teams)
     first = context.word(row, 0, 0 if own else config.ctas)
     maximum, total = collect(context, first, Int32(senders), tag, senders)
     if lane == 0:
-        found[0, place] = reference(maximum)
-        found[1, place] = total
+        totals[0, place] = reference(maximum)
+        totals[1, place] = total
 
 
 @cute.jit
 def send(context: SplitContext, place: cute.Pointer, tag: Int32, pair: tuple) -> None:
-    """Write a pair with its tag; one thread of the warp does."""
+    """Write a pair with its tag, by one thread of the warp."""
     words = [(Int64(tag) << 32) | (Int64(value.bitcast(Int32)) & Int64(0xFFFFFFFF)) for value in pair]
     if context.thread % WARP == 0:
         cute.arch.inline_ptx(
@@ -220,9 +218,9 @@ def merged(top: Float32, total: Float32) -> tuple[Float32, Float32]:
 
 @cute.jit
 def advance(context: SplitContext, tag: Int32) -> None:
-    """Leave the tag of the last row for the next launch; the last courier does, which has fetched the pairs of all.
+    """Store the last row's tag for the next launch. The last courier does, once it has the pairs of all CTAs.
 
-    They were sent when all in their CTAs had read the tag before.
+    A CTA sends its pairs only after it has read the old tag.
     """
     words, last = context.words, const_expr(context.config.couriers - 1)
     if (context.cta == 0) & (context.courier == last) & (context.thread % WARP == 0):

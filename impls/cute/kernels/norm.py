@@ -1,4 +1,15 @@
-"""RMSNorm and LayerNorm over rows: load -> mean square, or mean and variance -> normalise -> scale -> store."""
+"""RMSNorm and LayerNorm over rows: load -> mean square, or mean and variance -> normalise -> scale -> store.
+
+For LayerNorm each warp has a part of the row, (sum, square, count, rest): the sum of its values, the sum of their squared
+distances from their own mean, their number, and the sum of their distances from that mean. Parts with means m_i merge by
+
+    sum = Σ sum_i        square = Σ square_i + Σ (m_i - m) · (count_i · (m_i - m) + 2 rest_i)
+
+(Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979). Unlike
+mean(t²) - mean², this loses nothing where the mean is large against the deviation. A rest is not 0 only because m_i is
+rounded. Where parts differ, it is the largest error of the square: 1e-5 of it for float32 values around 1e4. 16-bit values
+are rounded more coarsely than that.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +17,16 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
-from ..htile.compute import moments
-from ..htile.compute.reduce import ADD, row_reduce, warp_reduce
-from ..htile.config import ElementwiseTileConfig
-from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
-from ..htile.launch import beside, launch_rows, overlap
-from ..htile.vectors import ColumnLoader, store_row
+from ..htile import copy
+from ..htile.config import RowTileConfig
+from ..htile.launch import launch_rows, overlap, row_part
+from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
+from ..htile.rows import RowContext, RowLoader, RowStorer
 
 WIDE_ROW_THREADS = 512
+PART_WIDTH = 4  # values of an exchange
+
+Part = tuple[Float32, Float32, Float32, Float32]
 
 
 class Norm:
@@ -22,40 +35,24 @@ class Norm:
     RMSNorm    y = t * rstd * weight + bias            rstd = rsqrt(mean(t^2) + eps)
     LayerNorm  y = (t - mean) * rstd * weight + bias   rstd = rsqrt(mean((t - mean)^2) + eps)
 
-    layer    LayerNorm: each warp's mean and its squared distances in two passes over what it holds, since
-             mean(t^2) - mean^2 loses them where the mean is large; then one exchange
-    delayed  ask for weight and bias only behind the reductions: fewer registers, more waiting. None: as
-             `wants_late_weights` says
+    layer    LayerNorm
+    delayed  request weight and bias only after the reductions: fewer registers, more waiting. None: see
+             `wants_late_weights`
 
     x, residual, y, residual_out are (rows, columns) in one dtype, float16, bfloat16 or float32; weight and bias are
     (columns,) in that dtype or float32; rstd and mean are (rows,) float32. All but x and y may be None. y comes from t
-    before it is rounded to residual_out. Squares are float32, as in torch: rows whose sum of t^2 is beyond 3.4e38 come out as
-    0 or NaN. Raises ValueError for a mean asked of RMSNorm, and for a residual where a thread
-    has several rows.
+    before t is rounded to residual_out. Squares are float32, as in torch: rows whose sum of t^2 is beyond 3.4e38 become
+    0 or NaN. Raises ValueError for RMSNorm with a mean, and for a residual with several rows per thread.
     """
 
     def __init__(
-        self, config: ElementwiseTileConfig, layer: bool, eps: float, delayed: bool | None = None, pdl: bool = False
+        self, config: RowTileConfig, layer: bool, eps: float, delayed: bool | None = None, pdl: bool = False
     ) -> None:
-        self.config = config
-        self.layer = layer
-        self.eps = eps
+        self.config, self.layer, self.eps, self.pdl = config, layer, eps, pdl
         self.delayed = wants_late_weights(config, layer) if delayed is None else delayed
-        self.pdl = pdl
 
     @cute.jit
-    def __call__(
-        self,
-        x: cute.Tensor,
-        weight: cute.Tensor | None,
-        bias: cute.Tensor | None,
-        residual: cute.Tensor | None,
-        y: cute.Tensor,
-        residual_out: cute.Tensor | None,
-        rstd: cute.Tensor | None,
-        mean: cute.Tensor | None,
-        stream: object,
-    ) -> None:
+    def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream) -> None:
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
         if const_expr(self.config.rows_per_thread > 1 and residual is not None):
@@ -64,29 +61,21 @@ class Norm:
         launch_rows(kernel, self.config, x.shape[0], stream, self.pdl)
 
     @cute.kernel
-    def kernel(
-        self,
-        x: cute.Tensor,
-        weight: cute.Tensor | None,
-        bias: cute.Tensor | None,
-        residual: cute.Tensor | None,
-        y: cute.Tensor,
-        residual_out: cute.Tensor | None,
-        rstd: cute.Tensor | None,
-        mean: cute.Tensor | None,
-    ) -> None:
+    def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean) -> None:
         overlap(self.pdl)
-        context = ElementwiseKernelContext(self.config)
-        width = moments.WIDTH if self.layer else 1
+        context = RowContext(self.config)
+        width = PART_WIDTH if self.layer else 1
         config = self.config
         more = config.rows_per_thread - 1 if residual is None else 1
         context.setup(x, fill=0.0, stage=config.rows_per_thread, width=width, extra_smem_tensors=more)
-        affine = Affine(context, weight, bias, self.delayed)
+        columns = [None if v is None else ColumnLoader(context, v, self.delayed) for v in (weight, bias)]
         tensors = (x, residual, y, residual_out, rstd, mean)
-        rows = [Row(context, n, *(beside(t, n, config) for t in tensors)) for n in range(config.rows_per_thread)]
+        rows = [Row(context, n, *(row_part(t, n, config) for t in tensors)) for n in range(config.rows_per_thread)]
         for row in rows:
             row.request()
-        affine.request()
+        for vector in columns:
+            if const_expr(vector is not None):
+                vector.request()
         for row in rows:
             row.wait()
 
@@ -96,15 +85,15 @@ class Norm:
             row.settle(self.layer, self.eps)
 
         for turn in cutlass.range_constexpr(config.vectors_per_thread):
-            scales = affine.at(turn)
+            scales = [None if vector is None else vector.values(turn) for vector in columns]
             for row in rows:
                 row.store(turn, *scales)
         for row in rows:
             row.store_statistics()
 
 
-def wants_late_weights(config: ElementwiseTileConfig, layer: bool) -> bool:
-    """Whether the registers of early weights keep CTAs from the multiprocessor, as measured (docs/notes/performance.md)."""
+def wants_late_weights(config: RowTileConfig, layer: bool) -> bool:
+    """Whether the registers of early weights keep CTAs off the multiprocessor, as measured (docs/notes/performance.md)."""
     if config.keep == "registers":
         return layer or config.threads_per_row >= WIDE_ROW_THREADS
     return config.keep == "l1"
@@ -113,25 +102,15 @@ def wants_late_weights(config: ElementwiseTileConfig, layer: bool) -> bool:
 class Row:
     """One row of a thread from its loads to its stores; number: among the thread's rows."""
 
-    def __init__(
-        self,
-        context: ElementwiseKernelContext,
-        number: int,
-        x: cute.Tensor,
-        residual: cute.Tensor | None,
-        y: cute.Tensor,
-        residual_out: cute.Tensor | None,
-        rstd: cute.Tensor | None,
-        mean: cute.Tensor | None,
-    ) -> None:
+    def __init__(self, context: RowContext, number: int, x, residual, y, residual_out, rstd, mean) -> None:
         self.context, self.stage = context, number
-        self.loaders = [context.x if number == 0 else ElementwiseLoader(context, x, context.extra_sX[number - 1])]
+        self.loaders = [context.x if number == 0 else RowLoader(context, x, context.extra_sX[number - 1])]
         if residual is not None:
-            self.loaders.append(ElementwiseLoader(context, residual, context.extra_sX[0]))
-        self.out = ElementwiseStorer(context, y)
-        self.total = None if residual_out is None else ElementwiseStorer(context, residual_out)
+            self.loaders.append(RowLoader(context, residual, context.extra_sX[0]))
+        self.out = RowStorer(context, y)
+        self.total = None if residual_out is None else RowStorer(context, residual_out)
         self.rstd, self.mean = rstd, mean
-        # An instruction a value, for a deviation that is returned itself.
+        # One more instruction per value, for a deviation that is itself an output.
         self.exact = rstd is not None and context.config.itemsize == 4 and context.config.peers > 1
         self.centre: Float32 | None = None
 
@@ -148,27 +127,27 @@ class Row:
         return self._sum([loader.values(turn) for loader in self.loaders])
 
     def again(self, turn: int) -> cute.TensorSSA:
-        """The same for the last time. A sum in float32 takes no more registers than two terms in 16 bits: it is kept."""
+        """The same for the last time. A float32 sum takes no more registers than two 16-bit terms, so it is kept."""
         alone = len(self.loaders) == 1
-        return self._sum([loader.again(turn, anew=alone) for loader in self.loaders])
+        return self._sum([loader.again(turn, convert=alone) for loader in self.loaders])
 
     @staticmethod
     def _sum(values: list[cute.TensorSSA]) -> cute.TensorSSA:
         return values[0] if len(values) == 1 else values[0] + values[1]
 
     def measure(self, layer: bool) -> None:
-        """What can be said of the row before its threads have heard of one another."""
+        """This warp's part of the statistics, before the warps exchange them."""
         if layer:
             self.part = moments_of(self, self.context)
-            moments.send(self.part, self.context.reduction, self.stage)
+            if self.context.config.peers > 1:
+                self.context.reduction.send(self.part, self.stage)
 
     def settle(self, layer: bool, eps: float) -> None:
-        """The row's scale, and of LayerNorm its centre."""
+        """The row's scale and, for LayerNorm, its centre."""
         context = self.context
         if layer:
-            self.centre, square = moments.merge(
-                self.part, context.reduction, context.config.columns, self.stage, self.exact
-            )
+            columns = context.config.columns
+            self.centre, square = merge(self.part, context.reduction, columns, self.stage, self.exact)
         else:
             square = mean_square(self, context, self.stage)
         self.scale = cute.math.rsqrt(square + eps, fastmath=True)
@@ -184,32 +163,44 @@ class Row:
 
     def store_statistics(self) -> None:
         if self.rstd is not None:
-            store_row(self.context, self.rstd, self.scale)
+            self.context.store_row(self.rstd, self.scale)
         if self.mean is not None:
-            store_row(self.context, self.mean, self.centre)
+            self.context.store_row(self.mean, self.centre)
 
 
-class Affine:
-    """weight and bias, each of which may be absent."""
+class ColumnLoader:
+    """Global -> registers for a vector of one value per column, shared by all rows: a weight, a bias.
 
-    def __init__(
-        self, context: ElementwiseKernelContext, weight: cute.Tensor | None, bias: cute.Tensor | None, delayed: bool
-    ) -> None:
-        self.loaders = [None if v is None else ColumnLoader(context, v, delayed) for v in (weight, bias)]
+    The first-level cache keeps it as usual, since every row reads it. delayed: only `values` requests it, so it takes
+    no registers before; otherwise `request` does, after the rows' own loads, and the reductions hide its latency.
+    """
+
+    def __init__(self, context: RowContext, vector: cute.Tensor, delayed: bool = False) -> None:
+        self.context, self.delayed = context, delayed
+        every_row = cute.make_layout((context.shape[0], vector.shape[0]), stride=(0, 1))
+        self.part = context.partition(cute.make_tensor(vector.iterator, every_row))
+        self.tile = context.make_fragment(vector.element_type)
+        self.atom = copy.loading(vector.element_type)
 
     def request(self) -> None:
-        for loader in self.loaders:
-            if loader is not None:
-                loader.request()
+        """Request this thread's values, unless that is delayed."""
+        if not self.delayed:
+            for turn in range(self.context.config.vectors_per_thread):
+                self._fetch(turn)
 
-    def at(self, turn: int) -> tuple[cute.TensorSSA | None, ...]:
-        """(weight, bias) for vector number `turn`."""
-        return tuple(None if loader is None else loader.values(turn) for loader in self.loaders)
+    def _fetch(self, turn: int) -> None:
+        self.context.move(self.atom, self.part, turn, self.part.vectors[None, turn], self.tile.vector(turn))
+
+    def values(self, turn: int) -> cute.TensorSSA:
+        """Vector number `turn` as float32; undefined in columns outside the row."""
+        if self.delayed:
+            self._fetch(turn)
+        return self.tile.values(turn)
 
 
 @cute.jit
-def mean_square(row: Row, context: ElementwiseKernelContext, stage: cutlass.Constexpr[int]) -> Float32:
-    """The mean of t^2 over a row. Columns outside it were filled with 0."""
+def mean_square(row: Row, context: RowContext, stage: cutlass.Constexpr[int]) -> Float32:
+    """The mean of t^2 over a row. Columns outside the row were filled with 0."""
     total = Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         value = row.values(turn)
@@ -218,7 +209,7 @@ def mean_square(row: Row, context: ElementwiseKernelContext, stage: cutlass.Cons
 
 
 @cute.jit
-def moments_of(row: Row, context: ElementwiseKernelContext) -> moments.Part:
+def moments_of(row: Row, context: RowContext) -> Part:
     """The part of a row that a warp holds. Columns outside the row were filled with 0."""
     config = context.config
     turns = const_expr(config.vectors_per_thread)
@@ -227,7 +218,7 @@ def moments_of(row: Row, context: ElementwiseKernelContext) -> moments.Part:
         total = row.values(turn).reduce(ADD, total, 0)
     total = warp_reduce(total, ADD, config.group)
     count = columns_of_warp(context)
-    centre = moments.part_mean(total, count)
+    centre = part_mean(total, count)
     square, rest = Float32(0.0), Float32(0.0)
     for turn in cutlass.range_constexpr(turns):
         distance = context.masked(turn, row.values(turn) - centre)
@@ -240,8 +231,8 @@ def moments_of(row: Row, context: ElementwiseKernelContext) -> moments.Part:
 
 
 @cute.jit
-def columns_of_warp(context: ElementwiseKernelContext) -> Float32:
-    """How many of the row's columns the threads of this warp that share the row hold."""
+def columns_of_warp(context: RowContext) -> Float32:
+    """The number of the row's columns that this warp holds."""
     config = context.config
     if const_expr(config.peers == 1):
         return Float32(config.columns)
@@ -253,3 +244,38 @@ def columns_of_warp(context: ElementwiseKernelContext) -> Float32:
         ones.fill(Float32(1.0))
         count = context.masked(turn, ones.load()).reduce(ADD, count, 0)
     return warp_reduce(count, ADD, config.group)
+
+
+def part_mean(total: Float32, count: Float32) -> Float32:
+    """The mean of a part; 0 for a part without values."""
+    return total / cute.arch.fmax(count, 1.0)
+
+
+@cute.jit
+def merge(
+    part: Part,
+    reduction: Reduction,
+    columns: int,
+    stage: cutlass.Constexpr[int] = 0,
+    exact: cutlass.Constexpr[bool] = False,
+) -> tuple[Float32, Float32]:
+    """(mean, mean squared distance from it) of a row of `columns` values; each warp has sent its part.
+
+    exact  the parts have rests
+    """
+    total, square, _, _ = part
+    mean = total * (1 / columns)
+    if const_expr(reduction.config.peers > 1):
+        reduction.receive(stage)
+        totals, squares, counts = (reduction.gather(which, stage, 0.0) for which in range(3))
+        mean = warp_reduce(totals.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach) * (1 / columns)
+        rests = reduction.gather(3, stage, 0.0) if exact else None
+        square = Float32(0.0)
+        for slot in cutlass.range_constexpr(cute.size(totals.shape)):
+            apart = part_mean(totals[slot], counts[slot]) - mean
+            moved = counts[slot] * apart
+            if const_expr(exact):
+                moved = moved + 2.0 * rests[slot]
+            square = square + squares[slot] + moved * apart
+        square = warp_reduce(square, ADD, reduction.reach)
+    return mean, square * (1 / columns)

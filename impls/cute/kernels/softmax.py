@@ -6,24 +6,21 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
-from ..htile.compute.online import merge
-from ..htile.compute.reduce import ADD, MAX, row_reduce, warp_reduce
-from ..htile.config import ElementwiseTileConfig
-from ..htile.dataflow import ElementwiseKernelContext, ElementwiseStorer
+from ..htile.config import RowTileConfig
 from ..htile.launch import launch_rows, overlap
-from ..htile.powers import Powers
+from ..htile.online import exponential, fraction, lowered, merge, normalised, reaches_subnormals, reference
+from ..htile.reduce import ADD, MAX, row_reduce, warp_reduce
+from ..htile.rows import RowContext, RowLoader, RowStorer
 
 
 class Softmax:
     """softmax over the rows of x (rows, columns), written to y; a callable for `cute.compile`.
 
-    online  one exchange of (max, sum) pairs between warps and CTAs, in place of one for each
+    online  warps and CTAs exchange (max, sum) pairs once, instead of the maximum and then the sum
     """
 
-    def __init__(self, config: ElementwiseTileConfig, online: bool = True, pdl: bool = False) -> None:
-        self.config = config
-        self.pdl = pdl
-        self.online = online
+    def __init__(self, config: RowTileConfig, online: bool = True, pdl: bool = False) -> None:
+        self.config, self.online, self.pdl = config, online, pdl
 
     @cute.jit
     def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
@@ -32,10 +29,10 @@ class Softmax:
     @cute.kernel
     def kernel(self, x: cute.Tensor, y: cute.Tensor) -> None:
         overlap(self.pdl)
-        context = ElementwiseKernelContext(self.config)
+        context = RowContext(self.config)
         online = const_expr(self.online)
         context.setup(x, fill=-Float32.inf, stage=1 if online else 2, width=2 if online else 1)
-        row, out = context.x, ElementwiseStorer(context, y)
+        row, out = context.x, RowStorer(context, y)
         row.load()
         turns = const_expr(self.config.vectors_per_thread)
 
@@ -58,3 +55,42 @@ class Softmax:
         scale = powers.scale(base, total)
         for turn in cutlass.range_constexpr(turns):
             out.store(turn, powers.normalised(turn, base, scale))
+
+
+class Powers:
+    """exp(x - base) of a thread's vectors, for their sum and then for an output of `dtype`.
+
+    If the row is in registers, its exponentials replace it. If it is in shared memory or is read twice, they are
+    computed twice: the registers that would hold them hold further CTAs.
+
+    base  this warp's reference, over which its part of the sum is
+    """
+
+    def __init__(self, context: RowContext, row: RowLoader, maximum: Float32, dtype: type[cutlass.Numeric]) -> None:
+        self.config, self.row, self.dtype = context.config, row, dtype
+        self.kept = context.config.keep == "registers"
+        self.base = lowered(reference(maximum), dtype) if self.kept else reference(maximum)
+        self.tile = context.make_fragment(Float32) if self.kept else None
+
+    @cute.jit
+    def total(self) -> Float32:
+        """The sum over this thread's vectors."""
+        total = Float32(0.0)
+        subnormals = const_expr(self.kept and reaches_subnormals(self.dtype))
+        for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+            power = exponential(self.row.values(turn), self.base, subnormals)
+            total = power.reduce(ADD, total, 0)
+            if const_expr(self.kept):
+                self.tile.vector(turn).store(power)
+        return total
+
+    def scale(self, base: Float32, total: Float32) -> Float32:
+        """The factor of `normalised`, from the whole row's base and sum."""
+        apart = self.kept and self.config.peers > 1
+        return fraction(self.base, base, total) if apart else cute.arch.rcp_approx(total)
+
+    def normalised(self, turn: int, base: Float32, scale: Float32) -> cute.TensorSSA:
+        """Vector number `turn` of the output; the last use of the row's."""
+        if self.kept:
+            return self.tile.values(turn) * scale
+        return normalised(self.row.again(turn), base, scale, self.dtype)

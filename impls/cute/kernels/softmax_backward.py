@@ -6,22 +6,21 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
-from ..htile.compute.reduce import ADD, row_reduce
-from ..htile.config import ElementwiseTileConfig
-from ..htile.dataflow import ElementwiseKernelContext, ElementwiseLoader, ElementwiseStorer
+from ..htile.config import RowTileConfig
 from ..htile.launch import launch_rows, overlap
+from ..htile.reduce import ADD, row_reduce
+from ..htile.rows import RowContext, RowLoader, RowStorer
 
 
 class SoftmaxBackward:
     """dx = (dy - sum(dy * y)) * y for rows of dy, y and dx (rows, columns); a callable for `cute.compile`.
 
-    y is softmax's output. All three have one dtype, float16, bfloat16 or float32; sums are float32, and so is dy less its
-    sum: beyond 1.7e38 it may overflow though its product with y would not.
+    y is softmax's output. All three have one dtype, float16, bfloat16 or float32. Sums are float32, and so is dy less its
+    sum: beyond 1.7e38 it may overflow although its product with y would not.
     """
 
-    def __init__(self, config: ElementwiseTileConfig, pdl: bool = False) -> None:
-        self.config = config
-        self.pdl = pdl
+    def __init__(self, config: RowTileConfig, pdl: bool = False) -> None:
+        self.config, self.pdl = config, pdl
 
     @cute.jit
     def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
@@ -30,10 +29,10 @@ class SoftmaxBackward:
     @cute.kernel
     def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor) -> None:
         overlap(self.pdl)
-        context = ElementwiseKernelContext(self.config)
+        context = RowContext(self.config)
         context.setup(dy, fill=0.0, extra_smem_tensors=1)
-        gradient, share = context.x, ElementwiseLoader(context, y, context.extra_sX[0])
-        out = ElementwiseStorer(context, dx)
+        gradient, share = context.x, RowLoader(context, y, context.extra_sX[0])
+        out = RowStorer(context, dx)
         gradient.request()
         share.request()
         gradient.wait()
@@ -46,4 +45,4 @@ class SoftmaxBackward:
         total = row_reduce(total, ADD, context.reduction)
 
         for turn in cutlass.range_constexpr(turns):
-            out.store(turn, (gradient.again(turn, anew=True) - total) * share.again(turn, anew=True))
+            out.store(turn, (gradient.again(turn, convert=True) - total) * share.again(turn, convert=True))

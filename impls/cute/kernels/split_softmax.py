@@ -6,10 +6,11 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
-from ..htile.compute.online import exponential, normalised, reference, rescale
-from ..htile.compute.reduce import ADD, MAX
 from ..htile.config import IN_FLIGHT, SplitTileConfig
 from ..htile.launch import launch_split, overlap
+from ..htile.online import exponential, normalised, reference, rescale
+from ..htile.reduce import ADD, MAX
+from ..htile.registers import VectorRegTile
 from ..htile.ring import Ring, carry_rows, open_ring, take, tell, wait
 from ..htile.split import (
     SplitContext,
@@ -24,7 +25,6 @@ from ..htile.split import (
     store,
     totals,
 )
-from ..htile.types.register import VectorRegTile
 
 
 class SplitSoftmax:
@@ -45,7 +45,7 @@ class SplitSoftmax:
 
     @cute.kernel
     def flowing(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
-        """Rows follow one another through a ring in shared memory; some warps reduce them, some write them."""
+        """Several rows, through a ring in shared memory; some warps reduce them, others write them."""
         context = SplitContext(self.config, x, y, workspace)
         ring = Ring(context)
         open_ring(context, ring)
@@ -146,16 +146,16 @@ def own_pair(context: SplitContext, tile: VectorRegTile) -> tuple[Float32, Float
         maximum = tile.values(turn).reduce(MAX, maximum, 0)
     base = reference(maximum)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        total = exponential(tile.values_anew(turn), base).reduce(ADD, total, 0)
+        total = exponential(tile.values_again(turn), base).reduce(ADD, total, 0)
     return maximum, total
 
 
 @cute.jit
-def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, found: tuple[Float32, Float32]) -> None:
-    """Normalise by a row's `totals` and store this thread's vectors of it, from number `first` on."""
-    base, scale, shift = found[0], cute.arch.rcp_approx(found[1]), context.shift(row)
+def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, pair: tuple[Float32, Float32]) -> None:
+    """Normalise this thread's vectors of a row by the row's `totals` and store them, from number `first` on."""
+    base, scale, shift = pair[0], cute.arch.rcp_approx(pair[1]), context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        values = normalised(tile.values_anew(turn), base, scale, context.y.element_type)
+        values = normalised(tile.values_again(turn), base, scale, context.y.element_type)
         store(context, row, first + turn * context.config.workers, shift, values)
 
 
@@ -179,7 +179,7 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
 
 @cute.jit
 def rewrite(context: SplitContext, row: Int32) -> None:
-    """Read this thread's vectors of a row again, the last ones first, which the cache still has; normalise, store."""
+    """Read this thread's vectors of a row again, last first since the cache still has those; normalise, store."""
     base, total = totals(context, row)
     scale, shift, bursts = cute.arch.rcp_approx(total), context.shift(row), context.config.bursts
     for step in cutlass.range(bursts, unroll=1):

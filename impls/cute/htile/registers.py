@@ -1,4 +1,4 @@
-"""What a thread holds in registers: a tile, and a tile of 16-byte vectors."""
+"""What a thread holds in registers: a tile of 16-byte vectors."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 
 
-class RegTile:
-    """A tensor in registers of any shape, all of whose indices must be known when the kernel is compiled."""
-
-    def __init__(self, dtype: type[cutlass.Numeric], shape: object) -> None:
-        self.tensor = cute.make_rmem_tensor(shape, dtype)
-
-
-class VectorRegTile(RegTile):
-    """`count` vectors of `width` elements: what a thread has of its row."""
+class VectorRegTile:
+    """`count` vectors of `width` elements: a thread's part of its row. Indices are compile-time constants."""
 
     def __init__(self, dtype: type[cutlass.Numeric], width: int, count: int) -> None:
-        super().__init__(dtype, (width, count))
+        self.tensor = cute.make_rmem_tensor((width, count), dtype)
 
     def vector(self, turn: int) -> cute.Tensor:
         """Vector number `turn`: (width,) in the tile's dtype."""
@@ -28,9 +21,9 @@ class VectorRegTile(RegTile):
         """Vector number `turn` as float32 values."""
         return self.vector(turn).load().to(Float32)
 
-    def values_anew(self, turn: int) -> cute.TensorSSA:
-        """The same, converted anew. Between two uses a compiler keeps float32 values, twice what the tile takes in 16
-        bits; it does not see that these are the same."""
+    def values_again(self, turn: int) -> cute.TensorSSA:
+        """The same, converted once more. Between two uses the compiler would keep the float32 values, which take twice
+        the registers of a 16-bit tile; the inline move hides that both are the same."""
         vector = self.vector(turn)
         if vector.element_type.width == 32:
             return vector.load()
@@ -44,7 +37,7 @@ class VectorRegTile(RegTile):
 
 
 def rounded(values: cute.TensorSSA, dtype: type[cutlass.Numeric]) -> cute.Tensor:
-    """float32 values as a tensor of a dtype in registers."""
+    """float32 values as a register tensor of a dtype."""
     tensor = cute.make_rmem_tensor(values.shape, dtype)
     tensor.store(values.to(dtype))
     return tensor

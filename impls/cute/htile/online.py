@@ -1,8 +1,8 @@
 """The maximum and the sum of exponentials of a row in one exchange.
 
-A part of a row is described by a pair (m, s): its maximum, and the sum of exp(x - m) over it. Two parts merge as
+A part of a row is a pair (m, s): its maximum, and the sum of exp(x - m). Two parts merge to
 (M, s1·exp(m1 - M) + s2·exp(m2 - M)) with M = max(m1, m2) (Milakov and Gimelshein, arXiv:1805.02867). A part that is
-all -inf has m = -inf, s = 0, and -inf - -inf would be NaN; `reference` keeps every subtraction away from that.
+all -inf has m = -inf, s = 0, and -inf - -inf would be NaN; `reference` avoids that subtraction.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ LIFT = 8.0
 
 
 def reference(maximum: Float32) -> Float32:
-    """What to subtract before an exponential: the maximum, or the lowest finite number if that is -inf.
+    """The number to subtract before an exponential: the maximum, or the lowest finite number if that is -inf.
 
-    NaN stays NaN. -inf - reference is then -inf, whose exponential is 0, whatever the maximum.
+    NaN stays NaN. -inf - reference is -inf, whose exponential is 0, for every maximum.
     """
     return cute.arch.fmax(maximum, LOWEST, nan=True)
 
@@ -31,9 +31,9 @@ def reference(maximum: Float32) -> Float32:
 def exponential(x: cute.TensorSSA, base: Float32, subnormals: bool = False) -> cute.TensorSSA:
     """exp(x - base) of float32 values by the hardware's exp2; results below 2^-126 are 0 unless `subnormals`.
 
-    The difference comes first: x·log2(e) - base·log2(e) would lose what x and base have in common, 3e-4 of the
-    result at an offset of 1e4. One ex2.approx a value: the vector form of exp2 comes only with flags that let the
-    compiler assume that no value is infinite or NaN.
+    The difference comes first: x·log2(e) - base·log2(e) would lose the digits that x and base share, 3e-4 of the result
+    at an offset of 1e4. One ex2.approx per value: the vector form of exp2 needs flags that let the compiler assume
+    that no value is infinite or NaN.
     """
     values = cute.make_rmem_tensor(x.shape, Float32)
     values.store((x - base) * LOG2_E)
@@ -43,7 +43,7 @@ def exponential(x: cute.TensorSSA, base: Float32, subnormals: bool = False) -> c
 
 
 def reaches_subnormals(dtype: type[cutlass.Numeric]) -> bool:
-    """Whether results of `dtype` need exponentials below 2^-126, at three more instructions each.
+    """Whether results of `dtype` need exponentials below 2^-126, which take three more instructions each.
 
     float16 has no results below 2^-25, and bfloat16 has a lowered base.
     """
@@ -53,16 +53,16 @@ def reaches_subnormals(dtype: type[cutlass.Numeric]) -> bool:
 def lowered(base: Float32, dtype: type[cutlass.Numeric]) -> Float32:
     """The base of exponentials whose product with a scale is rounded to `dtype`.
 
-    bfloat16 reaches as far down as float32 does, with twice the elements a byte: the three instructions cost 4 % of
-    the bandwidth. Its base is lower by LIFT instead, so that the product is rounded to a subnormal like any other.
-    bfloat16 ends at exp(-93) and the hardware's exp2 at exp(-87), so at least 6 are needed. No more than about 8 are
-    possible: a scale that is a subnormal itself is off by up to 2^-150, and the product by exp(LIFT) times as much.
+    bfloat16 reaches as low as float32, with twice the elements per byte: the three instructions would cost 4 % of the
+    bandwidth. Its base is LIFT lower instead, so that the product is rounded to a subnormal correctly. bfloat16 ends at
+    exp(-93) and the hardware's exp2 at exp(-87), so LIFT is at least 6. It is at most about 8: a scale that is itself
+    subnormal is off by up to 2^-150, and the product by exp(LIFT) times as much.
     """
     return base - LIFT if dtype is cutlass.BFloat16 else base
 
 
 def normalised(x: cute.TensorSSA, base: Float32, scale: Float32, dtype: type[cutlass.Numeric]) -> cute.TensorSSA:
-    """exp(x - base) · scale, with the smallest results that `dtype` holds."""
+    """exp(x - base) · scale, down to the smallest results that `dtype` holds."""
     low = lowered(base, dtype)
     if low is not base:
         scale = scale * rescale(low, base)
@@ -70,7 +70,7 @@ def normalised(x: cute.TensorSSA, base: Float32, scale: Float32, dtype: type[cut
 
 
 def rescale(base: Float32, other: Float32) -> Float32:
-    """exp(base - other) of two finite numbers: what a sum over one base counts over another."""
+    """exp(base - other) of two finite numbers: the factor from a sum over one base to a sum over another."""
     values = cute.make_rmem_tensor(1, Float32)
     values[0] = base
     return exponential(values.load(), other)[0]
@@ -79,8 +79,8 @@ def rescale(base: Float32, other: Float32) -> Float32:
 def fraction(base: Float32, other: Float32, total: Float32) -> Float32:
     """exp(base - other) / total of two finite numbers, down to float32's smallest subnormal, rounded only there.
 
-    It is the scale of a part that lies far below the rest of its row. `rescale` ends at 2^-126 where the part's results do
-    not, so it is taken of half the way, twice: total and the exponentials of one part are far from either end.
+    This scales a part that lies far below the rest of its row. `rescale` ends at 2^-126 and the part's results do not,
+    so the exponential is taken of half the distance, twice; total and the part's exponentials are far from either end.
     """
     half = rescale(base * 0.5, other * 0.5)
     return half * cute.arch.rcp_approx(total) * half

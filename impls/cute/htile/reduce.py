@@ -1,84 +1,61 @@
 """Reductions along a row: over the threads of a warp, the warps of a CTA, the CTAs of a cluster.
 
-Every thread of a row ends with the same result, to the bit, and the order of the terms is fixed.
+All threads of a row get the same result, to the bit, and the order of the terms is fixed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int64, const_expr
+from cutlass import Float32, Int32, Int64, const_expr
 
-from ..config import WARP, ElementwiseTileConfig, ceil_div
-from ..utils import store_shared_remote
+from .config import WARP, RowTileConfig, ceil_div
 
 MAX, ADD = cute.ReductionOp.MAX, cute.ReductionOp.ADD
 
 
-@dataclass(frozen=True)
-class ReduceLayout:
-    """The reduction buffer: float32 (width, rows, (warps_per_row, cluster), stage).
+class Reduction:
+    """The buffer and the mbarriers of one kernel's exchanges; one mbarrier per stage, and only in a cluster.
 
-    A slot is `width` values that one warp hands to the warps it shares a row with. The slots of a row lie side by side,
-    so that one load takes them; stages lie apart, so that no exchange waits for the readers of the one before.
+    buffer  float32 (width, rows, (warps_per_row, cluster), stage). A slot is `width` values that one warp sends to the
+            warps of its row. The slots of a row are neighbours, so one load takes them; each stage has slots of its own,
+            so no exchange waits for the readers of the previous one
     """
 
-    rows: int
-    warps_per_row: int
-    cluster: int
-    stage: int
-    width: int
-
-    @classmethod
-    def of(cls, config: ElementwiseTileConfig, stage: int, width: int) -> ReduceLayout:
-        return cls(config.rows, config.warps_per_row, config.cluster, stage, width)
-
-    @property
-    def slot_bytes(self) -> int:
-        return 4 * self.width
-
-    def layout(self) -> cute.Layout:
-        shape = (self.width, self.rows, (self.warps_per_row, self.cluster), self.stage)
-        return cute.make_ordered_layout(shape, order=(0, 2, 1, 3))
-
-
-class Reduction:
-    """The buffer and the mbarriers of one kernel's exchanges, one mbarrier a stage and only in a cluster."""
-
-    def __init__(self, config: ElementwiseTileConfig, memory: object, stage: int, width: int) -> None:
-        self.config = config
-        self.shape = ReduceLayout.of(config, stage, width)
+    def __init__(self, config: RowTileConfig, memory: object, stage: int, width: int) -> None:
+        self.config, self.stage, self.width = config, stage, width
         self.buffer = self.barriers = None
         if config.peers > 1:
-            self.buffer = memory.allocate_tensor(Float32, self.shape.layout(), byte_alignment=16)
+            shape = (width, config.rows, (config.warps_per_row, config.cluster), stage)
+            layout = cute.make_ordered_layout(shape, order=(0, 2, 1, 3))
+            self.buffer = memory.allocate_tensor(Float32, layout, byte_alignment=16)
         if config.cluster > 1:
             self.barriers = memory.allocate_array(Int64, stage)
 
     @cute.jit
     def open(self) -> None:
-        """Make the mbarriers ready for one exchange each, and tell the cluster; the first exchange waits for all."""
+        """Prepare the mbarriers for one exchange each and signal the cluster; the first exchange waits for all CTAs."""
         if const_expr(self.config.cluster > 1):
             if cute.arch.thread_idx()[0] == 0:
-                for stage in cutlass.range_constexpr(self.shape.stage):
+                for stage in cutlass.range_constexpr(self.stage):
                     cute.arch.mbarrier_init(self.barriers + stage, 1)
                 cute.arch.mbarrier_init_fence()
-                for stage in cutlass.range_constexpr(self.shape.stage):
-                    expected = self.config.peers * self.shape.slot_bytes
+                for stage in cutlass.range_constexpr(self.stage):
+                    expected = self.config.peers * 4 * self.width
                     cute.arch.mbarrier_arrive_and_expect_tx(self.barriers + stage, expected)
             cute.arch.cluster_arrive_relaxed()
 
     @cute.jit
     def exchange(self, values: tuple, stage: cutlass.Constexpr[int]) -> None:
-        """Hand this warp's float32 values to every warp of its row, and wait until all of them have."""
+        """Send this warp's float32 values to every warp of its row, and wait for theirs."""
         self.send(values, stage)
         self.receive(stage)
 
     @cute.jit
     def send(self, values: tuple, stage: cutlass.Constexpr[int]) -> None:
-        """The first half of an exchange; further ones can be sent before the first is received."""
+        """The first half of an exchange; several can be sent before the first is received."""
         config, buffer = self.config, self.buffer
         thread = cute.arch.thread_idx()[0]
         lane = thread % WARP
@@ -86,7 +63,7 @@ class Reduction:
         slot = thread % config.threads_per_row // WARP
         if const_expr(config.cluster == 1):
             if lane == 0:
-                for i in cutlass.range_constexpr(self.shape.width):
+                for i in cutlass.range_constexpr(self.width):
                     buffer[i, row, (slot, 0), stage] = values[i]
         else:
             rank = cute.arch.block_idx_in_cluster()
@@ -98,7 +75,7 @@ class Reduction:
 
     @cute.jit
     def receive(self, stage: cutlass.Constexpr[int]) -> None:
-        """The second half: wait until every warp of this row has handed over its values."""
+        """The second half: wait until every warp of this row has sent its values."""
         if const_expr(self.config.cluster == 1):
             cute.arch.sync_threads()
         else:
@@ -108,9 +85,9 @@ class Reduction:
     def gather(
         self, which: cutlass.Constexpr[int], stage: cutlass.Constexpr[int], absent: cutlass.Constexpr[float]
     ) -> cute.TensorSSA:
-        """This thread's part of value number `which` of its row's slots, and `absent` where a part is short.
+        """This thread's part of value number `which` of its row's slots, padded with `absent`.
 
-        Each group of `reach` neighbouring threads holds all slots between them.
+        Each group of `reach` neighbouring threads holds all slots.
         """
         row = cute.arch.thread_idx()[0] // self.config.threads_per_row
         lane = cute.arch.thread_idx()[0] % self.reach
@@ -133,14 +110,23 @@ class Reduction:
         return min(WARP, 1 << (self.config.peers - 1).bit_length())
 
 
-def combine(a: Float32, b: Float32, operation: cute.ReductionOp) -> Float32:
-    """The maximum, which is NaN if one of them is, or the sum."""
-    return cute.arch.fmax(a, b, nan=True) if operation is MAX else a + b
+def store_shared_remote(target: cute.Tensor, values: tuple[Float32, ...], barrier: cute.Pointer, rank: Int32) -> None:
+    """Store 1, 2 or 4 float32 values in CTA `rank` of the cluster, where `target` is in this CTA's shared memory.
+
+    The mbarrier at `barrier` of that CTA counts the bytes as they arrive.
+    """
+    pointer = target.iterator.align(4 * len(values))
+    bits = tuple(value.bitcast(Int32) for value in values)
+    cute.arch.store_async_dsmem(pointer, bits if len(bits) > 1 else bits[0], barrier, rank)
 
 
 def warp_reduce(value: Float32, operation: cute.ReductionOp, group: int) -> Float32:
-    """Over `group` neighbouring threads of a warp."""
-    return cute.arch.warp_reduction(value, lambda a, b: combine(a, b, operation), threads_in_group=group)
+    """The sum, or the maximum (NaN if a value is NaN), over `group` neighbouring threads of a warp."""
+
+    def combine(a: Float32, b: Float32) -> Float32:
+        return cute.arch.fmax(a, b, nan=True) if operation is MAX else a + b
+
+    return cute.arch.warp_reduction(value, combine, threads_in_group=group)
 
 
 @cute.jit

@@ -1,7 +1,7 @@
 """Moving vectors of 16 bytes: global -> shared (asynchronous), global -> registers, registers -> global.
 
-A row that starts or ends inside a vector of memory has its first and last elements moved one by one: nothing outside
-the matrix is ever touched.
+Where a row starts or ends inside a vector of memory, its first and last elements are moved one by one: nothing outside
+the matrix is touched.
 """
 
 from __future__ import annotations
@@ -11,40 +11,39 @@ import cutlass.cute as cute
 from cutlass import Boolean, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import CacheEvictionPriority, CopyG2ROp, CopyR2GOp, LoadCacheMode, cpasync
 
-from ..config import VECTOR_BYTES, ElementwiseTileConfig
+from .config import VECTOR_BYTES, RowTileConfig
 
 REUSE = {
     "none": CacheEvictionPriority.EVICT_NORMAL,
     "soon": CacheEvictionPriority.EVICT_LAST,
     "over": CacheEvictionPriority.EVICT_FIRST,
 }
-# Bytes of a matrix from which on its lines are loaded to stay in the second-level cache (`evict_last`). What is written
-# then leaves the cache soon and in order, which the memory takes 1 to 4 % faster (docs/notes/performance.md). A smaller matrix
-# may be in the cache with what is written, which others will read: nothing is to push that out.
+# From this size on, a matrix's lines are loaded to stay in the second-level cache (`evict_last`). Output then leaves the
+# cache soon and in order, which memory takes 1 to 4 % faster (docs/notes/performance.md). A smaller matrix may share the cache
+# with its output, which the next kernel reads and which must not be pushed out.
 RETAIN_BYTES = 8 * 2**20
 
 
 def l2_policy(name: str) -> Int64:
-    """A cache policy for the second level: every access as `name` says ("evict_normal", "evict_last", ...)."""
+    """A second-level cache policy: "evict_normal", "evict_last", ... for every access."""
     return cute.arch.inline_ptx(f"createpolicy.fractional.L2::{name}.b64 {{$w0}}, 1.0;", write_only_types=[Int64])
 
 
 def retaining_policy(rows: Int64, row_bytes: int) -> Int64:
-    """evict_last for a matrix of RETAIN_BYTES or more, else none in particular."""
+    """evict_last for a matrix of RETAIN_BYTES or more, else evict_normal."""
     keep, normal = l2_policy("evict_last"), l2_policy("evict_normal")
     return cutlass.select_(rows * row_bytes >= RETAIN_BYTES, keep, normal)
 
 
 class HintedAtom:
-    """A copy atom and its cache policy. written_out: as PTX, since the DSL's cp.async takes no policy."""
+    """A copy atom and its cache policy. as_ptx: the DSL's cp.async takes no policy, so with one it is written as PTX."""
 
-    def __init__(self, atom: cute.CopyAtom, policy: Int64 | None = None, written_out: bool = False) -> None:
-        self.atom, self.policy = atom, policy
-        self.written_out = written_out and policy is not None
+    def __init__(self, atom: cute.CopyAtom, policy: Int64 | None = None, as_ptx: bool = False) -> None:
+        self.atom, self.policy, self.as_ptx = atom, policy, as_ptx and policy is not None
 
     def copy(self, source: cute.Tensor, destination: cute.Tensor) -> None:
         """Copy 16 bytes."""
-        if self.written_out:
+        if self.as_ptx:
             cute.arch.inline_ptx(
                 "cp.async.cg.shared.global.L2::cache_hint [{$r0}], [{$r1}], 16, {$r2};",
                 read_only_args=[destination.iterator.toint(), source.iterator.toint(), self.policy],
@@ -53,41 +52,36 @@ class HintedAtom:
             cute.copy(self.atom, source, destination, **({} if self.policy is None else {"cache_policy": self.policy}))
 
 
-class VectorCopy:
-    """The copy atoms of one dtype, each of 16 bytes, and the threads that take neighbouring vectors of a row."""
-
-    def __init__(self, config: ElementwiseTileConfig, dtype: type[cutlass.Numeric]) -> None:
-        self.config = config
-        self.dtype = dtype
-
-    def asynchronous(self, policy: Int64 | None = None) -> HintedAtom:
-        """Global -> shared. `.cg` leaves the first-level cache out: the row is read once."""
-        operation = cpasync.CopyG2SOp(cache_mode=LoadCacheMode.GLOBAL)
-        return HintedAtom(cute.make_copy_atom(operation, self.dtype, num_bits_per_copy=128), policy, written_out=True)
-
-    def loading(self, policy: Int64 | None = None, reuse: str = "none") -> HintedAtom:
-        """Global -> registers. reuse: what the first-level cache is told, "none", "soon" or "over"."""
-        atom = cute.make_copy_atom(CopyG2ROp(), self.dtype, num_bits_per_copy=128, l1c_evict_priority=REUSE[reuse])
-        return HintedAtom(atom, policy)
-
-    def storing(self) -> HintedAtom:
-        """Registers -> global."""
-        return HintedAtom(cute.make_copy_atom(CopyR2GOp(), self.dtype, num_bits_per_copy=128))
-
-    def tiled_copy_2d(self) -> cute.TiledCopy:
-        """Threads (rows, threads_per_row), rows slowest, of one vector of the first input's width each."""
-        config = self.config
-        threads = cute.make_ordered_layout((config.rows, config.threads_per_row), order=(1, 0))
-        atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), self.dtype)
-        return cute.make_tiled_copy_tv(atom, threads, cute.make_layout((1, config.vector)))
+def asynchronous(dtype: type[cutlass.Numeric], policy: Int64 | None = None) -> HintedAtom:
+    """Global -> shared. `.cg` bypasses the first-level cache, since the row is read once."""
+    operation = cpasync.CopyG2SOp(cache_mode=LoadCacheMode.GLOBAL)
+    return HintedAtom(cute.make_copy_atom(operation, dtype, num_bits_per_copy=128), policy, as_ptx=True)
 
 
-def predicate_k(coordinates: cute.Tensor, first: cutlass.Int32, last: cutlass.Int32) -> cute.Tensor:
+def loading(dtype: type[cutlass.Numeric], policy: Int64 | None = None, reuse: str = "none") -> HintedAtom:
+    """Global -> registers. reuse: the hint for the first-level cache, "none", "soon" or "over"."""
+    return HintedAtom(
+        cute.make_copy_atom(CopyG2ROp(), dtype, num_bits_per_copy=128, l1c_evict_priority=REUSE[reuse]), policy
+    )
+
+
+def storing(dtype: type[cutlass.Numeric]) -> HintedAtom:
+    """Registers -> global."""
+    return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=128))
+
+
+def tiled_copy_2d(config: RowTileConfig, dtype: type[cutlass.Numeric]) -> cute.TiledCopy:
+    """Threads (rows, threads_per_row), rows slowest; each takes one vector of the first input's width."""
+    threads = cute.make_ordered_layout((config.rows, config.threads_per_row), order=(1, 0))
+    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), dtype)
+    return cute.make_tiled_copy_tv(atom, threads, cute.make_layout((1, config.vector)))
+
+
+def predicate_k(coordinates: cute.Tensor, first: Int32, last: Int32) -> cute.Tensor:
     """Which of a thread's vectors lie wholly in columns [first, last): Boolean (vectors, rows, turns).
 
-    coordinates  ((vector, rows), 1, turns) of (row, column), as a tiled copy partitions an identity tensor
-    One bit a vector, since a vector is moved whole or not at all; the stride over rows is 0, since columns end alike
-    in every row.
+    coordinates  ((vector, rows), 1, turns) of (row, column), an identity tensor in a tiled copy's partition
+    A vector is moved whole or not at all, so it has one bit; all rows end at the same column, so their stride is 0.
     """
     rows, turns = cute.size(coordinates, mode=[1]), cute.size(coordinates, mode=[2])
     layout = cute.make_layout((1, rows, turns), stride=(turns, 0, 1))
@@ -99,15 +93,12 @@ def predicate_k(coordinates: cute.Tensor, first: cutlass.Int32, last: cutlass.In
     return inside
 
 
-def straightened(vector: cute.Tensor) -> cute.Tensor:
-    """The same vector, said to start on 16 bytes."""
-    return cute.make_tensor(vector.iterator.align(VECTOR_BYTES), vector.layout)
-
-
 @cute.jit
 def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor) -> None:
     """Copy (elements,) in pieces of 16 bytes of the atom's dtype; both start on 16 bytes."""
-    source, destination = straightened(source), straightened(destination)
+    source, destination = (
+        cute.make_tensor(vector.iterator.align(VECTOR_BYTES), vector.layout) for vector in (source, destination)
+    )
     width = const_expr(VECTOR_BYTES * 8 // hinted.atom.value_type.width)
     for piece in cutlass.range_constexpr(cute.size(source) // width):
         part, target = (cute.local_tile(t, (width,), (piece,)) for t in (source, destination))
@@ -117,7 +108,7 @@ def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tenso
 def load_shared(source: cute.Pointer, words: cute.Tensor) -> None:
     """16 bytes of shared memory to four registers.
 
-    volatile: a compiler that may keep what it has read keeps the whole row in registers, which shared memory is to spare.
+    volatile: a compiler that may reuse what it has read would keep the whole row in registers.
     """
     read = cute.arch.inline_ptx(
         "ld.volatile.shared.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];",
@@ -145,7 +136,7 @@ def edge_copy(source: cute.Tensor, destination: cute.Tensor, edges: tuple) -> No
 def bounded_copy(
     atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None
 ) -> None:
-    """`vector_copy` of a whole vector, `edge_copy` of another; edges None: another is not there, and nothing is copied."""
+    """`vector_copy` for a whole vector, else `edge_copy`; with edges None a vector that is not whole is not there."""
     if whole:
         vector_copy(atom, source, destination)
     else:
@@ -157,7 +148,7 @@ def bounded_copy(
 def filled_copy(
     atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None, fill: float
 ) -> None:
-    """`bounded_copy` to shared memory, asynchronous for a whole vector; elements of another outside the row are `fill`."""
+    """`bounded_copy` to shared memory, asynchronous for a whole vector; elements outside the row become `fill`."""
     if whole:
         vector_copy(atom, source, destination)
     else:
@@ -172,7 +163,7 @@ def filled_copy(
 def fill_oob(
     vectors: cute.Tensor, inside: cute.Tensor, value: cutlass.Numeric, turns: cutlass.Constexpr[tuple[int, ...]]
 ) -> None:
-    """Set each of some vectors (vector, 1, turns) that `inside`, of `predicate_k`, leaves out to `value`, all of it."""
+    """Set every vector of (vector, 1, turns) outside `inside`, of `predicate_k`, to `value`."""
     for i in cutlass.range_constexpr(len(turns)):
         left_out = not inside[0, 0, turns[i]]
         target = vectors[None, 0, turns[i]]

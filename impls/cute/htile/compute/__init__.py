@@ -1,1 +1,0 @@
-"""Reductions along a row."""

@@ -1,0 +1,299 @@
+"""What a row-wise kernel does before and after its arithmetic: tiles, bounds, shared memory, loads, stores."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, Int64, const_expr
+
+from . import copy
+from .config import VECTOR_BYTES, RowTileConfig
+from .copy import HintedAtom
+from .reduce import Reduction
+from .registers import VectorRegTile, rounded
+
+# The bytes of a CTA's rows that fit half of a multiprocessor's registers; the other half holds their float32 values.
+HELD_BYTES = 128 * 1024
+
+
+class Partition:
+    """A thread's vectors of one matrix: (vector, turns) in global memory.
+
+    straight    whether they start on 16 bytes: True where the compiler knows it, else a Boolean of the thread
+    start, end  the addresses of the matrix
+    """
+
+    def __init__(self, vectors: cute.Tensor, straight: object, matrix: cute.Tensor) -> None:
+        self.vectors, self.straight = vectors, straight
+        self.start = matrix.iterator.toint()
+        rows, columns = matrix.shape
+        elements = (Int64(rows) - 1) * matrix.stride[0] + columns
+        self.end = self.start + elements * (matrix.element_type.width // 8)
+
+
+class RowContext:
+    """One thread's part of a tile of rows, `x` being the loader of the first matrix.
+
+    A thread reads from shared memory only what it has itself brought there, so no barrier separates the two.
+    A RowLoader or RowStorer serves each further matrix.
+
+    tXcX  the (row, column) of each element of the thread's vectors; tXpX: which vectors lie wholly in the CTA's share
+    """
+
+    def __init__(self, config: RowTileConfig) -> None:
+        self.config = config
+
+    def setup(
+        self, mX: cute.Tensor, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0
+    ) -> None:
+        """Indices, shared memory, tiles, bounds and registers for the matrix mX (rows, columns).
+
+        fill                the value of columns and rows outside the matrix
+        stage, width        exchanges of the kernel's reductions, and float32 values in each
+        extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices or for other rows of mX
+        """
+        config = self.config
+        self.shape, self.fill = mX.shape, fill
+        row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
+        self.held = config.keep != "l1" or row_bytes * (1 + extra_smem_tensors) <= HELD_BYTES
+        self.tidx = cute.arch.thread_idx()[0]
+        self.rank = cute.arch.block_idx()[1] if config.cluster > 1 else 0
+        self.row = cute.arch.block_idx()[0] * config.rows + self.tidx // config.threads_per_row
+        self.row_in_bounds = self.row < mX.shape[0]
+        self.policy = copy.retaining_policy(Int64(mX.shape[0]), config.columns * config.itemsize)
+        self.shift = 0 if config.aligned else self._shift(mX)
+        self.thread_copy = copy.tiled_copy_2d(config, mX.element_type).get_slice(self.tidx)
+        self._bounds()
+        memory = cutlass.memory.SmemAllocator()
+        self.tXsX, *self.extra_sX = [self._shared(memory, mX.element_type) for _ in range(1 + extra_smem_tensors)]
+        self.reduction = Reduction(config, memory, stage, width)
+        self.reduction.open()
+        self.x = RowLoader(self, mX, self.tXsX)
+
+    def _shift(self, matrix: cute.Tensor) -> Int32:
+        """Elements between the last 16-byte boundary and the first element of this thread's row."""
+        size = matrix.element_type.width // 8
+        address = matrix.iterator.toint() + Int64(self.row) * (matrix.stride[0] * size)
+        return Int32(address % VECTOR_BYTES) // size
+
+    def _bounds(self) -> None:
+        config = self.config
+        self.tXcX = self.thread_copy.partition_S(cute.make_identity_tensor(config.tiler_mn))
+        start = self.rank * (config.cta_vectors * config.vector)
+        self.column = self.tXcX[0][1] + (start - self.shift)
+        self.tXpX = None
+        if not config.is_even:
+            end = cutlass.min(config.cta_vectors * config.vector, config.columns + self.shift - start)
+            self.tXpX = copy.predicate_k(self.tXcX, cutlass.max(self.shift - start, 0), end)
+
+    def _shared(self, memory: object, dtype: type[cutlass.Numeric]) -> cute.Tensor | None:
+        if self.config.keep != "shared":
+            return None
+        layout = cute.make_ordered_layout(self.config.tiler_mn, order=(1, 0))
+        return self.thread_copy.partition_D(memory.allocate_tensor(dtype, layout, byte_alignment=VECTOR_BYTES))
+
+    def make_fragment(self, dtype: type[cutlass.Numeric]) -> VectorRegTile:
+        """Registers for this thread's vectors, of any dtype."""
+        return VectorRegTile(dtype, self.config.vector, self.config.vectors_per_thread)
+
+    def partition(self, matrix: cute.Tensor) -> Partition:
+        """This thread's vectors of a (rows, columns) matrix, whose dtype is as wide as the first matrix's or wider.
+
+        Raises ValueError for a narrower dtype, whose vectors would be less than 16 bytes.
+        """
+        config = self.config
+        if matrix.element_type.width < 8 * config.itemsize:
+            raise ValueError(f"{matrix.element_type} beside rows of {config.itemsize} bytes an element")
+        offset = self.rank * (config.cta_vectors * config.vector) - self.shift
+        if config.aligned:
+            offset = cute.assume(offset, divby=config.vector) if config.cluster > 1 else 0
+        window = cute.domain_offset((0, offset), matrix)
+        tile = cute.local_tile(window, config.tiler_mn, (cute.arch.block_idx()[0], 0))
+        vectors = self.thread_copy.partition_S(tile)[None, 0, None]
+        known = config.aligned and matrix.iterator.alignment % VECTOR_BYTES == 0
+        straight = True if known else vectors.iterator.toint() % VECTOR_BYTES == 0
+        return Partition(vectors, straight, matrix)
+
+    def free(self, turn: int, part: Partition) -> bool:
+        """Whether the compiler knows that every thread moves vector number `turn` of a partition as one."""
+        return part.straight is True and self.config.rows == 1 and self.config.is_inner(turn)
+
+    def whole(self, turn: int, part: Partition) -> object:
+        """Whether vector number `turn` of a partition lies wholly in the matrix and can be moved as one."""
+        inside = self.row_in_bounds
+        if not self.config.is_inner(turn):
+            inside = inside & self.tXpX[0, 0, turn]
+        return inside if part.straight is True else inside & part.straight
+
+    def readable(self, turn: int, part: Partition) -> object:
+        """Whether vector number `turn` of a partition can be read as one: its elements outside the row are the matrix's too.
+
+        This fails only for the first vector of a matrix and the last.
+        """
+        if self.config.aligned or self.config.is_inner(turn):
+            return self.whole(turn, part)
+        address = part.vectors[None, turn].iterator.toint()
+        return self.touched(turn) & part.straight & (address >= part.start) & (address + VECTOR_BYTES <= part.end)
+
+    def touched(self, turn: int) -> object:
+        """Whether vector number `turn` has elements in this CTA's share of a row of the matrix."""
+        config = self.config
+        return self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector)
+
+    def bounds(self, turn: int) -> tuple:
+        """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
+        return self.column + turn * (self.config.threads_per_row * self.config.vector), self.config.columns
+
+    def edges(self, turn: int, part: Partition) -> tuple | None:
+        """The `edges` of `edge_copy` for vector number `turn` of a partition; None where vectors are whole or absent."""
+        return None if part.straight is True else (self.touched(turn), *self.bounds(turn))
+
+    def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
+        """float32 values of vector number `turn`, with `absent` for those outside this CTA's share of the row."""
+        if self.config.is_inner(turn):
+            return values
+        kept = cute.make_rmem_tensor(values.shape, Float32)
+        kept.store(values)
+        column, columns = self.bounds(turn)
+        for i in range(self.config.vector):
+            inside = self.tXpX[0, 0, turn]
+            if not self.config.aligned:
+                inside = (column + i >= 0) & (column + i < columns) & self.touched(turn)
+            kept[i] = cutlass.select_(inside, kept[i], Float32(absent))
+        return kept.load()
+
+    @cute.jit
+    def move(
+        self,
+        atom: HintedAtom,
+        part: Partition,
+        turn: cutlass.Constexpr[int],
+        source: cute.Tensor,
+        target: cute.Tensor,
+        beyond: cutlass.Constexpr[bool] = False,
+    ) -> None:
+        """Copy the elements of vector number `turn` of a partition that the matrix has.
+
+        beyond  for a target of this thread's own: a vector at a row's end comes whole, with elements outside the row
+        """
+        if const_expr(self.free(turn, part)):
+            copy.vector_copy(atom, source, target)
+        else:
+            whole = self.readable(turn, part) if const_expr(beyond) else self.whole(turn, part)
+            copy.bounded_copy(atom, source, target, whole, self.edges(turn, part))
+
+    @cute.jit
+    def store_row(self, vector: cute.Tensor, value: Float32) -> None:
+        """Write a value that all threads of a row share to (rows,) float32; one of them writes."""
+        row = self.row
+        first = self.row_in_bounds & (self.tidx % self.config.threads_per_row == 0) & (self.rank == 0)
+        if first:
+            vector[row] = value
+
+
+class RowLoader:
+    """Global -> registers, or global -> shared -> registers, for one matrix; `config.keep` says where the row stays.
+
+    `load` brings the row, `values` are its vectors as float32, and `again` is their last use: with "l1" that is a second
+    read of global memory, which the first read announced to the cache. Where a CTA's rows are more than HELD_BYTES,
+    registers cannot hold them, and every use is a read.
+    """
+
+    def __init__(self, context: RowContext, matrix: cute.Tensor, tXsX: cute.Tensor | None = None) -> None:
+        self.context, self.config = context, context.config
+        self.part = context.partition(matrix)
+        self.tXsX = tXsX
+        self.tXrX = context.make_fragment(matrix.element_type)
+        self.dtype = matrix.element_type
+
+    def load(self) -> None:
+        """Request every vector, and wait for those that go through shared memory."""
+        self.request()
+        self.wait()
+
+    @cute.jit
+    def request(self) -> None:
+        """Request every vector; work that does not depend on them can overlap."""
+        if const_expr(self.config.keep == "shared"):
+            # CUDA 12's assembler (the default of DSL 4.8.1) takes uniform registers for both addresses where a CTA has
+            # several rows, and encodes an instruction that the GPU rejects as illegal, if there is a policy.
+            atom = copy.asynchronous(self.dtype, self.context.policy if self.config.rows == 1 else None)
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._request_shared(atom, turn)
+            if const_expr(self.part.straight is True and not self.config.is_even):
+                outside = self.tXsX.element_type(self.context.fill)
+                copy.fill_oob(self.tXsX, self.context.tXpX, outside, self.config.outer_turns)
+            cute.arch.cp_async_commit_group()
+        elif const_expr(self.context.held):
+            atom = copy.loading(self.dtype, self.context.policy, "soon" if self.config.keep == "l1" else "none")
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._to_registers(atom, turn, self.tXrX.vector(turn))
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._trim(turn, self.tXrX.vector(turn))
+
+    @cute.jit
+    def wait(self) -> None:
+        """Return when this thread's vectors are in shared memory, if they go there."""
+        if const_expr(self.config.keep == "shared"):
+            cute.arch.cp_async_wait_group(0)
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                self._trim(turn, self.tXsX[None, 0, turn])
+
+    @cute.jit
+    def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]) -> None:
+        source, target = self.part.vectors[None, turn], self.tXsX[None, 0, turn]
+        context, part = self.context, self.part
+        if const_expr(part.straight is True):
+            context.move(atom, part, turn, source, target)
+        else:
+            readable = context.readable(turn, part)
+            copy.filled_copy(atom, source, target, readable, context.edges(turn, part), context.fill)
+
+    @cute.jit
+    def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor) -> None:
+        if const_expr(not self.context.free(turn, self.part)):
+            target.fill(target.element_type(self.context.fill))
+        self.context.move(atom, self.part, turn, self.part.vectors[None, turn], target, beyond=True)
+
+    @cute.jit
+    def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor) -> None:
+        """Set a vector's elements outside the row to context.fill. It waits for the vector, so all requests come first."""
+        if const_expr(not self.config.aligned and not self.config.is_inner(turn)):
+            column, columns = self.context.bounds(turn)
+            outside = vector.element_type(self.context.fill)
+            for i in cutlass.range_constexpr(cute.size(vector)):
+                if (column + i < 0) | (column + i >= columns):
+                    vector[i] = outside
+
+    def values(self, turn: int, convert: bool = False) -> cute.TensorSSA:
+        """Vector number `turn` as float32. convert: once more where it is in registers (`values_again`)."""
+        if not self.context.held:
+            return self._read(turn, "soon")
+        if self.config.keep != "shared":
+            return self.tXrX.values_again(turn) if convert else self.tXrX.values(turn)
+        vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
+        copy.load_shared(self.tXsX[None, 0, turn].iterator, cute.recast_tensor(vector, Int32))
+        return vector.load().to(Float32)
+
+    def again(self, turn: int, convert: bool = False) -> cute.TensorSSA:
+        """The same for the last time."""
+        return self._read(turn, "over") if self.config.keep == "l1" else self.values(turn, convert)
+
+    def _read(self, turn: int, reuse: str) -> cute.TensorSSA:
+        vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
+        self._to_registers(copy.loading(self.dtype, self.context.policy, reuse), turn, vector)
+        self._trim(turn, vector)
+        return vector.load().to(Float32)
+
+
+class RowStorer:
+    """Registers -> global for one matrix."""
+
+    def __init__(self, context: RowContext, matrix: cute.Tensor) -> None:
+        self.context, self.part, self.dtype = context, context.partition(matrix), matrix.element_type
+        self.atom = copy.storing(self.dtype)
+
+    @cute.jit
+    def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:
+        """Round float32 values to the matrix's dtype, to vector number `turn`, where the matrix has it."""
+        self.context.move(self.atom, self.part, turn, rounded(values, self.dtype), self.part.vectors[None, turn])
