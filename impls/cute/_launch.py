@@ -47,9 +47,12 @@ def cubins(case: Any, builds: Builds) -> Iterator[tuple[str, bytes]]:
         raise Unsupported("an empty input needs no kernel")
     build = builds(case, _plans.HOPPER, _whole(case))[0]
     config = build.config
-    ctas = f"split_{config.ctas}" if hasattr(config, "ctas") else f"cluster_{config.cluster}"
-    words = (case.operator, *dict.fromkeys(filter(None, build.dtypes)), case.columns, ctas)
-    yield "_".join(map(str, words)) + ("" if config.aligned else "_unaligned"), _host.cubin(build)
+    if hasattr(config, "ctas"):
+        layout = f"split_{config.ctas}"
+    else:
+        layout = f"cluster_{config.cluster}" + ("" if config.aligned else "_unaligned")
+    words = (case.operator, *dict.fromkeys(filter(None, build.dtypes)), case.columns, layout)
+    yield "_".join(map(str, words)), _host.cubin(build)
 
 
 def _whole(case: Any) -> bool:
