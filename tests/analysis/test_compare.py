@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.builders import GPU, ended, passport, samples, softmax_case, timed, variant
 from support.compared import CASE, contest, new, old
+from support.grids import over
 
 from softbench.analysis import compare
 from softbench.analysis.compare import summary
@@ -108,7 +109,7 @@ def test_without_a_roof_in_the_same_rounds_nothing_can_be_told() -> None:
 CALL = {"samples": (samples(9_000, clock="call"),)}
 
 
-@pytest.mark.parametrize(
+@over(
     ("before", "after", "moved"),
     [
         (timed(CASE, "mine", 5_000), ended(CASE, "mine", Status.INCORRECT), "fell"),

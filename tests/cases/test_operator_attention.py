@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support import builders
+from support.grids import over
 from support.paths import ROOT
 
 from softbench.analysis import leaderboard
@@ -86,7 +87,7 @@ def hard():
     return matrix.load(PACKAGE.parent / "shapes.yaml").profile("hard-attention")
 
 
-@pytest.mark.parametrize("asked", hard(), ids=lambda c: c.id)
+@over("asked", hard())
 def test_the_plain_formula_passes_every_hard_case(asked):
     assert fault(asked) == ""
     if asked.elements == 0:

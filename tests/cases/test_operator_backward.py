@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from support.grids import over
 
 from softbench.cases.operators import DISTRIBUTIONS, Invariant, get
 from softbench.measure.check import check
@@ -29,8 +30,8 @@ def reason(case, launch):
     return check(case, launch, "cpu", seed=3).reason
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@over("layout", LAYOUTS)
+@over("dtype", DTYPES)
 def test_y_is_a_softmax_of_the_distribution_and_dy_is_normal(dtype, layout):
     case = question((8, 3, 500), dtype, "padding_inf", layout)
     dy, y = OPERATOR.make_inputs(case, "cpu", 1)
@@ -78,15 +79,15 @@ def test_expected_agrees_with_exact_sums(layout, dtype, block, monkeypatch):
     assert all(map(torch.equal, inputs, kept))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@over("dtype", DTYPES)
+@over("distribution", DISTRIBUTIONS)
 def test_torch_passes_every_distribution(distribution, dtype):
     for shape in ((1, 9), (5, 1), (4, 1001), (2, 4096)):
         assert reason(question(shape, dtype, distribution), eager) == "", shape
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@over("dtype", DTYPES)
+@over("layout", LAYOUTS)
 def test_torch_passes_every_layout(layout, dtype):
     for shape in ((5, 1001), (3, 7, 33)):
         assert reason(question(shape, dtype, layout=layout), eager) == "", shape
@@ -202,7 +203,7 @@ def overwriting(dy, y):
     return dx
 
 
-@pytest.mark.parametrize(
+@over(
     ("launch", "dtype", "words"),
     [
         (lambda dy, y: torch.zeros_like(dy), "float32", "every element is 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from support.grids import over
 
 from softbench.cases.operators import DISTRIBUTIONS, get
 from softbench.cases.operators.norms import LAYER_EPS, NORMS, RMS_EPS
@@ -56,8 +57,8 @@ def reason(case, run):
     return check(case, run, "cpu", seed=3).reason
 
 
-@pytest.mark.parametrize("operator", NORMS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@over("operator", NORMS)
+@over("layout", LAYOUTS)
 def test_inputs(operator, layout):
     case = question(operator, (8, 3, 500), "float16", "shifted_1e2", layout)
     inputs = get(operator).make_inputs(case, "cpu", 1)
@@ -143,8 +144,8 @@ def test_expected_agrees_with_exact_sums(operator, layout, dtype, block, monkeyp
     assert all(map(torch.equal, inputs, kept))
 
 
-@pytest.mark.parametrize("operator", NORMS)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@over("operator", NORMS)
+@over("distribution", DISTRIBUTIONS)
 def test_float32_arithmetic_passes_every_distribution(operator, distribution):
     for dtype in ("float16", "bfloat16", "float32"):
         if distribution in HUGE and dtype != "float16":
@@ -154,8 +155,8 @@ def test_float32_arithmetic_passes_every_distribution(operator, distribution):
             assert reason(case, launch(operator)) == "", case.id
 
 
-@pytest.mark.parametrize("operator", NORMS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@over("operator", NORMS)
+@over("dtype", DTYPES)
 def test_right_kernels_pass_every_layout_and_shape(operator, dtype):
     for layout in LAYOUTS:
         assert reason(question(operator, (3, 7, 33), dtype, layout=layout), launch(operator)) == "", layout

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.grids import over
 
 from softbench.cases.operators import DISTRIBUTIONS, OPERATORS, check_distribution, check_layout, get
 from softbench.cases.operators.vocabulary import Layout, parse_layout
@@ -83,8 +84,8 @@ def test_layouts_in_memory(layout, strides, offset):
     assert x.isfinite().all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@over("layout", LAYOUTS)
+@over("dtype", DTYPES)
 def test_all_of_the_storage_but_the_elements_is_guard(layout, dtype):
     x = draw((3, 5), dtype, layout=layout)
     storage = torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage())
@@ -95,8 +96,8 @@ def test_all_of_the_storage_but_the_elements_is_guard(layout, dtype):
     assert storage[:4096].min() == storage[-4096:].min() == 255
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@over("layout", LAYOUTS)
+@over("distribution", DISTRIBUTIONS)
 def test_same_seed_same_bits_and_refill_redraws(distribution, layout):
     case = Case("softmax", (2, 3, 40), "float16", "float16", layout=layout, distribution=distribution)
     operator = get("softmax")
@@ -189,8 +190,8 @@ def test_expected_agrees_with_exact_sums(layout, block, monkeypatch):
             assert row == pytest.approx([e / total for e in exponentials], rel=1e-14)
 
 
-@pytest.mark.parametrize(("dtype", "out_dtype"), PAIRS)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@over(("dtype", "out_dtype"), PAIRS)
+@over("distribution", DISTRIBUTIONS)
 def test_torch_passes_every_distribution(distribution, dtype, out_dtype):
     # one row: the special row alone; 1 column; odd; two blocks of 256; a power of two
     for shape in ((1, 9), (5, 1), (4, 1001), (3, 513), (2, 4096)):
@@ -198,18 +199,16 @@ def test_torch_passes_every_distribution(distribution, dtype, out_dtype):
         assert check(case, right(case), "cpu", 1).reason == "", case.id
 
 
-@pytest.mark.parametrize(("dtype", "out_dtype"), PAIRS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@over(("dtype", "out_dtype"), PAIRS)
+@over("layout", LAYOUTS)
 def test_torch_passes_every_layout(layout, dtype, out_dtype):
     for shape in ((1, 1), (5, 1001), (3, 7, 33), (2, 3, 4, 9)):
         case = question(shape, dtype, out_dtype, layout=layout)
         assert check(case, right(case), "cpu", 1).reason == "", case.id
 
 
-@pytest.mark.parametrize(("dtype", "out_dtype"), PAIRS)
-@pytest.mark.parametrize(
-    "shape", [(), (1,), (0,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 2, 2, 5), (1000, 16), (65537, 2), (1, 262144)]
-)
+@over(("dtype", "out_dtype"), PAIRS)
+@over("shape", [(), (1,), (0,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 2, 2, 5), (1000, 16), (65537, 2), (1, 262144)])
 def test_torch_passes_every_shape(shape, dtype, out_dtype):
     case = question(shape, dtype, out_dtype)
     assert check(case, right(case), "cpu", 1).reason == ""

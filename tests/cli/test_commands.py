@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.documents import rows
+from support.grids import over
 from support.paths import ROOT
 from support.recipes import options, run_softbench, two_runs
 
@@ -80,7 +81,7 @@ def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
     assert ("RUN is the id of a run" in text) == (name not in ("list", "new", "doctor", "completion", "history"))
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@over("command", COMMANDS)
 def test_every_example_of_the_help_is_understood(command: Any) -> None:
     """A redirection, and what stands for more of the same, is the shell's and the reader's."""
     for line, text in command.examples:

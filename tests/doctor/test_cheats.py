@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 
 import pytest
+from support.grids import over
 from support.paths import ROOT, SUPPORT
 
 from softbench.cases import registry
@@ -30,7 +31,7 @@ def records() -> dict[str, Record]:
     return examples.outcomes(None)
 
 
-@pytest.mark.parametrize("example", ON_CPU, ids=lambda e: e.name)
+@over("example", ON_CPU)
 def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Example) -> None:
     record = records[example.name]
     assert examples.missed(example, record) == ""
@@ -94,8 +95,8 @@ def honest() -> dict[tuple[str, str], Record]:
     return found
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("name", sorted(v.implementation for v in registry.find([HONEST])))
+@over("dtype", ["float32", "float16", "bfloat16"])
+@over("name", sorted(v.implementation for v in registry.find([HONEST])))
 def test_an_honest_implementation_is_not_accused(honest: dict[tuple[str, str], Record], name: str, dtype: str) -> None:
     record = honest[name, dtype]
     assert (record.status, record.reason) == (Status.PASSED, "")

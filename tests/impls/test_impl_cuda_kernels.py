@@ -7,6 +7,7 @@ import shutil
 import pytest
 from support import depths, emulated_cuda
 from support.cuda_family import FILE, NAMES, RUNGS, host, plans, program
+from support.grids import over
 
 from softbench.contract import Unsupported
 from softbench.model import Case
@@ -103,8 +104,8 @@ SPLIT_VALUES = [
 FAILS_NAIVE = ("plus_inf", "all_min", "shifted_1e4", "uniform_500_1000")
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
+@over("name", NAMES)
+@over(
     ("shape", "layout", "distribution"),
     [*[(shape, "contiguous", "normal") for shape in SHAPES], *LAYOUTS, *VALUES, *SPLIT_VALUES],
 )
@@ -115,8 +116,8 @@ def test_float32(prepare, name, shape, layout, distribution):
     assert verdict.ok is not (name == "naive" and distribution in FAILS_NAIVE), verdict.reason
 
 
-@pytest.mark.parametrize(("dtypes", "name"), [(pair, name) for pair, names in PAIRS.items() for name in names])
-@pytest.mark.parametrize(
+@over(("dtypes", "name"), [(pair, name) for pair, names in PAIRS.items() for name in names])
+@over(
     ("shape", "layout", "distribution"),
     [
         ((37, 7), "contiguous", "normal"),
@@ -134,8 +135,8 @@ def test_other_dtypes(prepare, dtypes, name, shape, layout, distribution):
     assert verdict.ok, verdict.reason
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("columns", "count"), [(1000, 24), (40000, 6)], ids=["row", "parts"])
+@over("name", NAMES)
+@over(("columns", "count"), [(1000, 24), (40000, 6)])
 def test_what_lies_far_below_the_peak_is_not_lost(prepare, name, columns, count):
     """In the rows of another thread, group or block than the peak's too."""
     pairs = [("float32", "float32"), *(pair for pair, names in PAIRS.items() if name in names)]

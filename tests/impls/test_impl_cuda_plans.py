@@ -7,6 +7,7 @@ import struct
 
 import pytest
 from support.cuda_family import RUNGS, plans, program
+from support.grids import over
 
 from softbench.contract import Unsupported
 
@@ -38,7 +39,7 @@ TILINGS = {
 }
 
 
-@pytest.mark.parametrize(("asked", "expected"), TILINGS.values(), ids=TILINGS.keys())
+@over(("asked", "expected"), TILINGS.values())
 def test_tiling(asked, expected):
     tiling = program.tiling(shape(*asked), H200)
     assert (tiling.chunks, tiling.chunk_vectors, tiling.group) == expected
@@ -89,10 +90,10 @@ def test_launches_for_a_thousand_rows_of_4000_bytes(name):
     assert steps(RUNGS[name].plan(shape(1000, 1000), H200)) == SHORT[name]
 
 
-@pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("columns", COLUMNS)
-@pytest.mark.parametrize("rows", ROWS)
+@over("aligned", [True, False])
+@over("itemsize", [2, 4])
+@over("columns", COLUMNS)
+@over("rows", ROWS)
 def test_every_rung_covers_every_vector_and_row(rows, columns, itemsize, aligned):
     asked = shape(rows, columns, itemsize, aligned)
     for name, rung in RUNGS.items():

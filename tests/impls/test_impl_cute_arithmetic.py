@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.grids import over
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")
@@ -41,11 +42,10 @@ def verdict(x, out_dtype: str, y) -> str:
     return compare(Case("softmax", tuple(x.shape), dtype, out_dtype), (x,), y).reason
 
 
-@pytest.mark.parametrize(("dtype", "out_dtype"), DTYPES)
-@pytest.mark.parametrize(
+@over(("dtype", "out_dtype"), DTYPES)
+@over(
     ("columns", "rows"),
     [(256, 4096), (1024, 4096), (4096, 4096), (16384, 4096), (65536, 16)],
-    ids=["warp", "warps", "many_warps", "shared", "few"],
 )
 def test_what_lies_far_below_the_peak_is_not_lost(columns, rows, dtype, out_dtype):
     config, x = layout(columns, dtype, rows), depths.rows(columns, dtype, 120 if columns < 16384 else 24)

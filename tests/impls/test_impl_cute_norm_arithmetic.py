@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.grids import over
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")
@@ -51,9 +52,9 @@ def _arguments(operator: str, given: list, made: list) -> tuple:
     return given[0], columns[0], bias, residual, *made, *[None] * (4 - len(made))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("operator", NORMS)
-@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4, 1e5])
+@over("dtype", ["float32", "bfloat16"])
+@over("operator", NORMS)
+@over("offset", [0.0, 1e2, 1e4, 1e5])
 def test_parts_of_a_row_that_differ(operator, dtype, offset):
     """Eight stretches around heights of their own, all of them far from 0: a mean is off, and must not move the deviation."""
     case = Case(operator, (24, 1024), dtype, dtype)

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from support.grids import over
 
 from impls.cute import _plans
 from impls.cute.htile.config import RowTileConfig, SplitTileConfig, share
@@ -18,7 +19,7 @@ def layout(config):
     return config.cluster, config.threads, config.threads_per_row, config.vectors_per_thread, config.keep
 
 
-@pytest.mark.parametrize(
+@over(
     ("columns", "itemsize", "expected"),
     [
         (128, 2, (1, 256, 8, 2, "registers")),  # two vectors a thread, from here to 8192 columns
@@ -46,7 +47,7 @@ def test_the_layout_of_whole_rows(columns, itemsize, expected):
     assert layout(choose(columns, itemsize)) == expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("columns", "itemsize", "expected"),
     [
         (1, 2, (1, 256, 1, 1, "registers")),  # a thread a row
@@ -65,7 +66,7 @@ def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
     assert layout(choose(columns, itemsize, aligned=False)) == expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("columns", "itemsize", "expected"),
     [
         (1024, 2, (1, 128, 32, 4, "registers")),  # one warp, which exchanges nothing
@@ -176,8 +177,8 @@ def softmax_configs(columns, itemsize=2, few="", gpu=_plans.HOPPER):
     return [build.config for build in _plans.softmax(columns, dtype, dtype, gpu, aligned, few)]
 
 
-@pytest.mark.parametrize("columns", [7, 4096, 50257, 131072, 262144, 524288])
-@pytest.mark.parametrize("itemsize", [2, 4])
+@over("columns", [7, 4096, 50257, 131072, 262144, 524288])
+@over("itemsize", [2, 4])
 def test_a_refused_cluster_is_followed_by_smaller_ones(columns, itemsize):
     *clusters, split = softmax_configs(columns, itemsize)
     assert isinstance(split, SplitTileConfig)
@@ -198,7 +199,7 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
     assert not list(_plans.softmax_backward(10**8, "float32", _plans.HOPPER, True))
 
 
-@pytest.mark.parametrize(
+@over(
     ("rows", "columns", "itemsize", "expected"),
     [
         (1, 4096, 4, ""),

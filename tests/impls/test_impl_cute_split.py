@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.grids import over
 
 from impls.cute import _plans
 from impls.cute.htile.config import IN_FLIGHT, MAX_THREADS, SHARED_BYTES, SplitTileConfig
@@ -18,8 +19,8 @@ def test_a_split_row_goes_to_every_multiprocessor(few, stages):
     assert split.slots == {1: 2, 7: 16}[stages], "of a ring, twice its stages and the row that its writers hold"
 
 
-@pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize(
+@over("aligned", [True, False])
+@over(
     ("columns", "itemsize", "stages", "alone"),
     [
         (262152, 4, 7, 1),

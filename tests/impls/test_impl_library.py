@@ -10,6 +10,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from support.grids import over
 from support.paths import ROOT
 
 from softbench import Unsupported
@@ -176,7 +177,7 @@ def test_compile_is_right_for_every_operator():
     succeeds(FORMULAS, str(LIBRARY / "torch_compile.py"), *ROW_OPERATORS, timeout_s=240)
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "asked", "reason"),
     [
         ("liger", case(4, 65537), "65536"),
@@ -246,7 +247,7 @@ def test_a_machine_without_a_gpu_does_not_interpret_liger(declared):
     assert not any("triton" in requirement for requirement in declared["liger"].requires)
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "fails"),
     [
         ("softmax-bfloat16-4096x151936", True),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.grids import over
 from support.paths import ROOT
 from support.triton_family import ANY_LENGTH, COPY, RUNGS, file
 
@@ -143,8 +144,8 @@ check(x)
 """
 
 
-@pytest.mark.parametrize("columns", [300, 20000])
-@pytest.mark.parametrize("rung", RUNGS)
+@over("columns", [300, 20000])
+@over("rung", RUNGS)
 def test_masked_rows_and_extreme_values(rung, columns):
     """Each row exercises another of: partial maxima of -inf, +inf, NaN at every place, finfo limits, large offsets."""
     interpret(SPECIAL.format(columns=columns, copies=1, sixteen=False), file(rung), f"triton_{rung}")

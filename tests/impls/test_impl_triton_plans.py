@@ -8,6 +8,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
+from support.grids import over
 from support.paths import ROOT
 
 from softbench import Unsupported
@@ -43,9 +44,9 @@ def case(rows: int, columns: int, dtype: str = "float16", out_dtype: str = "", *
     return Case("softmax", (rows, columns), dtype, out_dtype or dtype, **changes)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("rung", RUNGS)
+@over("shape", SHAPES)
+@over("dtype", ["float16", "float32", "float64"])
+@over("rung", RUNGS)
 def test_a_plan_covers_the_row(rung, shape, dtype):
     """Every column has a lane, and the last lane's column fits 32 bits."""
     try:

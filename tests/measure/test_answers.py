@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.grids import over
 from support.offenders import BAD, NEXT, arena, passed, write
 
 from softbench.measure.contest import answers, workers
@@ -96,7 +97,7 @@ def is_nonsense(answer: Answer) -> bool:
     return (answer.ok, answer.status, answer.fatal, answer.data) == (False, Status.CRASHED, True, {})
 
 
-@pytest.mark.parametrize("operation", ANSWERS)
+@over("operation", ANSWERS)
 def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
     found = says(operation, {"ok": True} | GOOD[operation])
     assert found.ok, found.reason
@@ -120,7 +121,7 @@ def test_values_come_as_the_types_of_records() -> None:
     assert says("call", {"ok": True} | GOOD["call"]).data == {"call": ((1, 2), (3,)), "cold": ((4,),)}
 
 
-@pytest.mark.parametrize("ns", ["soon", None, True, 0, -1, 1.5, [1], {}, 2**53, 10**400])
+@over("ns", ["soon", None, True, 0, -1, 1.5, [1], {}, 2**53, 10**400])
 def test_a_time_is_a_whole_number_of_nanoseconds(ns: Any) -> None:
     assert is_nonsense(says("turn", {"ok": True, "ns": ns}))
 
@@ -139,7 +140,7 @@ def test_a_time_that_json_cannot_hold(text: str) -> None:
         thread.join()
 
 
-@pytest.mark.parametrize(
+@over(
     ("operation", "answer"),
     [
         ("turn", {}),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
+from support.grids import over
 
 from softbench.measure import cupti_clock
 from softbench.measure.clocks import CALLS, WARM_CALLS
@@ -17,7 +18,7 @@ from softbench.measure.worker import clock_readings
 from softbench.model import Calibration, Status, calibration
 
 
-@pytest.mark.parametrize(
+@over(
     ("read", "why"),
     [
         ((20_000, 100_000, 500_000), ""),

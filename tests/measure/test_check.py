@@ -6,6 +6,7 @@ import math
 import re
 
 import pytest
+from support.grids import over
 
 from softbench.cases.operators import get
 from softbench.measure import check as module
@@ -58,7 +59,7 @@ def test_column_blocks_of_a_long_row(monkeypatch):
     assert reason(case, late).startswith("row 1, column 3500: got 0.5, expected ")
 
 
-@pytest.mark.parametrize(
+@over(
     ("case", "launch", "words"),
     [
         (make(), torch.zeros_like, "every element is 0"),
@@ -283,10 +284,8 @@ def test_a_short_comparison_takes_random_blocks(monkeypatch):
     assert not compare(case, inputs, y, blocks=1).ok
 
 
-@pytest.mark.parametrize(
-    "count", [1, watching.LAST_ELEMENTS - 1, watching.LAST_ELEMENTS, 2 * watching.LAST_ELEMENTS + 3]
-)
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@over("count", [1, watching.LAST_ELEMENTS - 1, watching.LAST_ELEMENTS, 2 * watching.LAST_ELEMENTS + 3])
+@over("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_what_is_seen_of_an_output_is_its_bits(count, dtype):
     """As another stream would be met: of NaN and of zeros with a sign as well."""
     y = torch.randn(count, dtype=torch.float64).to(dtype)

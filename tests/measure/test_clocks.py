@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from support.grids import over
 from support.paths import ROOT
 
 from softbench.cases import matrix, operators
@@ -24,7 +25,7 @@ def planned(case: Case, l2_bytes: int = L2_BYTES) -> tuple[Plan, int]:
     return plan_graph(one, one, l2_bytes, PEAK_GB_S), one
 
 
-@pytest.mark.parametrize("case", SHAPES.profile("published"), ids=lambda c: c.id)
+@over("case", SHAPES.profile("published"))
 def test_published_shapes_are_cold(case: Case) -> None:
     plan, one = planned(case)
     assert plan.cache == "cold"
@@ -35,7 +36,7 @@ def test_published_shapes_are_cold(case: Case) -> None:
     assert plan.bytes_held(one, one) == plan.inputs * one + plan.launches * one
 
 
-@pytest.mark.parametrize("case", [c for c in SHAPES.profile("gpu") if c.elements > 1 << 17], ids=lambda c: c.id)
+@over("case", [c for c in SHAPES.profile("gpu") if c.elements > 1 << 17])
 def test_an_input_comes_round_again_only_behind_twice_the_cache(case: Case) -> None:
     plan, one = planned(case)
     if plan.cache == "cold" and plan.inputs < plan.launches:
@@ -65,7 +66,7 @@ def test_one_row_of_131072_is_cold_while_500_launches_flush_the_cache() -> None:
     assert [planned(case, size << 20)[0].cache for size in (60, 125, 126)] == ["cold", "cold", "warm"]
 
 
-@pytest.mark.parametrize("case", SHAPES.profile("attention"), ids=lambda c: c.id)
+@over("case", SHAPES.profile("attention"))
 def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case: Case) -> None:
     """By their bytes alone 18 launches of 2.5 ms would be a millisecond."""
     flops_ns = operators.counted_flops(case) / (BALANCE * PEAK_GB_S)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from support.cards import H200
+from support.grids import over
 
 from softbench.measure import device
 from softbench.model import Telemetry
@@ -36,7 +37,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
+@over(
     ("requirement", "card", "why"),
     [
         ("cuda>=sm_90", H200, ""),
@@ -68,7 +69,7 @@ def test_a_requirement_that_cannot_be_read_is_not_met(requirement: str) -> None:
     assert f"{requirement!r} cannot be read" in device.missing(requirement, H200)
 
 
-@pytest.mark.parametrize(
+@over(
     ("expected", "name", "fits"),
     [
         ("H200", "NVIDIA H200", True),

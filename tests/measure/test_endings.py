@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
+from support.grids import over
 from support.offenders import BAD, NEXT, Arena, arena, passed, write
 from support.projects import bench, project
 
@@ -104,7 +105,7 @@ def test_a_bad_end_costs_its_own_cell(contest: tuple[dict[str, Record], dict[str
     assert passed(second, ["honest", name]), second[name].reason
 
 
-@pytest.mark.parametrize("name", [*AT_EXIT, *DROPPED])
+@over("name", [*AT_EXIT, *DROPPED])
 def test_what_waits_for_the_end_is_not_heard_of(
     field: Arena, contest: tuple[dict[str, Record], dict[str, Record]], name: str
 ) -> None:

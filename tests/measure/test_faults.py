@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from support import offenders
+from support.grids import over
 from support.offenders import BAD, NEXT, PLACES, Arena, arena, passed, write
 
 from softbench.measure.contest.worker_pool import MAX_DEATHS
@@ -151,7 +152,7 @@ def deeds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield place, _contest(field)
 
 
-@pytest.mark.parametrize("name", DEEDS)
+@over("name", DEEDS)
 def test_misdeed_costs_its_own_cell(deeds: tuple[str, Outcome], name: str) -> None:
     place, (first, second, pids) = deeds
     _, status, reason = DEEDS[name]
@@ -200,7 +201,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
         yield _contest(field)
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@over("name", ANSWERS)
 def test_wrong_answer(answers: Outcome, name: str) -> None:
     first, second, pids = answers
     place, _, status, reason = ANSWERS[name]

@@ -12,6 +12,7 @@ import textwrap
 
 import pytest
 from support.documents import DESIGN, HTILE, MEASURING, OPTIONS, PAGES, README, ROOT, rows
+from support.grids import over
 
 from softbench.run import settings
 
@@ -45,7 +46,7 @@ def test_every_environment_variable_is_documented():
     assert {f"`{name}`" for name in read} <= {row[0] for row in rows(OPTIONS, "variable")}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@over("page", PAGES)
 def test_pages_name_only_options_that_exist(page):
     named = set(re.findall(r"--softbench[a-z-]*", page.read_text()))
     assert named <= set(declared())
@@ -61,14 +62,14 @@ def test_every_module_is_documented(room):
     assert sorted(documented) == sorted(modules)
 
 
-@pytest.mark.parametrize("row", rows(MEASURING, "constant"), ids=lambda row: row[0].strip("`"))
+@over("row", rows(MEASURING, "constant"))
 def test_constants_have_the_documented_value(row):
     module, _, name = row[0].strip("`").rpartition(".")
     value = getattr(importlib.import_module(module), name)
     assert row[1] == (", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.10g}")
 
 
-@pytest.mark.parametrize("row", rows(HTILE, "constant of `htile/layouts.py`"), ids=lambda row: row[0].strip("`"))
+@over("row", rows(HTILE, "constant of `htile/layouts.py`"))
 def test_the_layouts_constants_have_the_documented_value(row):
     assert row[1] == str(getattr(importlib.import_module("impls.cute.htile.layouts"), row[0].strip("`")))
 
@@ -120,7 +121,7 @@ def test_named_profiles_exist():
     assert set(re.findall(r"`([a-z-]+)`", " ".join(row[0] for row in rows(OPTIONS, "profiles")))) == profiles
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@over("page", PAGES)
 def test_links_lead_somewhere(page):
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
     links = re.findall(r"\]\((?!https?:)([^)#]+)", prose)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.documents import ATTENTION, MEASURING, NOTES, PAGES, README, RESULTS, ROOT, rows
+from support.grids import over
 
 from softbench import cli
 from softbench.analysis import leaderboard
@@ -149,7 +150,7 @@ def counted():
     return {("x".join(map(str, record.case.shape)), record.variant.implementation): record for record in found}
 
 
-@pytest.mark.parametrize("shown", rows(MEASURING, "cell"), ids=lambda row: row[0])
+@over("shown", rows(MEASURING, "cell"))
 def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
     record = counted[tuple(shown[0].split())]
     traffic, half = record.traffic, record.ideal_bytes / 2

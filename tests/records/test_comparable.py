@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.builders import GPU, ended, passport, softmax_case, timed, variant
+from support.grids import over
 
 from softbench.model import Passport, Record
 from softbench.records import comparable
@@ -21,7 +22,7 @@ def device(**changes: Any) -> Passport:
     return passport(run_id="r2", device={**GPU, **changes})
 
 
-@pytest.mark.parametrize(
+@over(
     ("other", "terms", "words"),
     [
         (passport(run_id="r2"), Terms.ONE_BOARD, ""),
@@ -42,7 +43,6 @@ def device(**changes: Any) -> Passport:
         (passport("wall", run_id="r2"), Terms.REFUSED, "r1 is ranked by the clock 'graph', r2 by 'wall'"),
         (passport("wall", run_id="r2", device=GPU), Terms.REFUSED, "one table never holds times of two clocks"),
     ],
-    ids=lambda value: "",
 )
 def test_two_runs(other: Passport, terms: Terms, words: str) -> None:
     for answer in (comparable.runs(passport(), other), comparable.runs(other, passport())):

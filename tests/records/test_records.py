@@ -16,6 +16,7 @@ from support import builders
 from support.builders import samples, softmax_case, timed
 from support.cards import H200
 from support.documents import rows
+from support.grids import over
 from support.paths import ROOT
 
 from softbench import model
@@ -154,7 +155,7 @@ def test_every_column_of_the_csv_is_there() -> None:
     assert words("column") == list(export.COLUMNS)
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name[:15])
+@over("path", KEPT)
 def test_kept_runs_hold_nothing_else(path: Path) -> None:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         header, *cells = map(json.loads, file)

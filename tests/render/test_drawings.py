@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support import builders as make
 from support import pages
+from support.grids import over
 
 from softbench import cli, resources
 from softbench.analysis import leaderboard
@@ -74,8 +75,8 @@ def test_ticks(axis: Axis, values: list[float] | list[str], ticks: list[str]) ->
     assert [text for _, text in scale(axis, values).ticks][: len(ticks)] == ticks
 
 
-@pytest.mark.parametrize("values", [[5.0], [0.0], [5.0, 5.0], [-1e-9, 1e-9], [1e18, 2e18]])
-@pytest.mark.parametrize("kind", ["linear", "log"])
+@over("values", [[5.0], [0.0], [5.0, 5.0], [-1e-9, 1e-9], [1e18, 2e18]])
+@over("kind", ["linear", "log"])
 def test_every_scale_holds_its_values(values: list[float], kind: str) -> None:
     found = scale(Axis("a", kind), values)
     assert all(0 <= found.place(value) <= 1 for value in values)
@@ -104,7 +105,7 @@ def test_names_are_text() -> None:
     assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))
 
 
-@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+@over("path", RUNS)
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper, no value out of its pane."""
     board = leaderboard.build(store.read(path))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support import builders as make
 from support import pages
+from support.grids import over
 
 from softbench import cli, resources
 from softbench.analysis import leaderboard
@@ -49,10 +50,8 @@ def of(board: Board, key: str) -> Grid:
     return next(grid for grid in grids(board) if grid.key == key)
 
 
-@pytest.mark.parametrize(
-    "sizes", [[1], [LINES - HEAD], [LINES - HEAD + 1], [200], [5] * 14, [27, 22, 27], [3, 100, 3]], ids=str
-)
-@pytest.mark.parametrize("columns", [1, 12, 45])
+@over("sizes", [[1], [LINES - HEAD], [LINES - HEAD + 1], [200], [5] * 14, [27, 22, 27], [3, 100, 3]])
+@over("columns", [1, 12, 45])
 def test_pages_hold_every_row_once_in_order(sizes: list[int], columns: int) -> None:
     blocks = [block(f"b{number}", rows, columns) for number, rows in enumerate(sizes)]
     found = paged(blocks)
@@ -68,7 +67,7 @@ def test_a_page_says_from_which_table_to_which_it_goes() -> None:
     assert labels(paged([block("a", 9), block("b", 9), block("c", 80)])) == ["a to b", "c (1 of 2)", "c (2 of 2)"]
 
 
-@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+@over("path", RUNS)
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper; every text of the grid is there; the same bytes each time."""
     board = leaderboard.build(store.read(path))

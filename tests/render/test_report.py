@@ -10,6 +10,7 @@ import sys
 import pytest
 from support import builders as make
 from support import outline, pages
+from support.grids import over
 from support.paths import ROOT
 
 from softbench.analysis import document, leaderboard
@@ -85,7 +86,7 @@ def test_the_same_records_give_the_same_bytes():
     assert found[0] == found[1] == report.render(pages.everything()).encode()
 
 
-@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+@over("path", RUNS)
 def test_no_panel_of_a_committed_run_is_empty(path):
     found = tree(store.read(path), published=TABLES)
     _full(found)

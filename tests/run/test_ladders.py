@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.builders import softmax_case, variant
+from support.grids import over
 
 from softbench import resources
 from softbench.cases import matrix, registry
@@ -39,7 +40,7 @@ def own_best(case): ...
 """
 
 
-@pytest.mark.parametrize(
+@over(
     ("keyword", "named"),
     [
         ("", False),
