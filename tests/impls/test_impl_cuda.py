@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.cuda_family import FILE, NAMES, RUNGS, host, nvrtc, plans, program
 from support.paths import ROOT
+from support.sass import kernels, sass
 
 from softbench.cases import matrix, registry
 from softbench.contract import Unsupported
@@ -37,10 +39,17 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    return tmp_path_factory.mktemp("cubins")
+
+
 @pytest.fixture
-def compiler():
+def compiled(cache, compiled_once, monkeypatch):
+    """NVRTC is here; what one test compiles, the others of this file find in the cache."""
     pytest.importorskip("cuda.core")
     pytest.importorskip("cuda.bindings.nvrtc")
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(compiled_once))
 
 
 @pytest.fixture
@@ -71,26 +80,28 @@ def listing(cubin, path, option):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize(("dtype", "out_dtype"), DTYPES)
-@pytest.mark.parametrize("source", SOURCES)
-def test_kernels_fit_their_launch_and_move_16_bytes_at_a_time(compiler, tmp_path, source, dtype, out_dtype):
-    rungs = [rung for rung in RUNGS.values() if rung.source == source]
-    cubin = host.cubin(case(dtype, out_dtype), rungs[0], "sm_90a")
-    found = {kernel.name: kernel for kernel in resources(cubin)}
-    assert set(found) == {kernel for rung in rungs for kernel in rung.kernels}
-    # 64 registers keep 1024 threads on a multiprocessor.
-    assert {n: k.registers for n, k in found.items() if k.registers > MOST_REGISTERS.get(n, 64)} == {}
-    assert {n: k.stack_bytes for n, k in found.items() if k.stack_bytes} == {}
-    text = listing(cubin, tmp_path / "kernels.cubin", "-sass")
-    assert "sm_90a" in text
-    # A value that does not fit the registers goes to local memory.
-    assert re.findall(r"LDL|STL", text) == []
-    code = {part.split()[0]: part for part in text.split("Function : ")[1:]}
-    for name, part in code.items():
-        loads = len(re.findall(r"LDG\.E\.128(?!\.STRONG)|LDGSTS\S*\.128", part))
-        assert loads == expected_loads(name), name
-        writes = name in WRITING or name.startswith("warp_rows")
-        assert (("STG.E.128" if name in PLAIN else "STG.E.EF.128") in part) == writes, name
+def test_kernels_fit_their_launch_and_move_16_bytes_at_a_time(compiled):
+    asked = list(itertools.product(SOURCES, DTYPES))
+    first = {source: next(rung for rung in RUNGS.values() if rung.source == source) for source in SOURCES}
+    cubins = [host.cubin(case(*dtypes), first[source], "sm_90a") for source, dtypes in asked]
+    for (source, dtypes), cubin, code in zip(asked, cubins, kernels(*cubins), strict=True):
+        where = f"{source} {dtypes}"
+        taken = {kernel.name: kernel for kernel in resources(cubin)}
+        assert set(taken) == set(code) == {k for rung in RUNGS.values() if rung.source == source for k in rung.kernels}
+        # 64 registers keep 1024 threads on a multiprocessor.
+        assert {n: k.registers for n, k in taken.items() if k.registers > MOST_REGISTERS.get(n, 64)} == {}, where
+        assert {n: k.stack_bytes for n, k in taken.items() if k.stack_bytes} == {}, where
+        for name, text in code.items():
+            # A value that does not fit the registers goes to local memory.
+            assert re.findall(r"LDL|STL", text) == [], (where, name)
+            loads = len(re.findall(r"LDG\.E\.128(?!\.STRONG)|LDGSTS\S*\.128", text))
+            assert loads == expected_loads(name), (where, name)
+            writes = name in WRITING or name.startswith("warp_rows")
+            assert (("STG.E.128" if name in PLAIN else "STG.E.EF.128") in text) == writes, (where, name)
+
+
+def test_cubins_are_hoppers(compiled, tmp_path):
+    assert "sm_90a" in listing(host.cubin(case(), RUNGS["naive"], "sm_90a"), tmp_path / "kernels.cubin", "-sass")
 
 
 WRITING = {
@@ -121,7 +132,7 @@ def expected_loads(name):
 
 
 @pytest.mark.parametrize(("name", "blocks"), [("cooperative", 2), ("on_chip", 1)])
-def test_cooperative_blocks_fit_a_multiprocessor_of_hopper(compiler, name, blocks):
+def test_cooperative_blocks_fit_a_multiprocessor_of_hopper(compiled, name, blocks):
     # 228 KB of shared memory, of which 1 KB a block is the system's own; 65536 registers.
     for kernel in resources(host.cubin(case(), RUNGS[name], "sm_90a")):
         static = kernel.shared_bytes % 1024  # cuobjdump counts the system's KB as well
@@ -129,14 +140,14 @@ def test_cooperative_blocks_fit_a_multiprocessor_of_hopper(compiler, name, block
         assert blocks * plans.SPLIT_THREADS * kernel.registers <= 65536
 
 
-def test_warps_exchange_nothing_through_shared_memory(compiler, tmp_path):
-    text = listing(host.cubin(case(), RUNGS["warp"], "sm_90a"), tmp_path / "kernels.cubin", "-sass")
+def test_warps_exchange_nothing_through_shared_memory(compiled):
+    (text,) = sass(host.cubin(case(), RUNGS["warp"], "sm_90a"))
     assert "SHFL.BFLY" in text
     assert re.findall(r"BAR\.SYNC|LDS|STS", text) == []
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_parameters_are_as_long_as_the_kernels_expect(compiler, tmp_path, source):
+def test_parameters_are_as_long_as_the_kernels_expect(compiled, tmp_path, source):
     # Kernel parameters begin at byte 528 of the constant bank on sm_90.
     rung = next(rung for rung in RUNGS.values() if rung.source == source)
     text = listing(host.cubin(case(), rung, "sm_90a"), tmp_path / "kernels.cubin", "-res-usage")
@@ -213,7 +224,7 @@ def test_cache_folder_without_a_choice_is_in_the_home(monkeypatch):
     assert nvrtc.cache_folder() == Path.home() / ".cache" / "softbench" / "cubin"
 
 
-def test_source_that_does_not_compile_shows_the_log(compiler, tmp_path, monkeypatch):
+def test_source_that_does_not_compile_shows_the_log(compiled, tmp_path, monkeypatch):
     (tmp_path / "broken.cu").write_text('extern "C" __global__ void f() { nonsense; }\n')
     monkeypatch.setattr(nvrtc, "SOURCES", tmp_path)
     with pytest.raises(Exception, match="nonsense"):

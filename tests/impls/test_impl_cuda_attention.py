@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
-import subprocess
 
 import pytest
 from support import emulated_cuda
+from support.grids import over
 from support.paths import ROOT
+from support.sass import kernels, sass
 
 from softbench.cases import matrix
 from softbench.contract import Unsupported
-from softbench.measure.cubin import cuobjdump, resources
+from softbench.measure.cubin import resources
 from softbench.measure.worker.loading import load
 from softbench.model import Case
 
@@ -82,8 +83,8 @@ VALUES = ["growing", "peaked", "equal", "padding_inf", "segments_inf", "prefix_i
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize(("shape", "layout"), SHAPES)
+@over("name", FORMS)
+@over(("shape", "layout"), SHAPES)
 def test_every_form_is_right(prepare, name, shape, layout):
     for operator, dtype in (("attention", "float16"), ("attention_causal", "bfloat16")):
         asked = case(operator, shape, dtype, layout)
@@ -91,8 +92,8 @@ def test_every_form_is_right(prepare, name, shape, layout):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", ["staged", "fused"])
-@pytest.mark.parametrize("distribution", VALUES)
+@over("name", ["staged", "fused"])
+@over("distribution", VALUES)
 def test_every_tile_counts_whatever_its_maximum(prepare, name, distribution):
     """Five tiles and a key more; of odd heads the first four may hold -inf alone."""
     for operator in ("attention", "attention_causal"):
@@ -160,49 +161,40 @@ def test_arguments_are_as_long_as_the_kernel_expects(compiled):
     assert compiled_form.arguments_bytes() == own.ARGUMENTS.size
 
 
+@pytest.fixture(scope="module")
+def cubins(tmp_path_factory):
+    return tmp_path_factory.mktemp("cubins")
+
+
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
+def cache(cubins, monkeypatch):
+    """NVRTC is here; what one test compiles, the others of this file find in the cache."""
     pytest.importorskip("cuda.core")
-    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(cubins))
 
 
-def sass(cubin, folder):
-    path = folder / "kernel.cubin"
-    path.write_bytes(cubin)
-    return subprocess.run([str(cuobjdump()), "-sass", str(path)], capture_output=True, text=True, check=True).stdout
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", FORMS)
-def test_at_head_dimension_64_no_more_than_128_registers_and_no_spills(cache, name, dtype):
-    asked = case(dtype=dtype)
-    ((kernel, code),) = FACTORIES[name].softbench_cubins(asked)
-    (found,) = resources(code)
-    assert (found.name, kernel) == ("attention", "attention")
-    assert found.registers <= 128
-    assert found.stack_bytes == 0
-    text = sass(code, cache)
-    assert "sm_90a" in text
-    assert re.findall(r"LDL|STL", text) == []
-    # Tensor cores for both products of a tile, 32 instructions each, but for P V of the scalar form.
-    assert len(re.findall(r"HMMA\.16816", text)) == (32 if name == "scalar" else 64)
-    # Rows are read 16 bytes at a time and straight into shared memory: Q once, K and V before the loop and in it.
-    assert len(re.findall(r"LDGSTS\S*\.128", text)) == 5 * 4
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_at_head_dimension_128_there_are_no_spills(cache, name):
-    ((_, code),) = FACTORIES[name].softbench_cubins(case(shape=(1, 2, 70, 128)))
-    (found,) = resources(code)
-    assert found.stack_bytes == 0
-    assert found.registers <= 255
-    assert re.findall(r"LDL|STL", sass(code, cache)) == []
+def test_the_forms_fit_and_use_tensor_cores(cache):
+    asked = [(name, case(dtype=dtype)) for name in FORMS for dtype in ("float16", "bfloat16")]
+    asked += [(name, case(shape=(1, 2, 70, 128))) for name in FORMS]
+    codes = [code for name, which in asked for _, code in FACTORIES[name].softbench_cubins(which)]
+    for (name, which), code, listing in zip(asked, codes, kernels(*codes), strict=True):
+        where = f"{name} {which.id}"
+        (taken,) = resources(code)
+        ((kernel, text),) = listing.items()
+        assert taken.name == kernel == "attention"
+        assert taken.registers <= (128 if which.columns == 64 else 255), where
+        assert taken.stack_bytes == 0, where
+        assert re.findall(r"LDL|STL", text) == [], where
+        if which.columns == 64:
+            # Tensor cores for both products of a tile, 32 instructions each, but for P V of the scalar form.
+            assert len(re.findall(r"HMMA\.16816", text)) == (32 if name == "scalar" else 64), where
+            # Rows are read 16 bytes at a time and straight into shared memory: Q once, K and V before the loop and in it.
+            assert len(re.findall(r"LDGSTS\S*\.128", text)) == 5 * 4, where
 
 
 def test_the_fused_form_exchanges_maxima_and_sums_through_registers_alone(cache):
     ((_, code),) = FACTORIES["fused"].softbench_cubins(case())
-    text = sass(code, cache)
+    (text,) = sass(code)
     # Two shuffles a maximum of two rows, and in the end two a sum; nothing is stored to shared memory but by copies.
     assert len(re.findall(r"SHFL\.BFLY", text)) == 8
     assert re.findall(r"\bSTS\b", text) == []

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
-import subprocess
 import sys
 import types
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.sass import sass
 
 from softbench.measure import cubin
 
@@ -38,7 +38,7 @@ def family():
 
 @pytest.fixture(scope="module")
 def compiled(family, tmp_path_factory):
-    """(operator, config, dtype, align of the weights, their dtype) -> (registers, stack bytes, SASS)."""
+    """(operator, config, dtype, align of the weights, their dtype) -> (registers, stack bytes, cubin)."""
     folder = tmp_path_factory.mktemp("cubins")
 
     def build(operator, config, dtype="BFloat16", align=16, weight="", **flags):
@@ -50,15 +50,9 @@ def compiled(family, tmp_path_factory):
         options = f"--enable-tvm-ffi --gpu-arch sm_90a --keep-cubin --dump-dir {folder}"
         code = bytes(cute.compile(kernel, *tensors, stream, options=options).__cubin__)
         (used,) = cubin.resources(code)
-        path = folder / "kernel.cubin"
-        path.write_bytes(code)
-        return used.registers, used.stack_bytes, disassembled(path)
+        return used.registers, used.stack_bytes, code
 
     return build
-
-
-def disassembled(path: Path) -> str:
-    return subprocess.run([cubin.cuobjdump(), "-sass", path], capture_output=True, text=True, check=True).stdout
 
 
 def _kernel(family, operator, config, flags):
@@ -99,25 +93,26 @@ def chosen(family, operator, columns, itemsize, aligned=True):
     return family("htile.layouts").choose(columns, itemsize, "sm_90", aligned, INPUTS[operator], WEIGHTS[operator])
 
 
-@pytest.mark.parametrize("dtype", ["BFloat16", "Float32"])
-@pytest.mark.parametrize("columns", [1024, 4096, 16384, 65536, 131072, 262144])
-def test_a_norm_of_two_matrices_into_two_spills_nothing(family, compiled, dtype, columns):
-    config = chosen(family, "add_layernorm", columns, ITEM_BYTES[dtype])
-    registers, stack, sass = compiled("add_layernorm", config, dtype)
-    assert stack == 0
-    assert not count(sass, r"\b(STL|LDL)\b")
-    assert registers <= 168
+def test_a_norm_of_two_matrices_into_two_spills_nothing(family, compiled):
+    asked = list(itertools.product((1024, 4096, 16384, 65536, 131072, 262144), ("BFloat16", "Float32")))
+    configs = [chosen(family, "add_layernorm", columns, ITEM_BYTES[dtype]) for columns, dtype in asked]
+    built = [compiled("add_layernorm", config, dtype) for config, (_, dtype) in zip(configs, asked, strict=True)]
+    for which, (registers, stack, _), text in zip(asked, built, sass(*(code for *_, code in built)), strict=True):
+        assert stack == 0, which
+        assert not count(text, r"\b(STL|LDL)\b"), which
+        assert registers <= 168, which
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize(
-    ("columns", "itemsize", "dtype"), [(1, 2, "Float16"), (1001, 2, "BFloat16"), (131071, 4, "Float32")]
-)
-def test_any_number_of_columns_without_spills(family, compiled, operator, columns, itemsize, dtype):
-    config = chosen(family, operator, columns, itemsize, aligned=False)
-    _, stack, sass = compiled(operator, config, dtype, align=itemsize)
-    assert stack == 0
-    assert count(sass, r"STG\.E(\.U16)? "), "the ends of a row are stored one by one"
+def test_any_number_of_columns_without_spills(family, compiled):
+    sizes = [(1, 2, "Float16"), (1001, 2, "BFloat16"), (131071, 4, "Float32")]
+    asked = list(itertools.product(OPERATORS, sizes))
+    built = []
+    for operator, (columns, itemsize, dtype) in asked:
+        config = chosen(family, operator, columns, itemsize, aligned=False)
+        built.append(compiled(operator, config, dtype, align=itemsize))
+    for which, (_, stack, _), text in zip(asked, built, sass(*(code for *_, code in built)), strict=True):
+        assert stack == 0, which
+        assert count(text, r"STG\.E(\.U16)? "), f"{which}: the ends of a row are stored one by one"
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -133,55 +128,53 @@ def test_rows_beyond_the_registers_of_a_cluster_are_read_anew(family, compiled, 
     assert stack <= (288 if "layernorm" in operator else 0)
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("keep", ["registers", "l1", "shared"])
-def test_what_is_read_and_written(family, compiled, operator, keep):
-    config = family("htile.config").RowTileConfig(4096, 2, 1, 256, 256, keep)
-    _, _, sass = compiled(operator, config)
-    row, weights = 2 * INPUTS[operator], 2 * WEIGHTS[operator]
-    reads = {"registers": row, "l1": 2 * row, "shared": 0}[keep]
-    assert count(sass, r"LDG\.E\S*\.128") == reads + weights
-    assert count(sass, r"LDGSTS\.E\S*\.128") == (row if keep == "shared" else 0)
-    assert count(sass, r"STG\.E\S*\.128") == 2 * OUTPUTS[operator]
-    assert count(sass, r"LDG\.E") == reads + weights, "nothing is read in smaller pieces"
-
-
-@pytest.mark.parametrize(
-    ("operator", "exchanges"), [("backward", 1), ("rmsnorm", 1), ("layernorm", 1), ("add_layernorm", 1)]
-)
-def test_exchanges_between_warps_and_ctas(family, compiled, operator, exchanges):
+def test_what_is_read_and_written(family, compiled):
+    asked = list(itertools.product(OPERATORS, ("registers", "l1", "shared")))
     config = family("htile.config").RowTileConfig
-    _, _, sass = compiled(operator, config(4096, 2, 1, 256, 256))
-    assert count(sass, r"BAR\.SYNC") == exchanges
-    _, _, sass = compiled(operator, config(65536, 2, 8, 256, 256))
-    assert count(sass, r"\bSTAS\b") == exchanges
+    codes = [compiled(operator, config(4096, 2, 1, 256, 256, keep))[2] for operator, keep in asked]
+    for (operator, keep), text in zip(asked, sass(*codes), strict=True):
+        where = (operator, keep)
+        row, weights = 2 * INPUTS[operator], 2 * WEIGHTS[operator]
+        reads = {"registers": row, "l1": 2 * row, "shared": 0}[keep]
+        assert count(text, r"LDG\.E\S*\.128") == reads + weights, where
+        assert count(text, r"LDGSTS\.E\S*\.128") == (row if keep == "shared" else 0), where
+        assert count(text, r"STG\.E\S*\.128") == 2 * OUTPUTS[operator], where
+        assert count(text, r"LDG\.E") == reads + weights, f"{where}: nothing is read in smaller pieces"
+
+
+def test_there_is_one_exchange_between_warps_and_one_between_ctas(family, compiled):
+    config = family("htile.config").RowTileConfig
+    warps = [compiled(operator, config(4096, 2, 1, 256, 256))[2] for operator in OPERATORS]
+    ctas = [compiled(operator, config(65536, 2, 8, 256, 256))[2] for operator in OPERATORS]
+    listings = sass(*warps, *ctas)
+    assert [count(text, r"BAR\.SYNC") for text in listings[: len(warps)]] == [1] * len(OPERATORS)
+    assert [count(text, r"\bSTAS\b") for text in listings[len(warps) :]] == [1] * len(OPERATORS)
 
 
 def test_columns_outside_the_row_are_left_out_of_the_variance(family, compiled):
     config = family("htile.config").RowTileConfig
-    even, uneven = (compiled("layernorm", config(n, 2, 1, 128, 128))[2] for n in (2048, 1544))
+    even, uneven = sass(*(compiled("layernorm", config(n, 2, 1, 128, 128))[2] for n in (2048, 1544)))
     outside = "FSEL|SEL|@!?P[0-6] FFMA|@!?P[0-6] FADD"
     assert count(uneven, outside) >= count(even, outside) + 8, "0 - mean would count"
 
 
-@pytest.mark.parametrize(
-    ("weight", "align", "loads"), [("BFloat16", 16, "128"), ("Float32", 16, "128"), ("BFloat16", 2, "U16")]
-)
-def test_weights_of_any_dtype_and_alignment(family, compiled, weight, align, loads):
+def test_weights_of_any_dtype_and_alignment(family, compiled):
     config = family("htile.config").RowTileConfig(4096, 2, 1, 256, 256, "shared")
-    _, stack, sass = compiled("rmsnorm", config, align=align, weight=weight)
-    pieces = {"BFloat16": 1, "Float32": 2}[weight] * config.vectors_per_thread
-    assert stack == 0
-    assert count(sass, r"LDG\.E\S*\.128") == pieces
-    assert count(sass, r"LDG\.E\.U16") == (config.columns // 256 if loads == "U16" else 0)
+    asked = [("BFloat16", 16), ("Float32", 16), ("BFloat16", 2)]
+    built = [compiled("rmsnorm", config, align=align, weight=weight) for weight, align in asked]
+    for (weight, align), (_, stack, _), text in zip(asked, built, sass(*(code for *_, code in built)), strict=True):
+        pieces = {"BFloat16": 1, "Float32": 2}[weight] * config.vectors_per_thread
+        assert stack == 0, (weight, align)
+        assert count(text, r"LDG\.E\S*\.128") == pieces, (weight, align)
+        assert count(text, r"LDG\.E\.U16") == (config.columns // 256 if align == 2 else 0), (weight, align)
 
 
 def test_weights_are_asked_for_before_the_exchange_or_behind_it(family, compiled):
     config = family("htile.config").RowTileConfig(4096, 2, 1, 256, 256)
 
     def order(**flags):
-        sass = compiled("rmsnorm", config, **flags)[2]
-        before, behind = sass.split("BAR.SYNC")
+        (text,) = sass(compiled("rmsnorm", config, **flags)[2])
+        before, behind = text.split("BAR.SYNC")
         return count(before, r"LDG\.E\S*\.128"), count(behind, r"LDG\.E\S*\.128")
 
     assert order() == (4, 0)
@@ -217,8 +210,8 @@ def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(family, threads, 
 
 
 @pytest.fixture
-def launched(family, tmp_path, monkeypatch):
-    """(kernel, pdl) -> (what its one launch is given, SASS), of the table's first build."""
+def launched(family, monkeypatch):
+    """(kernel, pdl) -> (what its one launch is given, cubin), of the table's first build."""
     pytest.importorskip("tvm_ffi")
     from cutlass.cutlass_dsl import cutlass as dsl
 
@@ -241,30 +234,31 @@ def launched(family, tmp_path, monkeypatch):
     def trace(kernel, pdl):
         build = next(builds[kernel])
         flags = {**dict(build.flags), "pdl": pdl}
-        path = tmp_path / "kernel.cubin"
-        path.write_bytes(family("_host").cubin(replace(build, flags=tuple(flags.items()))))
+        launches.clear()
+        code = family("_host").cubin(replace(build, flags=tuple(flags.items())))
         (given,) = launches
-        return given, disassembled(path)
+        return given, code
 
     monkeypatch.setattr(dsl.KernelLauncher, "launch", recording)
     return trace
 
 
-@pytest.mark.parametrize("kernel", ["softmax", "cluster", "ring", "single", "read_twice", "backward", "norm"])
-def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched, kernel):
-    given, sass = launched(kernel, pdl=True)
-    touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|UBLKCP|STG)\b", sass)
-    assert given["use_pdl"]
-    assert touched[:2] == ["PREEXIT", "ACQBULK"], "before memory is touched"
-    assert given.get("cluster") == ([1, 16, 1] if kernel == "cluster" else None)
-    assert given.get("cooperative", False) == (kernel in ("ring", "single", "read_twice"))
+def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched):
+    kernels = ["softmax", "cluster", "ring", "single", "read_twice", "backward", "norm"]
+    given, codes = zip(*(launched(kernel, pdl=True) for kernel in kernels), strict=True)
+    for kernel, launch, text in zip(kernels, given, sass(*codes), strict=True):
+        touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|UBLKCP|STG)\b", text)
+        assert launch["use_pdl"], kernel
+        assert touched[:2] == ["PREEXIT", "ACQBULK"], f"{kernel}: before memory is touched"
+        assert launch.get("cluster") == ([1, 16, 1] if kernel == "cluster" else None), kernel
+        assert launch.get("cooperative", False) == (kernel in ("ring", "single", "read_twice")), kernel
 
 
-@pytest.mark.parametrize("kernel", ["softmax", "ring", "single", "read_twice", "backward", "norm"])
-def test_a_launch_that_does_not_overlap_waits_for_nothing(launched, kernel):
-    given, sass = launched(kernel, pdl=False)
-    assert not given["use_pdl"]
-    assert not count(sass, "PREEXIT|ACQBULK")
+def test_a_launch_that_does_not_overlap_waits_for_nothing(launched):
+    kernels = ["softmax", "ring", "single", "read_twice", "backward", "norm"]
+    given, codes = zip(*(launched(kernel, pdl=False) for kernel in kernels), strict=True)
+    assert not [kernel for kernel, launch in zip(kernels, given, strict=True) if launch["use_pdl"]]
+    assert not [kernel for kernel, text in zip(kernels, sass(*codes), strict=True) if count(text, "PREEXIT|ACQBULK")]
 
 
 def test_what_no_kernel_computes_is_refused(family):

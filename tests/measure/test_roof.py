@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.sass import sass
 
 from softbench import Unsupported
 from softbench.cases import operators
-from softbench.measure import cubin, roof
+from softbench.measure import roof
 from softbench.measure.worker.loading import load
 from softbench.model import Case
 
@@ -138,20 +140,16 @@ def test_the_kernels_in_the_interpreter():
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("name", ["read2_write1", "read2_write2"])
-@pytest.mark.parametrize("hint", ["plain", "evict_first"])
-def test_one_vector_of_each_stream_a_thread(name, hint, tmp_path):
+def test_one_vector_of_each_stream_a_thread():
     """2**18 x 8192 needs 64-bit offsets."""
     pytest.importorskip("triton")
-    (variant, *_) = roof.variants(name, "cuda")
-    factory = load(Path(variant.path), name)
-    ((_, code),) = factory.softbench_cubins(case(name, (2**18, 8192)), 256, hint)
-    path = tmp_path / "kernel.cubin"
-    path.write_bytes(code)
-    text = subprocess.run(
-        [cubin.cuobjdump().with_name("nvdisasm"), path], capture_output=True, text=True, check=True
-    ).stdout
-    reads, writes = MIXES[name]
-    first = ".EF" if hint == "evict_first" else ""
-    moves = sorted(word for word in text.split() if word.startswith(("LDG.", "STG.")))
-    assert moves == [f"LDG.E{first}.128"] * reads + [f"STG.E{first}.128"] * writes
+    asked = list(itertools.product(("read2_write1", "read2_write2"), ("plain", "evict_first")))
+    codes = []
+    for name, hint in asked:
+        factory = load(Path(roof.variants(name, "cuda")[0].path), name)
+        codes += [code for _, code in factory.softbench_cubins(case(name, (2**18, 8192)), 256, hint)]
+    for (name, hint), text in zip(asked, sass(*codes), strict=True):
+        reads, writes = MIXES[name]
+        first = ".EF" if hint == "evict_first" else ""
+        moves = sorted(word for word in text.split() if word.startswith(("LDG.", "STG.")))
+        assert moves == [f"LDG.E{first}.128"] * reads + [f"STG.E{first}.128"] * writes
