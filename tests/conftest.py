@@ -15,6 +15,22 @@ from softbench.measure.check import watching
 TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "py_mini_racer", "pyte", "rich", "tvm_ffi", "xdist")
 """Modules that come with the extra `test`: a file of tests that lacks one is skipped, and says what to install."""
 
+STARTS_SOMETHING = {"subprocess", "torch", "bench", "started", "arena", "Command", "Forkserver", "WorkerPool"}
+"""Names in a module of tests that starts processes, or needs a library that takes seconds to load."""
+INNER_PYTEST = {"pytester", "here"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is not marked slow needs neither a process nor torch nor a compiler: `tox -e fast`."""
+    for item in items:
+        names = set(vars(item.getparent(pytest.Module).obj)) if item.getparent(pytest.Module) else set()
+        if (
+            names & STARTS_SOMETHING
+            or INNER_PYTEST & set(getattr(item, "fixturenames", ()))
+            or "impls" in item.path.parts
+        ):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
