@@ -6,9 +6,9 @@ import ast
 import functools
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -245,8 +245,11 @@ sys.exit(f"imported {{heavy}}" if heavy else int(code or 0))
 
 
 def python(call: str, *arguments: str, cwd: Path = ROOT) -> tuple[subprocess.CompletedProcess[str], float]:
-    """A child that runs one expression with `arguments` in sys.argv, and its seconds. It fails if torch is loaded."""
-    started = time.perf_counter()
+    """A child that runs one expression with `arguments` in sys.argv, and its seconds of a core, which no other work adds to.
+
+    It fails if torch is loaded.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-c", SHOW.format(call=call), *arguments],
         cwd=cwd,
@@ -256,7 +259,8 @@ def python(call: str, *arguments: str, cwd: Path = ROOT) -> tuple[subprocess.Com
         timeout=120,
         check=False,
     )
-    return done, time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 PYTEST = "__import__('pytest').main()"
@@ -286,7 +290,7 @@ def test_report_imports_no_torch(tmp_path):
 
 
 def test_collecting_the_gpu_profile_takes_under_a_second(tmp_path):
-    """Over what pytest itself takes; the best of three of each, as other work slows single runs."""
+    """Over what pytest itself takes; the best of three of each."""
     bare = min(python(PYTEST + " and 0", "--collect-only", "-q", cwd=tmp_path)[1] for _ in range(3))
     ours = min(python(PYTEST, *COLLECT)[1] for _ in range(3))
     assert ours - bare < 1.0, f"{ours:.2f} s, of which pytest alone takes {bare:.2f} s"
