@@ -62,6 +62,14 @@ def test_every_module_is_documented(room):
     assert sorted(documented) == sorted(modules)
 
 
+def test_every_part_of_the_page_is_documented():
+    parts = rows((ROOT / "docs" / "report.md").read_text(), "part of `softbench/render/report/`")
+    documented = set(re.findall(r"`([\w.*/]+)`", " ".join(row[0] for row in parts))) - {"assets/*.css", "assets/*.js"}
+    folder = ROOT / "softbench" / "render" / "report"
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert documented == modules | {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+
+
 @over("row", rows(MEASURING, "constant"))
 def test_constants_have_the_documented_value(row):
     module, _, name = row[0].strip("`").rpartition(".")
