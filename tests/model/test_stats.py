@@ -6,6 +6,7 @@ import math
 import random
 
 import pytest
+from support.builders import softmax_case, timed
 
 from softbench.model import Samples, stats
 
@@ -120,3 +121,11 @@ def test_what_the_extremes_call_slower_the_comparison_calls_slower_too() -> None
             told += 1
             assert stats.compare(a, b).verdict == "slower"
     assert told > 100
+
+
+def test_a_roofs_kernel_that_is_an_entrant_too_has_another_key():
+    """Or one of its two records would take the place of the other when a run is read or resumed."""
+    case = softmax_case()
+    entrant, roof = timed(case, "copy", 1e4), timed(case, "copy", 1e4, role="roof")
+    assert entrant.key == (case.id, entrant.variant.id)
+    assert roof.key not in (entrant.key, timed(case, "other", 1e4, role="roof").key)
