@@ -96,7 +96,7 @@ def new_right(case):
     return exact
 """
 
-ENDED = re.compile(r"^\d+ of \d+ cases?: the run was ended before it had the others;.*$", re.M)
+ENDED = re.compile(r"^\d+ of \d+ cases?: the run was ended early;.*$", re.M)
 
 
 def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) -> None:

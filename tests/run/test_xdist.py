@@ -99,7 +99,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command: Comman
         assert re.search(rf"worker gw\d {lost}", text)
     kept = "ended during softmax-float32-16x64: its records are kept, and the rest of its cells is not reported"
     assert re.search(rf"worker gw\d {kept}", text)
-    assert f"\n4 of {CASES} cases: the run was ended before it had the others;" in text
+    assert f"\n4 of {CASES} cases: the run was ended early;" in text
     boards = re.findall(r"^softmax-float32-(\d+)x64$", text, re.M)
     assert sorted(boards, key=int) == ["1", "4", "8", "16"]
     begun = [case for case, _, _ in command.log()]
@@ -149,7 +149,7 @@ def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
     sent = time.time()
     text, _ = process.communicate(timeout=30)
     assert process.returncode == 2, text
-    assert f"\n1 of {CASES} cases: the run was ended before it had the others;" in text
+    assert f"\n1 of {CASES} cases: the run was ended early;" in text
     for rows in (2, 4):  # pytest-xdist by itself waits for five seconds
         assert float((command.folder / f"interrupted-{rows}").read_text()) - sent < 3
     assert processes(command.mark) == []
