@@ -315,7 +315,7 @@ def test_a_source_of_gigabytes_is_refused_and_not_read(tree, name):
     with (directory / "fam" / name).open("r+b") as file:
         file.truncate(6 << 30)  # sparse: it takes no room on the disk
     start = time.process_time()
-    assert failure(directory) == f"impls/fam/{name}: is longer than 16 MiB, the most that such a file may have"
+    assert failure(directory) == f"impls/fam/{name}: is longer than 16 MiB, the most for such a file"
     assert time.process_time() - start < 1.0
 
 

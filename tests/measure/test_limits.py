@@ -212,6 +212,7 @@ def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypa
     assert not forged.samples
 
 
+@pytest.mark.slow
 def test_no_cell_of_a_kept_run_is_refused() -> None:
     """The nearest is attention of one query, which only reads: 95.5 % of the theoretical bandwidth. That leaves 4 %."""
     for path in store.runs(KEPT):

@@ -93,6 +93,7 @@ def test_pages(folder: Path, run: list[Any], capsys: Any, random: Random) -> Non
         assert "<script>alert" not in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @tried(200)
 @given(random=RANDOM)
 def test_what_else_is_made_of_runs(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
@@ -191,6 +192,7 @@ def test_typed(run: list[Any], random: Random) -> None:
         assert "\x1b" not in repr(found)
 
 
+@pytest.mark.slow
 @tried(150)
 @given(random=RANDOM)
 def test_runs_together(folder: Path, run: list[Any], random: Random) -> None:

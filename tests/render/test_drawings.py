@@ -105,6 +105,7 @@ def test_names_are_text() -> None:
     assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))
 
 
+@pytest.mark.slow
 @over("path", RUNS)
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper, no value out of its pane."""

@@ -67,6 +67,7 @@ def test_a_page_says_from_which_table_to_which_it_goes() -> None:
     assert labels(paged([block("a", 9), block("b", 9), block("c", 80)])) == ["a to b", "c (1 of 2)", "c (2 of 2)"]
 
 
+@pytest.mark.slow
 @over("path", RUNS)
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper; every text of the grid is there; the same bytes each time."""
