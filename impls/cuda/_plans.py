@@ -189,7 +189,7 @@ def on_chip(shape: Shape, gpu: Gpu) -> Program:
 
 
 def _exchange_words(teams: int, size: int) -> int:
-    """Words through which teams of so many blocks communicate."""
+    """Words through which `teams` teams of `size` blocks each communicate."""
     return teams * (TAG_WORDS + 2 * SLOTS * (size + 1))
 
 

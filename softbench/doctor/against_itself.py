@@ -90,7 +90,7 @@ def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
 
 
 def allowed(count: int) -> int:
-    """How many of so many contests may call identical kernels different: more are less likely than 1 in 100."""
+    """How many of `count` contests may call identical kernels different: more are less likely than 1 in 100."""
     p = stats.TOTAL_ERROR
     likely = 0.0
     for number in range(count + 1):

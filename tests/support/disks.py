@@ -29,7 +29,7 @@ class Disk:
     pid: int = 0
 
     def fill(self, room: int) -> None:
-        """Leave room for so many bytes more than there are in each file; with 0 for none at all."""
+        """Let each file grow by `room` bytes; with 0 not at all."""
         if not self.pid:
             self.prefix = (sys.executable, "-c", _LIMITED, str(room))
             return

@@ -21,7 +21,7 @@ def launch_rows(kernel: object, config: RowTileConfig, rows: Int32, stream: obje
 
 
 def groups(rows: Int32, config: RowTileConfig) -> Int32:
-    """The CTAs, or clusters, that so many rows need."""
+    """The number of CTAs, or clusters, for `rows` rows."""
     return cute.ceil_div(rows, config.rows * config.rows_per_thread)
 
 

@@ -127,7 +127,7 @@ def _clusters(whole: RowTileConfig, cluster: int, threads: int) -> RowTileConfig
 
 
 def _threads(vectors: int, each: int) -> int:
-    """Threads for so many vectors, `each` per thread: a power of two within a warp, whole warps beyond."""
+    """Threads for `vectors` vectors, `each` per thread: a power of two within a warp, whole warps beyond."""
     threads = ceil_div(vectors, each)
     if threads <= WARP:
         return _power(threads)

@@ -14,7 +14,7 @@ from softbench.records.published import PublishedError, PublishedTable
 
 @dataclass(frozen=True)
 class Evidence:
-    """Boards of runs, of which the later one counts where two have a case; and who plays which part in the experiment."""
+    """Boards of runs, and which implementation plays which part. If two boards have the same case, the later one counts."""
 
     boards: tuple[Board, ...]
     experiment: str
@@ -45,7 +45,7 @@ class Evidence:
         return None if case is None else cell_of(case, implementation)
 
     def floor_ns(self, case_id: str, streams: float) -> float | None:
-        """Time of moving the row so many times at the rate of the roof, which reads once and writes once."""
+        """Time of moving each row `streams` times at the rate of the roof, which moves it twice: one read, one write."""
         case = self.case(case_id)
         roof = case.roof.latency_ns if case is not None and case.roof is not None else None
         return None if roof is None else roof * streams / 2

@@ -29,7 +29,7 @@ def why_marked(board: Board, standing: Standing) -> str:
 
 
 def ended_early(passport: Passport, cases: int) -> str:
-    """What a run with so many cases lacks because it was ended early; "" if nothing, or if that is not known."""
+    """How many of its cases a run has, if it was ended early; "" if it has all, or if their number is not known."""
     if cases >= passport.cases:
         return ""
     return f"{cases} of {plural(passport.cases, 'case')}: the run was ended early; --softbench-resume runs the others."
