@@ -73,7 +73,8 @@ EXAMPLES = (
     Example("static_when_timed", f"{TIMED}one static buffer:"),
     Example("inspects_its_callers", rf"{TIMED}row \d+, column"),
     Example("escapes_the_graph", f"{TIMED}NaN where|^impossible:"),
-    Example("back_to_back_to_a_thread", rf"{TIMED}(left unfinished:|row \d+, column)", is_of_cpu=True),
+    # How far its thread came decides what the unfinished output looks like.
+    Example("back_to_back_to_a_thread", TIMED, is_of_cpu=True),
     Example("patched_clock_object", f"{TIMED}patched: a clock of the harness was replaced", is_of_cpu=True),
     Example("copied_random_state", rf"{TIMED}row \d+, column"),
     Example("wrong_from_the_third", f"{TIMED}every element is 0:", budget_s=4.0),

@@ -66,7 +66,6 @@ def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
         "tail_rows": "tail from row 7 not written:",
         "cached_when_timed": "right in the check, wrong in a timed call: row 7, column",
         "inspects_its_callers": "right in the check, wrong in a timed call: row 7, column",
-        "back_to_back_to_a_thread": "right in the check, wrong in a timed call: left unfinished: it changed",
         "copied_random_state": "right in the check, wrong in a timed call: row 7, column",
     }
     case = builders.softmax_case()
