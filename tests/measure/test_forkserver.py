@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from support import offenders
-from support.offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
+from support.offenders import BAD, NEXT, arena, passed, processes, seconds_until, write
+from support.pools import MARK, Forked
 
 from softbench.measure.contest import workers
 from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker
@@ -32,8 +33,7 @@ def mark(tmp_path: Path) -> str:
 
 @pytest.fixture
 def forkserver(mark: str) -> Iterator[Forkserver]:
-    """Without torch, with a module that is not there: it starts in a tenth of the time."""
-    made = Forkserver(["no_such_module"], {MARK: mark})
+    made = Forked({MARK: mark})
     yield made
     made.close()
     assert processes(mark) == []
@@ -76,10 +76,11 @@ def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: P
     assert [f"RuntimeError: {word}" in answers[worker].reason for word, worker in tells.items()] == [True, True]
 
 
-def test_killed_forkserver_takes_its_workers_with_it(
-    forkserver: Forkserver, hire: Callable[..., Worker], mark: str
-) -> None:
-    worker = hire()
+def test_killed_forkserver_takes_its_workers_with_it(mark: str) -> None:
+    """One that is started as in a run, with a module that is not there."""
+    forkserver = Forkserver(["no_such_module"], {MARK: mark})
+    worker = Worker(forkserver, {})
+    assert ask(worker, HELLO, 30).ok
     os.kill(forkserver._process.pid, signal.SIGKILL)
     assert seconds_until(lambda: processes(mark) == [], 5) < 5
     answer = ask(worker, HELLO, 30)
@@ -88,6 +89,7 @@ def test_killed_forkserver_takes_its_workers_with_it(
     assert not forkserver.is_alive
     with pytest.raises(ForkserverError, match="workers cannot be started"):
         Worker(forkserver, {})
+    forkserver.close()
 
 
 def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], mark: str) -> None:
@@ -138,12 +140,12 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) ->
 
 def test_a_grandchild_that_kills_guard_and_forkserver_does_not_outlive_the_pool(tmp_path: Path, mark: str) -> None:
     """Without namespaces, in a session of its own, with a child; a process that somebody else started stays."""
-    forkserver = Forkserver([], {MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
+    forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
     worker = Worker(forkserver, {})
     bystander = subprocess.Popen(["sleep", "60"])
     code = "import os, time\nif os.fork() == 0:\n    os.setsid(); os.fork()\n    time.sleep(0.3)\n"
     code += f"    for pid in ({forkserver._process.pid}, {worker.pid}):\n"
-    code += "        try: os.kill(pid, 9)\n        except OSError: pass\n"
+    code += "        try: os.kill(pid, 9)\n        except OSError: pass\n    os.closerange(0, 99)\n"
     (tmp_path / "kills.py").write_text(f"{code}    time.sleep(600)\ntime.sleep(600)")
     try:
         assert ask(worker, HELLO, 30).ok

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from support.builders import variant
-from support.offenders import BAD, MARK, NEXT, arena, passed, processes, seconds_until, write
+from support.offenders import BAD, NEXT, arena, passed, processes, seconds_until, write
+from support.pools import MARK, Forked
 
 from softbench.measure.contest import worker_pool as pool_module
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.processes import Forkserver, Worker
+from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, ask
 from softbench.measure.worker import isolation
@@ -54,7 +55,7 @@ def test_a_worker_sees_its_own_processes_only_and_numbers_are_distinct(tmp_path:
 @pytest.mark.parametrize("how", ["", "off"])
 def test_namespaces_can_be_switched_off(tmp_path: Path, how: str) -> None:
     mark = f"{os.getpid()}-{tmp_path}"
-    forkserver = Forkserver([], {MARK: mark, "SOFTBENCH_NAMESPACES": how})
+    forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": how})
     worker = Worker(forkserver, {})
     try:
         assert ask(worker, {"op": "hello", "device": "cpu"}, 30).ok
@@ -68,7 +69,7 @@ def test_namespaces_can_be_switched_off(tmp_path: Path, how: str) -> None:
 @needs_namespaces
 def test_guard_and_forkserver_may_die_and_nothing_is_left(tmp_path: Path) -> None:
     mark = f"{os.getpid()}-{tmp_path}"
-    forkserver = Forkserver([], {MARK: mark})
+    forkserver = Forked({MARK: mark})
     worker = Worker(forkserver, {})
     assert ask(worker, {"op": "hello", "device": "cpu"}, 30).ok
     os.kill(forkserver._process.pid, signal.SIGKILL)

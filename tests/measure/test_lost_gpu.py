@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.pools import Forked
 from support.projects import bench, project, record_lines
 
 from softbench.cases import registry
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.processes import Forkserver
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.measure.device import Gpu
 from softbench.model import Case, Status
@@ -99,7 +99,7 @@ def own_dying(case):
 def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "dying.py").write_text(FAILING)
-    pool = WorkerPool("cpu", lambda: Forkserver(["torch"], {}))
+    pool = WorkerPool("cpu", lambda: Forked({}))
     case = Case("softmax", (4, 64), "float32", "float32", timed=False)
     try:
         (record,) = Contest(Rules(), pool, CARD).run(case, registry.find([tmp_path]))

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.projects import ROOT
+from support.pools import Forked
 
 from softbench.cases import registry
 from softbench.measure.contest.contest import Contest, Rules
@@ -60,13 +60,12 @@ def deadly_cubins(case):
 def records(folder: Path) -> dict[str, Record]:
     folder.mkdir()
     (folder / "kernels.py").write_text(KERNELS)
-    with closing(WorkerPool("cpu")) as pool:
+    with closing(WorkerPool("cpu", lambda: Forked({}))) as pool:
         rules = Rules(budget_s=0.2, timeout_s=60.0, seed=1, registers=True)
         return {r.variant.id: r for r in Contest(rules, pool, None).run(CASE, registry.find([folder]))}
 
 
-def test_kernels_of_measured_implementations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def test_kernels_of_measured_implementations(tmp_path: Path) -> None:
     found = records(tmp_path / "kernels")
     assert {r.status for r in found.values()} == {Status.PASSED}
     assert all(r.clock("wall") for r in found.values())

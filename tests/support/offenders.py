@@ -12,12 +12,11 @@ from textwrap import indent
 
 from softbench.cases import registry
 from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.processes import Forkserver
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import isolation
 from softbench.model import Case, Record
+from support.pools import MARK, Forked
 
-MARK = "SOFTBENCH_TEST_MARK"
 BAD = Case("softmax", (8, 64), "float32", "float32")
 """The case in which factories and launches misbehave; it is timed."""
 NEXT = Case("softmax", (8, 48), "float32", "float32", timed=False)
@@ -88,7 +87,7 @@ def arena(folder: Path, timeout_s: float = 60.0, **environment: str) -> Iterator
     """Runs contests on what is in the folder; no process may be left afterwards."""
     mark = f"{os.getpid()}-{folder}"
     write(folder, "honest")
-    pool = WorkerPool("cpu", lambda: Forkserver(["torch"], {MARK: mark, **environment}))
+    pool = WorkerPool("cpu", lambda: Forked({MARK: mark, **environment}))
     try:
         yield Arena(folder, mark, Contest(Rules(budget_s=0.05, timeout_s=timeout_s), pool, None))
     finally:
