@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from support import warm
 from support.paths import ROOT
 
 PYTHONPATH = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -75,7 +76,10 @@ def project(folder: Path) -> Path:
 def bench(
     folder: Path, *arguments: str, prefix: Sequence[str] = (), **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """pytest --softbench in a process of its own, on the CPU, with a short budget; a prefix goes before the command."""
+    """pytest --softbench in a process of its own, on the CPU, with a short budget; a prefix goes before the command.
+
+    It starts warm, except with a prefix or a variable that Python or torch may read at its start.
+    """
     with started(folder, *arguments, prefix=prefix, **environment) as process:
         try:
             output, errors = process.communicate(timeout=120)
@@ -95,7 +99,9 @@ def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environ
         "COLUMNS": "120",
         **environment,
     }
-    return subprocess.Popen(
+    is_real = prefix or environment.keys() & {"PYTHONPATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"}
+    popen: type[subprocess.Popen[str]] = subprocess.Popen if is_real else warm.popen(PYTHONPATH)
+    return popen(
         [*prefix, *command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
         # A worker of xdist leaves its mark in the environment, by which pytest-benchmark would turn itself off. What is

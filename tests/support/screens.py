@@ -17,15 +17,8 @@ from pathlib import Path
 
 import pyte
 
-from support.projects import PYTHONPATH, heed_interrupts
-
-_ON_ITS_TERMINAL = """
-import fcntl, os, sys, termios
-os.setsid()
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-"""So that ^C is a signal to what runs there."""
+from support import warm
+from support.projects import PYTHONPATH
 
 
 @dataclass
@@ -96,14 +89,14 @@ def _started(
         "TERM": "xterm",
         "LC_ALL": "C.UTF-8",
     }
-    process = subprocess.Popen(
-        [sys.executable, "-c", _ON_ITS_TERMINAL, "-m", "pytest", "-p", "softbench.plugin", *options, *arguments],
+    process = warm.popen(PYTHONPATH)(
+        [sys.executable, "-m", "pytest", "-p", "softbench.plugin", *options, *arguments],
         cwd=folder,
         env={k: v for k, v in os.environ.items() if not k.startswith(dropped)} | own | environment,
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        preexec_fn=heed_interrupts,  # noqa: PLW1509 - no other thread runs here
+        start_new_session=True,
     )
     os.close(slave)
     return process, master
