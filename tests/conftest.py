@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support import settled
 from support.projects import project
 
 from softbench.measure import device
@@ -18,6 +20,34 @@ TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "py_mini_racer", "pyte", "rich
 STARTS_SOMETHING = {"subprocess", "torch", "bench", "started", "arena", "Command", "Forkserver", "Forked", "WorkerPool"}
 """Names in a module of tests that starts processes, or needs a library that takes seconds to load."""
 INNER_PYTEST = {"pytester", "here"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    what = "run every value of the grids in tests/impls, and note what they passed with (tests/support/settled.py)"
+    parser.addoption("--settle", action="store_true", help=what)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settled.is_settling = config.getoption("--settle")
+
+
+def pytest_report_header() -> str:
+    drawn = [family for family in settled.FAMILIES if settled.is_drawn(family)]
+    return (
+        f"grids of kernels: {'one value in ' + str(settled.EIGHTH) + ' of ' + ', '.join(drawn) if drawn else 'whole'}"
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """After --settle: what passed whole, with no test skipped or left out."""
+    config = session.config
+    if not config.getoption("--settle") or exitstatus or hasattr(config, "workerinput"):
+        return
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    is_whole = [Path(place).name for place in config.args] == ["impls"] and not config.option.keyword
+    if not is_whole or terminal.stats.get("skipped"):
+        raise pytest.UsageError("nothing is settled: --settle needs all of tests/impls, and no test skipped")
+    settled.settle()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

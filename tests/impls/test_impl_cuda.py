@@ -12,6 +12,7 @@ import pytest
 from support.cuda_family import FILE, NAMES, RUNGS, host, nvrtc, plans, program
 from support.paths import ROOT
 from support.sass import kernels, sass
+from support.settled import drawn
 
 from softbench.cases import matrix, registry
 from softbench.contract import Unsupported
@@ -81,7 +82,7 @@ def listing(cubin, path, option):
 
 
 def test_kernels_fit_their_launch_and_move_16_bytes_at_a_time(compiled):
-    asked = list(itertools.product(SOURCES, DTYPES))
+    asked = drawn(itertools.product(SOURCES, DTYPES), __name__, "kernels fit")
     first = {source: next(rung for rung in RUNGS.values() if rung.source == source) for source in SOURCES}
     cubins = [host.cubin(case(*dtypes), first[source], "sm_90a") for source, dtypes in asked]
     for (source, dtypes), cubin, code in zip(asked, cubins, kernels(*cubins), strict=True):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 import shutil
 
 import pytest
 from support import emulated_cuda
-from support.grids import over
 from support.paths import ROOT
 from support.sass import kernels, sass
+from support.settled import every
 
 from softbench.cases import matrix
 from softbench.contract import Unsupported
@@ -83,8 +84,7 @@ VALUES = ["growing", "peaked", "equal", "padding_inf", "segments_inf", "prefix_i
 
 
 @needs_compiler
-@over("name", FORMS)
-@over(("shape", "layout"), SHAPES)
+@every(("name", "shape", "layout"), [(name, *row) for name in FORMS for row in SHAPES])
 def test_every_form_is_right(prepare, name, shape, layout):
     for operator, dtype in (("attention", "float16"), ("attention_causal", "bfloat16")):
         asked = case(operator, shape, dtype, layout)
@@ -92,8 +92,7 @@ def test_every_form_is_right(prepare, name, shape, layout):
 
 
 @needs_compiler
-@over("name", ["staged", "fused"])
-@over("distribution", VALUES)
+@every(("name", "distribution"), itertools.product(("staged", "fused"), VALUES))
 def test_every_tile_counts_whatever_its_maximum(prepare, name, distribution):
     """Five tiles and a key more; of odd heads the first four may hold -inf alone."""
     for operator in ("attention", "attention_causal"):
@@ -148,7 +147,7 @@ FAULTS = {
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "edit"), FAULTS.values(), ids=FAULTS.keys())
+@every(("name", "edit"), FAULTS.values())
 def test_faults_are_found(prepare, name, edit):
     asked = case("attention_causal", (1, 1, 64, 64), "bfloat16", "keys-200", "growing")
     assert check(asked, prepare(name, asked), "cpu", 1).reason == ""

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from support.paths import ROOT
+from support.settled import every
 
 from softbench import Unsupported
 from softbench.cases import registry
@@ -161,7 +162,7 @@ def resources():
     return inspect
 
 
-@pytest.mark.parametrize(
+@every(
     "asked",
     [
         case((4096, 256)),
@@ -174,7 +175,6 @@ def resources():
         case((4096, 4096), "bfloat16", operator="rmsnorm"),
         case((4096, 4095), "bfloat16", operator="add_layernorm"),
     ],
-    ids=lambda asked: asked.id,
 )
 def test_entries_compile_without_spills(resources, asked):
     found = resources(entry(asked.operator), asked)

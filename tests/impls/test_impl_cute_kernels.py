@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from support.paths import ROOT
 from support.sass import sass
+from support.settled import drawn, every
 
 from softbench.measure import cubin
 
@@ -94,7 +95,8 @@ def chosen(family, operator, columns, itemsize, aligned=True):
 
 
 def test_a_norm_of_two_matrices_into_two_spills_nothing(family, compiled):
-    asked = list(itertools.product((1024, 4096, 16384, 65536, 131072, 262144), ("BFloat16", "Float32")))
+    sizes = (1024, 4096, 16384, 65536, 131072, 262144)
+    asked = drawn(itertools.product(sizes, ("BFloat16", "Float32")), __name__, "two matrices")
     configs = [chosen(family, "add_layernorm", columns, ITEM_BYTES[dtype]) for columns, dtype in asked]
     built = [compiled("add_layernorm", config, dtype) for config, (_, dtype) in zip(configs, asked, strict=True)]
     for which, (registers, stack, _), text in zip(asked, built, sass(*(code for *_, code in built)), strict=True):
@@ -105,7 +107,7 @@ def test_a_norm_of_two_matrices_into_two_spills_nothing(family, compiled):
 
 def test_any_number_of_columns_without_spills(family, compiled):
     sizes = [(1, 2, "Float16"), (1001, 2, "BFloat16"), (131071, 4, "Float32")]
-    asked = list(itertools.product(OPERATORS, sizes))
+    asked = drawn(itertools.product(OPERATORS, sizes), __name__, "any number of columns")
     built = []
     for operator, (columns, itemsize, dtype) in asked:
         config = chosen(family, operator, columns, itemsize, aligned=False)
@@ -115,8 +117,7 @@ def test_any_number_of_columns_without_spills(family, compiled):
         assert count(text, r"STG\.E(\.U16)? "), f"{which}: the ends of a row are stored one by one"
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("columns", [1048576, 1000001])
+@every(("operator", "columns"), itertools.product(OPERATORS, (1048576, 1000001)))
 def test_rows_beyond_the_registers_of_a_cluster_are_read_anew(family, compiled, operator, columns):
     aligned = columns % 4 == 0
     config = family("htile.config").RowTileConfig(columns, 4, 16, 1024, 1024, "l1", aligned)
@@ -129,7 +130,7 @@ def test_rows_beyond_the_registers_of_a_cluster_are_read_anew(family, compiled, 
 
 
 def test_what_is_read_and_written(family, compiled):
-    asked = list(itertools.product(OPERATORS, ("registers", "l1", "shared")))
+    asked = drawn(itertools.product(OPERATORS, ("registers", "l1", "shared")), __name__, "read and written")
     config = family("htile.config").RowTileConfig
     codes = [compiled(operator, config(4096, 2, 1, 256, 256, keep))[2] for operator, keep in asked]
     for (operator, keep), text in zip(asked, sass(*codes), strict=True):
@@ -244,7 +245,7 @@ def launched(family, monkeypatch):
 
 
 def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched):
-    kernels = ["softmax", "cluster", "ring", "single", "read_twice", "backward", "norm"]
+    kernels = drawn(["softmax", "cluster", "ring", "single", "read_twice", "backward", "norm"], __name__, "overlaps")
     given, codes = zip(*(launched(kernel, pdl=True) for kernel in kernels), strict=True)
     for kernel, launch, text in zip(kernels, given, sass(*codes), strict=True):
         touched = re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|UBLKCP|STG)\b", text)
@@ -255,7 +256,7 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(launched):
 
 
 def test_a_launch_that_does_not_overlap_waits_for_nothing(launched):
-    kernels = ["softmax", "ring", "single", "read_twice", "backward", "norm"]
+    kernels = drawn(["softmax", "ring", "single", "read_twice", "backward", "norm"], __name__, "waits for nothing")
     given, codes = zip(*(launched(kernel, pdl=False) for kernel in kernels), strict=True)
     assert not [kernel for kernel, launch in zip(kernels, given, strict=True) if launch["use_pdl"]]
     assert not [kernel for kernel, text in zip(kernels, sass(*codes), strict=True) if count(text, "PREEXIT|ACQBULK")]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from support.sass import sass
+from support.settled import drawn, every
 
 from softbench.measure import cubin
 from softbench.model import Case
@@ -147,7 +148,8 @@ def held_to_split(config, kernel):
 @pytest.mark.parametrize("operator", MOST_REGISTERS)
 def test_the_kernels_of_the_table(operator):
     failures, copying = [], {}
-    for cell in dict.fromkeys(cell for cell in cells() if cell.operator == operator):
+    mine = dict.fromkeys(cell for cell in cells() if cell.operator == operator)
+    for cell in drawn(mine, __name__, operator):
         build = cell.builds[0]
         kernel = compiled(build)
         if getattr(build.config, "keep", "shared") == "shared":
@@ -205,8 +207,10 @@ def test_weights_are_late_where_early_ones_would_cost_ctas(columns, dtype, layer
     assert Norm(build.config, layer, 1e-5).delayed == is_late
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize(("columns", "aligned"), [(262144, True), (50257, False)])
+@every(
+    ("dtype", "columns", "aligned"),
+    [(d, *row) for d in ("float16", "float32") for row in ((262144, True), (50257, False))],
+)
 def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
     copying = {}
     for build in Cell("softmax", dtype, columns, aligned).builds[1:-1]:
@@ -218,8 +222,7 @@ def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
     held_to_legal_copies(copying)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("columns", [32768, 131072, 262144])
+@every(("dtype", "columns"), itertools.product(("float16", "float32"), (32768, 131072, 262144)))
 def test_few_rows_stay_in_registers(dtype, columns):
     build = next(_plans.softmax(columns, dtype, dtype, GPU, True, "cluster"))
     kernel = compiled(build)
@@ -231,7 +234,8 @@ def test_few_rows_stay_in_registers(dtype, columns):
 def test_rows_that_are_split_over_the_whole_gpu():
     sizes = [(1048576, True), (1000001, False), (100_000_000, True)]
     codes = {}
-    for dtype, (columns, aligned), few in itertools.product(("float16", "float32"), sizes, ("single", "split")):
+    rows = itertools.product(("float16", "float32"), sizes, ("single", "split"))
+    for dtype, (columns, aligned), few in drawn(rows, __name__, "split rows"):
         build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, few))
         config = build.config
         assert isinstance(config, SplitTileConfig)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.grids import over
 from support.paths import ROOT
+from support.settled import every
 from support.triton_family import ANY_LENGTH, COPY, RUNGS, file
 
 from softbench import Unsupported
@@ -64,7 +65,7 @@ def interpret(body: str, path: Path, name: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@every("rung", RUNGS)
 def test_rows_of_every_dtype(rung):
     """Columns 1 and 7 are below a vector, 1000 a multiple of it but no power of two, 4097 odd, 20000 over one tile."""
     shapes = "(5, 1), (3, 7), (5, 1000), (3, 4097), (2, 20000)"
@@ -82,7 +83,7 @@ check(torch.randn(2, 9000), "float16")
     )
 
 
-@pytest.mark.parametrize("rung", ANY_LENGTH)
+@every("rung", ANY_LENGTH)
 def test_long_rows(rung):
     """Many chunks, the last one of one element; enough rows that `best` does not split them, once."""
     shapes = "(2, 36865), (132, 33001)" if rung == "best" else "(2, 36865)"
@@ -97,7 +98,7 @@ for shape in ({shapes},):
     )
 
 
-@pytest.mark.parametrize("span", [1, 2, 4])
+@every("span", [1, 2, 4])
 def test_several_chunks_at_a_time(span):
     """Parts of one and of three chunks, the last ones short; lanes with nothing but -inf, and below float32's range."""
     interpret(
@@ -144,14 +145,13 @@ check(x)
 """
 
 
-@over("columns", [300, 20000])
-@over("rung", RUNGS)
+@every(("columns", "rung"), itertools.product((300, 20000), RUNGS))
 def test_masked_rows_and_extreme_values(rung, columns):
     """Each row exercises another of: partial maxima of -inf, +inf, NaN at every place, finfo limits, large offsets."""
     interpret(SPECIAL.format(columns=columns, copies=1, sixteen=False), file(rung), f"triton_{rung}")
 
 
-@pytest.mark.parametrize("rung", ["three_pass", "chunked", "exp2", "two_reads", "best"])
+@every("rung", ["three_pass", "chunked", "exp2", "two_reads", "best"])
 def test_what_lies_far_below_the_peak_is_not_lost(rung):
     """With an exp2 that flushes as ex2.approx.ftz does, which numpy's would not; the last row `best` splits."""
     body = """
@@ -187,7 +187,7 @@ check(x)
     interpret(SPECIAL.format(columns=9001, copies=15, sixteen=True) + spikes, file("best"), "triton_best")
 
 
-@pytest.mark.parametrize("rung", ["single", "chunked", "best"])
+@every("rung", ["single", "chunked", "best"])
 def test_views_and_ranks(rung):
     """Transposed, strided, stride 0, unaligned and padded rows; 0-d to 4-D; nothing to do."""
     interpret(

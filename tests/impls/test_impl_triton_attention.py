@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.settled import every
 
 from softbench import Unsupported
 from softbench.measure import cubin
@@ -66,7 +67,7 @@ for layout in ("transposed", "offset-1+padded-3", "strided-2"):
 """
 
 
-@pytest.mark.parametrize("body", [LENGTHS, VALUES], ids=["lengths", "values and layouts"])
+@every("body", [LENGTHS, VALUES])
 def test_the_kernel_is_right(body):
     done = interpret(body)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -83,7 +84,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("old", "new"), FAULTS.values(), ids=FAULTS.keys())
+@every(("old", "new"), FAULTS.values())
 def test_faults_are_found(tmp_path, old, new):
     (tmp_path / "attention.py").write_text(FILE.read_text())
     text = (FILE.parent / "_flash.py").read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from support.grids import over
 
 from softbench.measure import cubin
 from softbench.measure.worker.loading import load
@@ -13,6 +12,7 @@ from softbench.model import Case
 
 pytest.importorskip("triton")
 from support.sass import sass
+from support.settled import every
 from support.triton_family import ANY_LENGTH, COPY, RUNGS, case, file
 
 
@@ -20,8 +20,10 @@ def cubins(rung: str, which: Case) -> list[tuple[str, bytes]]:
     return list(load(file(rung), f"triton_{rung}").softbench_cubins(which))
 
 
-@over("dtype", ["float16", "bfloat16", "float32", "float64"])
-@over("columns", [1, 256, 1000, 4096, 16384, 32768, 50257, 65536, 131072])
+COLUMNS = (1, 256, 1000, 4096, 16384, 32768, 50257, 65536, 131072)
+
+
+@every(("dtype", "columns"), itertools.product(("float16", "bfloat16", "float32", "float64"), COLUMNS))
 def test_cubins_of_the_best_do_not_spill(dtype, columns):
     """8 bytes of stack are what Triton 3.9 makes of an online chunk in float32; 64 values a thread would take 136."""
     for name, code in cubins("best", case(4096, columns, dtype)):
