@@ -1,4 +1,7 @@
-"""Plain-text tables for the terminal."""
+"""Plain-text tables for the terminal.
+
+Not rich's: they are written to files and to the output of pytest too, where rich may not be installed and importing it takes 0.1 s.
+"""
 
 from __future__ import annotations
 

@@ -121,10 +121,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
     option = config.getoption
     root = Path(config.invocation_params.dir)
     shapes = _shapes(root, option("--softbench-shapes"))
-    given = (option("--softbench-profile") or profile_of(shapes, preferred)).split(",")
-    profiles = tuple(dict.fromkeys(name.strip() for name in given if name.strip()))
-    if not profiles:
-        raise SettingsError(f"--softbench-profile: no name in {','.join(given)!r:.60}; give one or more, e.g. cpu")
+    profiles = _profiles(option("--softbench-profile") or profile_of(shapes, preferred))
     return Settings(
         profiles=profiles,
         shapes=shapes,
@@ -155,6 +152,13 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         ),
         selection=_selection(",".join(profiles), option),
     )
+
+
+def _profiles(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise SettingsError(f"--softbench-profile: no name in {text!r:.60}; give one or more, e.g. cpu")
+    return names
 
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:

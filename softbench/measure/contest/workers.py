@@ -76,12 +76,8 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = No
     with selectors.DefaultSelector() as selector:
         open_ones: dict[Worker, _Question] = {}
         for worker, request in requests.items():
-            question = _Question(worker, request["op"], start)
-            if "case" in request:
-                worker.forget_output()
-            try:
-                wire.send(worker.sock, request | {"id": question.id})
-            except wire.Closed:
+            question = _send(worker, request, start)
+            if question is None:
                 given[worker] = _death(worker, start)
                 continue
             open_ones[worker] = question
@@ -108,6 +104,18 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = No
             _forget(selector, worker, answer)
             given[worker] = answer or _too_late(question, timeout_s)
     return {worker: answer if answer.ok else _with_output(worker, answer) for worker, answer in given.items()}
+
+
+def _send(worker: Worker, request: Message, start: float) -> _Question | None:
+    """Ask a worker; None if it has ended."""
+    question = _Question(worker, request["op"], start)
+    if "case" in request:
+        worker.forget_output()
+    try:
+        wire.send(worker.sock, request | {"id": question.id})
+    except wire.Closed:
+        return None
+    return question
 
 
 def _with_output(worker: Worker, answer: Answer) -> Answer:
