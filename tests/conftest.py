@@ -17,7 +17,17 @@ from softbench.measure.check import watching
 TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "py_mini_racer", "pyte", "rich", "tvm_ffi", "xdist")
 """Modules that come with the extra `test`: a file of tests that lacks one is skipped, and says what to install."""
 
-STARTS_SOMETHING = {"subprocess", "torch", "bench", "started", "arena", "Command", "Forkserver", "Forked", "WorkerPool"}
+STARTS_SOMETHING = {
+    "subprocess",
+    "torch",
+    "bench",
+    "started",
+    "arena",
+    "interpreted",
+    "Forkserver",
+    "Command",
+    "WorkerPool",
+}
 """Names in a module of tests that starts processes, or needs a library that takes seconds to load."""
 INNER_PYTEST = {"pytester", "here"}
 

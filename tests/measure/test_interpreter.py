@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
-from support.paths import ROOT
+from support.interpreted import interpreted
 
-# In a process of its own: the interpreter is chosen before a kernel is decorated.
 SCRIPT = """
-import sys
 import torch, triton, triton.language as tl
 from softbench.measure.worker import interpreter
 interpreter.round_to_nearest_even()
 
-{kernel}
+@triton.jit
+def narrow(y, x):
+    at = tl.arange(0, 1024)
+    tl.store(y + at, tl.load(x + at).to(tl.bfloat16))
 
 inf, nan = float("inf"), float("nan")
 edges = [inf, -inf, nan, 3.4e38, -0.0, 1e-45, 1 + 2**-8, 1 + 3 * 2**-8, 1.998, -1.998]
@@ -28,28 +25,15 @@ assert torch.equal(y.isnan(), right.isnan())
 assert torch.equal(y[~right.isnan()], right[~right.isnan()])
 assert torch.equal(torch.signbit(y)[~right.isnan()], torch.signbit(right)[~right.isnan()])
 """
-KERNEL = """
-@triton.jit
-def narrow(y, x):
-    at = tl.arange(0, 1024)
-    tl.store(y + at, tl.load(x + at).to(tl.bfloat16))
-"""
 
 
 def test_bfloat16_is_rounded_to_the_nearest_even(tmp_path):
     """Halfway cases, overflow to inf, subnormals, NaN; an interpreter that cuts bits off fails nearly everywhere."""
     pytest.importorskip("triton")
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(kernel=KERNEL))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    interpreted(tmp_path, SCRIPT)
 
 
 PRODUCT = """
-import sys
 import torch, triton, triton.language as tl
 from softbench.measure.worker import interpreter
 interpreter.round_to_nearest_even()
@@ -70,10 +54,4 @@ for dtype in (torch.float16, torch.bfloat16):
 
 def test_products_of_bfloat16_are_of_numbers_and_not_of_their_bits(tmp_path):
     pytest.importorskip("triton")
-    script = tmp_path / "script.py"
-    script.write_text(PRODUCT)
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    interpreted(tmp_path, PRODUCT)

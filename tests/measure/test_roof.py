@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.interpreted import interpreted
 from support.paths import ROOT
 from support.sass import sass
 
@@ -126,18 +124,10 @@ for name in ("read2_write1", "read2_write2"):
 
 
 @pytest.mark.slow
-def test_the_kernels_in_the_interpreter():
+def test_the_kernels_in_the_interpreter(tmp_path):
     """float16 of odd length has 2-byte words, 4099 int32 words leave a partial block; a weight comes along unread."""
     pytest.importorskip("triton")
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    interpreted(tmp_path, INTERPRETED)
 
 
 def test_one_vector_of_each_stream_a_thread():
