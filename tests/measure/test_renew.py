@@ -44,14 +44,14 @@ for name, shape, layout in CASES:
                 assert ((x.float() - was.float()).abs().amax(-1) - 4).abs().max() < 0.1, where
             assert torch.equal(x.as_strided((x.storage_offset(),), (1,), 0).view(torch.int16), kept.view(torch.int16)), where
 
-# no two calls change the same element of every row
+# no two calls change the same element of every row; of one row in 512 they do, and move it back
 x = torch.zeros(64, 512)
 renew = Renewal([(x,)], [])
 renew()
-first = x.clone()
+assert ((x != 0).sum(1) == 1).all()
 renew()
-assert not torch.equal((x != 0), (first != 0))
-assert set((x != 0).sum(1).tolist()) <= {1, 2}
+changed = (x != 0).sum(1)
+assert ((changed == 2) | (changed == 0)).all() and (changed == 2).sum() > 56
 """
 
 
