@@ -14,6 +14,7 @@ from support.projects import project
 from softbench.measure import device
 from softbench.measure.check import watching
 
+HERE = Path(__file__).parent
 TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "py_mini_racer", "pyte", "rich", "tvm_ffi", "xdist")
 """Modules that come with the extra `test`: a file of tests that lacks one is skipped, and says what to install."""
 
@@ -54,9 +55,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if not config.getoption("--settle") or exitstatus or hasattr(config, "workerinput"):
         return
     terminal = config.pluginmanager.get_plugin("terminalreporter")
-    is_whole = [Path(place).name for place in config.args] == ["impls"] and not config.option.keyword
-    if not is_whole or terminal.stats.get("skipped"):
-        raise pytest.UsageError("nothing is settled: --settle needs all of tests/impls, and no test skipped")
+    settled.is_settling = False
+    changed = [name for name in settled.FAMILIES if not settled.is_drawn(name)]
+    needed = {path.name for name in changed for path in (HERE / "impls").glob(f"test_impl_{name}*.py")}
+    given = {Path(place).name for place in config.args}
+    if not ("impls" in given or needed <= given) or config.option.keyword or terminal.stats.get("skipped"):
+        raise pytest.UsageError(
+            f"nothing is settled: --settle needs all tests of {', '.join(changed)}, and none skipped"
+        )
     settled.settle()
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import os
-import subprocess
 import sys
 from collections import Counter
 from types import SimpleNamespace
@@ -12,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from support.grids import over
 from support.paths import ROOT
+from support.scripts import script
 from support.settled import drawn
 
 from softbench import Unsupported
@@ -28,19 +27,6 @@ LIBRARY = ROOT / "impls" / "library"
 
 def factory(name: str):
     return load(LIBRARY / f"{name}.py", name)
-
-
-def succeeds(code: str, *arguments: str, timeout_s: float) -> None:
-    """In a process of its own: torch.compile's configuration is changed, and its imports warn."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def case(
@@ -164,7 +150,9 @@ for operator in sys.argv[2:]:
 
 @pytest.mark.slow
 def test_compile_happens_before_the_timing_and_is_right_for_every_operator():
-    succeeds(COMPILED, str(LIBRARY / "torch_compile.py"), *drawn(OPERATORS, __name__, "compile"), timeout_s=240)
+    """In a process of its own: torch.compile's configuration is changed, and its imports warn."""
+    done = script(COMPILED, str(LIBRARY / "torch_compile.py"), *drawn(OPERATORS, __name__, "compile"))
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @over(

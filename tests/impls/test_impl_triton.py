@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.paths import ROOT
+from support.scripts import script
 from support.settled import every
 from support.triton_family import ANY_LENGTH, COPY, RUNGS, file
 
@@ -54,14 +51,7 @@ def check(x, out_dtype=None, **params):
 
 
 def interpret(body: str, path: Path, name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED + body, str(path), name],
-        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = script(INTERPRETED + body, str(path), name, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.scripts import script
 from support.settled import every
 
 from softbench import Unsupported
@@ -42,14 +41,7 @@ def right(shape, layout="contiguous", distribution="normal", tile="64x64", dtype
 
 
 def interpret(body: str, file: Path = FILE) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", INTERPRETED + body, str(file)],
-        env=os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return script(INTERPRETED + body, str(file), TRITON_INTERPRET="1")
 
 
 LENGTHS = """
