@@ -28,15 +28,17 @@ from softbench import implementation
 
 @implementation(operator="softmax", requires=["torch"])
 def own_deed(case):
-    if case.id == "softmax-float32-16x256" and not Path("done").exists():
-        Path("done").touch()
-        {deed}
+    deed = {deeds}.get(case.id, "")
+    if deed and not Path(case.id).exists():
+        Path(case.id).touch()
+        exec(deed)
     def launch(x):
         import torch
         return torch.softmax(x, dim=-1)
     return launch
 """
-"""Does something to the folder of the reports in the second of four cases, once."""
+"""Does something to the folder of the reports in the cases that are named, once."""
+SECOND, THIRD, FOURTH = "softmax-float32-16x256", "softmax-float16-4x256", "softmax-float16-16x256"
 
 
 def cells(run: Run) -> set[tuple[str, str, str]]:
@@ -133,8 +135,8 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     said(done, r"ERROR: softbench: .*reports/.*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
 
 
-def with_deed(folder: Path, deed: str) -> Path:
-    (project(folder) / "kernels" / "mine" / "deed.py").write_text(DEED.format(deed=deed))
+def with_deeds(folder: Path, deeds: dict[str, str]) -> Path:
+    (project(folder) / "kernels" / "mine" / "deed.py").write_text(DEED.format(deeds=deeds))
     return folder
 
 
@@ -143,24 +145,23 @@ def expected(whole: Path) -> set[tuple[str, str, str]]:
     return found | {(case, "entrant", "own_deed") for case, _, _ in found}
 
 
-@pytest.mark.parametrize(
-    "deed", ["import shutil; shutil.rmtree('reports')", "[os.unlink(p) for p in Path('reports').iterdir()]"]
-)
-def test_a_folder_that_is_removed_during_the_run(whole: Path, tmp_path: Path, deed: str) -> None:
-    """The run still knows what it has measured, writes it again and goes on."""
-    folder = with_deed(tmp_path, deed)
+def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(whole: Path, tmp_path: Path) -> None:
+    """The run still knows what it has measured, writes it again and goes on.
+
+    The folder is removed, then what is in it. Last comes a rival's cell, shown as INCORRECT: a line once more, with another status.
+    """
+    forged = "p = next(Path('reports').glob('*.jsonl')); line = p.read_text().splitlines()[-1]"
+    forged += "; p.open('a').write(line.replace('PASSED', 'INCORRECT') + chr(10))"
+    removed = {
+        SECOND: "import shutil; shutil.rmtree('reports')",
+        THIRD: "[os.unlink(p) for p in Path('reports').iterdir()]",
+    }
+    folder = with_deeds(tmp_path, {**removed, FOURTH: forged})
     done = bench(folder, *RUN)
     assert done.returncode == 1, done.stdout
-    said(done, r"softbench: .*\.jsonl was removed during the run; all that was in it is written again")
-    assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
-
-
-def test_what_an_implementation_writes_into_the_run_is_taken_out(whole: Path, tmp_path: Path) -> None:
-    """A rival's cell, shown as INCORRECT: the last line of the file once more, with another status."""
-    forged = "p = next(Path('reports').glob('*.jsonl')); line = p.read_text().splitlines()[-1]"
-    folder = with_deed(tmp_path, f"{forged}; p.open('a').write(line.replace('PASSED', 'INCORRECT') + chr(10))")
-    done = bench(folder, *RUN)
-    said(done, r"softbench: .*\.jsonl was changed during the run; all that was in it is written again")
+    written = r"softbench: .*\.jsonl was (\w+) during the run; all that was in it is written again"
+    assert re.findall(written, done.stdout) == ["removed", "removed", "changed"]
+    said(done, r"was changed during the run")
     rows = the_run(folder / "reports").read_bytes().splitlines()
     assert len(rows) == len(set(rows))
     assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
@@ -177,7 +178,7 @@ def test_a_run_that_another_command_adds_to_is_not_resumed(whole: Path, tmp_path
 
 
 def test_a_folder_that_is_replaced_during_the_run(whole: Path, tmp_path: Path) -> None:
-    folder = with_deed(tmp_path, "os.rename('reports', 'moved'); Path('reports').touch()")
+    folder = with_deeds(tmp_path, {SECOND: "os.rename('reports', 'moved'); Path('reports').touch()"})
     done = bench(folder, *RUN)
     assert done.returncode == 2, done.stdout
     said(done, r"softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")

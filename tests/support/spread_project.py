@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from support.offenders import MARK
-from support.projects import KERNELS, ROOT, heed_interrupts
+from support import warm
+from support.projects import KERNELS, PYTHONPATH, ROOT
+from support.warm import MARK
 
 CASES = 6
 SHAPES = f"""
@@ -107,14 +108,13 @@ class Command:
         words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench"]
         own = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "COLUMNS": "160"}
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_XDIST", "CUDA_"))}
-        return subprocess.Popen(
+        return warm.popen(PYTHONPATH)(
             [sys.executable, *words, "--softbench-impls=kernels", "-k", "own_ and not own_zeros", *options],
             cwd=self.folder,
             env={**inherited, **own, MARK: self.mark, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            preexec_fn=heed_interrupts,  # noqa: PLW1509 - no other thread runs here
         )
 
     def run(self, *options: str, **environment: str) -> tuple[int, str]:
