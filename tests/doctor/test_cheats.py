@@ -1,22 +1,26 @@
-"""Every bundled cheat is caught with the word for what it does, and no honest implementation is accused of one."""
+"""`softbench doctor` as a whole: it catches every bundled cheat by its word, and accuses no honest implementation of one."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
+from typing import NamedTuple
 
 import pytest
+from support import pools
 from support.grids import over
 from support.paths import ROOT, SUPPORT
 
+from softbench import cli
 from softbench.cases import registry
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, TIMED, Example
+from softbench.measure import device
 from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.processes import Forkserver
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker.tamper import WATCHED, TamperCheck
 from softbench.model import Case, Record, Status
@@ -26,9 +30,52 @@ MEASURING = (ROOT / "docs" / "measuring.md").read_text()
 ON_CPU = [e for e in EXAMPLES if e.name not in ("other_stream", "out_of_bounds", "escapes_the_graph")]
 
 
+class Examined(NamedTuple):
+    """What `softbench doctor` ended with and printed, and its records of the examples."""
+
+    code: int
+    text: str
+    records: dict[str, Record]
+
+
 @pytest.fixture(scope="module")
-def records() -> dict[str, Record]:
-    return examples.outcomes(None)
+def examined(tmp_path_factory: pytest.TempPathFactory) -> Examined:
+    """A machine without a GPU."""
+    folder, said, errors = tmp_path_factory.mktemp("examined"), io.StringIO(), io.StringIO()
+    found: dict[str, Record] = {}
+    really = examples.outcomes
+    with pytest.MonkeyPatch.context() as patch, pools.warmed(), redirect_stdout(said), redirect_stderr(errors):
+        patch.chdir(folder)
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        patch.setattr(device, "gpus", lambda: ())
+        patch.setattr(examples, "outcomes", lambda card: found.update(really(card)) or found)
+        code = cli.main(["doctor", "--contests", "2"])
+    assert errors.getvalue() == ""
+    assert list(folder.iterdir()) == []
+    return Examined(code, said.getvalue(), found)
+
+
+@pytest.fixture
+def records(examined: Examined) -> dict[str, Record]:
+    return examined.records
+
+
+def test_what_the_doctor_says_of_it(examined: Examined) -> None:
+    lines = [line.strip() for line in examined.text.splitlines()]
+    for example in EXAMPLES:
+        (told,) = [line for line in lines if f": {example.name}: " in line]
+        assert told.startswith("caught: " if example in ON_CPU else "not tried here: needs a GPU: ")
+    count = len(ON_CPU)
+    assert (
+        f"results: {count} of {count} cheats and mistakes were caught by their names; 3 were not tried, "
+        in examined.text
+    )
+    assert " of 2 contests, tied in " in examined.text
+    assert "clocks: wall" in lines
+    assert "telemetry: not tried here: needs a GPU" in lines
+    # a machine this busy may call one kernel different in two contests of two
+    assert (examined.code, "Nothing failed." in lines) in [(0, True), (1, False)]
+    assert examined.code == 0 or lines[-1].startswith("one kernel against itself: called different in 2 of 2")
 
 
 @over("example", ON_CPU)
@@ -87,7 +134,7 @@ def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run() -> None:
 @pytest.fixture(scope="module")
 def honest() -> dict[tuple[str, str], Record]:
     found = {}
-    with closing(WorkerPool("cpu", lambda: Forkserver(["torch"], {"OMP_NUM_THREADS": "1"}))) as pool:
+    with closing(WorkerPool("cpu", lambda: pools.Forked({"OMP_NUM_THREADS": "1"}))) as pool:
         for dtype, shape in (("float32", (64, 1000)), ("float16", (3, 5000)), ("bfloat16", (128, 64))):
             case = Case("softmax", shape, dtype, dtype)
             for record in Contest(examples.RULES, pool, None).run(case, registry.find([HONEST])):
