@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import re
-import subprocess
-import sys
 import textwrap
 
 import pytest
 from support.documents import DESIGN, HTILE, MEASURING, OPTIONS, PAGES, README, ROOT, rows
 from support.grids import over
+from support.projects import bench
 
 from softbench.run import settings
 
@@ -186,15 +184,6 @@ def test_the_kernel_of_the_readme_is_right(tmp_path):
     kernels = tmp_path / "kernels"
     kernels.mkdir()
     (kernels / "mine.py").write_text(code[1])
-    chosen = ["--softbench-profile=cpu", "--softbench-columns=781", "-k", "my_softmax", "-v", "-p", "softbench.plugin"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--softbench", "--softbench-impls=kernels", *chosen],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = bench(tmp_path, "--softbench-profile=cpu", "--softbench-columns=781", "-k", "my_softmax", "-v")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert done.stdout.count("CHECKED") >= 2

@@ -16,7 +16,7 @@ from softbench.records import store
 @pytest.mark.slow
 def test_a_reader_without_a_gpu_can_follow_it(tmp_path: Path) -> None:
     pytest.importorskip("triton")
-    typed = follow(Reader(tmp_path), with_gpu=False)
+    typed = follow(Reader(tmp_path, has_gpu=False), with_gpu=False)
     assert len(typed) >= 9
     made = tmp_path / "mine"
     assert [record.status.value for record in store.read(made / "kept" / "monday.jsonl.gz").records].count(
