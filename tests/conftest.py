@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,20 @@ def _turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "SOFTBENCH_TURNS_DIR", str(tmp_path_factory.mktemp("turns")))
         yield
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs softbench's command line in this process; what it prints, or its errors where it is to end with another status."""
+    from softbench import cli
+
+    def run(*arguments: object, status: int = 0) -> str:
+        capsys.readouterr()
+        assert cli.main([*map(str, arguments)]) == status
+        shown = capsys.readouterr()
+        return shown.err if status else shown.out
+
+    return run
 
 
 @pytest.fixture

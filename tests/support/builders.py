@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from softbench.model import DTYPE_BYTES, Case, Passport, Record, Run, Samples, Status, Variant
+from softbench.records import store
 
 DATA = Path(__file__).parent / "data"
 LAUNCHES = 20
@@ -54,6 +56,12 @@ def timed(case: Case, name: str, ns: float, role: str = "entrant", **changes: An
     return Record(case=case, status=Status.PASSED, **{**record, **changes})
 
 
+def two_clocks(case: Case, name: str, ns: float, other_ns: float, clock: str = "call", **more: Any) -> Record:
+    """A record of ns a launch by the clock that ranks, and other_ns by another one, whose samples take the rest."""
+    record = timed(case, name, ns)
+    return replace(record, samples=(*record.samples, samples(other_ns, clock, **more)))
+
+
 def ended(case: Case, name: str, status: Status = Status.UNSUPPORTED, reason: str = "no", **changes: Any) -> Record:
     """A record without samples."""
     fields = {"variant": variant(name), "reproduce": f"pytest -k {case.id}", **changes}
@@ -62,6 +70,19 @@ def ended(case: Case, name: str, status: Status = Status.UNSUPPORTED, reason: st
 
 def run(records: Iterable[Record], clock: str = "graph", **changes: Any) -> Run:
     return Run(passport(clock, **changes), tuple(records))
+
+
+def stored(folder: Path, *runs: Run) -> Path:
+    """Writes runs into a folder. Returns the file of the last."""
+    for one in runs:
+        writer = store.Writer.create(folder, one.passport)
+        writer.append(one.records)
+    return writer.path
+
+
+def written(folder: Path, *records: Record, **changes: Any) -> Path:
+    """Writes a run of these records into a folder. Returns its file."""
+    return stored(folder, run(records, **changes))
 
 
 def h200_records() -> list[Record]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from softbench.model import Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
-from softbench.records import store
 from softbench.records.published import PublishedTable
 from support import builders as make
 
@@ -42,7 +41,7 @@ def everything() -> Run:
 def stored(folder: Path) -> Run:
     """`everything`, as the only run of a folder's reports."""
     run = everything()
-    store.Writer.create(folder / "reports", run.passport).append(run.records)
+    make.stored(folder / "reports", run)
     return run
 
 

@@ -1,0 +1,29 @@
+"""Files in a working directory of a test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str | bytes]], Path]:
+    """Writes files, path -> text, below the working directory, and returns the topmost part of the first path."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(files: dict[str, str | bytes]) -> Path:
+        for name, text in files.items():
+            path = Path(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Path(Path(next(iter(files))).parts[0])
+
+    return write
+
+
+@pytest.fixture
+def shapes(tree: Callable[[dict[str, str | bytes]], Path]) -> Callable[[str | bytes], Path]:
+    """Writes shapes.yaml into the working directory and returns its path."""
+    return lambda text: tree({"shapes.yaml": text})

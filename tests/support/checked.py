@@ -1,0 +1,25 @@
+"""Launches that the checker is given, and what it says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from softbench.measure.check import check
+from softbench.model import Case
+
+
+def right(case: Case) -> Callable[[Any], Any]:
+    """torch.softmax, as eager users call it."""
+    import torch
+
+    dtype = getattr(torch, case.out_dtype)
+    return lambda x: torch.softmax(x, -1, dtype=None if x.dtype is dtype else dtype)
+
+
+def reason(case: Case, launch: Callable[..., Any]) -> str:
+    """Why a launch is wrong, in one line."""
+    verdict = check(case, launch, "cpu", seed=3)
+    assert not verdict.ok
+    assert "\n" not in verdict.reason
+    return verdict.reason
