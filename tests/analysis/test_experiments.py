@@ -1,14 +1,16 @@
-"""The page of experiments: published figures beside records, and findings that hold, do not hold, or cannot be told."""
+"""The page of experiments: published figures next to records, and findings that hold, do not hold, or are open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
-from support.builders import ended, run, softmax_case, timed
+from support.builders import ended, run, softmax_case, stored, timed, two_clocks
+from support.grids import over
 from support.paths import ROOT
 
-from softbench import cli, resources
+from softbench import resources
 from softbench.analysis import experiments
 from softbench.cases import matrix
 from softbench.model import Record, Run, Status
@@ -43,7 +45,7 @@ def stability(reason: str = "NaN where a number is expected: row 0") -> list[Rec
 
 
 def sizes(**ns_an_element: float) -> list[Record]:
-    """Implementations with a time in proportion to the size, behind 2 us, and a copy as the roof."""
+    """Implementations with a time of 2 us and a share in proportion to the size, and a copy as the roof."""
     return [
         timed(row(size), name, 2000 + size * ns, role="roof" if name == "copy" else "entrant")
         for size in SIZES
@@ -52,14 +54,12 @@ def sizes(**ns_an_element: float) -> list[Record]:
 
 
 def ladder(**us: float) -> list[Record]:
-    """The rungs with a time each on one large matrix and 9 us a call on a small one, beside torch eager and a copy."""
+    """The rungs with a time each on one large matrix and 9 us a call on a small one, with torch eager and a copy."""
     large, small = softmax_case(32768, 4096, "float32"), softmax_case(16, 256, "float32")
     records = [timed(large, "copy", 100_000, role="roof"), timed(large, "torch_eager", 300_000)]
     for name, time in us.items():
         for case, ns, call_ns in ((large, time * 1000, 20_000), (small, 2000, 9000)):
-            both = timed(case, name, ns)
-            call = timed(case, name, call_ns, clock="call")
-            records.append(Record(**{**both.__dict__, "samples": (*both.samples, *call.samples)}))
+            records.append(two_clocks(case, name, ns, call_ns))
     return records
 
 
@@ -79,31 +79,30 @@ HOLDS, NOT, OPEN = "Holds here", "Does not hold here", "Not decided here"
 
 def test_stability_holds_where_only_the_naive_form_overflows():
     assert [verdict for _, verdict in found(stability(), "stability")] == [HOLDS, HOLDS, HOLDS]
-    text = section(stability(), "stability")
-    assert (
-        "| cuda_naive | [500, 1000] | sum nan, NaN or Inf: yes | INCORRECT: NaN where a number is expected: row 0 |"
-        in text
-    )
+    why = "INCORRECT: NaN where a number is expected: row 0"
+    assert f"| cuda_naive | [500, 1000] | sum nan, NaN or Inf: yes | {why} |" in section(stability(), "stability")
 
 
-def test_another_mistake_is_no_overflow():
-    assert found(stability("every element is 0: row 0"), "stability")[1][1] == NOT
-    naive_is_right = [*ranges("cuda_naive", Status.PASSED), *ranges("cuda_multi_pass", Status.PASSED)]
-    assert found(naive_is_right, "stability")[1][1] == NOT
+NAIVE_IS_RIGHT = [*ranges("cuda_naive", Status.PASSED), *ranges("cuda_multi_pass", Status.PASSED)]
 
 
-def test_a_declared_failure_is_the_same_evidence():
-    records = stability()
-    declared = Record(**{**records[1].__dict__, "known_failure": "no maximum is subtracted"})
-    assert found([records[0], declared, *records[2:]], "stability")[1][1] == HOLDS
+@over(
+    ("records", "verdict"),
+    [
+        (stability("every element is 0: row 0"), NOT),  # another mistake is no overflow
+        (NAIVE_IS_RIGHT, NOT),
+        ([replace(record, known_failure="declared" * bool(record.reason)) for record in stability()], HOLDS),
+    ],
+)
+def test_only_an_overflow_is_evidence_whether_it_was_declared_or_not(records, verdict):
+    assert found(records, "stability")[1][1] == verdict
 
 
 def test_what_did_not_run_decides_nothing():
     verdicts = [verdict for _, verdict in found(ranges("cuda_naive", Status.UNAVAILABLE, "no GPU")[1:], "stability")]
     assert verdicts == [OPEN, OPEN, OPEN]
-    assert {v for _, v in found(stability(), "overhead")} == {OPEN}
-    assert {v for _, v in found(stability(), "fusion")} == {OPEN}
-    assert {v for _, v in found(stability(), "triton")} == {OPEN}
+    for name in ("overhead", "fusion", "triton"):
+        assert {verdict for _, verdict in found(stability(), name)} == {OPEN}
 
 
 @pytest.mark.parametrize(
@@ -192,21 +191,16 @@ def test_the_profiles_ask_what_was_published():
     """Every published size has its case, and every rung that the page names exists."""
     bundled = matrix.load(resources.bundled_shapes())
     for name in ("overhead", "fusion"):
-        assert [c.id for c in bundled.profile(f"experiment-{name}")] == list(
-            dict.fromkeys(f"softmax-float32-1x{entry['elements']}" for entry in PUBLISHED[name].rows)
-        )
+        sizes = dict.fromkeys(entry["elements"] for entry in PUBLISHED[name].rows)
+        assert [c.id for c in bundled.profile(f"experiment-{name}")] == [f"softmax-float32-1x{size}" for size in sizes]
     asked = {c.id for c in bundled.profile("experiment-stability")}
     assert asked == {f"softmax-float32-1x1000-{entry['distribution']}" for entry in PUBLISHED["stability"].rows}
     rungs = [row["implementation"] for row in PUBLISHED["experiments"].rows if row["part"] == "rung"]
     assert all(c.rows > 1 for c in bundled.profile("experiment-triton"))
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "impls" / "triton").glob("[a-z]*.py"))
     assert all(f"def {name}(case" in sources for name in rungs)
-
-
-def test_published_shapes_are_those_of_their_profile():
-    cases = matrix.load(resources.bundled_shapes()).profile("published")
     shapes = dict.fromkeys((int(r["rows"]), int(r["columns"])) for r in PUBLISHED["h800"].rows)
-    assert list(shapes) == [case.shape for case in cases]
+    assert list(shapes) == [case.shape for case in bundled.profile("published")]
 
 
 @pytest.mark.parametrize(
@@ -228,23 +222,17 @@ def test_a_table_that_cannot_be_read_is_named(tmp_path, text, words):
     assert words in str(caught.value)
 
 
-def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, capsys):
+def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, says):
     """With the figures that come with softbench, wherever it is called; and it writes over nothing by itself."""
     monkeypatch.chdir(tmp_path)
-    made = run(stability(), run_id="run-1")
-    writer = store.Writer.create(tmp_path / "reports", made.passport)
-    writer.append(made.records)
-    page = markdown([store.read(writer.path)], PUBLISHED)
-    assert cli.main(["experiments", "run-1"]) == 0
-    assert capsys.readouterr().out == page
-    arguments = ["experiments", "run-1", "--published", str(FOLDER), "--output", "page.md"]
-    assert cli.main(arguments) == 0
-    assert capsys.readouterr().out == "page:    page.md\n"
+    page = markdown([store.read(stored(tmp_path / "reports", run(stability(), run_id="run-1")))], PUBLISHED)
+    assert says("experiments", "run-1") == page
+    arguments = ("experiments", "run-1", "--published", FOLDER, "--output")
+    assert says(*arguments, "page.md") == "page:    page.md\n"
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == page
-    assert cli.main([*arguments[:-1], "none/page.md"]) == 2
-    assert "none/page.md: cannot be written" in capsys.readouterr().err
-    assert cli.main(["experiments", "run-1", "--published", "elsewhere"]) == 2
-    assert "elsewhere: holds no published figures" in capsys.readouterr().err
+    assert "none/page.md: cannot be written" in says(*arguments, "none/page.md", status=2)
+    wrong = says("experiments", "run-1", "--published", "elsewhere", status=2)
+    assert "elsewhere: holds no published figures" in wrong
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="no run of the experiments is committed yet")

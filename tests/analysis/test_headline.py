@@ -67,12 +67,9 @@ def test_the_same_on_page_terminal_and_badge() -> None:
 
 
 def test_one_decided_case_makes_a_leader() -> None:
-    found = board(
-        *open_board().records,
-        make.timed(make.softmax_case(columns=4096), "torch_eager", 1e4, clock="wall"),
-        make.timed(make.softmax_case(columns=4096), "own", 9e4, clock="wall"),
-        clock="wall",
-    )
+    third = make.softmax_case(columns=4096)
+    records = [make.timed(third, name, ns, clock="wall") for name, ns in (("torch_eager", 1e4), ("own", 9e4))]
+    found = board(*open_board().records, *records, clock="wall")
     assert "torch_eager leads softmax" in headline.verdict(found)
     assert headline.undecided_note(found) == ""
 
@@ -83,7 +80,7 @@ def test_the_best_score_that_is_nowhere_the_fastest_leads_nobody() -> None:
     assert headline.verdict(found).endswith("steady scores best, 95.2, but is the fastest in none of 2 cases.")
 
 
-def test_who_is_alone_leads_nobody_and_is_told_so() -> None:
+def test_an_implementation_that_is_alone_leads_nobody_and_the_verdict_says_so() -> None:
     alone = board(make.timed(CASE, "own", 2e4), make.timed(CASE, "torch_eager", 3e4, role="reference"))
     said = headline.verdict(alone)
     assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager."

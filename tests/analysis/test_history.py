@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import outline
-from support.builders import GPU, ended, passport, run, samples, softmax_case, timed, variant
+from support.builders import GPU, ended, run, samples, softmax_case, timed, variant, written
+from support.grids import over
 
 from softbench import cli
 from softbench.analysis import history
 from softbench.analysis.history import summary
 from softbench.model import Record, Run, Status
-from softbench.records import store
 from softbench.render.report.figures.history import figures
 
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
@@ -36,11 +37,6 @@ def contest(ns: float, case: Any = CASE, source: str = "0" * 8, **changes: Any) 
     ]
 
 
-def steps(*runs: Run) -> list[tuple[str, int, int]]:
-    (found,) = history.trace(runs)
-    return [(step.implementation, step.at, step.since) for step in found.steps]
-
-
 def test_the_step_is_named_where_it_changed_and_what_changed_with_it() -> None:
     runs = [day(n, *contest(5_000 if n < 3 else 5_500, source="a" * 8 if n < 3 else "b" * 8)) for n in (4, 1, 3, 2, 5)]
     (found,) = history.trace(runs)
@@ -55,46 +51,28 @@ def test_the_step_is_named_where_it_changed_and_what_changed_with_it() -> None:
     )
 
 
-def test_what_loses_a_little_a_run_is_found() -> None:
-    """0.3 % a run is no step, and 1.2 % since the last one is."""
-    runs = [day(n, *contest(5_000 * (1 + 0.003 * n))) for n in range(1, 7)]
-    assert steps(*runs) == [("mine", 4, 3)]
+RIGHT, WRONG = timed(HARD, "mine", 1, samples=()), ended(HARD, "mine", Status.INCORRECT)
+FAILED = [ended(CASE, "mine", Status.INCORRECT), *contest(5_000)[1:]]
+WARM = contest(0, samples=(replace(samples(9_000), cache="warm"),))
 
 
-def test_less_than_a_step_is_none() -> None:
-    assert steps(day(1, *contest(5_000)), day(2, *contest(5_040))) == []
-    assert steps(day(1, *contest(5_000)), day(2, *contest(5_060))) == [("mine", 1, 0)]
-
-
-def test_what_cannot_be_told_is_no_step() -> None:
-    assert steps(day(1, *contest(5_000, spread=0.1)), day(2, *contest(5_200, spread=0.1))) == []
-
-
-def test_a_status_that_changed_is_a_step_and_so_is_its_return() -> None:
-    failed = [ended(CASE, "mine", Status.INCORRECT), *contest(5_000)[1:]]
-    assert steps(day(1, *contest(5_000)), day(2, *failed), day(3, *contest(5_000))) == [("mine", 1, 0), ("mine", 2, 1)]
-
-
-def test_a_hard_case_that_fails_is_a_step() -> None:
-    right, wrong = timed(HARD, "mine", 1, samples=()), ended(HARD, "mine", Status.INCORRECT)
-    assert steps(day(1, *contest(5_000), right), day(2, *contest(5_000), wrong)) == [("mine", 1, 0)]
-
-
-def test_a_run_that_only_checked_finds_what_broke() -> None:
-    right, wrong = timed(HARD, "mine", 1, samples=()), ended(HARD, "mine", Status.INCORRECT)
-    runs = day(1, right), day(2, *contest(5_000)), day(3, wrong), day(4, *contest(5_000))
-    assert steps(*runs) == [("mine", 2, 0)]
-
-
-def test_a_run_without_the_cell_is_passed_over() -> None:
-    runs = day(1, *contest(5_000)), day(2, *contest(7_000, OTHER)), day(3, *contest(5_500))
-    assert steps(*runs) == [("mine", 2, 0)]
-
-
-def test_another_question_under_the_same_name_begins_anew() -> None:
-    warm = replace(samples(9_000), cache="warm")
-    runs = day(1, *contest(5_000)), day(2, *contest(0, samples=(warm,))), day(3, *contest(0, samples=(warm,)))
-    assert steps(*runs) == []
+@over(
+    ("runs", "expected"),
+    [
+        ([contest(5_000 * (1 + 0.003 * n)) for n in range(1, 7)], [("mine", 4, 3)]),  # 0.3 % a run is no step, 1.2 % is
+        ([contest(5_000), contest(5_040)], []),
+        ([contest(5_000), contest(5_060)], [("mine", 1, 0)]),
+        ([contest(5_000, spread=0.1), contest(5_200, spread=0.1)], []),
+        ([contest(5_000), FAILED, contest(5_000)], [("mine", 1, 0), ("mine", 2, 1)]),
+        ([[*contest(5_000), RIGHT], [*contest(5_000), WRONG]], [("mine", 1, 0)]),
+        ([[RIGHT], contest(5_000), [WRONG], contest(5_000)], [("mine", 2, 0)]),  # a run that only checked
+        ([contest(5_000), contest(7_000, OTHER), contest(5_500)], [("mine", 2, 0)]),  # one without the cell
+        ([contest(5_000), WARM, WARM], []),  # another question under the same name
+    ],
+)
+def test_steps(runs: list[list[Record]], expected: list[tuple[str, int, int]]) -> None:
+    (found,) = history.trace([day(number + 1, *records) for number, records in enumerate(runs)])
+    assert [(step.implementation, step.at, step.since) for step in found.steps] == expected
 
 
 def test_scores_of_other_cases_are_not_joined() -> None:
@@ -110,7 +88,7 @@ def test_scores_of_other_cases_are_not_joined() -> None:
 
 
 def test_the_longest_history_is_drawn_first() -> None:
-    """One run alone tells nothing of change, whatever its operator is called."""
+    """One run alone shows no change, so its operator comes last, also where its name comes first."""
     norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest(5_000)]
     (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")
     assert [[view.label for view in figure.views] for figure in figures(found)] == [
@@ -139,16 +117,16 @@ def test_another_machine_or_clock_has_a_history_of_its_own() -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three runs in runs/, one of them a correctness run, and a file that is none."""
     monkeypatch.chdir(tmp_path)
-    for name, records in (("a", contest(5_000)), ("b", contest(6_000)), ("hard", [ended(HARD, "mine")])):
-        started = {"a": "2026-01-01T10:20:30Z", "b": "2026-01-02T10:20:30Z", "hard": "2026-01-03T10:20:30Z"}[name]
-        store.Writer.create(tmp_path / "runs", passport(run_id=name, started=started)).append(records)
+    runs = {"a": contest(5_000), "b": contest(6_000), "hard": [ended(HARD, "mine")]}
+    for number, (name, records) in enumerate(runs.items(), 1):
+        written(tmp_path / "runs", *records, run_id=name, started=f"2026-01-0{number}T10:20:30Z")
     (tmp_path / "runs" / "zzz.jsonl").write_text("no run\n")
     return tmp_path
 
 
-def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["history", "runs", "--cells", "*-4096x1024::mine"]) == 0
-    text = capsys.readouterr().out
+@pytest.mark.usefixtures("folder")
+def test_the_command(says: Callable[..., str]) -> None:
+    text = says("history", "runs", "--cells", "*-4096x1024::mine")
     assert "3 runs, 1 step; the last is mine in #2 (2026-01-02 10:20): 1 slower (+" in text
     assert re.search(r"^#2 +2026-01-02 10:20 +mine, softmax +1 slower .* nothing that is known +#1$", text, re.M)
     assert re.search(r"^mine +80\.0 +66\.7 +█▅·$", text, re.M)
@@ -157,20 +135,18 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"^3 +2026-01-03 10:20 +hard +0 ", text, re.M)
 
 
-def test_the_page_draws_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["history", "runs", "--cells", "*::mine", "--output", "page.html"]) == 0
-    assert capsys.readouterr().out.endswith("page:    page.html\n")
+@pytest.mark.usefixtures("folder")
+def test_the_page_draws_it(says: Callable[..., str]) -> None:
+    drawing = ("history", "runs", "--cells", "*::mine", "--output", "page.html")
+    assert says(*drawing).endswith("page:    page.html\n")
     page = Path("page.html").read_text(encoding="utf-8")
     drawn = {figure["key"]: figure for figure in outline.data_of(outline.outline(page))["figures"]}
     assert list(drawn) == ["scores", "chosen"]
     roof, *own = drawn["scores"]["views"][0]["series"]
-    assert (roof["role"], roof["x"]) == (
-        "roof",
-        ["#1, 2026-01-01 10:20", "#2, 2026-01-02 10:20", "#3, 2026-01-03 10:20"],
-    )
+    assert (roof["role"], roof["x"]) == ("roof", [f"#{n}, 2026-01-0{n} 10:20" for n in (1, 2, 3)])
     assert {series["name"]: series["y"] for series in own}["mine"] == pytest.approx([80.0, 66.67], abs=0.02)
     assert len(page) > 1_000_000  # with its library
-    assert cli.main(["history", "runs", "--cells", "*::mine", "--output", "page.html"]) == 0
+    says(*drawing)
     assert Path("page.html").read_text(encoding="utf-8") == page
 
 
@@ -184,13 +160,11 @@ def test_the_page_draws_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         (["runs", "--output", "no/page.html"], "no/page.html: cannot be written"),
     ],
 )
-def test_what_cannot_be_used(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words_: str
-) -> None:
-    Path("hard").mkdir()
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_be_used(capsys: pytest.CaptureFixture[str], arguments: list[str], words_: str) -> None:
+    written(Path("hard"), ended(HARD, "mine"), run_id="h")
     Path("bad").mkdir()
     Path("bad/x.jsonl").write_text("x")
-    store.Writer.create(Path("hard"), passport(run_id="h")).append([ended(HARD, "mine")])
     assert cli.main(["history", *arguments]) == 2
     shown = capsys.readouterr()
     assert (shown.out, shown.err.count("\n")) == ("", 1)
