@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from support import builders as make
 from support import pages
 from support.grids import over
 
-from softbench import cli, resources
+from softbench import resources
 from softbench.analysis import leaderboard
 from softbench.cli import pictures
 from softbench.records import published, store
@@ -25,6 +26,7 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures import figures
 from softbench.texts import InputError
 
+Says = Callable[..., str]
 CASE = make.softmax_case(4096, 1024)
 RUNS = store.runs(resources.bundled_shapes().parent / "reports" / "h200")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,16 +48,13 @@ def lines(root: ET.Element) -> list[list[tuple[float, float]]]:
     return [[(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+),([\d.]+)", path)] for path in paths]
 
 
-def test_values_stand_where_the_scales_say() -> None:
+def test_values_are_where_the_scales_say() -> None:
     root = drawn([series("one", [0, 10], [0, 100])], y=Axis("y", from_zero=True))
     (((x0, y0), (x1, y1)),) = lines(root)
     assert (x0 - LEFT) / PLOT == pytest.approx(0.5 / 11, abs=1e-3)
     assert (x1 - LEFT) / PLOT == pytest.approx(10.5 / 11, abs=1e-3)
     assert y0 == TOP + PANE
     assert y1 == pytest.approx(TOP + PANE * (1 - 1 / 1.05), abs=0.1)
-
-
-def test_on_a_logarithm_a_factor_is_a_distance() -> None:
     (points,) = lines(drawn([series("one", [1, 10, 100], [1, 1, 1])], x=Axis("x", "log")))
     assert points[1][0] - points[0][0] == pytest.approx(points[2][0] - points[1][0], abs=0.2)
 
@@ -122,25 +121,28 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
             assert len(root.findall(f"{SVG}g")) >= len(view.series)
 
 
-def test_the_command_writes_a_figure_and_names_its_views(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in reports/ of the working directory; no program that draws is to be found."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     pages.stored(tmp_path)
-    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.svg"]) == 0
-    said = capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("run")
+def test_the_command_writes_a_figure_and_names_its_views(says: Says) -> None:
+    bandwidth = ("figure", "latest", "bandwidth", "--output")
+    said = says(*bandwidth, "x.svg")
     assert said.startswith("written: x.svg\nviews of bandwidth:\n  --view 1  softmax, ")
-    first = Path("x.svg").read_bytes()
-    assert cli.main(["figure", "latest", "bandwidth", "--view", "2", "--output", "x.svg"]) == 0
-    assert Path("x.svg").read_bytes() != first
-    capsys.readouterr()
+    says(*bandwidth, "z.svg", "--view", "2")
+    assert Path("x.svg").read_bytes() != Path("z.svg").read_bytes()
     for arguments, words in (
         (["bandwith"], "has no figure 'bandwith'; did you mean 'bandwidth'?"),
         (["bandwidth", "--view", "99"], "--view: '99' is none of bandwidth; give 1 to"),
         (["bandwidth", "--view", "٣"], "--view: '٣' is none of bandwidth"),
     ):
-        assert cli.main(["figure", "latest", *arguments, "--output", "y.svg"]) == 2
-        assert words in capsys.readouterr().err
+        assert words in says("figure", "latest", *arguments, "--output", "y.svg", status=2)
     assert not Path("y.svg").exists()
 
 
@@ -153,11 +155,8 @@ def program(folder: Path, name: str, script: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rsvg-convert", "google-chrome"])
-def test_a_png_is_what_the_first_program_makes_of_the_svg(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+@pytest.mark.usefixtures("run")
+def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path: Path, name: str) -> None:
     drawing = r"""printf '\211PNG\r\n\032\n' > "$out"; for word in "$@"; do echo "$word" >> "$out"; done"""
     program(tmp_path / "bin", name, drawing)
     program(tmp_path / "bin", "google-chrome-stable", "exit 1")
@@ -177,31 +176,23 @@ def test_a_png_is_what_the_first_program_makes_of_the_svg(
         ('echo text > "$out"', "made no PNG"),
     ],
 )
+@pytest.mark.usefixtures("run")
 def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: str | None, words: str
+    tmp_path: Path, says: Says, script: str | None, words: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     if script is not None:
         program(tmp_path / "bin", "chromium", script)
-    pages.stored(tmp_path)
-    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.png"]) == 2
-    said = capsys.readouterr().err
+    said = says("figure", "latest", "bandwidth", "--output", "x.png", status=2)
     assert words in said
     assert said.count("\n") == 1
-    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.pdf"]) == 2
-    assert "'x.pdf' ends in neither .svg nor .png" in capsys.readouterr().err
+    wrong = says("figure", "latest", "bandwidth", "--output", "x.pdf", status=2)
+    assert "'x.pdf' ends in neither .svg nor .png" in wrong
     assert not list(tmp_path.glob("x.*"))
 
 
 def test_the_badge_says_who_leads() -> None:
-    records = [
-        make.timed(CASE, "mine", 5_000),
-        make.timed(CASE, "other", 8_000),
-        make.timed(CASE, "copy", 4_000, role="roof"),
-    ]
-    board = leaderboard.build(make.run(records))
+    roof = make.timed(CASE, "copy", 4_000, role="roof")
+    board = leaderboard.build(make.run([make.timed(CASE, "mine", 5_000), make.timed(CASE, "other", 8_000), roof]))
     root = ET.fromstring(badge(board))
     assert [e.text for e in root.iter(f"{SVG}text")] == ["softmax on H200", "mine 80.0 % of roof"]
     assert root.find(f"{SVG}title").text == "softmax on H200: mine 80.0 % of roof"
@@ -211,16 +202,13 @@ def test_the_badge_says_who_leads() -> None:
 
 
 def test_a_run_without_a_score_has_no_badge_and_no_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Says
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    store.Writer.create(tmp_path / "reports", make.passport()).append([make.ended(CASE, "mine")])
-    assert cli.main(["badge", "latest", "--output", "x.svg"]) == 2
-    assert "r1: nobody leads" in capsys.readouterr().err
-    assert cli.main(["figure", "latest", "bandwidth", "--output", "x.svg"]) == 2
-    assert "r1 has no figure 'bandwidth'" in capsys.readouterr().err
-    assert cli.main(["figure", "latest", "heatmap", "--output", "x.svg"]) == 0
+    make.written(tmp_path / "reports", make.ended(CASE, "mine"))
+    assert "r1: nobody leads" in says("badge", "latest", "--output", "x.svg", status=2)
+    assert "r1 has no figure 'bandwidth'" in says("figure", "latest", "bandwidth", "--output", "x.svg", status=2)
+    says("figure", "latest", "heatmap", "--output", "x.svg")
     assert "– unsupported" in Path("x.svg").read_text()
     store.Writer.create(tmp_path / "reports", make.passport(run_id="r2"))
-    assert cli.main(["figure", "r2", "heatmap", "--output", "y.svg"]) == 2
-    assert "r2 has no figure: it holds no cells" in capsys.readouterr().err
+    assert "r2 has no figure: it holds no cells" in says("figure", "r2", "heatmap", "--output", "y.svg", status=2)

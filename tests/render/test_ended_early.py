@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +36,14 @@ def shown(found: Run) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("where", ["sentence", "text", "markdown", "page"])
-def test_what_is_missing_is_said(where: str) -> None:
-    assert WORDS in shown(run(cases=5))[where]
+def test_what_is_missing_is_said_in_sight_and_wrapped_on_a_narrow_terminal() -> None:
+    found = shown(run(cases=5))
+    assert not [where for where, text in found.items() if WORDS not in text]
+    assert f"<summary>Not measured, and why: 3 cases</summary><p>{WORDS}</p>" in found["page"]
+    assert '<details class="small" open=""><summary>Not measured' in found["page"]
+    narrow = tables.board_tables(leaderboard.build(run(cases=5)), 60)
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert WORDS in " ".join(narrow.split())
 
 
 @pytest.mark.parametrize("cases", [0, 1, 2], ids=["unknown", "fewer", "all"])
@@ -45,21 +51,14 @@ def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases: int) -> 
     assert not [where for where, text in shown(run(cases)).items() if "ended" in text.replace("appended", "")]
 
 
-def test_a_narrow_terminal_wraps_it() -> None:
-    said = tables.board_tables(leaderboard.build(run(cases=5)), 60)
-    assert max(map(len, said.splitlines())) <= 60
-    assert WORDS in " ".join(said.split())
-
-
-def test_the_page_says_it_in_sight() -> None:
-    page = report.render(run(cases=5))
-    assert f"<summary>Not measured, and why: 3 cases</summary><p>{WORDS}</p>" in page
-    assert '<details class="small" open=""><summary>Not measured' in page
-
-
-def written(folder: Path, found: Run) -> Path:
-    store.Writer.create(folder, found.passport).append(found.records)
-    return folder / f"{found.passport.run_id}.jsonl"
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    """Three runs, of which r1 was ended early; the third is of another machine."""
+    elsewhere = run(2, "other")
+    device = {**make.GPU, "name": "H100"}
+    elsewhere = replace(elsewhere, passport=replace(elsewhere.passport, device=device))
+    make.stored(tmp_path, run(5), run(2, "r2"), elsewhere)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -77,24 +76,17 @@ def written(folder: Path, found: Run) -> Path:
     ],
 )
 def test_the_command_says_it_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    reports: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    written(tmp_path, run(5))
-    written(tmp_path, run(2, "r2"))
-    other = run(2, "other")
-    written(tmp_path, replace(other, passport=replace(other.passport, device={**make.GPU, "name": "H100"})))
-    assert cli.main(["table", *arguments, "--reports", str(tmp_path)]) == 0
+    assert cli.main(["table", *arguments, "--reports", str(reports)]) == 0
     found = "".join(capsys.readouterr())
     assert found.count("the run was ended") == bool(said)
     assert said in found
 
 
-def test_several_machines_on_a_page_say_it(tmp_path: Path) -> None:
-    other = run(2, "other")
-    written(tmp_path, run(5))
-    written(tmp_path, replace(other, passport=replace(other.passport, device={**make.GPU, "name": "H100"})))
-    page = tmp_path / "page.html"
-    assert cli.main(["report", "r1", "other", "--reports", str(tmp_path), "--output", str(page)]) == 0
+def test_several_machines_on_a_page_say_it(reports: Path, says: Callable[..., str]) -> None:
+    page = reports / "page.html"
+    says("report", "r1", "other", "--reports", reports, "--output", page)
     assert page.read_text().count(f"<li>{WORDS}</li>") == 1
 
 
@@ -110,7 +102,7 @@ def test_comparisons_and_histories_are_those_of_runs_that_do_not_know() -> None:
 
 def test_a_header_is_put_in_place_of_another(tmp_path: Path) -> None:
     """The cells stay byte by byte, but for a last line that was cut off."""
-    path = written(tmp_path, run(0))
+    path = make.stored(tmp_path, run(0))
     cells = path.read_bytes().partition(b"\n")[2]
     path.write_bytes(b" \n" + path.read_bytes() + b'{"kind":"cell",')
     store.Writer(path).relabel(run(7).passport)
@@ -122,17 +114,18 @@ def test_a_header_is_put_in_place_of_another(tmp_path: Path) -> None:
         store.Writer(path).relabel(run(7).passport)
 
 
-@pytest.mark.parametrize(("cases", "words"), [(-1, "cases cannot be negative"), ("5", "Passport.cases cannot be '5'")])
-def test_a_number_of_cases_that_is_none_is_refused(tmp_path: Path, cases: object, words: str) -> None:
-    path = written(tmp_path, run(0))
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [({"cases": -1}, "cases cannot be negative"), ({"cases": "5"}, "Passport.cases cannot be '5'"), ({}, "")],
+    ids=["negative", "text", "none"],
+)
+def test_a_number_of_cases_may_be_missing_and_is_one(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+    path = make.stored(tmp_path, run(3))
     header, _, cells = path.read_text().partition("\n")
-    path.write_text(json.dumps({**json.loads(header), "cases": cases}) + "\n" + cells)
-    with pytest.raises(store.StoreError, match=words):
-        store.read(path)
-
-
-def test_a_header_without_the_field_is_read(tmp_path: Path) -> None:
-    path = written(tmp_path, run(3))
-    header, _, cells = path.read_text().partition("\n")
-    path.write_text(json.dumps({k: v for k, v in json.loads(header).items() if k != "cases"}) + "\n" + cells)
-    assert store.read(path).passport.cases == 0
+    rest = {key: value for key, value in json.loads(header).items() if key != "cases"}
+    path.write_text(json.dumps(rest | changed) + "\n" + cells)
+    if words:
+        with pytest.raises(store.StoreError, match=words):
+            store.read(path)
+    else:
+        assert store.read(path).passport.cases == 0

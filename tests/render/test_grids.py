@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from support import builders as make
 from support import pages
 from support.grids import over
 
-from softbench import cli, resources
+from softbench import resources
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import Board
 from softbench.cli.drawings import NAMES
@@ -61,9 +62,6 @@ def test_pages_hold_every_row_once_in_order(sizes: list[int], columns: int) -> N
     for page in found:
         assert sum(groups * (len(part.rows) + HEAD) for part in page) <= max(LINES, groups * 2 * HEAD)
     assert len(set(labels(found))) == len(found)
-
-
-def test_a_page_says_from_which_table_to_which_it_goes() -> None:
     assert labels(paged([block("a", 9), block("b", 9), block("c", 80)])) == ["a to b", "c (1 of 2)", "c (2 of 2)"]
 
 
@@ -96,16 +94,19 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
             assert all(said[text] >= count for text, count in plain.items() if text)
 
 
-def test_a_case_of_which_only_the_roof_has_a_time_is_drawn() -> None:
+def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_not_run_says_so() -> None:
     one, other = make.softmax_case(), make.softmax_case(8192)
     roofs = [make.timed(case, "copy", 5e3, role="roof") for case in (one, other)]
     board = leaderboard.build(make.run([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs]))
     grid = of(board, "heatmap")
     assert len(grid.views) > 1
     assert all(any("unsupported" in text for text in texts(drawn(grid, at, board))) for at in range(len(grid.views)))
+    records = [make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)]
+    board = leaderboard.build(make.run(records))
+    assert texts(drawn(of(board, "heatmap"), 0, board)).count("not run") == 1
 
 
-def test_columns_that_do_not_fit_stand_below_beside_the_same_rows() -> None:
+def test_columns_that_do_not_fit_come_below_with_the_same_rows() -> None:
     whole = block("softmax", 3, 25)
     root = drawn(Grid("key", "Title", "alt", (GridView("softmax", (whole,)),)), 0)
     said = texts(root)
@@ -155,11 +156,8 @@ def test_a_heat_map_has_what_the_page_has() -> None:
     tile = by_shape["[32768, 1024]"]["third"]
     assert (tile.text, tile.sign, tile.bold) == (f"{best.percent_of_roof:.1f}", "*", True)
     assert tile.heat == pytest.approx(((best.percent_of_roof - 50) / 50) ** 2)
-    assert {t.text for row in first.rows for t in row.tiles if t and t.tone} == {
-        "✗ no memory",
-        "– unsupported",
-        "✗ xfail",
-    }
+    toned = {t.text for row in first.rows for t in row.tiles if t and t.tone}
+    assert toned == {"✗ no memory", "– unsupported", "✗ xfail"}
     assert "throttled" in " ".join(texts(drawn(grid, 0, board)))
 
 
@@ -184,13 +182,6 @@ def test_the_word_of_a_status_fits_a_column(status: Status) -> None:
     (tile,) = of(leaderboard.build(make.run([record])), "heatmap").views[0].blocks[0].rows[0].tiles
     assert tile is not None
     assert len(tile.text) * 5.6 <= tiles.NARROW
-
-
-def test_a_cell_that_was_not_run_says_so() -> None:
-    one, other = make.softmax_case(), make.softmax_case(8192)
-    records = [make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)]
-    board = leaderboard.build(make.run(records))
-    assert texts(drawn(of(board, "heatmap"), 0, board)).count("not run") == 1
 
 
 def test_a_ladder_has_its_steps() -> None:
@@ -227,20 +218,17 @@ def test_names_are_text() -> None:
             assert all(len(text) < 160 for text in texts(root))
 
 
-def test_the_command_draws_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Callable[..., str]) -> None:
     monkeypatch.chdir(tmp_path)
     board = leaderboard.build(pages.stored(tmp_path))
     for grid in grids(board):
-        assert cli.main(["figure", "latest", grid.key, "--output", f"{grid.key}.svg"]) == 0
-        said = capsys.readouterr().out
+        said = says("figure", "latest", grid.key, "--output", f"{grid.key}.svg")
         assert said.count("--view ") == (len(grid.views) if len(grid.views) > 1 else 0)
         assert grid.title in Path(f"{grid.key}.svg").read_text()
-    assert cli.main(["figure", "latest", "heatmap", "--view", "2", "--output", "x.svg"]) == 0
+    says("figure", "latest", "heatmap", "--view", "2", "--output", "x.svg")
     assert "Heat map: latency, ms: softmax, float16 to rmsnorm, bfloat16" in Path("x.svg").read_text()
-    assert cli.main(["figure", "latest", "heatmap", "--view", "6", "--output", "y.svg"]) == 2
-    assert "--view: '6' is none of heatmap; give 1 to 5" in capsys.readouterr().err
+    wrong = says("figure", "latest", "heatmap", "--view", "6", "--output", "y.svg", status=2)
+    assert "--view: '6' is none of heatmap; give 1 to 5" in wrong
 
 
 def test_the_names_that_the_help_gives_are_all_there_are() -> None:

@@ -15,6 +15,7 @@ from softbench.render import report
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)
 THIRD = make.softmax_case(4096, 8192)
+NO_TIMES = PublishedTable("a paper", "NVIDIA H800", "ms", ({"metric": "x", "target": "1"},))
 
 
 def drawn(run, **arguments) -> dict[str, dict]:
@@ -30,10 +31,8 @@ def named(view) -> dict[str, dict]:
 def three(*extra):
     records = []
     for case in (CASE, WIDE):
-        records += [
-            make.timed(case, "copy", 40_000, role="roof"),
-            make.timed(case, "torch_eager", 90_000, role="reference"),
-        ]
+        records.append(make.timed(case, "copy", 40_000, role="roof"))
+        records.append(make.timed(case, "torch_eager", 90_000, role="reference"))
         records.append(make.timed(case, "ours", 48_500))
     return make.run([*records, *extra])
 
@@ -51,16 +50,12 @@ def test_bandwidth_has_the_roof_the_reference_and_the_peak():
 def test_a_point_opens_its_own_cell():
     page = outline.outline(report.render(pages.everything()))
     data = outline.data_of(page)
-    seen = 0
-    for figure in data["figures"]:
-        for view in figure["views"]:
-            for series in view["series"]:
-                for number in series["cells"]:
-                    if number >= 0:
-                        seen += 1
-                        name = data["implementations"][data["cells"][number]["impl"]]
-                        assert name == ("copy" if series["role"] == "roof" else series["name"])
-    assert seen > 100
+    drawn = [series for figure in data["figures"] for view in figure["views"] for series in view["series"]]
+    points = [(series, number) for series in drawn for number in series["cells"] if number >= 0]
+    for series, number in points:
+        name = data["implementations"][data["cells"][number]["impl"]]
+        assert name == ("copy" if series["role"] == "roof" else series["name"])
+    assert len(points) > 100
 
 
 def test_no_peak_on_the_wall_clock_or_where_it_is_unknown():
@@ -139,27 +134,27 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     assert figure["x"]["title"] == "placement, counted through the run on one GPU"
 
 
-def test_a_roof_that_slows_down_shows():
-    slower = replace(make.samples(4e4), ns=tuple((800_000 + 8_000 * p,) * 3 for p in range(8)))
-    roof = make.timed(CASE, "copy", 4e4, "roof", samples=(slower,))
+@pytest.mark.parametrize(
+    ("ns", "placements", "ends"),
+    [
+        (tuple((800_000 + 8_000 * p,) * 3 for p in range(8)), list(range(1, 9)), (-3.38, 3.38)),
+        (((800_000,) * 3, (), (808_000,) * 3), [1, 3], (-0.5, 0.5)),
+    ],
+    ids=["slows down", "a placement without a sample"],
+)
+def test_drift_of_a_roof(ns, placements, ends):
+    roof = make.timed(CASE, "copy", 4e4, "roof", samples=(replace(make.samples(4e4), ns=ns),))
     (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
-    assert (series["y"][0], series["y"][-1]) == pytest.approx((-3.38, 3.38), abs=0.01)
+    assert series["x"] == placements
+    assert (series["y"][0], series["y"][-1]) == pytest.approx(ends, abs=0.01)
 
 
-def test_a_placement_without_a_sample_is_left_out_of_the_drift():
-    broken = replace(make.samples(4e4), ns=((800_000,) * 3, (), (808_000,) * 3))
-    roof = make.timed(CASE, "copy", 4e4, "roof", samples=(broken,))
-    (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
-    assert (series["x"], len(series["y"])) == ([1, 3], 2)
-
-
-def test_other_clocks_stand_over_the_one_that_ranks():
+def test_other_clocks_are_drawn_over_the_one_that_ranks():
     figure = drawn(pages.everything())["clocks"]
     assert [view["label"].split(":")[0] for view in figure["views"]] == ["call", "device", "cold"]
     device = named(figure["views"][1])["third"]
-    assert [y / x for x, y in zip(device["x"], device["y"], strict=True)] == pytest.approx(
-        [1.02] * len(device["x"]), rel=0.01
-    )
+    ratios = [y / x for x, y in zip(device["x"], device["y"], strict=True)]
+    assert ratios == pytest.approx([1.02] * len(ratios), rel=0.01)
     assert "clocks" not in drawn(three())
 
 
@@ -176,16 +171,11 @@ def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
 
 
 @pytest.mark.parametrize(
-    "table",
-    [
-        PublishedTable(
-            "a paper", "a GPU that nobody knows", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": "1"},)
-        ),
-        PublishedTable("a paper", "NVIDIA H800", "ms", ({"rows": "5", "columns": "1024", "latency_ms": "1"},)),
-        PublishedTable("a paper", "NVIDIA H800", "ms", ({"rows": "32768", "columns": "1024", "latency_ms": ""},)),
-        PublishedTable("a paper", "NVIDIA H800", "ms", ({"metric": "x", "target": "1"},)),
-    ],
-    ids=["unknown GPU", "other shapes", "refused", "no times"],
+    ("gpu", "changed"),
+    [("a GPU that nobody knows", {}), ("NVIDIA H800", {"rows": "5"}), ("NVIDIA H800", {"latency_ms": ""})],
+    ids=["unknown GPU", "other shapes", "refused"],
 )
-def test_published_figures_that_cannot_stand_beside_make_no_panel(table):
-    assert "peers" not in drawn(three(), published={"h800": table})
+def test_published_figures_that_cannot_be_compared_make_no_panel(gpu, changed):
+    row = {"rows": "32768", "columns": "1024", "latency_ms": "1"}
+    for table in (PublishedTable("a paper", gpu, "ms", (row | changed,)), NO_TIMES):
+        assert "peers" not in drawn(three(), published={"h800": table})

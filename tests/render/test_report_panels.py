@@ -106,9 +106,8 @@ def test_a_leader_that_is_the_baseline_leads_the_next():
 def test_parts_are_ranked_among_themselves(page):
     board = leaderboard.build(pages.everything())
     parts = slices(board, "softmax")
-    assert [part.title for part in parts] == [
-        *("all", "float16", "float32", "small rows", "medium rows", "large rows", "few rows")
-    ]
+    titles = ["all", "float16", "float32", "small rows", "medium rows", "large rows", "few rows"]
+    assert [part.title for part in parts] == titles
     few = parts[-1]
     assert {case.case.rows for case in few.cases} == {1, 16}
     own = few.standing("other")
@@ -117,11 +116,8 @@ def test_parts_are_ranked_among_themselves(page):
     assert own.score != board.standings("softmax")[1].score
     row = next(row for row in tables(page, "ranking", "parts")[0].rows() if row[0] == "other")
     assert row[-1] == f"{own.score:.1f}{own.speedup:.2f}x"
-
-
-def test_one_dtype_in_one_regime_makes_no_parts():
-    board = leaderboard.build(make.run([make.timed(CASE, "a", 5e4)]))
-    assert [part.title for part in slices(board, "softmax")] == ["all"]
+    one = leaderboard.build(make.run([make.timed(CASE, "a", 5e4)]))  # of one dtype and one regime
+    assert [part.title for part in slices(one, "softmax")] == ["all"]
 
 
 def test_the_heat_map_shows_marks_warmth_and_what_did_not_pass(page):
@@ -135,11 +131,8 @@ def test_the_heat_map_shows_marks_warmth_and_what_did_not_pass(page):
     assert shown["[1024, 65536]large rows", 3] == "– unsupported"
     assert shown["[32768, 1024]small rows", 5] == "76.9†"
     assert [key for key, text in shown.items() if "~" in text] == [("[16384, 2048]small rows", 2)]
-
-
-def test_rows_of_the_heat_map_go_by_regime_then_columns(page):
-    labels = [row[0].split("]")[1] for row in tables(page, "heatmap", "heat")[0].rows()]
-    assert labels == ["small rows"] * 2 + ["medium rows"] + ["large rows"] * 2 + ["few rows"] * 2
+    by_regime = ["small rows"] * 2 + ["medium rows"] + ["large rows"] * 2 + ["few rows"] * 2
+    assert [row[0].split("]")[1] for row in tables(page, "heatmap", "heat")[0].rows()] == by_regime
 
 
 def test_every_cell_of_a_table_opens_the_record_that_it_shows(page):
@@ -152,24 +145,19 @@ def test_every_cell_of_a_table_opens_the_record_that_it_shows(page):
             assert cell.text.startswith(data["variants"][found["variant"]]["id"])
 
 
-def test_hard_cases_say_who_fails_what(page):
+def test_hard_cases_say_who_fails_what_and_leave_out_the_outcomes_that_nothing_had(page):
     (shown, *_) = tables(page, "correctness", "matrix")
     assert shown.rows()[0] == ["softmax-float16-37x1000-all_inf", *["✓ right"] * 3, "✗ INCORRECT"]
     assert "NaN where 0 is expected: row 3" in page.find("correctness").text
-
-
-def test_outcomes_that_nothing_had_are_left_out(page):
-    table = page.find("correctness").all("table")[0]
-    assert [head.text for head in table.all("th")][:6] == [
-        *("implementation", "operator", "passed", "failed", "declared", "refused")
-    ]
+    heads = [head.text for head in page.find("correctness").all("table")[0].all("th")]
+    assert heads[:6] == ["implementation", "operator", "passed", "failed", "declared", "refused"]
 
 
 def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ahead():
     """8 against 9 µs by the graph; called from Python at 12 against 10."""
     small = make.softmax_case(64, 128)
-    first = _two_clocks(small, "first", 8e3, 12e3)
-    second = _two_clocks(small, "second", 9e3, 10e3)
+    first = make.two_clocks(small, "first", 8e3, 12e3)
+    second = make.two_clocks(small, "second", 9e3, 10e3)
     (found,) = inversions(leaderboard.build(make.run([first, second])))
     assert (found.clock, found.first, found.second) == ("call", "first", "second")
     assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
@@ -178,21 +166,17 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
     assert "⇅ second 0.009997 before first 0.0120" in text
 
 
-def test_a_call_that_hides_behind_its_kernel_inverts_nothing():
-    first, second = _two_clocks(WIDE, "first", 8e5, 12e3), _two_clocks(WIDE, "second", 9e5, 10e3)
-    assert inversions(leaderboard.build(make.run([first, second]))) == []
-
-
-def test_calls_that_cannot_be_told_apart_invert_nothing():
-    small = make.softmax_case(64, 128)
-    first = _two_clocks(small, "first", 8e3, 12.0e3, spread=0.2)
-    second = _two_clocks(small, "second", 9e3, 11.9e3, spread=0.2)
-    assert inversions(leaderboard.build(make.run([first, second]))) == []
-
-
-def _two_clocks(case, name, graph_ns, call_ns, spread=1e-4):
-    record = make.timed(case, name, graph_ns)
-    return replace(record, samples=(*record.samples, make.samples(call_ns, "call", spread=spread)))
+@pytest.mark.parametrize(
+    ("case", "first", "second", "spread"),
+    [
+        (WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4),
+        (make.softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2),
+    ],
+    ids=["shorter than the kernels", "overlapping intervals"],
+)
+def test_calls_that_invert_nothing(case, first, second, spread):
+    records = [make.two_clocks(case, *cell, spread=spread) for cell in (("first", *first), ("second", *second))]
+    assert inversions(leaderboard.build(make.run(records))) == []
 
 
 def test_a_ladder_tells_what_each_step_is_worth(page):
@@ -214,11 +198,8 @@ def test_files_of_a_ladder_go_by_their_best_and_rungs_by_declaration():
     run = make.run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
     (shown,) = tables(outline.outline(report.render(run)), "ladders", "ladder")
     assert [row[0] for row in shown.rows()] == ["quick", "slow", "best"]
-
-
-def test_a_folder_of_single_files_is_no_ladder():
-    records = [make.timed(CASE, name, 5e4) for name in ("a", "b")]
-    assert "ladders" not in outline.panels(outline.outline(report.render(make.run(records))))
+    single_files = make.run([make.timed(CASE, name, 5e4) for name in ("a", "b")])
+    assert "ladders" not in outline.panels(outline.outline(report.render(single_files)))
 
 
 def test_the_run_can_be_repeated_as_it_was(page):
@@ -226,10 +207,8 @@ def test_the_run_can_be_repeated_as_it_was(page):
     assert commands(passport) == ["git checkout 0123abc", "pytest --softbench --softbench-seed=7"]
     assert commands(replace(passport, commit="0123abc+")) == ["pytest --softbench --softbench-seed=7"]
     assert commands(replace(passport, commit="", command="pytest --softbench-seed=3")) == ["pytest --softbench-seed=3"]
-    assert [code.text for code in page.find("passport").all("code")][:2] == [
-        "git checkout 0123abc",
-        "pytest --softbench-seed=1",
-    ]
+    shown = [code.text for code in page.find("passport").all("code")]
+    assert shown[:2] == ["git checkout 0123abc", "pytest --softbench-seed=1"]
 
 
 def test_a_cell_of_a_pass_says_how_to_repeat_it(page):

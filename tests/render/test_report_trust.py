@@ -41,46 +41,43 @@ def test_a_sound_run_raises_no_reservation():
     }
 
 
+A, B = GOOD
+OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
+
+
 @pytest.mark.parametrize(
-    ("records", "changes", "said"),
+    ("found", "said"),
     [
         (
-            [_read(GOOD[0], throttle="sw_thermal+power_cap"), GOOD[1]],
-            {},
+            _said([_read(A, throttle="sw_thermal+power_cap"), B]),
             "throttled in 8 of 8 placements (sw_thermal+power_cap), 1980 MHz",
         ),
         (
-            [replace(GOOD[0], samples=(MEASURED_AGAIN, ASIDE)), GOOD[1]],
-            {},
+            _said([replace(A, samples=(MEASURED_AGAIN, ASIDE)), B]),
             "never throttled in 8 placements, 1980 MHz, 2 placements of a throttled or slower GPU not counted, marked ~",
         ),
         (
-            [replace(GOOD[0], samples=(*GOOD[0].samples, Samples("device", 1, ((55_000,),) * 8))), GOOD[1]],
-            {},
+            _said([replace(A, samples=(*A.samples, OVERLAPPING)), B]),
             "1 time of 1 are of launches that overlap in a replay, marked o",
         ),
-        ([replace(r, telemetry=()) for r in GOOD], {}, "no telemetry: whether the GPU was throttled is not known"),
-        (GOOD, {"commit": "0123abc+"}, "commit 0123abc+: files were changed and not committed"),
-        (GOOD, {"commit": ""}, "the commit of the code is not known"),
+        (_said([replace(r, telemetry=()) for r in GOOD]), "no telemetry: whether the GPU was throttled is not known"),
+        (_said(GOOD, commit="0123abc+"), "commit 0123abc+: files were changed and not committed"),
+        (_said(GOOD, commit=""), "the commit of the code is not known"),
         (
-            [GOOD[0], replace(GOOD[1], samples=(replace(GOOD[1].samples[0], cache="warm"),))],
-            {},
+            _said([A, replace(B, samples=(replace(B.samples[0], cache="warm"),))]),
             "1 time of 2 taken with a warm L2 cache, marked w",
         ),
         (
-            [GOOD[0], _read(make.timed(CASE, "b", 6e4, placements=3))],
-            {},
+            _said([A, _read(make.timed(CASE, "b", 6e4, placements=3))]),
             "3 to 8 placements a cell; 1 cell of 2 got fewer than the 8 of a first look",
         ),
         (
-            [_read(make.timed(CASE, name, ns, spread=0.05)) for name, ns in (("a", 5e4), ("b", 5.01e4))],
-            {},
+            _said([_read(make.timed(CASE, name, ns, spread=0.05)) for name, ns in (("a", 5e4), ("b", 5.01e4))]),
             "the fastest, or a tie for it, is known in 0 of 1 case; 2 of 2 ranks are undecided (?)",
         ),
     ],
 )
-def test_what_weakens_a_run_is_a_reservation(records, changes, said):
-    found = _said(records, **changes)
+def test_what_weakens_a_run_is_a_reservation(found, said):
     assert found[said] is False
     assert sum(not good for good in found.values()) == 1
 
@@ -90,22 +87,15 @@ def test_a_power_limit_is_told_and_is_no_reservation():
     assert found["at its power limit in 8 of 8 placements, 1980 MHz"] is True
 
 
-def test_times_of_a_cpu_are_never_without_reservation():
-    found = _said([make.timed(CASE, "a", 5e6, clock="wall")], "wall")
-    assert found["measured on a machine without a GPU: compares implementations on that CPU only"] is False
-
-
-def test_of_a_cpu_nothing_is_said_of_a_gpu():
+def test_times_of_a_cpu_are_never_without_reservation_and_nothing_is_said_of_a_gpu():
     samples = replace(make.samples(5e6, "wall"), cache="")
-    said = _said([make.timed(CASE, "a", 5e6, samples=(samples,))], "wall")
-    assert not [text for text in said if "throttled" in text or "L2" in text]
+    found = _said([make.timed(CASE, "a", 5e6, samples=(samples,))], "wall")
+    assert found["measured on a machine without a GPU: compares implementations on that CPU only"] is False
+    assert not [text for text in found if "throttled" in text or "L2" in text]
 
 
-def test_of_a_run_without_times_only_the_sources_can_be_doubted():
+def test_a_run_without_times_and_a_case_that_only_the_reference_ran_have_a_page():
+    """Only the sources of the former can be doubted; of two runs that are shown as one, one may have the latter."""
     assert _said([make.ended(CASE, "a", Status.CRASHED, "signal 11")]) == {"commit 0123abc, unchanged": True}
-
-
-def test_a_case_that_only_the_reference_ran_has_a_page() -> None:
-    """As one of two runs may have that are shown as one."""
     other = make.softmax_case(4096, 2048)
     assert _said([*GOOD, _read(make.timed(other, "torch_eager", 1e5, role="reference"))])
