@@ -1,4 +1,4 @@
-"""Whatever stands in a file of records: it is read and shown, or it is one clear error. Never a traceback."""
+"""Any file of records is read and shown, or it is one clear error. Never a traceback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from support.builders import ended, passport, softmax_case, timed, variant
+from support.builders import ended, softmax_case, timed, variant, written
 from support.fuzzing import RANDOM, damaged, hostile, one_line, rendered, tried, twisted
 
 from softbench import typed
@@ -26,19 +26,16 @@ CASE, WIDE, HARD = (
     softmax_case(16, 512),
     softmax_case(16, 64, timed=False, distribution="peaked"),
 )
+ODD = (Samples("graph", 20, ((101, 102), (99,), ()), "warm", 3), Samples("call", 1, ((7,),)))
+READ = (Calibration("graph", (20, 99), (21, 98)), Calibration("device", fault="f"))
+REFUSING = variant("torch_eager", params=(("warps", 4), ("a", "b")))
 RECORDS = [
     timed(CASE, "mine", 5e4, notes=("n",), telemetry=(Telemetry(1980, 3201, 512, 61, "power_cap"), Telemetry())),
-    timed(
-        CASE, "other", 5e4, calibrations=(Calibration("graph", (20, 99), (21, 98)), Calibration("device", fault="f"))
-    ),
+    timed(CASE, "other", 5e4, calibrations=READ),
     timed(CASE, "torch_eager", 9e4, kernels=(KernelResources("k<float>", 32, 8, 49152),), best_of=4),
     timed(CASE, "copy", 4e4, role="roof"),
-    timed(
-        WIDE, "mine", 1, samples=(Samples("graph", 20, ((101, 102), (99,), ()), "warm", 3), Samples("call", 1, ((7,),)))
-    ),
-    ended(
-        WIDE, "torch_eager", Status.UNSUPPORTED, "no", variant=variant("torch_eager", params=(("warps", 4), ("a", "b")))
-    ),
+    timed(WIDE, "mine", 1, samples=ODD),
+    ended(WIDE, "torch_eager", Status.UNSUPPORTED, "no", variant=REFUSING),
     ended(HARD, "mine", Status.INCORRECT, "nan", known_failure="NaN: no guard"),
 ]
 
@@ -51,8 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(folder: Path) -> list[Any]:
     """The lines of a good run, as data."""
-    path = store.Writer.create(folder, passport(run_id="good")).path
-    store.Writer(path).append(RECORDS)
+    path = written(folder, *RECORDS, run_id="good")
     return [json.loads(row) for row in path.read_text().splitlines()]
 
 
@@ -106,22 +102,17 @@ def test_what_else_is_made_of_runs(folder: Path, run: list[Any], capsys: Any, ra
     one, other = map(str, paths)
     output = folder / "made"
     output.unlink(missing_ok=True)
-    made = random.choice(
-        [
-            ["compare", one, other, "--all", "--output", str(output)],
-            ["compare", one, other, "--format", random.choice(["markdown", "csv"])],
-            ["history", str(own), "--cells", "*", "--output", str(output)],
-            [
-                "show",
-                f"{random.choice(RECORDS).case.id}::{random.choice(RECORDS).variant.implementation}",
-                "--run",
-                one,
-            ],
-            ["figure", one, random.choice(["bandwidth", "profile", "clocks", "drift"]), "--output", str(output)],
-            ["badge", one, "--output", str(output)],
-        ]
-    )
-    if rendered(capsys, *made) and output.exists():
+    form = random.choice(["markdown", "csv"])
+    cell = f"{random.choice(RECORDS).case.id}::{random.choice(RECORDS).variant.implementation}"
+    made = [
+        ["compare", one, other, "--all", "--output", str(output)],
+        ["compare", one, other, "--format", form],
+        ["history", str(own), "--cells", "*", "--output", str(output)],
+        ["show", cell, "--run", one],
+        ["figure", one, random.choice(["bandwidth", "profile", "clocks", "drift"]), "--output", str(output)],
+        ["badge", one, "--output", str(output)],
+    ]
+    if rendered(capsys, *random.choice(made)) and output.exists():
         assert "<script>alert" not in output.read_text(encoding="utf-8")
 
 
@@ -170,7 +161,7 @@ def test_a_run_cut_at_every_byte(folder: Path, run: list[Any], end: str) -> None
 
 
 def whole_cells(data: bytes) -> int:
-    """Lines behind the header that are JSON; the last one may lack its end."""
+    """Lines after the header that are JSON; the last one may lack its end."""
     found = 0
     for row in data.split(b"\n")[1:]:
         with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""docs/records.md is the reference of statuses and of what stands in a run's file: no more and no less than the code has."""
+"""docs/records.md lists the statuses and all that a run's file holds: no more and no less than the code has."""
 
 from __future__ import annotations
 
@@ -82,10 +82,11 @@ def full_line() -> dict[str, Any]:
     return found
 
 
-def test_every_status_is_there_with_what_pytest_makes_of_it() -> None:
+def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_the_csv() -> None:
     outcome = {True: "passed", False: "failed"}
     expected = {s.value: "skipped" if s.is_refusal else outcome[s.is_success] for s in Status}
     assert {row[0].strip("`"): row[2] for row in rows(PAGE, "status")} == expected
+    assert words("column") == list(export.COLUMNS)
 
 
 @pytest.mark.parametrize("cls", STORED, ids=lambda cls: cls.__name__)
@@ -106,7 +107,7 @@ def test_what_of_a_variant_is_not_stored_is_named() -> None:
     assert set(re.findall(r"`(\w+)`", line)) == left_out
 
 
-def test_a_cell_is_written_as_the_page_says() -> None:
+def test_cells_and_passports_are_written_as_the_page_says() -> None:
     line = full_line()
     assert list(line) == ["kind", "schema", *words("field of `Record`")]
     assert (line["kind"], line["schema"]) == ("cell", model.SCHEMA_VERSION)
@@ -116,11 +117,11 @@ def test_a_cell_is_written_as_the_page_says() -> None:
         assert list(line[key]) == words(f"field of `{header}`"), key
     for key, header in (("samples", "Samples"), ("kernels", "KernelResources"), ("calibrations", "Calibration")):
         assert list(line[key][0]) == words(f"field of `{header}`"), key
-
-
-def test_what_is_left_out_is_as_the_page_says() -> None:
-    line = json.loads(lines.cell_line(timed(softmax_case(), "mine", 5_000, ideal_bytes=0)))
-    assert {"reason", "notes", "traffic", "ideal_bytes", "gpu"}.isdisjoint(line)
+    short = json.loads(lines.cell_line(timed(softmax_case(), "mine", 5_000, ideal_bytes=0)))
+    assert {"reason", "notes", "traffic", "ideal_bytes", "gpu"}.isdisjoint(short)
+    header = json.loads(lines.passport_line(builders.passport(cases=3)))
+    assert list(header) == ["kind", "schema", *words("field of `Passport`")]
+    assert header["cases"] == 3
 
 
 @pytest.mark.parametrize("where", ["CPU", "GPU"])
@@ -135,12 +136,6 @@ def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch: pyte
     assert list(issued.settings) == words("key of `settings`")
 
 
-def test_a_passport_is_written_as_the_page_says() -> None:
-    line = json.loads(lines.passport_line(builders.passport(cases=3)))
-    assert list(line) == ["kind", "schema", *words("field of `Passport`")]
-    assert line["cases"] == 3
-
-
 def test_the_words_of_clocks_roles_and_throttling_are_there() -> None:
     clocks = words("clock of `samples`")
     assert sorted(clocks) == sorted(row[0].strip("`") for row in rows(MEASURING, "clock"))
@@ -149,10 +144,6 @@ def test_the_words_of_clocks_roles_and_throttling_are_there() -> None:
     assert set(re.findall(r"`(\w+)`", role)) == set(lines.ROLES)
     (dtypes,) = (row[2] for row in rows(PAGE, "field of `Case`") if row[0] == "`dtype`")
     assert re.findall(r"`(\w+)`", dtypes) == list(model.DTYPES)
-
-
-def test_every_column_of_the_csv_is_there() -> None:
-    assert words("column") == list(export.COLUMNS)
 
 
 @over("path", KEPT)

@@ -9,21 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builders import ended, passport, samples, softmax_case, timed, variant
+from support.builders import ended, passport, samples, softmax_case, timed, variant, written
 
 from softbench.cases import registry
-from softbench.model import KernelResources, Record, Samples, Status
+from softbench.model import KernelResources, Samples, Status
 from softbench.records import store
 from softbench.records.store import StoreError, lines
 from softbench.texts import MOST_TEXT
 
 CASE = softmax_case(16, 256)
-
-
-def written(folder: Path, *records: Record) -> Path:
-    writer = store.Writer.create(folder, passport())
-    writer.append(records)
-    return writer.path
 
 
 def with_line(folder: Path, **changed: Any) -> Path:
@@ -114,24 +108,18 @@ def writer(tmp_path: Path) -> store.Writer:
 FORGED = lines.cell_line(ended(CASE, "a", Status.INCORRECT, "forged"))
 
 
-@pytest.mark.parametrize("how", ["appended", "overwritten", "emptied"])
-def test_what_another_process_wrote_into_a_run_is_taken_out(writer: store.Writer, how: str) -> None:
+@pytest.mark.parametrize("how", ["appended", "overwritten", "emptied", "removed"])
+def test_what_another_process_did_to_a_run_is_undone(writer: store.Writer, how: str) -> None:
     before = writer.path.read_bytes()
-    forged = {"appended": before + FORGED, "overwritten": before[:-9] + b" " * 9, "emptied": b""}[how]
-    writer.path.write_bytes(forged)
-    assert writer.hold() == "was changed"
+    writer.path.write_bytes({"appended": before + FORGED, "overwritten": before[:-9] + b" " * 9}.get(how, b""))
+    if how == "removed":
+        writer.path.unlink()
+    assert writer.hold() == ("was removed" if how == "removed" else "was changed")
     assert writer.path.read_bytes() == before
     assert writer.hold() == ""
     writer.append([timed(CASE, "b", 1e5)])
     assert [r.variant.id for r in store.read(writer.path).records] == ["a", "b"]
     assert [path.name for path in writer.path.parent.iterdir()] == [writer.path.name]
-
-
-def test_a_run_that_was_removed_is_written_again(writer: store.Writer) -> None:
-    before = writer.path.read_bytes()
-    writer.path.unlink()
-    assert writer.hold() == "was removed"
-    assert writer.path.read_bytes() == before
 
 
 def test_a_writer_of_an_old_run_holds_it_to_what_it_found(writer: store.Writer) -> None:

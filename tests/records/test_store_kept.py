@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.builders import passport, softmax_case, timed
+from support.builders import passport, softmax_case, timed, written
 from support.paths import ROOT
 
 from softbench.model import Run
 from softbench.records import store
 from softbench.records.store import StoreError
 
-
-def written(folder: Path) -> Path:
-    writer = store.Writer.create(folder, passport())
-    writer.append([timed(softmax_case(16, 256), "a", 1e5)])
-    return writer.path
+RECORD = timed(softmax_case(16, 256), "a", 1e5)
 
 
 def compressed(folder: Path, data: bytes, name: str = "run-1") -> Path:
@@ -30,7 +26,7 @@ def compressed(folder: Path, data: bytes, name: str = "run-1") -> Path:
 
 
 def test_a_run_that_is_kept_may_be_compressed(tmp_path: Path) -> None:
-    plain = written(tmp_path)
+    plain = written(tmp_path, RECORD)
     kept = compressed(tmp_path, gzip.compress(plain.read_bytes()), plain.stem)
     assert store.read(kept) == store.read(plain)
     assert store.header(kept) == store.header(plain)
@@ -42,7 +38,7 @@ def test_a_run_that_is_kept_may_be_compressed(tmp_path: Path) -> None:
 
 
 def test_a_compressed_run_is_not_added_to(tmp_path: Path) -> None:
-    kept = compressed(tmp_path, gzip.compress(written(tmp_path).read_bytes()))
+    kept = compressed(tmp_path, gzip.compress(written(tmp_path, RECORD).read_bytes()))
     before = kept.read_bytes()
     with pytest.raises(StoreError, match="gunzip it to go on"):
         store.mend(kept)
