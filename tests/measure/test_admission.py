@@ -1,4 +1,4 @@
-"""Who runs beside whom: a table of memory sizes."""
+"""Which entrants share a heat: a table of memory sizes."""
 
 from __future__ import annotations
 
@@ -33,24 +33,19 @@ def test_heats_fill_the_memory_evenly(room: int, sizes: list[int]) -> None:
     assert [e for heat in found for e in heat[2:]] == OTHERS
 
 
-def test_a_byte_less_than_everybody_needs_makes_two_heats() -> None:
-    exact = free_for(9, 1000)
-    assert len(heats(ALWAYS, OTHERS, 1000, exact)) == 1
-    assert len(heats(ALWAYS, OTHERS, 1000, exact - 1)) == 2
-
-
-def test_memory_that_cannot_be_told_admits_everybody() -> None:
-    assert heats(ALWAYS, OTHERS, 1 << 40, 0) == [[*ALWAYS, *OTHERS]]
-
-
-def test_nothing_fits_and_still_everybody_gets_a_heat() -> None:
-    assert [heat[2:] for heat in heats(ALWAYS, OTHERS, 1 << 40, 1)] == [[e] for e in OTHERS]
-
-
-@pytest.mark.parametrize(("always", "expected"), [(ALWAYS, [ALWAYS]), ([], [])])
-def test_without_others(always: list[str], expected: list[list[str]]) -> None:
-    assert heats(always, [], 1000, 5000) == expected
-
-
-def test_entrants_that_take_nothing() -> None:
-    assert heats([], ["a", "b"], 0, 100) == [["a", "b"]]
+@pytest.mark.parametrize(
+    ("always", "others", "each", "free", "expected"),
+    [
+        (ALWAYS, OTHERS, 1000, free_for(9, 1000), [[*ALWAYS, *OTHERS]]),
+        (ALWAYS, OTHERS, 1000, free_for(9, 1000) - 1, [[*ALWAYS, *"abcd"], [*ALWAYS, *"efg"]]),
+        (ALWAYS, OTHERS, 1 << 40, 0, [[*ALWAYS, *OTHERS]]),  # unknown memory admits everybody
+        (ALWAYS, OTHERS, 1 << 40, 1, [[*ALWAYS, other] for other in OTHERS]),  # where nothing fits all have a heat
+        (ALWAYS, [], 1000, 5000, [ALWAYS]),
+        ([], [], 1000, 5000, []),
+        ([], ["a", "b"], 0, 100, [["a", "b"]]),  # entrants that take nothing
+    ],
+)
+def test_the_ends_of_the_table(
+    always: list[str], others: list[str], each: int, free: int, expected: list[list[str]]
+) -> None:
+    assert heats(always, others, each, free) == expected

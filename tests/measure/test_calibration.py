@@ -22,7 +22,7 @@ from softbench.model import Calibration, Status, calibration
     ("read", "why"),
     [
         ((20_000, 100_000, 500_000), ""),
-        ((21_200, 101_200, 501_200), ""),  # a launch gap beside each
+        ((21_200, 101_200, 501_200), ""),  # with a launch gap each
         ((60_000, 140_000, 540_000), ""),  # the host's way to the GPU and back
         ((20_000, 101_299, 500_000), ""),  # 1 % of 80 us and 0.5 us
         ((20_000, 101_301, 500_000), "reads 81.30 us where 80.00 us passed by the GPU's timer"),
@@ -42,24 +42,17 @@ def test_a_clock_may_be_off_by_a_percent_and_half_a_microsecond(read: tuple[int,
 
 def test_a_clock_that_could_not_be_tried_is_used_unless_it_could_not_be_read() -> None:
     untried = Calibration("graph", fault="no triton")
-    assert [calibration.refusal([untried, BLIND], clock) for clock in ("graph", "call", "device")] == [
-        "",
-        "",
-        BLIND.fault,
-    ]
+    refusals = {clock: calibration.refusal([untried, BLIND], clock) for clock in ("graph", "call", "device")}
+    assert refusals == {"graph": "", "call": "", "device": BLIND.fault}
 
 
 def test_a_line_says_rate_and_constant() -> None:
-    assert (
-        calibration.describe(RIGHT)
-        == "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us in addition to each"
-    )
-    assert (
-        calibration.describe(CALL)
-        == "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us in addition to each"
-    )
-    assert calibration.describe(FAST) == f"graph: OFF, and not used: {WHY}"
-    assert calibration.describe(BLIND) == "device: not checked: the profiler saw nothing on the GPU"
+    assert [calibration.describe(found) for found in (RIGHT, CALL, FAST, BLIND)] == [
+        "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us in addition to each",
+        "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us in addition to each",
+        f"graph: OFF, and not used: {WHY}",
+        "device: not checked: the profiler saw nothing on the GPU",
+    ]
 
 
 class Gpu:
@@ -156,7 +149,7 @@ def test_without_a_profiler_the_other_clocks_are_checked() -> None:
 
 
 class WorkerPool:
-    """Hires one worker, or nobody."""
+    """Hires one worker, or none."""
 
     def __init__(self, refuses: str = "") -> None:
         self.ended = 0

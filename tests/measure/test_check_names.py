@@ -1,4 +1,4 @@
-"""What a wrong launch is called, where only further launches tell: cached, precomputed, nondeterministic, unfinished."""
+"""What a wrong launch is called, where only further launches show it: cached, precomputed, nondeterministic, unfinished."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from support.checked import reason
 
 from softbench.cases.operators import get
 from softbench.measure import check as module
@@ -18,13 +19,6 @@ torch = pytest.importorskip("torch")
 
 def make():
     return Case("softmax", (6, 4096), "float32", "float32")
-
-
-def reason(case, launch):
-    verdict = check(case, launch, "cpu", seed=3)
-    assert not verdict.ok
-    assert "\n" not in verdict.reason
-    return verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -68,7 +62,7 @@ def test_the_last_launch_returned_again():
 
 
 def test_a_name_that_cannot_be_had_costs_no_verdict():
-    """The launches that would tell one kind of cache from another fail."""
+    """The launches that would show which kind of cache it is fail."""
     seen = []
 
     def launch(x):
@@ -82,7 +76,7 @@ def test_a_name_that_cannot_be_had_costs_no_verdict():
 
 @pytest.mark.parametrize("known", [1, 2])
 def test_outputs_that_were_computed_before_the_launch(known):
-    """From the seed of the check, for its first launch or for both in which the whole input is drawn anew."""
+    """From the seed of the check, for its first launch or for both in which the whole input is drawn again."""
     case, asked = make(), []
     inputs = [get("softmax").make_inputs(case, "cpu", 3 + i)[0] for i in range(known)]
     outputs = [x.softmax(-1) for x in inputs]
@@ -95,17 +89,12 @@ def test_outputs_that_were_computed_before_the_launch(known):
     assert text.startswith("precomputed: one element" if known == 2 else "cached by shape, ")
 
 
-def test_outputs_that_were_guessed():
+def test_outputs_that_were_guessed_or_differ_at_every_launch():
     y = torch.randn(6, 4096).softmax(-1)
-    assert reason(make(), lambda x: y.clone()).startswith(
-        "precomputed, the output is the same for other inputs: row 0, "
-    )
-
-
-def test_another_output_at_every_launch():
-    noise = lambda x: x.softmax(-1) * (1 + 1e-4 * torch.randn(x.shape))  # noqa: E731
-    text = reason(make(), noise)
-    assert text.startswith(
+    guessed = reason(make(), lambda x: y.clone())
+    assert guessed.startswith("precomputed, the output is the same for other inputs: row 0, ")
+    noise = reason(make(), lambda x: x.softmax(-1) * (1 + 1e-4 * torch.randn(x.shape)))
+    assert noise.startswith(
         "nondeterministic, two launches on the same inputs are farther apart than rounding takes them: "
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,6 @@ from softbench.measure.cupti_clock import CALLS, GROUPS, Activity, DeviceClock, 
 from softbench.measure.plans import Plan
 from softbench.measure.worker import handler as worker
 from softbench.model import Case, Samples, Status
-from softbench.run import selection, settings
 
 torch = pytest.importorskip("torch")
 CASE = Case("softmax", (4, 64), "float32", "float32")
@@ -43,11 +43,8 @@ def test_a_span_is_last_end_minus_first_start() -> None:
     second = activities(("long", 510, 590), ("short", 520, 530), ("Memcpy DtoD", 531, 540))
     outside = activities(("flush", 320, 480), ("before", 10, 90))
     assert spans([*second, *outside, *marks(100, 300, 500, 700), *first], 2) == [80, 80]
-
-
-def test_work_that_overtakes_its_mark_counts() -> None:
-    """A kernel on a stream that waits for nobody starts while the mark still spins."""
-    assert spans([*marks(100, 300), Activity("early", 105, 200)], 1) == [95]
+    early = Activity("early", 105, 200)  # on a stream that does not wait it starts while the mark still spins
+    assert spans([*marks(100, 300), early], 1) == [95]
 
 
 @pytest.mark.parametrize(
@@ -124,31 +121,32 @@ def sampled(gpu: Gpu, launch: Any, plan: Plan = PLAN) -> list[list[int]]:
     return clock_of(gpu).samples(operators.get("softmax"), CASE, launch, plan, 3, 1 << 10)
 
 
+def launch_of(gpu: Gpu, *kernels_ns: int, host_ns: int = 0, seen: Any = None) -> Callable[[Any], Any]:
+    """A launch of kernels whose enqueueing takes the host some time each. `seen` gets the place and a value of inputs."""
+
+    def launch(x: Any) -> Any:
+        if seen is not None:
+            seen.append((x.data_ptr(), x[0, 0].item()))
+        for ns in kernels_ns:
+            gpu.host += host_ns
+            gpu.enqueue("a", ns)
+        return x.clone()
+
+    return launch
+
+
 @pytest.mark.parametrize("host_ns", [5_000, 40_000, 200_000])
 def test_a_call_of_two_kernels_goes_at_the_pace_of_the_gpu(host_ns: int) -> None:
     """However long the host takes between them: the mark before holds the queue."""
     gpu = Gpu()
-
-    def launch(x: Any) -> Any:
-        for name, ns in (("a", 10_000), ("b", 20_000)):
-            gpu.host += host_ns
-            gpu.enqueue(name, ns)
-        return x.clone()
-
-    found = sampled(gpu, launch)
+    found = sampled(gpu, launch_of(gpu, 10_000, 20_000, host_ns=host_ns))
     assert found == [[30_000 + GAP_NS] * CALLS] * GROUPS
     assert gpu.open == 0
 
 
 def test_every_call_is_flushed_and_has_inputs_that_none_had() -> None:
     gpu, seen = Gpu(), []
-
-    def launch(x: Any) -> Any:
-        seen.append((x.data_ptr(), x[0, 0].item()))
-        gpu.enqueue("a", 10_000)
-        return x.clone()
-
-    sampled(gpu, launch)
+    sampled(gpu, launch_of(gpu, 10_000, seen=seen))
     each = len(seen) // GROUPS
     for at in range(0, len(seen), each):
         counted = seen[at + each - CALLS : at + each]
@@ -161,28 +159,17 @@ def test_every_call_is_flushed_and_has_inputs_that_none_had() -> None:
 
 
 def test_inputs_as_large_as_the_cache_come_round_as_the_plan_has_them() -> None:
-    gpu, seen = Gpu(), set()
-
-    def launch(x: Any) -> Any:
-        seen.add(x[0, 0].item())
-        gpu.enqueue("a", 10_000)
-        return x.clone()
-
-    sampled(gpu, launch, Plan(3, 2, "cold"))
-    assert len(seen) == 2 * GROUPS
+    gpu, seen = Gpu(), []
+    sampled(gpu, launch_of(gpu, 10_000, seen=seen), Plan(3, 2, "cold"))
+    assert len({value for _, value in seen}) == 2 * GROUPS
 
 
 @pytest.mark.parametrize("fault", [None, AssertionError("Legacy CUDA profiling"), RuntimeError("already enabled")])
 def test_without_a_profiler_it_says_so(fault: Exception | None) -> None:
     gpu = Gpu(sees=False)
     gpu.fault = fault
-
-    def launch(x: Any) -> Any:
-        gpu.enqueue("a", 10_000)
-        return x
-
     with pytest.raises(Unseen, match=str(fault or "saw nothing on the GPU")):
-        sampled(gpu, launch)
+        sampled(gpu, launch_of(gpu, 10_000))
     assert gpu.open == 0
 
 
@@ -264,16 +251,6 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
 
     sampling.samples = unseen
     assert served.handle(asked) == {"ok": True, "unseen": "no CUPTI"}
-
-
-def test_the_option_without_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection.device, "gpus", lambda: ())
-    shapes = Path("shapes.yaml")
-    chosen = SimpleNamespace(
-        shapes=shapes, profiles=("cpu",), traffic=False, device_clock=True, axes=(), impls=(), drawn=0, drawn_from=1
-    )
-    with pytest.raises(settings.SettingsError, match=r"--softbench-device-clock: .*no CUDA GPU is visible"):
-        selection.select(chosen)  # type: ignore[arg-type]
 
 
 def test_kernels_that_spin_read_the_timer_in_a_loop() -> None:

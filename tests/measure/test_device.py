@@ -7,7 +7,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,7 +42,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     [
         ("cuda>=sm_90", H200, ""),
         ("cuda >= sm_90", H200, ""),
-        ("cuda>=sm_80", H200, ""),
         ("cuda", A100, ""),
         ("cuda>=sm_90", A100, "needs sm_90, and NVIDIA A100-SXM4-80GB is sm_80"),
         ("cuda>=sm_90", None, "needs a CUDA GPU, and this machine has none"),
@@ -55,7 +54,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         ("whole>=3.0.1", None, "needs whole >= 3.0.1, and 3 is installed"),
         ("torch>=2.13", None, ""),
         ("nvidia-cutlass-dsl>=4.8", None, ""),
-        ("quack-kernels", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
         ("quack-kernels>=0.6", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
     ],
 )
@@ -75,25 +73,17 @@ def test_a_requirement_that_cannot_be_read_is_not_met(requirement: str) -> None:
         ("H200", "NVIDIA H200", True),
         ("h200", "NVIDIA H200", True),
         ("H200", "NVIDIA H200 NVL", True),
-        ("NVIDIA H200", "NVIDIA H200", True),
         ("H200", "NVIDIA GH200 480GB", False),
         ("GH200", "NVIDIA GH200 480GB", True),
         ("H100", "NVIDIA H100 80GB HBM3", True),
-        ("H100", "NVIDIA H100 PCIe", True),
-        ("H100", "NVIDIA H200", False),
-        ("H800", "NVIDIA H800 PCIe", True),
         ("H800 PCIe", "NVIDIA H800", False),
-        ("H800", "NVIDIA H100 80GB HBM3", False),
         ("A100", "NVIDIA A100-SXM4-80GB", True),
     ],
 )
 def test_an_expected_gpu_is_a_whole_word_of_the_name(expected: str, name: str, fits: bool) -> None:
     why = device.expectation(expected, replace(H200, name=name))
     assert why == ("" if fits else f"an {expected} is expected, but this machine has {name!r}")
-
-
-def test_an_expected_gpu_where_there_is_none() -> None:
-    assert device.expectation("H100", None) == "an H100 is expected, but no CUDA GPU is visible here"
+    assert device.expectation(expected, None) == f"an {expected} is expected, but no CUDA GPU is visible here"
 
 
 def test_the_peak_of_an_h200_is_its_published_bandwidth() -> None:
@@ -103,56 +93,39 @@ def test_the_peak_of_an_h200_is_its_published_bandwidth() -> None:
     assert described["peak_gb_s"] == round(H200.peak_gb_s, 1)
 
 
-def test_without_the_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_driver_or_a_device_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> None:
         raise OSError(name)
 
-    monkeypatch.setattr(ctypes, "CDLL", absent)
-    assert device.gpus.__wrapped__() == ()
+    empty = SimpleNamespace(cuInit=lambda flags: 100)  # CUDA_ERROR_NO_DEVICE, as with an empty CUDA_VISIBLE_DEVICES
+    for load in (absent, lambda name: empty):
+        monkeypatch.setattr(ctypes, "CDLL", load)
+        assert device.gpus.__wrapped__() == ()
 
 
-def test_a_driver_without_a_device_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Driver:
-        def cuInit(self, flags: int) -> int:
-            return 100  # CUDA_ERROR_NO_DEVICE, as with an empty CUDA_VISIBLE_DEVICES
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
-    assert device.gpus.__wrapped__() == ()
+ATTRIBUTES = {16: 132, 38: 62_914_560, 13: 1_980_000, 36: 3_201_000, 37: 6016, 75: 9, 76: 0}
 
 
-class Driver:
-    """libcuda on a machine with two H200, as far as it is asked."""
+def put(place: Any, value: Any) -> int:
+    """Writes into a variable that the driver is given, by reference or as it is. Returns the word for success."""
+    if isinstance(value, list):
+        place[:] = bytes(value)
+    else:
+        getattr(place, "_obj", place).value = value
+    return 0
 
-    def cuInit(self, flags: int) -> int:
-        return 0
 
-    def cuDeviceGetCount(self, count: Any) -> int:
-        count._obj.value = 2
-        return 0
-
-    def cuDeviceGet(self, device: Any, ordinal: int) -> int:
-        device._obj.value = ordinal
-        return 0
-
-    def cuDeviceGetName(self, name: Any, size: int, device: Any) -> int:
-        name.value = b"NVIDIA H200"
-        return 0
-
-    def cuDeviceGetPCIBusId(self, pci: Any, size: int, device: Any) -> int:
-        pci.value = b"0000:0%d:00.0" % (device.value + 1)
-        return 0
-
-    def cuDeviceTotalMem_v2(self, memory: Any, device: Any) -> int:
-        memory._obj.value = 150_000_000_000
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:
-        value._obj.value = {16: 132, 38: 62_914_560, 13: 1_980_000, 36: 3_201_000, 37: 6016, 75: 9, 76: 0}[attribute]
-        return 0
-
-    def cuDeviceGetUuid_v2(self, uuid: Any, device: Any) -> int:
-        uuid[:] = bytes([device.value] * 16)
-        return 0
+TWO_H200 = SimpleNamespace(
+    cuInit=lambda flags: 0,
+    cuDeviceGetCount=lambda count: put(count, 2),
+    cuDeviceGet=put,
+    cuDeviceGetName=lambda name, size, device: put(name, b"NVIDIA H200"),
+    cuDeviceGetPCIBusId=lambda pci, size, device: put(pci, b"0000:0%d:00.0" % (device.value + 1)),
+    cuDeviceTotalMem_v2=lambda memory, device: put(memory, 150_000_000_000),
+    cuDeviceGetAttribute=lambda value, attribute, device: put(value, ATTRIBUTES[attribute]),
+    cuDeviceGetUuid_v2=lambda uuid, device: put(uuid, [device.value] * 16),
+)
+"""libcuda, as far as it is asked."""
 
 
 UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-010101010101"
@@ -161,7 +134,7 @@ UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-0101010
 @pytest.fixture
 def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A machine with two GPUs, all of them visible."""
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: TWO_H200)
     monkeypatch.setattr(device, "_driver", lambda: "580.1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     device.gpus.cache_clear()
@@ -177,6 +150,9 @@ def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two: pytest.Mo
     assert first.model == second.model
     assert first.id == f"GPU-{UUIDS[0]}"
     assert replace(first, uuid="").id == "0000:01:00.0"
+    two.setenv("CUDA_VISIBLE_DEVICES", f"MIG-{UUIDS[0]}")
+    device.gpus.cache_clear()
+    assert device.gpus()[0].id == f"MIG-{UUIDS[0]}"
 
 
 @pytest.mark.parametrize(
@@ -195,11 +171,6 @@ def test_a_gpu_is_made_the_only_one_by_the_name_it_was_given(
     if given is not None:
         two.setenv("CUDA_VISIBLE_DEVICES", given)
     assert device.visible() == names
-
-
-def test_a_slice_has_a_name_of_its_kind(two: pytest.MonkeyPatch) -> None:
-    two.setenv("CUDA_VISIBLE_DEVICES", f"MIG-{UUIDS[0]}")
-    assert device.gpus()[0].id == f"MIG-{UUIDS[0]}"
 
 
 def test_nothing_is_visible_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 
-import pytest
 from support import builders as make
 from support.simulated import PLAN, World, at
 
@@ -19,13 +18,8 @@ from softbench.model import Status
 FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
 
 
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
-
-
-def contest(world: World, *entrants: Entrant) -> None:
-    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+def contest(world: World, *entrants: Entrant, free_bytes: int | None = 0) -> None:
+    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: free_bytes)
     made = Contest(Rules(budget_s=1e9), pool, object())  # type: ignore[arg-type]
     made._heats(make.softmax_case(), list(entrants), PLAN, world.ask, random.Random(1), StageTimes())  # type: ignore[arg-type]
 
@@ -33,9 +27,7 @@ def contest(world: World, *entrants: Entrant) -> None:
 def test_nobody_is_admitted_where_no_worker_lives(world: World) -> None:
     """No free memory that anybody knows is no memory without a limit."""
     a = world.enter("a")
-    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: None)
-    made = Contest(Rules(budget_s=1e9), pool, object())  # type: ignore[arg-type]
-    made._heats(make.softmax_case(), [a], PLAN, world.ask, random.Random(1), StageTimes())  # type: ignore[arg-type]
+    contest(world, a, free_bytes=None)
     assert not world.log
     assert not a.samples
 
@@ -44,7 +36,7 @@ def heats(entrant: Entrant) -> list[int]:
     return [samples.heat for samples in entrant.samples]
 
 
-def test_a_heat_without_its_roof_is_measured_anew_in_halves(world: World) -> None:
+def test_a_heat_without_its_roof_is_measured_again_in_halves(world: World) -> None:
     roof = world.enter("copy", 0.9e6, role="roof", fault=at("place", 2, FULL))
     a, b, c = (world.enter(name) for name in "abc")
     contest(world, roof, a, b, c)
@@ -55,12 +47,9 @@ def test_a_heat_without_its_roof_is_measured_anew_in_halves(world: World) -> Non
     assert a.notes[-1].endswith(" placements")
 
 
-def test_who_runs_out_of_memory_beside_the_roof_is_tried_without_the_others(world: World) -> None:
-    roof, a, big = (
-        world.enter("copy", 0.9e6, role="roof"),
-        world.enter("a"),
-        world.enter("b", fault=at("place", 1, FULL)),
-    )
+def test_an_entrant_that_runs_out_of_memory_is_tried_with_the_roof_alone(world: World) -> None:
+    roof, a = world.enter("copy", 0.9e6, role="roof"), world.enter("a")
+    big = world.enter("b", fault=at("place", 1, FULL))
     contest(world, roof, a, big)
     assert [heats(e) for e in (roof, a, big)] == [[0, 1], [0], [1]]
 

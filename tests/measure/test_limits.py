@@ -1,4 +1,4 @@
-"""Times that no machine can reach are refused, whatever made them; those of honest kernels never are."""
+"""Times that no machine can reach are refused; those of honest kernels never are."""
 
 from __future__ import annotations
 
@@ -47,11 +47,6 @@ def test_a_cold_replay_cannot_move_its_bytes_faster_than_the_memory(clock: str) 
     )
 
 
-def test_115_percent_of_a_roof_at_88_percent_of_the_peak_is_refused() -> None:
-    assert not fault(taken(LEAST_NS / 0.955))  # what a kernel that only reads has reached
-    assert fault(taken(LEAST_NS / 0.88 / 1.15))
-
-
 def test_of_a_short_replay_one_l2_may_have_been_there_already() -> None:
     moved = 4 * H200["l2_bytes"] // 36
     assert not fault(taken(0.751 * moved / 4814.3), moved=moved)
@@ -96,10 +91,8 @@ def test_of_host_times_it_is_only_asked_that_they_pass() -> None:
 def test_a_machine_without_figures_bounds_nothing(device: dict[str, Any]) -> None:
     assert Limits.of(device) == Limits()
     assert not Limits.of(device).fault("float16", MOVED, 10**15, [taken(1)])
-
-
-def test_an_old_passport_is_held_to_the_bandwidth_that_it_has() -> None:
-    assert Limits.of({"peak_gb_s": 4814.0, "l2_bytes": 1}).fault("float16", MOVED, 0, [taken(LEAST_NS * 0.99)])
+    old = Limits.of({"peak_gb_s": 4814.0, "l2_bytes": 1})  # a passport that has the bandwidth itself
+    assert old.fault("float16", MOVED, 0, [taken(LEAST_NS * 0.99)])
 
 
 def test_one_fast_round_is_no_fault_and_one_fast_placement_is() -> None:
@@ -112,14 +105,12 @@ def forged_run(folder: Path) -> Path:
     """A run on disk with an honest cell, a roof, and a cell at 105 TB/s."""
     case = make.softmax_case(32768, 1024)
     cells = [make.timed(case, "copy", 33_000, role="roof"), make.timed(case, "honest", 34_000)]
-    forged = make.timed(case, "forged", MOVED / 105_000)
-    writer = store.Writer.create(folder, make.passport(device={**make.GPU, **H200}))
-    writer.append([*cells, forged])
-    return writer.path
+    return make.written(folder, *cells, make.timed(case, "forged", MOVED / 105_000), device={**make.GPU, **H200})
 
 
 def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path: Path) -> None:
-    run = store.read(forged_run(tmp_path))
+    """And who was impossibly fast in one case leads in none."""
+    run = store.read(path := forged_run(tmp_path))
     honest, forged = (next(r for r in run.records if r.variant.id == name) for name in ("honest", "forged"))
     assert honest.status is Status.PASSED
     assert honest.samples
@@ -135,26 +126,15 @@ def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path: Path
     assert "impossible" in line
     assert "impossible: 1278 ns" in report.render(run)
     assert set(replay.rounds(run)) == {"honest"}
-
-
-def test_who_was_impossibly_fast_in_one_case_leads_in_none(tmp_path: Path) -> None:
-    other = make.softmax_case(32768, 2048)
-    path = forged_run(tmp_path)
-    store.Writer(path).append([make.timed(other, name, ns) for name, ns in (("forged", 64_000), ("honest", 66_000))])
+    again = [make.timed(make.softmax_case(32768, 2048), *cell) for cell in (("forged", 64_000), ("honest", 66_000))]
+    store.Writer(path).append(again)
     ranking = leaderboard.build(store.read(path)).ranking
     assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]
 
 
 def test_a_run_without_device_figures_is_read_as_it_was_written(tmp_path: Path) -> None:
     record = make.timed(make.softmax_case(32768, 1024), "fast", 1000)
-    writer = store.Writer.create(tmp_path, make.passport(device={"name": "a GPU"}))
-    writer.append([record])
-    assert store.read(writer.path).records[0].samples == record.samples
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
+    assert store.read(make.written(tmp_path, record, device={"name": "a GPU"})).records[0].samples == record.samples
 
 
 PEAK = Limits(memory=4814.0)

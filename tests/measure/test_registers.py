@@ -1,4 +1,4 @@
-"""--softbench-registers: what the kernels of measured implementations take, and nothing lost where that cannot be told."""
+"""--softbench-registers: what the kernels of measured implementations take, and nothing lost where that is not known."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from support import builders as make
@@ -20,22 +21,23 @@ FINE = Telemetry(1980, 3201, 400, 45)
 HOT = Telemetry(1980, 3201, 400, 91, "sw_thermal")
 CAPPED = Telemetry(1900, 3201, 700, 60, "power_cap")
 SLOW = Telemetry(1500, 3201, 700, 60, "power_cap")
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
+LOW = Telemetry(1980, 2619)
+WHY = {
+    HOT: "throttled (sw_thermal)",
+    SLOW: "SM clock 1500 MHz where 1980 MHz is the heat's",
+    LOW: "memory clock 2619 MHz where 3201 MHz is the heat's",
+}
 
 
 def measured(world: World, readings: Sequence[Telemetry], *entrants: Entrant, budget_s: float = 1e9) -> Heat:
     """A heat whose placements read these, and then the last of them; slow where the GPU is not fine."""
     left = list(readings)
-    plain, slow = world._answer, {id(HOT): 1.2, id(SLOW): 1.3}
+    plain, slow = world._answer, {HOT: 1.2, SLOW: 1.3, LOW: 1.3}
 
     def answer(entrant: Entrant, request: dict[str, object]) -> object:
         given = plain(entrant, request)
         if request["op"] == "turn" and given.ok:
-            given.data["ns"] = round(given.data["ns"] * slow.get(id(left[0]), 1.0))
+            given.data["ns"] = round(given.data["ns"] * slow.get(left[0], 1.0))
             world.now_ns += given.data["ns"]
         return given
 
@@ -48,7 +50,7 @@ def placed(entrant: Entrant, clock: str = "graph") -> list[int]:
     return [p + 1 for s in entrant.samples if s.clock == clock for p, rounds in enumerate(s.ns) if rounds]
 
 
-@pytest.mark.parametrize("bad", [HOT, SLOW])
+@pytest.mark.parametrize("bad", [HOT, SLOW, LOW], ids=["throttled", "SM clock", "memory clock"])
 @pytest.mark.parametrize("at", [1, 4, 8])
 def test_an_unsteady_placement_is_measured_again_and_kept_aside(world: World, bad: Telemetry, at: int) -> None:
     a, b = world.enter("a"), world.enter("b", 1.02e6)
@@ -61,20 +63,12 @@ def test_an_unsteady_placement_is_measured_again_and_kept_aside(world: World, ba
         assert (len(aside.ns[at - 1]), aside.launches, aside.heat) == (ROUNDS, 20, 7)
         assert min(aside.ns[at - 1]) > 1.1 * max(map(max, filter(None, entrant.samples[0].ns)))
         assert [r == bad for r in entrant.telemetry] == [p == at for p in range(1, 10)]
-    why = "throttled (sw_thermal)" if bad is HOT else "SM clock 1500 MHz where 1980 MHz is the heat's"
-    assert heat.notes() == ["heat 7: decided after 8 placements", f"heat 7, placement {at} does not count: {why}"]
+    assert heat.notes() == ["heat 7: decided after 8 placements", f"heat 7, placement {at} does not count: {WHY[bad]}"]
 
 
-def test_a_memory_clock_that_is_down_counts_as_well(world: World) -> None:
-    a = world.enter("a")
-    heat = measured(world, [FINE, FINE, Telemetry(1980, 2619), FINE], a)
-    assert placed(a, "unsteady") == [3]
-    assert "memory clock 2619 MHz where 3201 MHz is the heat's" in heat.notes()[1]
-
-
-def test_a_power_limit_alone_is_a_fact(world: World) -> None:
+def test_a_power_limit_alone_is_a_fact_and_so_is_no_telemetry(world: World) -> None:
     """Whether it holds in all placements or in some, as long as the clocks are near each other."""
-    for readings in ([CAPPED], [CAPPED, Telemetry(1935, 3201, 690, 60), CAPPED]):
+    for readings in ([CAPPED], [CAPPED, Telemetry(1935, 3201, 690, 60), CAPPED], [Telemetry()]):
         a = world.enter(f"a{len(readings)}")
         heat = measured(world, readings, a)
         assert heat.notes() == ["heat 7: decided after 8 placements"]
@@ -95,7 +89,7 @@ def test_a_gpu_that_stays_throttled_is_measured_as_it_is(world: World) -> None:
 
 
 def test_clocks_that_stay_down_are_the_heats_from_then_on(world: World) -> None:
-    """What was set aside before that was known stays aside, and is told."""
+    """What was set aside before that was known stays aside, and a note names it."""
     a = world.enter("a")
     heat = measured(world, [FINE, CAPPED, SLOW], a)
     assert placed(a, "unsteady") == [3, 4]
@@ -107,7 +101,7 @@ def test_clocks_that_stay_down_are_the_heats_from_then_on(world: World) -> None:
 
 
 @pytest.mark.parametrize(("readings", "kept"), [([FINE, FINE, HOT], [1, 2]), ([HOT, HOT, FINE], [1, 2])])
-def test_behind_the_deadline_two_placements_count_whatever_they_are(
+def test_after_the_deadline_two_placements_count_steady_or_not(
     world: World, readings: list[Telemetry], kept: list[int]
 ) -> None:
     a = world.enter("a", spread=0)
@@ -118,7 +112,7 @@ def test_behind_the_deadline_two_placements_count_whatever_they_are(
 
 
 def test_what_a_look_has_seen_stays(world: World) -> None:
-    """Else whoever was decided there would lose a placement that is not measured again for him."""
+    """Or else an entrant that was decided there would lose a placement that is not measured again."""
     a, b, far = world.enter("a", spread=8), world.enter("b", spread=8), world.enter("far", 1.2e6)
     up = Telemetry(2100, 3201)
     measured(world, [FINE] * 8 + [up], a, b, far)
@@ -143,7 +137,7 @@ def test_the_readings_between_rounds_count(world: World) -> None:
     assert calls > 8 * ROUNDS
 
 
-def test_a_failure_beside_it_stays_a_failure(world: World) -> None:
+def test_a_failure_next_to_an_unsteady_placement_stays_a_failure(world: World) -> None:
     a, bad = world.enter("a"), world.enter("bad")
     world.faults[bad] = lambda op, number, turns: (
         Answer(False, status=Status.CRASHED, reason="died") if number == 3 and op == "turn" else None
@@ -173,21 +167,14 @@ def test_the_threshold(clock: int | None, is_fault: bool) -> None:
     assert bool(steady.fault(reading, [FINE] * 5 + [reading])) is is_fault
 
 
-def test_without_telemetry_nothing_is_a_fault(world: World) -> None:
-    a = world.enter("a")
-    assert measured(world, [Telemetry()], a).notes() == ["heat 7: decided after 8 placements"]
-
-
-def test_what_was_set_aside_is_stored_and_ranks_nobody(world: World, tmp_path: object) -> None:
+def test_what_was_set_aside_is_stored_and_ranks_nobody(world: World, tmp_path: Path) -> None:
     a, b = world.enter("a"), world.enter("b", 1.02e6)
     heat = measured(world, [FINE, HOT, FINE], a, b)
     for entrant in (a, b):
         entrant.notes += heat.notes()
         entrant.settle(Status.PASSED, "")
     case = make.softmax_case()
-    path = store.Writer.create(tmp_path, make.passport()).path  # type: ignore[arg-type]
-    store.Writer(path).append([e.record(case, 100, 0, "again") for e in (a, b)])
-    run = store.read(path)
+    run = store.read(make.written(tmp_path, *(e.record(case, 100, 0, "again") for e in (a, b))))
     assert [s.clock for s in run.records[0].samples] == ["graph", "unsteady"]
     assert "placement 2 does not count" in run.records[0].notes[-1]
     cells = leaderboard.build(run).cases[0].cells

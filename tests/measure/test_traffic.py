@@ -131,26 +131,25 @@ def test_all_calls_but_the_first_are_marked(monkeypatch):
     assert events == [2, "wait", "start", 0, 1, 2, 0, 1, 2, 0, 1, "wait", "stop"]
 
 
-def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch):
-    chosen = SimpleNamespace(
-        shapes=Path("shapes.yaml"), profiles=("cpu",), traffic=True, axes=(), impls=(), drawn=0, drawn_from=1
-    )
-    with pytest.raises(settings.SettingsError, match="no CUDA GPU is visible"):
+@pytest.mark.parametrize("option", ["traffic", "device_clock"])
+def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, option):
+    plain = {"profiles": ("cpu",), "traffic": False, "device_clock": False, "axes": (), "impls": (), "drawn": 0}
+    chosen = SimpleNamespace(**{**plain, option: True, "shapes": Path("shapes.yaml"), "drawn_from": 1})
+    monkeypatch.setattr(selection.device, "gpus", lambda: ())
+    with pytest.raises(settings.SettingsError, match=f"--softbench-{option}: .*no CUDA GPU".replace("_", "-")):
         selection.select(chosen)  # type: ignore[arg-type]
-    monkeypatch.setattr(selection.device, "gpu", object)
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("CUDA_HOME", "/nowhere")
-    with pytest.raises(settings.SettingsError, match="install Nsight Compute"):
-        selection.select(chosen)  # type: ignore[arg-type]
+    if option == "traffic":
+        monkeypatch.setattr(selection.device, "gpu", object)
+        monkeypatch.setenv("PATH", "")
+        monkeypatch.setenv("CUDA_HOME", "/nowhere")
+        with pytest.raises(settings.SettingsError, match="install Nsight Compute"):
+            selection.select(chosen)  # type: ignore[arg-type]
 
 
 def test_figures_go_to_the_record_the_tables_and_the_csv(tmp_path):
     moved = Traffic(12_582_912, 8_388_608, 6000, 25.0)
-    record = make.timed(CASE, "reads_twice", 6_000, traffic=moved)
-    written = make.run([record, make.timed(CASE, "other", 7_000)])
-    writer = store.Writer.create(tmp_path, written.passport)
-    writer.append(written.records)
-    board = leaderboard.build(store.read(writer.path))
+    twice, other = make.timed(CASE, "reads_twice", 6_000, traffic=moved), make.timed(CASE, "other", 7_000)
+    board = leaderboard.build(store.read(make.written(tmp_path, twice, other)))
     assert board.cases[0].cells["reads_twice"].record.traffic == moved
     assert board.cases[0].cells["reads_twice"].traffic_factor == pytest.approx(1.25)
     assert "1.250x" in tables.case_table(board, CASE)

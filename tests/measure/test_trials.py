@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from support.simulated import PLAN, World, at
 
 from softbench.measure.contest import trials
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(monkeypatch)
 
 
 def chosen(world: World, entrants: list[Entrant], prepare: Callable[[Any], None] = lambda group: None) -> list[Entrant]:
@@ -77,7 +71,7 @@ FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="place: out of memory")
 
 
 def test_without_room_for_all_each_is_tried_alone(world: World) -> None:
-    """A card with room for two placements: the third one beside them finds none."""
+    """A card with room for two placements: the third one finds none."""
     held: list[int] = []
 
     def crowded(operation: str, placement: int, turn: int) -> Answer | None:
