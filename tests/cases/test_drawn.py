@@ -7,17 +7,16 @@ import json
 import resource
 
 import pytest
-from support import builders, projects, searching
+from support import projects, searching
 
 from softbench import resources
-from softbench.analysis.leaderboard import build
 from softbench.cases import matrix
 from softbench.cases.operators import get
 from softbench.cases.operators.drawn_cases import QUESTIONS, case_of, seed_of
 from softbench.cases.operators.recipes import Form, row
 from softbench.cases.operators.vocabulary import ROW_OPERATORS
 from softbench.measure.check import compare
-from softbench.model import Case, Status
+from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 LIFT = 2.0**64
@@ -150,15 +149,6 @@ def test_the_search_stops_at_its_time_and_says_how_far_it_came(tmp_path, monkeyp
     assert (asked, seed) == (5, 1)
     assert found.cases < 5
     assert f"{found.cases} cases" in capsys.readouterr().out
-
-
-def test_whoever_fails_a_drawn_case_bears_the_dagger():
-    timed = builders.softmax_case()
-    records = [builders.timed(timed, "fast", 1e4), builders.timed(timed, "slow", 2e4)]
-    records += [builders.ended(HARD[0], "fast", Status.INCORRECT, reason="row 0"), builders.ended(HARD[0], "slow")]
-    fast, slow = sorted(build(builders.run(records)).standings("softmax"), key=lambda row: row.implementation)
-    assert (fast.failed_hard, fast.rank) == ((HARD[0].id,), None)
-    assert (slow.failed_hard, slow.rank) == ((), 1)
 
 
 def test_a_thousand_more_are_collected_in_seconds(tmp_path):

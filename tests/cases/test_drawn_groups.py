@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from softbench.cases import matrix
@@ -12,19 +10,6 @@ from softbench.cases.operators.drawn_cases import case_of
 
 TIMED = "profiles:\n  mine:\n    description: d\n    groups:\n"
 UNTIMED = TIMED.replace("    groups", "    timed: false\n    groups")
-
-
-@pytest.fixture
-def shapes(tmp_path, monkeypatch):
-    """A function that writes shapes.yaml into the working directory and returns its path."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(text):
-        path = Path("shapes.yaml")
-        path.write_text(text)
-        return path
-
-    return write
 
 
 def failure(path) -> str:

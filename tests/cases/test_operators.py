@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import pytest
+from support.checked import right
 from support.grids import over
 
 from softbench.cases.operators import DISTRIBUTIONS, OPERATORS, check_distribution, check_layout, get
@@ -27,30 +26,18 @@ def question(shape, dtype, out_dtype, distribution="normal", layout="contiguous"
     return Case("softmax", shape, dtype, out_dtype, layout, distribution, timed=distribution == "normal")
 
 
-def right(case):
-    """torch.softmax, as eager users call it."""
-    dtype = getattr(torch, case.out_dtype)
-    return lambda x: torch.softmax(x, -1, dtype=None if x.dtype is dtype else dtype)
-
-
-def test_words_import_no_torch():
-    code = "import sys, softbench.cases.operators, softbench.measure.check; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_layout_words():
+def test_layout_words_and_what_wrong_ones_say():
     assert parse_layout("contiguous") == Layout()
     assert parse_layout("offset-1+padded-3") == Layout(offset=1, row_pad=3)
     assert parse_layout("offset-2+transposed") == Layout(offset=2, transposed=True)
     assert parse_layout("broadcast+strided-4") == Layout(column_step=4, broadcast=True)
-
-
-@pytest.mark.parametrize(
-    "word", ["", "offset", "offset-0", "offset--1", "wide", "offset-1+", "offset-1+offset-2", "transposed+padded-1"]
-)
-def test_wrong_layout_words_name_the_choices(word):
-    with pytest.raises(ValueError, match=r"padded-K.*transposed"):
-        check_layout(word)
+    for word in (
+        *("", "offset", "offset-0", "offset--1", "wide", "offset-1+"),
+        "offset-1+offset-2",
+        "transposed+padded-1",
+    ):
+        with pytest.raises(ValueError, match=r"padded-K.*transposed"):
+            check_layout(word)
 
 
 def test_wrong_words_name_the_choices():
@@ -110,10 +97,6 @@ def test_same_seed_same_bits_and_refill_redraws(distribution, layout):
     assert torch.equal(x.view(torch.int16), before.view(torch.int16))
 
 
-def test_another_seed_gives_other_values():
-    assert (draw((4, 100), seed=1) != draw((4, 100), seed=2)).float().mean() > 0.9
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ordinary_distributions_are_finite(dtype):
     ordinary = [w for w in DISTRIBUTIONS if "inf" not in w and "nan" not in w]
@@ -140,12 +123,10 @@ def test_masks():
 def test_special_rows_are_mixed_with_ordinary_ones(word):
     rows = draw((5, 9), distribution=word).softmax(-1).isnan().all(1)
     assert rows.tolist() == [True, False, True, False, True]
-    assert draw((1, 9), distribution=word).softmax(-1).isnan().all()
-
-
-def test_places_of_nan():
-    for word, column in (("nan_first", 0), ("nan_middle", 4), ("nan_last", 8)):
-        assert draw((1, 9), distribution=word).isnan().nonzero().tolist() == [[0, column]]
+    one = draw((1, 9), distribution=word)
+    assert one.softmax(-1).isnan().all()
+    column = {"nan_first": 0, "nan_middle": 4, "nan_last": 8}.get(word)
+    assert column is None or one.isnan().nonzero().tolist() == [[0, column]]
 
 
 def test_values():
@@ -159,6 +140,7 @@ def test_values():
     assert (growing.diff() > 0).all()
     assert set(draw((9, 50), "float16", distribution="dtype_max").abs().max(1).values.tolist()) == {65504.0}
     assert abs(float(draw((50, 1000)).std()) - 1) < 0.02
+    assert (draw((4, 100), seed=1) != draw((4, 100), seed=2)).float().mean() > 0.9
 
 
 def test_ideal_work():
@@ -179,11 +161,9 @@ def test_expected_agrees_with_exact_sums(layout, block, monkeypatch):
     (x,) = inputs = operator.make_inputs(case, "cpu", 0)
     for rows in (slice(1, 4), torch.tensor([5, 0])):
         blocks = list(operator.expected(case, inputs, rows, "cpu"))
-        assert [b.first_column for b in blocks] == list(
-            range(0, 37, max(1, block // (3 if rows == slice(1, 4) else 2)))
-        )
-        values = torch.cat([b.values for b in blocks], 1)
         indices = range(1, 4) if isinstance(rows, slice) else rows.tolist()
+        assert [b.first_column for b in blocks] == list(range(0, 37, max(1, block // len(indices))))
+        values = torch.cat([b.values for b in blocks], 1)
         for row, index in zip(values.tolist(), indices, strict=True):
             exponentials = [math.exp(v) for v in x[index // 3, index % 3].tolist()]
             total = math.fsum(exponentials)

@@ -1,4 +1,4 @@
-"""Cases of a GPU's size on a CPU: cut to what a CPU times in seconds, told in the header, and whole where they are wanted so."""
+"""Cases of a GPU's size on a CPU: cut to what a CPU times in seconds, as the header says, and whole if an option asks for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support import builders as make
+from support.cards import H200
 
 from softbench import resources
 from softbench.cases import matrix, shrinking
@@ -13,8 +14,6 @@ from softbench.measure import device
 from softbench.model import Case
 
 pytest_plugins = ["pytester"]
-
-H200 = device.Gpu("NVIDIA H200", 90, 132, 62_914_560, 150_000_000_000, 3_201_000, 6016)
 
 
 @pytest.mark.parametrize(
