@@ -24,30 +24,23 @@ def declared() -> dict[str, argparse.Action]:
     return {action.option_strings[0]: action for action in parser._actions if action.option_strings[0] != "-h"}
 
 
-def test_every_option_is_documented_with_its_value():
+def test_every_option_is_documented_with_its_value_and_two_with_their_default():
     documented = [re.fullmatch(r"`(--softbench[a-z-]*)(?:=([A-Z]+))?`", row[0]) for row in rows(OPTIONS, "option")]
     assert all(documented)
     found = {match[1]: match[2] for match in documented}
     assert found == {name: action.metavar for name, action in declared().items()}
-
-
-def test_documented_defaults_are_those_of_the_code():
     defaults = {row[0].strip("`").split("=")[0]: row[2] for row in rows(OPTIONS, "option")}
     assert defaults["--softbench-budget"] == f"{settings.DEFAULT_BUDGET_S:g}, without a GPU {settings.CPU_BUDGET_S:g}"
     assert defaults["--softbench-timeout"] == f"{settings.DEFAULT_TIMEOUT_S:g}"
 
 
-def test_every_environment_variable_is_documented():
+def test_every_environment_variable_is_documented_and_pages_name_only_options_that_exist():
     sources = [*(ROOT / "softbench").rglob("*.py"), *(ROOT / "impls").rglob("*.py")]
     read = set(re.findall(r'environ[^\n]*"(SOFTBENCH_[A-Z_]+)"', "".join(path.read_text() for path in sources)))
     assert "SOFTBENCH_CACHE_DIR" in read
     assert {f"`{name}`" for name in read} <= {row[0] for row in rows(OPTIONS, "variable")}
-
-
-@over("page", PAGES)
-def test_pages_name_only_options_that_exist(page):
-    named = set(re.findall(r"--softbench[a-z-]*", page.read_text()))
-    assert named <= set(declared())
+    named = {(page, name) for page in PAGES for name in re.findall(r"--softbench[a-z-]*", page.read_text())}
+    assert not [each for each in named if each[1] not in declared()]
 
 
 @pytest.mark.parametrize("room", ["cases", "measure", "records", "analysis", "render", "run", "model"])
@@ -68,25 +61,22 @@ def test_every_part_of_the_page_is_documented():
     assert documented == modules | {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
 
 
-@over("row", rows(MEASURING, "constant"))
+LAYOUTS = [
+    [f"`impls.cute.htile.layouts.{row[0].strip('`')}`", row[1]] for row in rows(HTILE, "constant of `htile/layouts.py`")
+]
+
+
+@over("row", [*rows(MEASURING, "constant"), *LAYOUTS])
 def test_constants_have_the_documented_value(row):
     module, _, name = row[0].strip("`").rpartition(".")
     value = getattr(importlib.import_module(module), name)
     assert row[1] == (", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.10g}")
 
 
-@over("row", rows(HTILE, "constant of `htile/layouts.py`"))
-def test_the_layouts_constants_have_the_documented_value(row):
-    assert row[1] == str(getattr(importlib.import_module("impls.cute.htile.layouts"), row[0].strip("`")))
-
-
-def test_every_file_of_htile_is_documented():
+def test_the_htile_page_has_every_file_and_the_kernel_as_it_is():
     documented = [row[0].strip("`") for row in rows(HTILE, "file of `htile/`")]
     files = {path.relative_to(CUTE / "htile").as_posix() for path in (CUTE / "htile").rglob("*.py")}
     assert sorted(documented) == sorted(file for file in files if not file.endswith("__init__.py"))
-
-
-def test_the_kernel_of_the_htile_page_is_the_kernel():
     shown = re.search(r"```python\n(.*?)```", HTILE, re.S)
     assert shown
     source = (CUTE / "kernels" / "softmax.py").read_text()
@@ -95,10 +85,9 @@ def test_the_kernel_of_the_htile_page_is_the_kernel():
 
 
 def test_names_on_the_htile_page_exist():
-    """Whatever looks like a class or a constant, or is called, in prose: `HintedAtom`, `RETAIN_BYTES`, `row_reduce`."""
+    """All that looks like a class, a constant or a function in prose: `HintedAtom`, `RETAIN_BYTES`, `row_reduce`."""
     source = "".join(path.read_text() for path in CUTE.rglob("*.py"))
-    prose = re.sub(r"```.*?```", "", HTILE, flags=re.S)
-    names = set(re.findall(r"`([A-Za-z_]\w*)`", prose))
+    names = set(re.findall(r"`([A-Za-z_]\w*)`", re.sub(r"```.*?```", "", HTILE, flags=re.S)))
     assert {"HintedAtom", "RETAIN_BYTES", "predicate_k"} <= names
     assert not [name for name in names if not re.search(rf"\b{name}\b", source)]
 
@@ -128,43 +117,36 @@ def test_named_profiles_exist():
 
 
 @over("page", PAGES)
-def test_links_lead_somewhere(page):
-    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", prose)
-    assert not [link for link in links if not (page.parent / link).exists()]
+def test_links_lead_to_files_and_headings(page):
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", prose(page))
+    assert not [path for path, _ in links if not (page.parent / path).exists()]
+    there = [(page.parent / path if path else page, anchor) for path, anchor in links if anchor]
+    assert not [(found, anchor) for found, anchor in there if anchor not in headings(found)]
+
+
+@over("page", PAGES)
+def test_named_files_exist(page):
+    named = set(re.findall(r"(?<![\w/.~])((?:softbench|tests|impls|docs|reports)/[\w./-]*\w)", page.read_text()))
+    assert not [path for path in named if not TO_BE_WRITTEN.search(path) and not (ROOT / path).exists()]
+
+
+def prose(page):
+    """A page without its code."""
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
 
 
 def headings(page):
     """The anchors of a page's headings, as GitHub makes them."""
-    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-    titles = (title.lower() for title in re.findall(r"^#+ (.+)$", prose, re.M))
+    titles = (title.lower() for title in re.findall(r"^#+ (.+)$", prose(page), re.M))
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_to_headings(page):
-    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", prose)
-    assert not [
-        (path, anchor) for path, anchor in links if anchor not in headings(page.parent / path if path else page)
-    ]
 
 
 TO_BE_WRITTEN = re.compile(r"/(?:RUN|latest|row_warp|l2norm|slowest)\.")
 """Runs, and files that a reader of CONTRIBUTING.md writes."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_named_files_exist(page):
-    named = set(re.findall(r"(?<![\w/.~])((?:softbench|tests|impls|docs|reports)/[\w./-]*\w)", page.read_text()))
-    assert not [path for path in named if not TO_BE_WRITTEN.search(path) and not (ROOT / path).exists()]
-
-
-def test_the_leaderboard_has_its_place():
+def test_the_readme_is_short_has_one_leaderboard_and_warns_of_implementation_files():
     assert README.count("<!-- leaderboard -->") == README.count("<!-- /leaderboard -->") == 1
-
-
-def test_the_readme_is_short_and_warns_of_implementation_files():
     assert README.count("\n") <= 120
     assert "Implementation files are programs and run with your rights: run only those that you trust." in README
 

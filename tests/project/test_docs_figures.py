@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import importlib.util
 import io
 import json
@@ -52,6 +53,7 @@ def line_of(cell):
     return "short" if columns <= 512 else f"published, {row['dtype']}"
 
 
+@functools.cache
 def cells_of(words, page=NOTES):
     """{case id: {implementation: its row of the exported table}} of the run that a page links with these words.
 
@@ -66,23 +68,13 @@ def cells_of(words, page=NOTES):
     return cells
 
 
-@pytest.fixture(scope="module")
-def noted():
-    return cells_of("One run")
-
-
-@pytest.fixture(scope="module")
-def third():
-    return cells_of("a third")
-
-
 def latency(cell, implementation):
     return float(cell[implementation]["latency_ns"] or "nan")
 
 
 @pytest.mark.parametrize("shown", rows(NOTES, "cells"), ids=lambda row: row[0].split(":")[0])
-def test_the_notes_figures_are_those_of_the_run(noted, shown):
-    cells = [cell for cell in noted.values() if line_of(cell) == shown[0].split(":")[0]]
+def test_the_notes_figures_are_those_of_the_run(shown):
+    cells = [cell for cell in cells_of("One run").values() if line_of(cell) == shown[0].split(":")[0]]
     percents = [float(cell["cute_softmax"]["percent_of_roof"]) for cell in cells]
     ratios = [latency(cell, "quack") / latency(cell, "cute_softmax") for cell in cells if cell["quack"]["latency_ns"]]
     figures = [str(len(cells)), f"{statistics.geometric_mean(percents):.1f}", f"{min(percents):.1f}"]
@@ -90,22 +82,18 @@ def test_the_notes_figures_are_those_of_the_run(noted, shown):
     assert [re.split("[:,]", text)[0] for text in shown[1:]] == figures
 
 
-@pytest.mark.parametrize("shown", rows(NOTES, "few rows"), ids=lambda row: row[0])
-def test_the_notes_times_of_few_rows_are_those_of_the_run(noted, shown):
-    cells = [noted[f"softmax-{dtype}-{shown[0]}"] for dtype in ("float32", "float16")]
+FEW_ROWS = [("One run", ("float32", "float16"), *shown) for shown in rows(NOTES, "few rows")]
+BFLOAT16 = [("A run of profile gpu", ("bfloat16",), *shown) for shown in rows(NOTES, "bfloat16")]
+
+
+@over("shown", [*FEW_ROWS, *BFLOAT16])
+def test_the_notes_times_are_those_of_the_runs(shown):
+    link, dtypes, shape, *times = shown
+    cells = [cells_of(link)[f"softmax-{dtype}-{shape}"] for dtype in dtypes]
     copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
-    times = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
-    assert [math.nan if text == "no launch" else float(text) for text in shown[1:]] == pytest.approx(
-        times, rel=0.005, nan_ok=True
-    )
-
-
-@pytest.mark.parametrize("shown", rows(NOTES, "bfloat16"), ids=lambda row: row[0])
-def test_the_notes_times_in_bfloat16_are_those_of_the_run(shown):
-    cell = cells_of("A run of profile gpu")[f"softmax-bfloat16-{shown[0]}"]
-    copy = next(name for name, row in cell.items() if row["role"] == "roof")
-    times = [latency(cell, name) / 1000 for name in ("cute_softmax", "quack", copy)]
-    assert [float(text) for text in shown[1:]] == pytest.approx(times, rel=0.005, nan_ok=True)
+    found = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
+    said = [math.nan if text == "no launch" else float(text) for text in times]
+    assert said == pytest.approx(found, rel=0.005, nan_ok=True)
 
 
 def test_the_gradient_in_bfloat16_is_that_of_the_run():
@@ -143,7 +131,7 @@ def test_the_pictures_show_the_page_of_the_leaderboards_run_as_it_is_rendered_to
 
 @pytest.fixture(scope="module")
 def counted():
-    """{(shape, implementation): record} of the runs that the measuring page sets beside Nsight Compute."""
+    """{(shape, implementation): record} of the runs that the measuring page compares with Nsight Compute."""
     section = MEASURING.partition("**Against Nsight Compute.**")[2]
     paths = re.findall(r"\[(?:one|the other)\]\(\.\./(\S+\.gz)\)", section)
     found = [record for path in paths for record in store.read(ROOT / path).records]
@@ -164,10 +152,10 @@ DROPPED = ("layernorm-float32-4096x131072", "add_layernorm-bfloat16-32768x1024")
 
 
 @pytest.mark.parametrize("shown", rows(NOTES, "norms"), ids=lambda row: row[0].split(",")[0])
-def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(third, shown):
+def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(shown):
     operator = re.split("[ ,]", shown[0])[0]
     is_gradient = operator == "softmax_backward"
-    cells = cells_of("Another run") if is_gradient else third
+    cells = cells_of("Another run") if is_gradient else cells_of("a third")
     name, narrow = ("cute_softmax", "float16") if is_gradient else ("cute_norm", "bfloat16")
     figures, counts = [], []
     for dtype in (narrow, "float32"):
@@ -184,14 +172,11 @@ def test_the_notes_figures_of_gradients_and_norms_are_those_of_the_runs(third, s
 
 
 @pytest.fixture(scope="module")
-def attended_and_checked():
-    return cells_of("One run", ATTENTION)
-
-
-@pytest.fixture(scope="module")
-def attended(attended_and_checked):
+def attended():
     """The timed cells."""
-    return {case: cell for case, cell in attended_and_checked.items() if cell["attention_fused"]["latency_ns"]}
+    return {
+        case: cell for case, cell in cells_of("One run", ATTENTION).items() if cell["attention_fused"]["latency_ns"]
+    }
 
 
 @pytest.mark.parametrize("shown", rows(ATTENTION, "form | 4x32x4096x64"), ids=lambda row: row[0])
@@ -218,21 +203,17 @@ def test_what_fusing_gains_is_what_the_run_says(attended):
     assert said in " ".join(ATTENTION.split())
 
 
-def test_who_is_right_about_attention_is_what_the_run_says(attended_and_checked):
+def test_who_is_right_about_attention_is_what_the_run_says():
     """The two forms pass or fail alike, and what fails was declared; the fused form and Triton's pass everything."""
-    cells = attended_and_checked
+    cells = cells_of("One run", ATTENTION)
     assert len(cells) == 150
-    wrong = {
-        name: [
-            (cell[name]["status"], cell[name]["declared"])
-            for cell in cells.values()
-            if cell[name]["status"] != "PASSED"
-        ]
+    ends = {
+        name: [(cell[name]["status"], cell[name]["declared"]) for cell in cells.values()]
         for name in next(iter(cells.values()))
         if name != "roofline"
     }
+    wrong = {name: [end for end in found if end[0] != "PASSED"] for name, found in ends.items()}
     assert wrong["attention_fused"] == wrong["triton_attention"] == wrong["torch_sdpa"] == []
     assert wrong["attention_scalar"] == wrong["attention_staged"] == [("INCORRECT", "true")] * 20
-    counts = {name: len(wrong[name]) for name in ("torch_eager", "torch_compile")}
-    assert f"`torch_eager` fails {counts['torch_eager']} (" in ATTENTION
-    assert f"`torch_compile` fails {counts['torch_compile']} (" in ATTENTION
+    for name in ("torch_eager", "torch_compile"):
+        assert f"`{name}` fails {len(wrong[name])} (" in ATTENTION

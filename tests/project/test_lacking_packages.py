@@ -18,19 +18,9 @@ def test_a_file_that_lacks_a_package_is_skipped(tmp_path: Path, package: str, fi
     missing = f"No module named {package!r}"
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError({missing!r}, name={package!r})")
     own = {"PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = (
-        "-m",
-        "pytest",
-        "-q",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        f"tests/{file}",
-        "tests/run/test_guard.py",
-        "--collect-only",
-    )
+    command = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--collect-only"]
     done = subprocess.run(
-        [sys.executable, *command],
+        [sys.executable, *command, f"tests/{file}", "tests/run/test_guard.py"],
         cwd=ROOT,
         env={**os.environ, **own},
         capture_output=True,
