@@ -50,6 +50,14 @@ class Opened:
     def texts(self, selector: str) -> list[str]:
         return self.page.locator(selector).all_inner_texts()
 
+    def grave_faults(self) -> list[tuple[str, str]]:
+        """What axe-core finds that keeps people from the page: its name, and the element."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page).response["violations"]
+        grave = [entry for entry in found if entry["impact"] in ("serious", "critical")]
+        return [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in grave]
+
     def ready(self, word: str = "charts") -> Any:
         self.page.wait_for_selector(f"html[data-ready={word}]", timeout=60_000, state="attached")
         return self.page

@@ -35,16 +35,10 @@ def test_it_opens_from_disk_without_a_request_and_without_a_complaint(open_run):
 def test_committed_runs_show_something_in_every_panel(open_run, path):
     found = open_run(store.read(path))
     assert found.complaints == []
-    assert (
-        found.page.evaluate(
-            "[...document.querySelectorAll('section')].filter((s) => s.getBoundingClientRect().height < 80).length"
-        )
-        == 0
-    )
-    empty = (
-        "[...document.querySelectorAll('.chart')].filter((c) => !c.querySelector('.points path, .lines path')).length"
-    )
-    assert found.page.evaluate(empty) == 0
+    flat = "[...document.querySelectorAll('section')].filter((s) => s.getBoundingClientRect().height < 80)"
+    assert found.page.evaluate(f"{flat}.length") == 0
+    empty = "[...document.querySelectorAll('.chart')].filter((c) => !c.querySelector('.points path, .lines path'))"
+    assert found.page.evaluate(f"{empty}.length") == 0
 
 
 def test_a_run_of_failures_opens(open_run):
@@ -93,20 +87,8 @@ def test_a_click_opens_a_cell_with_all_that_is_known_of_it(open_run, focused):
     dialog = found.page.get_by_role("dialog")
     text = dialog.inner_text()
     for wanted in (
-        "third[width=8]",
-        "softmax-float16-32768x1024",
-        "PASSED",
-        "best of",
-        "traffic factor",
-        "1.040x",
-        "registers",
-    ):
-        assert wanted in text
-    for wanted in (
-        "pytest --softbench --softbench-profile=full -k",
-        "throttled in 1",
-        "built and checked",
-        "2 variants",
+        *("third[width=8]", "softmax-float16-32768x1024", "PASSED", "best of", "traffic factor", "1.040x", "registers"),
+        *("pytest --softbench --softbench-profile=full -k", "throttled in 1", "built and checked", "2 variants"),
     ):
         assert wanted in text
     assert found.page.locator("dialog .samples svg").count() == 3
@@ -204,18 +186,15 @@ def test_cells_are_filtered_by_words(open_run):
 
 
 def test_a_run_without_a_gpu_opens(open_run):
-    run = make.run(
-        [make.timed(make.softmax_case(), name, ns, clock="wall") for name, ns in (("a", 5e6), ("b", 6e6))], "wall"
-    )
-    found = open_run(run)
+    records = [make.timed(make.softmax_case(), name, ns, clock="wall") for name, ns in (("a", 5e6), ("b", 6e6))]
+    found = open_run(make.run(records, "wall"))
     assert found.complaints == []
     assert found.texts("table.ranking tbody th") == ["a", "b"]
 
 
 def test_the_png_of_a_figure_has_its_letters(browser, tmp_path, monkeypatch):
     """What draws SVG without a font leaves all letters out, and says nothing."""
-    run = pages.everything()
-    store.Writer.create(tmp_path / "reports", run.passport).append(run.records)
+    pages.stored(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pictures, "CONVERTERS", ())
     assert cli.main(["figure", "latest", "bandwidth", "--output", "x.png"]) == 0

@@ -94,9 +94,8 @@ def test_a_ladder_has_its_bars_and_its_wrapped_ideas(open_run):
     found = open_run(pages.everything())
     _, data = saved(found, "ladders", "SVG")
     root = ET.fromstring(data)
-    widths = [
-        float(element.get("width")) for element in root.iter(f"{SVG}rect") if element.get("fill") == "rgb(199,224,238)"
-    ]
+    bars = [element for element in root.iter(f"{SVG}rect") if element.get("fill") == "rgb(199,224,238)"]
+    widths = [float(element.get("width")) for element in bars]
     assert len(widths) == 3
     assert widths == sorted(widths)
     assert "third: one idea more" in words(root)
