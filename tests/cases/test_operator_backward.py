@@ -15,6 +15,13 @@ from softbench.model import Case
 torch = pytest.importorskip("torch")
 OPERATOR = get("softmax_backward")
 DTYPES = ("float16", "bfloat16", "float32", "float64")
+SHAPES = {
+    "float16": [(1, 9), (4, 1001)],
+    "bfloat16": [(4, 1001)],
+    "float32": [(5, 1), (2, 4096)],
+    "float64": [(2, 4096)],
+}
+"""Float32 has the longest sums, whose error its outputs show; one and few columns are the same in every dtype."""
 LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast")
 
 
@@ -82,7 +89,7 @@ def test_expected_agrees_with_exact_sums(layout, dtype, block, monkeypatch):
 @over("dtype", DTYPES)
 @over("distribution", DISTRIBUTIONS)
 def test_torch_passes_every_distribution(distribution, dtype):
-    for shape in ((1, 9), (5, 1), (4, 1001), (2, 4096)):
+    for shape in SHAPES[dtype]:
         assert reason(question(shape, dtype, distribution), eager) == "", shape
 
 
@@ -124,12 +131,11 @@ def sum_of_rounded_products(dy, y):
 @pytest.mark.parametrize("distribution", ["normal", "peaked", "padding_inf", "nan_middle", "equal"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_products_rounded_to_16_bits_pass_as_they_do_in_torch(dtype, distribution, monkeypatch):
-    for block in (2**10, 2**22):
+    for block, shape in ((2**10, (37, 33)), (2**10, (6, 4096)), (2**22, (2, 65536))):
         monkeypatch.setattr("softbench.cases.operators.softmax_backward.BLOCK_ELEMENTS", block)
-        for shape in ((37, 33), (6, 4096), (2, 65536)):
-            case = question(shape, str(dtype).removeprefix("torch."), distribution)
-            assert reason(case, lambda dy, y: rounded_products(dy, y, dtype)) == "", shape
-            assert reason(case, sum_of_rounded_products) == "", shape
+        case = question(shape, str(dtype).removeprefix("torch."), distribution)
+        assert reason(case, lambda dy, y: rounded_products(dy, y, dtype)) == "", shape
+        assert reason(case, sum_of_rounded_products) == "", shape
 
 
 @pytest.mark.parametrize(

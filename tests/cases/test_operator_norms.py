@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -15,6 +16,8 @@ from softbench.model import Case
 torch = pytest.importorskip("torch")
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast")
+SHAPES = {"float16": [(1, 9), (4, 1001)], "bfloat16": [(4, 1001)], "float32": [(5, 1), (2, 4096)]}
+"""Float32 has the longest sums, whose error its outputs show; one and few columns are the same in every dtype."""
 HUGE = ("dtype_max", "causal_min", "padding_min", "all_min")
 """In these, squares overflow float32, but for those of float16."""
 
@@ -147,21 +150,18 @@ def test_expected_agrees_with_exact_sums(operator, layout, dtype, block, monkeyp
 @over("operator", NORMS)
 @over("distribution", DISTRIBUTIONS)
 def test_float32_arithmetic_passes_every_distribution(operator, distribution):
-    for dtype in ("float16", "bfloat16", "float32"):
-        if distribution in HUGE and dtype != "float16":
-            continue
-        for shape in ((1, 9), (5, 1), (4, 1001), (2, 4096)):
+    for dtype, shapes in SHAPES.items():
+        for shape in shapes if dtype == "float16" or distribution not in HUGE else ():
             case = question(operator, shape, dtype, distribution)
             assert reason(case, launch(operator)) == "", case.id
 
 
 @over("operator", NORMS)
-@over("dtype", DTYPES)
-def test_right_kernels_pass_every_layout_and_shape(operator, dtype):
-    for layout in LAYOUTS:
-        assert reason(question(operator, (3, 7, 33), dtype, layout=layout), launch(operator)) == "", layout
+def test_right_kernels_pass_every_layout_and_shape(operator):
+    for dtype, layout in itertools.product(DTYPES, LAYOUTS):
+        assert reason(question(operator, (3, 7, 33), dtype, layout=layout), launch(operator)) == "", (dtype, layout)
     for shape in ((1,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 3, 4, 9), (65537, 2), (1, 262144)):
-        assert reason(question(operator, shape, dtype), launch(operator)) == "", shape
+        assert reason(question(operator, shape, "bfloat16"), launch(operator)) == "", shape
 
 
 @pytest.mark.parametrize("operator", ["add_rmsnorm", "add_layernorm"])
