@@ -124,8 +124,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("folder")
-def test_the_command(says: Callable[..., str]) -> None:
+def test_the_command(folder: Path, says: Callable[..., str]) -> None:
     text = says("history", "runs", "--cells", "*-4096x1024::mine")
     assert "3 runs, 1 step; the last is mine in #2 (2026-01-02 10:20): 1 slower (+" in text
     assert re.search(r"^#2 +2026-01-02 10:20 +mine, softmax +1 slower .* nothing that is known +#1$", text, re.M)
@@ -135,8 +134,7 @@ def test_the_command(says: Callable[..., str]) -> None:
     assert re.search(r"^3 +2026-01-03 10:20 +hard +0 ", text, re.M)
 
 
-@pytest.mark.usefixtures("folder")
-def test_the_page_draws_it(says: Callable[..., str]) -> None:
+def test_the_page_draws_it(folder: Path, says: Callable[..., str]) -> None:
     drawing = ("history", "runs", "--cells", "*::mine", "--output", "page.html")
     assert says(*drawing).endswith("page:    page.html\n")
     page = Path("page.html").read_text(encoding="utf-8")
@@ -160,8 +158,9 @@ def test_the_page_draws_it(says: Callable[..., str]) -> None:
         (["runs", "--output", "no/page.html"], "no/page.html: cannot be written"),
     ],
 )
-@pytest.mark.usefixtures("folder")
-def test_what_cannot_be_used(capsys: pytest.CaptureFixture[str], arguments: list[str], words_: str) -> None:
+def test_what_cannot_be_used(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words_: str
+) -> None:
     written(Path("hard"), ended(HARD, "mine"), run_id="h")
     Path("bad").mkdir()
     Path("bad/x.jsonl").write_text("x")

@@ -175,16 +175,14 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.usefixtures("reports")
-def test_table_of_several_machines(says: Says) -> None:
+def test_table_of_several_machines(reports: Path, says: Says) -> None:
     text = says("table", "a", "b")
     parts = ("\nNVIDIA H200\n====", "0.005000 / ", "\nNVIDIA H100\n====", "0.008000 / ", " ".join(ACROSS.split()[:4]))
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
 
 
-@pytest.mark.usefixtures("reports")
-def test_table_of_one_machine_says_what_counts(says: Says) -> None:
+def test_table_of_one_machine_says_what_counts(reports: Path, says: Says) -> None:
     text = says("table", "a", "a2")
     assert "note: timed cases of a taken from a2: 1\n" in text
     assert "note: not measured there, and left out: only_here (1)\n" in text
@@ -192,8 +190,7 @@ def test_table_of_one_machine_says_what_counts(says: Says) -> None:
     assert ACROSS.split(".")[0] not in text
 
 
-@pytest.mark.usefixtures("reports")
-def test_csv_names_the_machine_of_every_line(says: Says, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_names_the_machine_of_every_line(reports: Path, says: Says, capsys: pytest.CaptureFixture[str]) -> None:
     rows = csv.DictReader(io.StringIO(says("table", "a", "b", "--format", "csv")))
     mine = {(row["machine"], round(float(row["latency_ns"]), -1)) for row in rows if row["implementation"] == "mine"}
     assert mine == {("NVIDIA H200", 5_000), ("NVIDIA H100", 8_000)}
@@ -203,8 +200,7 @@ def test_csv_names_the_machine_of_every_line(says: Says, capsys: pytest.CaptureF
     assert "softbench: timed cases of a taken from a2: 1\n" in shown.err
 
 
-@pytest.mark.usefixtures("reports")
-def test_markdown_of_several_machines(says: Says) -> None:
+def test_markdown_of_several_machines(reports: Path, says: Says) -> None:
     text = says("table", "a", "b", "--format", "markdown")
     assert "| [4096, 1024] | mine | 80.0 | 50.0 |" in text
     assert text.index("% of roof") < text.index("## NVIDIA H200") < text.index("## NVIDIA H100")
@@ -247,7 +243,6 @@ def test_what_cannot_be_compared_is_one_line(
     assert not list(reports.parent.glob("*.html"))
 
 
-@pytest.mark.usefixtures("reports")
-def test_cases_are_chosen_over_all_runs(says: Says) -> None:
+def test_cases_are_chosen_over_all_runs(reports: Path, says: Says) -> None:
     text = says("table", "a", "b", "--cases", OTHER.id, "--format", "csv")
     assert {row["case"] for row in csv.DictReader(io.StringIO(text))} == {OTHER.id}

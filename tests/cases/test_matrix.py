@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from softbench.cases.matrix import ShapesError, load, select
 from softbench.cases.operators.vocabulary import DISTRIBUTIONS
 from softbench.model import Case
 
-PUBLISHED = """32768x1024 32768x2048 32768x4096 32768x6144 16384x8192 8192x16384 4096x16384 4096x32768 4096x65536
-    4096x131072 4096x8192 8192x8192 16384x16384"""
 HEAD = "profiles:\n  mine:\n    description: d\n    groups:\n"
 GROUP = "      - {operator: softmax, dtype: float16, shapes: [[4, 8]]}\n"
 
@@ -32,12 +29,6 @@ def failure(path: Path) -> str:
     return str(raised.value)
 
 
-def test_bundled_published_is_the_published_list(bundled):
-    cases = bundled.profile("published")
-    assert [f"{case.rows}x{case.columns}" for case in cases] == PUBLISHED.split()
-    assert {(case.dtype, case.out_dtype, case.timed) for case in cases} == {("float16", "float16", True)}
-
-
 def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
     cases = bundled.profile("gpu")
     by_dtype = {d: [c.shape for c in cases if c.dtype == d] for d in ("float16", "bfloat16", "float32")}
@@ -47,11 +38,12 @@ def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
     assert len(cases) == 57
 
 
-def test_bundled_cpu_stays_small_enough_for_two_cores(bundled):
-    cases = bundled.profile("cpu")
-    assert len(cases) <= 6
-    assert max(case.elements for case in cases) <= 256 * 1024
-    assert any(case.columns % 2 for case in cases)
+def test_bundled_published_and_cpu_are_few_cases(bundled):
+    """Their shapes and sizes: tests/analysis/test_experiments.py and test_shrinking.py."""
+    published, cpu = bundled.profile("published"), bundled.profile("cpu")
+    assert {(case.dtype, case.out_dtype, case.timed) for case in published} == {("float16", "float16", True)}
+    assert len(cpu) <= 6
+    assert any(case.columns % 2 for case in cpu)
 
 
 def test_bundled_hard_is_checked_only_bearable_and_reaches_every_word(bundled):
@@ -74,13 +66,6 @@ def test_bundled_hard_asks_only_what_can_be_built_and_every_group_says_why(bundl
         assert case.layout == "contiguous" or len(case.shape) >= 2, case.id
     profiles = yaml.safe_load(resources.bundled_shapes().read_text(encoding="utf-8"))["profiles"]
     assert all(group.get("why") for group in profiles["hard"]["groups"])
-
-
-def test_ids_are_unique_and_stable(bundled):
-    again = load(resources.bundled_shapes())
-    for name in bundled.profiles:
-        assert again.profile(name) == bundled.profile(name)
-        assert Counter(case.id for case in bundled.profile(name)).most_common(1)[0][1] == 1
 
 
 def test_axes_are_crossed_in_the_order_of_the_file(shapes):

@@ -112,15 +112,12 @@ def reached(module: str, *, without: Sequence[str] = ()) -> set[str]:
     return found
 
 
-def test_the_top_of_softbench_is_known_by_heart():
+def test_the_top_of_softbench_is_known_by_heart_and_shown_in_the_design():
     there = {
         path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_bundled")
     }
     assert there - {"py.typed"} == set(MAY_IMPORT)
     assert len(there) <= 18
-
-
-def test_the_design_shows_this_table():
     assert {row[0].strip("`"): row[2].strip(" |") for row in rows(DESIGN, "room")} == MAY_IMPORT
 
 
