@@ -137,14 +137,12 @@ def test_a_moment_of_another_process_is_forgiven() -> None:
     assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
 
 
-def test_without_a_profiler_the_other_clocks_are_checked() -> None:
-    gpu = Profiled()
-
+def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     def blind(*given: Any) -> list[list[int]]:
         raise cupti_clock.Unseen("no CUPTI")
 
-    gpu.samples = blind  # type: ignore[method-assign]
-    graph, call, device = calibrated(gpu)
+    monkeypatch.setattr(Profiled, "samples", blind)
+    graph, call, device = calibrated(Profiled())
     assert (graph.fault, call.fault, device) == ("", "", Calibration("device", fault="no CUPTI"))
 
 

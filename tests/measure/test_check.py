@@ -31,11 +31,13 @@ def altered(case, change):
     return lambda x: change(right(case)(x))
 
 
-def test_outputs_may_be_dense_in_another_order():
+def test_outputs_may_be_dense_in_another_order_and_exceptions_pass_through():
     case = make((8, 64), layout="transposed")
     assert check(case, lambda x: torch.empty_like(x).copy_(x.softmax(-1)), "cpu").reason == ""
     # one row: its stride means nothing
     assert check(make((1, 64)), lambda x: x.new_empty(8, 80)[:1, :64].copy_(x.softmax(-1)), "cpu").reason == ""
+    with pytest.raises(ZeroDivisionError):  # what a launch raises is not the checker's to name
+        check(make(), lambda x: 1 / 0, "cpu")
 
 
 def test_column_blocks_of_a_long_row(monkeypatch):
@@ -150,8 +152,7 @@ def test_writes_outside_the_input(layout):
         x.as_strided((size,), (1,))[9 if layout == "padded-3" else -1] = 0
         return y
 
-    expected = "wrote outside the input"
-    assert expected in reason(case, launch)
+    assert "wrote outside the input" in reason(case, launch)
 
 
 @pytest.mark.parametrize(("inside", "dtype"), [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")])
@@ -228,14 +229,6 @@ def test_unbiased_second_rounding_passes(dtype, shape):
         return (x.float().softmax(-1) * (1 + noise * eps)).to(x.dtype)
 
     assert check(case, launch, "cpu").reason == ""
-
-
-def test_exceptions_propagate():
-    def launch(x):
-        raise RuntimeError("no kernel image")
-
-    with pytest.raises(RuntimeError, match="no kernel image"):
-        check(make(), launch, "cpu")
 
 
 def test_some_rows_alone():
