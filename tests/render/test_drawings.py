@@ -12,7 +12,6 @@ from support import builders as make
 from support import pages
 from support.grids import over
 
-from softbench import resources
 from softbench.analysis import leaderboard
 from softbench.cli import pictures
 from softbench.records import published, store
@@ -28,7 +27,6 @@ from softbench.texts import InputError
 
 Says = Callable[..., str]
 CASE = make.softmax_case(4096, 1024)
-RUNS = store.runs(resources.bundled_shapes().parent / "reports" / "h200")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -105,16 +103,17 @@ def test_names_are_text() -> None:
 
 
 @pytest.mark.slow
-@over("path", RUNS)
+@over("path", pages.kept())
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper, no value out of its pane."""
     board = leaderboard.build(store.read(path))
     cells = Cells(board)
     for figure in figures(board, cells, published.bundled()):
         for view in figure.views:
-            root = ET.fromstring(svg(figure, view, cells.implementations))
+            text = svg(figure, view, cells.implementations)
+            root = ET.fromstring(text)
             height = float(root.get("height", 0))
-            assert svg(figure, view, cells.implementations) == svg(figure, view, cells.implementations)
+            assert text == svg(figure, view, cells.implementations)
             for x, y in (point for line in lines(root) for point in line):
                 assert LEFT <= x <= LEFT + PLOT
                 assert TOP <= y <= height

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from softbench.model import Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
+from softbench.records import store
 from softbench.records.published import PublishedTable
 from support import builders as make
+from support.paths import ROOT
 
 LADDER = ("first", "second", "third")
 SHAPES = [(32768, 1024), (16384, 2048), (8192, 4096), (4096, 65536), (1024, 65536), (16, 131072), (1, 131072)]
@@ -22,6 +24,16 @@ HOSTILE = (
     "constructor",
     "<b>bold</b> %{x} $\\int$ &amp; \"quoted\" 'single'",
 )
+
+LIKE_OTHERS = ("20261121-142304", "20261121-160818", "20261121-191821", "20261121-223806", "20261122-100524")
+"""Large kept runs; smaller ones have all of their panels, figures and grids."""
+
+
+def kept() -> list[Path]:
+    """Kept runs of every kind."""
+    runs = store.runs(ROOT / "reports" / "h200")
+    assert all(any(path.name.startswith(name) for path in runs) for name in LIKE_OTHERS)
+    return [path for path in runs if not path.name.startswith(LIKE_OTHERS)]
 
 
 def everything() -> Run:
