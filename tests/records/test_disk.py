@@ -65,6 +65,10 @@ def the_run(folder: Path) -> Path:
     return path
 
 
+def reports(disk: disks.Disk) -> list[str]:
+    return [f"--softbench-reports={disk.folder}"]
+
+
 def said(done: CompletedProcess[str], words: str) -> None:
     """One line that says it, and no traceback."""
     text = done.stdout + done.stderr
@@ -83,7 +87,7 @@ def test_a_full_disk(whole: Path, tmp_path: Path, kind: str) -> None:
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
         disk.fill((starts[2] + starts[4]) // 2)
-        done = bench(folder, *RUN, prefix=disk.prefix)
+        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix)
         assert done.returncode == 2, done.stdout + done.stderr
         said(
             done,
@@ -96,7 +100,7 @@ def test_a_full_disk(whole: Path, tmp_path: Path, kind: str) -> None:
         assert not list(disk.folder.glob("*.html"))
         disk.clear()
         before = the_run(disk.folder).read_bytes()
-        done = bench(folder, *RUN, "--softbench-resume=latest", prefix=disk.prefix)
+        done = bench(folder, *RUN, "--softbench-resume=latest", *reports(disk))
         assert done.returncode == 1, done.stdout + done.stderr
         assert the_run(disk.folder).read_bytes().startswith(before)
         assert cells(store.read(the_run(disk.folder))) == cells(store.read(the_run(whole / "reports")))
@@ -108,7 +112,7 @@ def test_a_disk_without_room_for_a_header(tmp_path: Path, kind: str) -> None:
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
         disk.fill(500 if kind == "limit" else 0)
-        done = bench(folder, *RUN, prefix=disk.prefix)
+        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix)
         assert done.returncode == 4, done.stdout
         said(done, r"ERROR: softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
         assert [path.name for path in disk.folder.glob("*") if path.name != "filler"] == []
@@ -119,7 +123,7 @@ def test_a_disk_that_is_read_only_for_everybody(tmp_path: Path, kind: str) -> No
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
         disk.make_read_only()
-        done = bench(folder, *RUN, prefix=disk.prefix)
+        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix)
         assert done.returncode == 4
         said(
             done, r"ERROR: softbench: .*cannot be written \(Read-only file system\); choose another --softbench-reports"

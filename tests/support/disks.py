@@ -12,25 +12,29 @@ from functools import lru_cache
 from pathlib import Path
 
 _LIMITED = """
-import os, resource, sys
+import resource, runpy, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
-os.execv(sys.argv[2], sys.argv[2:])
+sys.argv = sys.argv[4:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-_MOUNTED = "mount -t tmpfs -o size={size} tmpfs {folder} && echo ready && exec sleep 600"
+"""Before the words of `python -m MODULE`."""
+_MOUNT = "mount -t tmpfs -o size=8m tmpfs {folder} && echo ready"
+_REMOUNT = "read _ && mount -o remount,ro {folder} && echo ready && exec sleep 600"
+_UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass
 class Disk:
-    """`prefix` goes before a command that is to see the disk; `folder` is where it lies for everybody else."""
+    """`prefix` goes before a command that is to see the disk; `folder` is where it lies for everybody."""
 
     folder: Path
-    prefix: tuple[str, ...]
-    pid: int = 0
+    prefix: tuple[str, ...] = ()
+    mounting: subprocess.Popen[str] | None = None
 
     def fill(self, room: int) -> None:
         """Let each file grow by `room` bytes; with 0 not at all."""
-        if not self.pid:
+        if self.mounting is None:
             self.prefix = (sys.executable, "-c", _LIMITED, str(room))
             return
         used = sum(-(-path.stat().st_size // PAGE) for path in self.folder.iterdir())
@@ -38,13 +42,14 @@ class Disk:
         (self.folder / "filler").write_bytes(bytes((total - used - room // PAGE) * PAGE))
 
     def clear(self) -> None:
-        if self.pid:
-            (self.folder / "filler").unlink()
-        else:
-            self.prefix = ()
+        self.prefix = ()
+        (self.folder / "filler").unlink(missing_ok=True)
 
     def make_read_only(self) -> None:
-        subprocess.run([*self.prefix, "mount", "-o", "remount,ro", str(self.folder)], check=True)
+        assert self.mounting is not None
+        self.mounting.stdin.write("\n")  # type: ignore[union-attr]
+        self.mounting.stdin.flush()  # type: ignore[union-attr]
+        assert self.mounting.stdout.readline() == "ready\n"  # type: ignore[union-attr]
 
 
 @contextlib.contextmanager
@@ -52,23 +57,14 @@ def small(folder: Path, kind: str) -> Iterator[Disk]:
     """A disk in the place of a folder: "tmpfs", or "limit", where no file may grow beyond the room that is left."""
     folder.mkdir()
     if kind == "limit":
-        yield Disk(folder, ())
+        yield Disk(folder)
         return
-    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _MOUNTED.format(size="8m", folder=folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    script = f"{_MOUNT} && {_REMOUNT}".format(folder=folder)
+    with subprocess.Popen([*_UNSHARE, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        enter = (
-            "nsenter",
-            "-t",
-            str(process.pid),
-            "--user",
-            "--mount",
-            "--preserve-credentials",
-            f"--wd={folder.parent}",
-        )
         try:
-            yield Disk(Path(f"/proc/{process.pid}/root{folder}"), enter, process.pid)
+            yield Disk(Path(f"/proc/{process.pid}/root{folder}"), mounting=process)
         finally:
             process.kill()
 
@@ -76,15 +72,7 @@ def small(folder: Path, kind: str) -> Iterator[Disk]:
 @lru_cache(maxsize=1)
 def kinds() -> list[str]:
     """Those that this machine allows; a limit always."""
-    command = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        "mount -t tmpfs tmpfs /mnt && nsenter --version",
-    ]
+    command = [*_UNSHARE, _MOUNT.format(folder="/mnt")]
     try:
         can_mount = subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):

@@ -78,7 +78,7 @@ def bench(
 ) -> subprocess.CompletedProcess[str]:
     """pytest --softbench in a process of its own, on the CPU, with a short budget; a prefix goes before the command.
 
-    It starts warm, except with a prefix or a variable that Python or torch may read at its start.
+    It starts warm, except with a prefix other than Python, or a variable that Python or torch may read at its start.
     """
     with started(folder, *arguments, prefix=prefix, **environment) as process:
         try:
@@ -99,7 +99,7 @@ def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environ
         "COLUMNS": "120",
         **environment,
     }
-    is_real = prefix or environment.keys() & {"PYTHONPATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"}
+    is_real = environment.keys() & {"PYTHONPATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"}
     popen: type[subprocess.Popen[str]] = subprocess.Popen if is_real else warm.popen(PYTHONPATH)
     return popen(
         [*prefix, *command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
