@@ -257,15 +257,24 @@ PYTEST = "__import__('pytest').main()"
 COLLECT = ("--softbench", "--collect-only", "-q", "-p", "no:cacheprovider", "--softbench-profile", "gpu")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [(COLLECT, "softmax-bfloat16-2x128256::triton_best"), (("--help",), "--softbench-profile")],
-    ids=["collecting", "help"],
-)
-def test_collecting_and_help_import_no_torch(arguments, shown):
-    done, _ = python(PYTEST, *arguments)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    assert shown in done.stdout
+def test_collecting_imports_no_torch_and_takes_under_a_second(tmp_path):
+    """Over what pytest itself takes; the best of up to three of each."""
+    bare = ours = float("inf")
+    for _ in range(3):
+        bare = min(bare, python(PYTEST + " and 0", "--collect-only", "-q", cwd=tmp_path)[1])
+        done, taken = python(PYTEST, *COLLECT)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+        assert "softmax-bfloat16-2x128256::triton_best" in done.stdout
+        ours = min(ours, taken)
+        if ours - bare < 1.0:
+            return
+    pytest.fail(f"{ours:.2f} s, of which pytest alone takes {bare:.2f} s")
+
+
+def test_help_imports_no_torch():
+    done, _ = python(PYTEST, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "--softbench-profile" in done.stdout
 
 
 def test_report_imports_no_torch(tmp_path):
@@ -274,10 +283,3 @@ def test_report_imports_no_torch(tmp_path):
     done, _ = python("__import__('softbench.cli').cli.main()", "report", str(path), "--output", str(page))
     assert done.returncode == 0, done.stdout + done.stderr
     assert case.id in page.read_text()
-
-
-def test_collecting_the_gpu_profile_takes_under_a_second(tmp_path):
-    """Over what pytest itself takes; the best of three of each."""
-    bare = min(python(PYTEST + " and 0", "--collect-only", "-q", cwd=tmp_path)[1] for _ in range(3))
-    ours = min(python(PYTEST, *COLLECT)[1] for _ in range(3))
-    assert ours - bare < 1.0, f"{ours:.2f} s, of which pytest alone takes {bare:.2f} s"

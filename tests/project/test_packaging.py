@@ -146,15 +146,9 @@ def test_the_bundled_shapes_serve_where_there_are_none(installed, tmp_path):
     assert f"\nshapes.yaml::{LISTED}\n" in listed
 
 
-def test_a_bare_checkout_needs_nothing_installed():
-    """No entry point is read, and only conftest.py brings the checkout onto the path."""
-    arguments = ("--softbench", "--collect-only", "-q", "-p", "no:cacheprovider")
-    listed = succeeded(run("-c", BARE, *arguments, cwd=ROOT, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"))
-    assert LISTED in listed
-
-
 @pytest.mark.slow
-def test_a_bare_checkout_measures_without_pytest_benchmark(tmp_path):
+def test_a_bare_checkout_measures_with_nothing_installed(tmp_path):
+    """Without pytest-benchmark too. No entry point is read, and only conftest.py brings the checkout onto the path."""
     case = "softmax-float32-8x781 and torch_eager"
     arguments = ("--softbench", "-p", "no:cacheprovider", f"--softbench-reports={tmp_path}", "--softbench-budget=0.5")
     shown = succeeded(run("-c", BARE, *arguments, "-k", case, cwd=ROOT, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"))
