@@ -188,6 +188,7 @@ def test_what_is_not_passed_counts_half_of_the_slowest_pass(records: list[Record
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_replacing_any_pass_of_the_peers_by_a_refusal_lowers_that_entrants_score():
     records = make.h200_records()
     before = scores(records)
