@@ -6,15 +6,20 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import builders as make
 from support import projects
+from support.pools import warmed
 
 from softbench.analysis import leaderboard
+from softbench.cases import registry
 from softbench.measure import busy, cores
+from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import notes
 from softbench.render.report.trust import checks
 from softbench.run import settings
@@ -125,12 +130,17 @@ def own(case):
 """
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"), [((), "1 of torch, 1 of others"), (("--softbench-threads=2",), "2 of torch, 2 of others")]
-)
-def test_a_timed_worker_has_as_many(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_a_timed_worker_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    (tmp_path / "own.py").write_text(KERNEL)
+    with warmed(), closing(WorkerPool("cpu")) as pool:
+        (record,) = Contest(Rules(), pool, None).run(make.softmax_case(4, 64), registry.find([tmp_path]))
+    assert "1 of torch, 1 of others" in record.reason
+
+
+def test_a_timed_worker_has_as_many_threads_as_are_asked_for(tmp_path: Path) -> None:
     projects.project(tmp_path)
     (tmp_path / "kernels" / "mine" / "own.py").write_text(KERNEL)
-    done = projects.bench(tmp_path, "-k", "own", *arguments, OMP_NUM_THREADS="")
-    assert said in done.stdout, done.stdout[-2000:]
-    assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == int(said[0])
+    done = projects.bench(tmp_path, "-k", "own", "--softbench-threads=2", OMP_NUM_THREADS="")
+    assert "2 of torch, 2 of others" in done.stdout, done.stdout[-2000:]
+    assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == 2
