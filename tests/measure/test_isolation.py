@@ -23,7 +23,7 @@ from softbench.model import Status
 SEEN = "[int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()]"
 KILLS = f"""
 for pid in {SEEN}:
-    if b"softbench.measure.worker.forkserver" in Path(f"/proc/{{pid}}/cmdline").read_bytes(): os.kill(pid, signal.%s)
+    if os.environ["{MARK}"].encode() in Path(f"/proc/{{pid}}/environ").read_bytes(): os.kill(pid, signal.%s)
 """
 HARMFUL = {
     "kills": KILLS % "SIGKILL",
