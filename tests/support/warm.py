@@ -177,6 +177,9 @@ def _end(code: int) -> NoReturn:
     """The last that is done at the end: nothing that was imported before is torn down."""
     for stream in (sys.__stdout__, sys.__stderr__):
         stream.flush()  # type: ignore[union-attr]
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
     os._exit(code)
 
 
@@ -198,6 +201,9 @@ def main(control: socket.socket) -> None:
     try:
         _run(*request["words"])
         code = 0
+    except KeyboardInterrupt:
+        code = -signal.SIGINT  # as Python ends a process that nothing in it caught
+        raise
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
