@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -46,10 +47,7 @@ def cells(run: Run) -> set[tuple[str, str, str]]:
 
 
 def by_case(run: Run) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for record in run.records:
-        found[record.case.id] = found.get(record.case.id, 0) + 1
-    return found
+    return Counter(record.case.id for record in run.records)
 
 
 @pytest.fixture(scope="module")
