@@ -20,6 +20,7 @@ TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "py_mini_racer", "pyte", "rich
 
 STARTS_SOMETHING = {
     "subprocess",
+    "python",
     "torch",
     "bench",
     "started",
@@ -100,14 +101,20 @@ def _turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def says(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs softbench's command line in this process; what it prints, or its errors where it is to end with another status."""
+    """Runs softbench's command line in this process; what it prints, and nothing else, or with status 2 its one line of error."""
     from softbench import cli
 
     def run(*arguments: object, status: int = 0) -> str:
         capsys.readouterr()
         assert cli.main([*map(str, arguments)]) == status
         shown = capsys.readouterr()
-        return shown.err if status else shown.out
+        if status != 2:
+            assert shown.err == ""
+            return shown.out
+        assert shown.out == ""
+        assert shown.err.startswith("softbench: ")
+        assert shown.err.count("\n") == 1
+        return shown.err
 
     return run
 

@@ -48,7 +48,7 @@ def test_every_command_is_shown() -> None:
     assert all(line.startswith(("softbench ", "pytest --softbench ")) for line in SHOWN)
 
 
-@pytest.mark.parametrize("line", [line for line in SHOWN if line.startswith("softbench ")])
+@over("line", [line for line in SHOWN if line.startswith("softbench ")])
 def test_every_line_shown_works(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:
@@ -69,7 +69,7 @@ def test_what_pytest_is_shown_with_is_known() -> None:
     assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= options()
 
 
-@pytest.mark.parametrize("name", ["", *subparsers()])
+@over("name", ["", *subparsers()])
 def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
