@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.builders import GPU, ended, run, softmax_case, stored, timed, variant
+from support.grids import over
 
 from softbench import cli
 from softbench.analysis import leaderboard
@@ -217,7 +218,7 @@ def test_pages_of_several_machines_and_of_one(reports: Path, says: Says) -> None
     assert "timed cases of a taken from a2: 1" in Path("page.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         (
@@ -229,17 +230,10 @@ def test_pages_of_several_machines_and_of_one(reports: Path, says: Says) -> None
         (["table", "a", "newer"], "newer.jsonl:1: has schema 2; this version reads 1: use the softbench that wrote it"),
         (["experiments", "a", "b"], "a and b are of other machines: name NVIDIA H200 and NVIDIA H100"),
     ],
-    ids=["clock", "clock-page", "no-output", "schema", "experiments"],
 )
-def test_what_cannot_be_compared_is_one_line(
-    reports: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
+def test_what_cannot_be_compared_is_one_line(reports: Path, says: Says, arguments: list[str], words: str) -> None:
     (reports / "newer.jsonl").write_text((reports / "a.jsonl").read_text().replace('"schema":1', '"schema":2'))
-    assert cli.main(arguments) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert words in shown.err
-    assert shown.err.count("\n") == 1
+    assert words in says(*arguments, status=2)
     assert not list(reports.parent.glob("*.html"))
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import os
 import re
 import resource
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from support import builders
+from support.children import python
 from support.documents import DESIGN, rows
 from support.paths import ROOT
 
@@ -234,23 +231,15 @@ sys.exit(f"imported {{heavy}}" if heavy else int(code or 0))
 """
 
 
-def python(call: str, *arguments: str, cwd: Path = ROOT) -> tuple[subprocess.CompletedProcess[str], float]:
-    """A child that runs one expression with `arguments` in sys.argv, and its seconds of a core, which no other work adds to.
-
-    It fails if torch is loaded.
+def without_torch(call: str, *arguments: str, cwd: Path = ROOT) -> tuple[str, float]:
+    """What a child prints that runs one expression with `arguments` in sys.argv, and its seconds of a core, which no other
+    work adds to. It fails if torch is loaded.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW.format(call=call), *arguments],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-c", SHOW.format(call=call), *arguments, cwd=cwd, PYTHONDONTWRITEBYTECODE="")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 PYTEST = "__import__('pytest').main()"
@@ -261,10 +250,9 @@ def test_collecting_imports_no_torch_and_takes_under_a_second(tmp_path):
     """Over what pytest itself takes; the best of up to three of each."""
     bare = ours = float("inf")
     for _ in range(3):
-        bare = min(bare, python(PYTEST + " and 0", "--collect-only", "-q", cwd=tmp_path)[1])
-        done, taken = python(PYTEST, *COLLECT)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-        assert "softmax-bfloat16-2x128256::triton_best" in done.stdout
+        bare = min(bare, without_torch(PYTEST + " and 0", "--collect-only", "-q", cwd=tmp_path)[1])
+        said, taken = without_torch(PYTEST, *COLLECT)
+        assert "softmax-bfloat16-2x128256::triton_best" in said
         ours = min(ours, taken)
         if ours - bare < 1.0:
             return
@@ -272,14 +260,4 @@ def test_collecting_imports_no_torch_and_takes_under_a_second(tmp_path):
 
 
 def test_help_imports_no_torch():
-    done, _ = python(PYTEST, "--help")
-    assert done.returncode == 0, done.stderr
-    assert "--softbench-profile" in done.stdout
-
-
-def test_report_imports_no_torch(tmp_path):
-    case, page = builders.softmax_case(), tmp_path / "page.html"
-    path = builders.written(tmp_path, builders.timed(case, "torch_eager", 2e4), builders.timed(case, "mine", 1e4))
-    done, _ = python("__import__('softbench.cli').cli.main()", "report", str(path), "--output", str(page))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert case.id in page.read_text()
+    assert "--softbench-profile" in without_torch(PYTEST, "--help")[0]

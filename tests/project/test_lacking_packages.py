@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from support.paths import ROOT
+from support.children import python
 
 
 @pytest.mark.parametrize(
@@ -17,17 +14,9 @@ from support.paths import ROOT
 def test_a_file_that_lacks_a_package_is_skipped(tmp_path: Path, package: str, file: str) -> None:
     missing = f"No module named {package!r}"
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError({missing!r}, name={package!r})")
-    own = {"PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--collect-only"]
-    done = subprocess.run(
-        [sys.executable, *command, f"tests/{file}", "tests/run/test_guard.py"],
-        cwd=ROOT,
-        env={**os.environ, **own},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = ("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--collect-only")
+    path = {"PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = python(*command, f"tests/{file}", "tests/run/test_guard.py", **path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"SKIPPED [1] tests/{file}: {missing}: pip install 'softbench[test]'" in done.stdout
     assert "tests/run/test_guard.py::" in done.stdout

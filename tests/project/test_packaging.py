@@ -6,11 +6,13 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.children import python
 from support.paths import ROOT
 
 MINE = '''"""Softmax, written out."""
@@ -47,20 +49,9 @@ sys.exit(pytest.main())
 LISTED = "softmax-float32-64x512::torch_eager"
 
 
-def run(
-    *command: str, cwd: Path, path: list[Path] | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run(*command: str, path: Sequence[Path] = (), **more: Any) -> subprocess.CompletedProcess[str]:
     """A child Python without a GPU, with `path` as its PYTHONPATH."""
-    changed = {"PYTHONPATH": os.pathsep.join(map(str, path or [])), "CUDA_VISIBLE_DEVICES": "", **environment}
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=cwd,
-        env=os.environ | changed,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return python(*command, PYTHONPATH=os.pathsep.join(map(str, path)), CUDA_VISIBLE_DEVICES="", **more)
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:

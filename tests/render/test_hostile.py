@@ -6,10 +6,7 @@ import ast
 import csv
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.builders import ended, passport, softmax_case, timed
+from support.children import python
 from support.paths import ROOT
 
 from softbench import cli
@@ -192,26 +190,19 @@ def test_published_figures_are_text_on_the_page(tmp_path: Path) -> None:
     assert "?[31m\\|x" in text
 
 
-def table(*arguments: Any, cwd: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "softbench", "table", *arguments]
-    own = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(command, cwd=cwd, env=own, capture_output=True, timeout=60, check=False)
-
-
 @pytest.mark.parametrize("arguments", [[b"\xff"], [b"run", b"--format", b"\xff"], [b"run", b"--reports", b"\xff\x1b"]])
 def test_an_argument_that_is_no_text_is_one_line(tmp_path: Path, arguments: list[bytes]) -> None:
-    done = table(*arguments, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.splitlines()[-1].startswith(b"softbench")
-    assert b"Traceback" not in done.stderr
-    assert b"\x1b" not in done.stderr
+    done = python("-m", "softbench", "table", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("softbench")
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 def test_a_terminal_without_unicode_gets_question_marks(tmp_path: Path) -> None:
-    done = table(written(tmp_path, "größer"), cwd=tmp_path, PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"gr??er" in done.stdout
+    done = python("-m", "softbench", "table", str(written(tmp_path, "größer")), PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gr??er" in done.stdout
 
 
 FORBIDDEN = re.compile("eval|c?[Pp]ickle|marshal|shelve|dill|(unsafe|full)_load|(Unsafe|Full)Loader")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 import sys
 
 import pytest
 from support import builders as make
 from support import outline, pages
+from support.children import python
 from support.grids import over
 from support.paths import ROOT
 
@@ -71,16 +71,9 @@ def test_the_page_asks_for_nothing_from_anywhere(page):
 def test_the_same_records_give_the_same_bytes():
     code = "import sys; from support import pages; from softbench.render import report; "
     code += "sys.stdout.buffer.write(report.render(pages.everything()).encode())"
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(path for path in sys.path if path)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert found[0] == found[1] == report.render(pages.everything()).encode()
+    path = ":".join(path for path in sys.path if path)
+    found = [python("-c", code, PYTHONHASHSEED=seed, PYTHONPATH=path).stdout for seed in ("1", "2")]
+    assert found[0] == found[1] == report.render(pages.everything())
 
 
 @over("path", pages.kept())
