@@ -8,13 +8,14 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import outline, pages
 from support.builders import ended, passport, softmax_case, timed
 from support.children import python
+from support.grids import over
 from support.paths import ROOT
 
 from softbench import cli
@@ -42,7 +43,7 @@ HOSTILE = {
     "nul": "a\0b",
     "hebrew": "שלום עולם",
 }
-TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def lines(word: str) -> list[dict[str, Any]]:
@@ -77,16 +78,16 @@ def written(folder: Path, word: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@over("name", HOSTILE)
 def test_text_tables_hold_what_can_be_shown_and_no_line_more(tmp_path: Path, name: str, says: Says) -> None:
     shown = [says("table", written(tmp_path, word)) for word in ("harmless", HOSTILE[name])]
     assert all(line.isprintable() for line in shown[1].split("\n"))
-    assert not TURNING.search(shown[1])
+    assert not UNSHOWABLE.search(shown[1])
     if len(HOSTILE[name]) < 30:  # what names a longer one is wrapped
         assert shown[1].count("\n") == shown[0].count("\n")
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@over("name", HOSTILE)
 def test_exports_keep_their_form(tmp_path: Path, name: str, says: Says) -> None:
     path = written(tmp_path, HOSTILE[name])
     text = says("table", path, "--format", "csv")
@@ -101,32 +102,24 @@ def test_exports_keep_their_form(tmp_path: Path, name: str, says: Says) -> None:
     assert {row.count("|") for row in tables if "---" in row} >= {row.count("|") for row in tables}
 
 
-class Elements(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.names: dict[str, int] = {}
-        self.handlers: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names[tag] = self.names.get(tag, 0) + 1
-        links = [value or "" for key, value in attrs if key in ("href", "src", "action", "srcdoc")]
-        self.handlers += [key for key, _ in attrs if key.startswith("on")] + [x for x in links if not x.startswith("#")]
-
-
-@pytest.mark.parametrize("name", HOSTILE)
+@over("name", [*HOSTILE, "in memory"])
 def test_pages_show_it_as_text(tmp_path: Path, name: str) -> None:
-    harmless, hostile = (report.render(store.read(written(tmp_path, word))) for word in ("harmless", HOSTILE[name]))
-    assert "<script>alert" not in hostile
-    assert not TURNING.search(hostile)
-    clean, found = Elements(harmless), Elements(hostile)
-    assert (found.names["script"], found.names.get("img")) == (clean.names["script"], clean.names.get("img"))
-    assert not found.handlers
-    assert hostile.encode("utf-8")
+    """Also in the data that the page's script is given, and where no reader has cleaned it before."""
+    word = HOSTILE.get(name)
+    clean = outline.outline(report.render(store.read(written(tmp_path, "harmless"))))
+    text = report.render(store.read(written(tmp_path, word)) if word is not None else pages.hostile())
+    found = outline.outline(text)
+    assert text.encode("utf-8")
+    assert not UNSHOWABLE.search(text)
+    assert not UNSHOWABLE.search(json.dumps(outline.data_of(found), ensure_ascii=False))
+    known = {element.name for element in clean} | {"wbr", "figure", "option", "select", "details"}
+    assert {element.name for element in found} <= known
+    ours, theirs = ([e.text for e in page.all("script") if "id" not in e.attributes] for page in (clean, found))
+    assert ours == theirs
+    assert not outline.reaching(found)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@over("name", HOSTILE)
 def test_errors_are_one_line_that_can_be_shown(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, "run")
     header, *rows = path.read_text().splitlines()
@@ -148,10 +141,10 @@ def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
         store.read(path)
 
 
-@pytest.mark.parametrize("place", ["../../x", "/tmp/x", "..", "a/../../x.py", "\0", "C:\\x"])
+@over("place", ["../../x", "/tmp/x", "..", "a/../../x.py", "\0", "C:\\x"])
 def test_a_path_in_a_record_leads_nowhere(tmp_path: Path, place: str) -> None:
     folder = tmp_path / "deep" / "reports"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "run.jsonl"
     rows = lines("harmless")
     for row in rows[1:]:
@@ -161,7 +154,7 @@ def test_a_path_in_a_record_leads_nowhere(tmp_path: Path, place: str) -> None:
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["run.html", "run.jsonl"]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "!!python/object/apply:os.system ['touch owned']",
@@ -190,7 +183,7 @@ def test_published_figures_are_text_on_the_page(tmp_path: Path) -> None:
     assert "?[31m\\|x" in text
 
 
-@pytest.mark.parametrize("arguments", [[b"\xff"], [b"run", b"--format", b"\xff"], [b"run", b"--reports", b"\xff\x1b"]])
+@over("arguments", [[b"\xff"], [b"run", b"--format", b"\xff"], [b"run", b"--reports", b"\xff\x1b"]])
 def test_an_argument_that_is_no_text_is_one_line(tmp_path: Path, arguments: list[bytes]) -> None:
     done = python("-m", "softbench", "table", *arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

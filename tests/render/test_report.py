@@ -61,10 +61,7 @@ def test_the_page_asks_for_nothing_from_anywhere(page):
     assert policy.startswith("default-src 'none';")
     assert "http" not in policy
     assert not page.all("link", "img", "iframe", "object", "form", "base")
-    for element in page:
-        assert "src" not in element.attributes
-        assert element.attributes.get("href", "#").startswith("#")
-        assert not [name for name in element.attributes if name.startswith("on")]
+    assert not outline.reaching(page)
     assert not re.search(r"url\(|@import|https?:", page.all("style")[0].text)
 
 
@@ -124,18 +121,6 @@ def test_a_page_of_2000_cells_with_every_sample_is_under_6_mb():
     one, two = (len(text.encode()) for text in texts)
     assert two + 18 * (two - one) < MAX_BYTES
     assert len(outline.outline(texts[1]).find("cells-table").rows()) == 200
-
-
-def test_whatever_is_in_the_records_stays_text():
-    text = report.render(pages.hostile(), published=TABLES)
-    found = outline.outline(text)
-    clean = tree(make.run([make.timed(make.softmax_case(), "a", 5e4)]))
-    assert len(found.all("script")) == len(clean.all("script"))
-    assert not found.all("b", "img", "int")
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
-    assert text.encode("utf-8")
-    assert "\u202e" not in outline.unpacked(found, "data")
-    assert "\\u202e" not in outline.unpacked(found, "data")
 
 
 def test_names_do_not_break_the_layout():

@@ -90,6 +90,16 @@ def data_of(page: Element) -> dict[str, Any]:
     return json.loads(unpacked(page, "data"))
 
 
+def reaching(page: Element) -> list[str]:
+    """What could run, or load something from elsewhere: handlers, sources, links that leave the page."""
+    every = [(element.name, *pair) for element in page for pair in element.attributes.items()]
+    return [
+        f"{name} {key}={value}"
+        for name, key, value in every
+        if key.startswith("on") or key in ("src", "srcdoc", "action") or (key == "href" and not value.startswith("#"))
+    ]
+
+
 def panels(page: Element) -> list[str]:
     """Ids of the panels in order."""
     return [e.attributes["id"] for e in page.find("main").children if isinstance(e, Element) and e.name != "header"]
