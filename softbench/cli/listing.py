@@ -47,11 +47,11 @@ def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]
 
 def _here(variant: Variant, card: device.Gpu | None) -> str:
     """What a run here does with it: time it, or without a GPU check it in Triton's interpreter, or compile it."""
-    from softbench.measure.contest.entrant import modes
+    from softbench.measure.contest.entrant import mode_of
 
-    ways, _ = modes(variant, card)
+    mode, _ = mode_of(variant, card)
     words = {"measure": "yes", "interpret": "checked", "compile": "compiled"}
-    return words[ways[0]] if ways else "no"
+    return words.get(mode, "no")
 
 
 def _arguments(sub: argparse.ArgumentParser) -> None:

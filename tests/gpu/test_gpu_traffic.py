@@ -11,6 +11,7 @@ from softbench.cases import registry
 from softbench.measure import device, roof
 from softbench.measure.contest import traffic
 from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
 from softbench.model import Case, Traffic
@@ -24,7 +25,7 @@ def counted(case: Case) -> Traffic:
     card = device.gpu()
     assert card is not None
     half = 2 * case.elements
-    copy = roof.variants("copy", "cuda")[0]
+    copy = Entrant(roof.variants("copy", "cuda")[0], "roof")
     calls = traffic.calls_for(2 * half, card.l2_bytes)
     plan = plan_graph(half, half, card.l2_bytes, card.peak_gb_s)
     return traffic.measure(case, copy, plan, calls, seed=1, timeout_s=120)

@@ -13,9 +13,9 @@ from support.paths import ROOT
 from support.simulated import PLAN, World
 
 from softbench.analysis import leaderboard
-from softbench.measure.contest import trials
 from softbench.measure.contest.contest import Contest, Rules
 from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.trials import Trials
 from softbench.model import Samples, Status, limits
 from softbench.model.limits import Limits
 from softbench.records import store
@@ -158,8 +158,8 @@ def test_an_impossible_time_ends_a_cell_after_its_first_placement(world: World) 
 
 def test_an_impossible_variant_is_not_chosen(world: World) -> None:
     best, other = (world.enter("a", ns=ns, tile=tile) for ns, tile in ((SLOWEST_IMPOSSIBLE, 1), (2e6, 2)))
-    found = trials.choose([best, other], PLAN, world.ask, world.rng, lambda _: None, fault=impossible)
-    assert found == [other]
+    trial = Trials(PLAN, world.ask, world.rng, lambda _: None, fault=impossible)
+    assert trial.choose([best, other]) == [other]
     assert (best.status, best.samples) == (Status.INCORRECT, [])
 
 
@@ -168,7 +168,7 @@ def test_a_turn_of_no_time_in_a_trial_is_refused(world: World) -> None:
 
     none = world.enter("a", tile=1, fault=lambda op, *_: Answer(True, {"ns": 0}) if op == "turn" else None)
     other = world.enter("a", tile=2)
-    assert trials.choose([none, other], PLAN, world.ask, world.rng, lambda _: None) == [other]
+    assert Trials(PLAN, world.ask, world.rng, lambda _: None).choose([none, other]) == [other]
     assert none.reason.startswith("clock: the worker reads 0 ns")
 
 

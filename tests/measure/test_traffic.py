@@ -15,6 +15,7 @@ from support import builders as make
 
 from softbench.analysis import leaderboard
 from softbench.measure.contest import traffic
+from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.traffic import TrafficError, measure, read_counters
 from softbench.measure.plans import Plan
 from softbench.measure.worker import streamed
@@ -88,7 +89,7 @@ def program(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Path:
 
 def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
     asked = program(tmp_path, monkeypatch, f"open(log, 'w').write({page()!r})")
-    entrant = make.variant("mine", params=(("num_warps", 4),))
+    entrant = Entrant(make.variant("mine", params=(("num_warps", 4),)), "entrant")
     assert measure(CASE, entrant, PLAN, 2, seed=3, timeout_s=60).read_bytes == 8_400_000
     arguments, path = json.loads(asked.read_text())
     request = json.loads(arguments[-1])
@@ -106,7 +107,7 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
 def test_profiler_that_fails_is_a_reason(tmp_path, monkeypatch, body, reason):
     program(tmp_path, monkeypatch, body)
     with pytest.raises(TrafficError) as caught:
-        measure(CASE, make.variant("mine"), PLAN, 2, seed=3, timeout_s=1)
+        measure(CASE, Entrant(make.variant("mine"), "entrant"), PLAN, 2, seed=3, timeout_s=1)
     assert reason in str(caught.value)
 
 

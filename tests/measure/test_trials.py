@@ -7,14 +7,14 @@ from typing import Any
 
 from support.simulated import PLAN, World, at
 
-from softbench.measure.contest import trials
 from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.trials import Trials
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
 
 def chosen(world: World, entrants: list[Entrant], prepare: Callable[[Any], None] = lambda group: None) -> list[Entrant]:
-    return trials.choose(entrants, PLAN, world.ask, world.rng, prepare)
+    return Trials(PLAN, world.ask, world.rng, prepare).choose(entrants)
 
 
 def test_the_fastest_variant_is_chosen_and_measured_afresh(world: World) -> None:

@@ -14,13 +14,14 @@ from functools import partial
 from softbench import texts
 from softbench.cases import operators
 from softbench.measure import device
-from softbench.measure.contest import admission, apart, calibrating, compiled, profiled, traffic, trials
+from softbench.measure.contest import admission, apart, calibrating, compiled, profiled, traffic
 from softbench.measure.contest.asker import Asker
-from softbench.measure.contest.entrant import Entrant, modes
+from softbench.measure.contest.entrant import Entrant, mode_of
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.progress import CaseView, Progress
 from softbench.measure.contest.rounds import Heat
 from softbench.measure.contest.stage_times import StageTimes
+from softbench.measure.contest.trials import Trials
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.measure.plans import REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.model import BALANCE, Calibration, Case, Record, Samples, Status, Telemetry, Variant, calibration
@@ -154,10 +155,8 @@ class Contest:
             entrants += [Entrant(v, "roof") for v in roofs]
         for slot, entrant in enumerate(entrants):
             entrant.slot = slot
-            ways, why = modes(entrant.variant, self.card)
-            if ways:
-                entrant.mode = ways[0]
-            else:
+            entrant.mode, why = mode_of(entrant.variant, self.card)
+            if why:
                 entrant.settle(Status.UNAVAILABLE, why)
         return entrants
 
@@ -173,9 +172,8 @@ class Contest:
         if self._may_use("graph", players):
             with times.stage("choose"):
                 self.pool.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches
-                finalists = trials.choose(
-                    players, plan, asker, rng, preparation.run, self._view.tell, partial(self._fault, case)
-                )
+                fault = partial(self._fault, case)
+                finalists = Trials(plan, asker, rng, preparation.run, self._view.tell, fault).choose(players)
             with times.stage("heats"):
                 self._heats(case, finalists, plan, asker, rng, times)
         if self.card is not None:
@@ -270,7 +268,7 @@ class Contest:
             self._view.tell("memory traffic", entrant.variant.id)
             try:
                 entrant.traffic = traffic.measure(
-                    case, entrant.variant, plan, calls, seed=rng.getrandbits(40), timeout_s=self.rules.timeout_s
+                    case, entrant, plan, calls, seed=rng.getrandbits(40), timeout_s=self.rules.timeout_s
                 )
             except traffic.TrafficError as error:
                 entrant.notes.append(f"traffic: {error}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from softbench import texts
 from softbench.measure import device
@@ -19,7 +19,7 @@ from softbench.model import Case, KernelResources, Record, Samples, Status, Tele
 
 @dataclass(eq=False)
 class Entrant:
-    """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `modes`).
+    """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `mode_of`).
 
     is_lost: the forkserver has ended, or does not answer.
     """
@@ -148,13 +148,23 @@ def possible(samples: Sequence[Samples]) -> str:
     return ""
 
 
+class Tell(Protocol):
+    """How the parts of a contest report what they are doing. Never called while a turn is timed."""
+
+    def __call__(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None: ...
+
+
+def silent(stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
+    """Reports nothing."""
+
+
 def known_failure(case: Case, variant: Variant) -> str:
     """The declared reason why this variant fails on this case, or ""."""
     return next((k.reason for k in variant.known_failures if fnmatchcase(case.id, k.pattern)), "")
 
 
-def modes(variant: Variant, card: device.Gpu | None) -> tuple[tuple[str, ...], str]:
-    """How a variant can run on this machine; if it cannot, why.
+def mode_of(variant: Variant, card: device.Gpu | None) -> tuple[str, str]:
+    """How a variant runs on this machine; "" if it cannot, and why.
 
     "measure" runs and times it. Without a GPU a variant that needs one is run in Triton's interpreter ("interpret") if it
     requires triton, and built for sm_90a ("compile") if it yields cubins.
@@ -164,12 +174,9 @@ def modes(variant: Variant, card: device.Gpu | None) -> tuple[tuple[str, ...], s
     reasons = [why for r in others if (why := device.missing(r, card))]
     gpu_reasons = [why for r in needs_gpu if (why := device.missing(r, card))]
     if reasons or (card is not None and gpu_reasons):
-        return (), "; ".join(gpu_reasons + reasons)
+        return "", "; ".join(gpu_reasons + reasons)
     if not gpu_reasons:
-        return ("measure",), ""
-    ways = []
+        return "measure", ""
     if any(r.split(">")[0].strip() == "triton" for r in others):
-        ways.append("interpret")
-    if variant.has_cubins:
-        ways.append("compile")
-    return tuple(ways), "" if ways else gpu_reasons[0]
+        return "interpret", ""
+    return ("compile", "") if variant.has_cubins else ("", gpu_reasons[0])

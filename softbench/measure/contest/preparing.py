@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.entrant import Entrant, Tell, silent
 from softbench.measure.contest.processes import Worker
-from softbench.measure.contest.progress import Tell, silent
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.measure.contest.workers import Answer, gather
+from softbench.measure.contest.workers import Answer, ask, gather
 from softbench.model import Case, Status
 
 
@@ -59,8 +58,7 @@ class Preparation:
             return Answer(
                 False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True
             )
-        request = {entrant.worker: entrant.request("prepare", case=self._case, seed=self._seed)}
-        return gather(request, self._timeout_s)[entrant.worker]
+        return ask(entrant.worker, entrant.request("prepare", case=self._case, seed=self._seed), self._timeout_s)
 
     def _without_gpu(self, entrant: Entrant) -> None:
         """Settle as CHECKED in the interpreter or COMPILED for sm_90a, which is all that a machine without a GPU can do."""

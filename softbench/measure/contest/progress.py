@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.rounds import Heat
 from softbench.model import Case, stats
 
 _RANKING = ("graph", "wall")
@@ -46,26 +46,6 @@ class Progress:
         return f"{self.case.id}: {what}" if self.case else what
 
 
-class Tell(Protocol):
-    """How the parts of a contest report what they are doing. Never called while a turn is timed."""
-
-    def __call__(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None: ...
-
-
-def silent(stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
-    """Reports nothing."""
-
-
-class Running(Protocol):
-    """What is needed here of a heat; `racing` are the entrants whose rank is open."""
-
-    entrants: list[Entrant]
-    number: int
-    racing: list[Entrant]
-
-    def speeds(self) -> dict[Entrant, float]: ...
-
-
 class CaseView:
     """One case as it is displayed; heat is the one that is running. Without arguments nothing is displayed."""
 
@@ -76,7 +56,7 @@ class CaseView:
         show: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._case, self._entrants, self._show = case, entrants, show
-        self.heat: Running | None = None
+        self.heat: Heat | None = None
 
     def tell(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
         self._show(Progress(stage, self._case, step, self.players, amid_rounds))

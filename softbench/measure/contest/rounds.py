@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from softbench.measure.contest import steady
 from softbench.measure.contest.auditing import Audit
-from softbench.measure.contest.entrant import Ask, Entrant, Fault, possible
-from softbench.measure.contest.progress import Tell, silent
+from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, possible, silent
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.plans import Plan
 from softbench.model import Samples, Status, Telemetry, stats
@@ -195,7 +194,9 @@ class Heat:
             if entrant.is_open and (why := self.fault([self._samples(entrant, self.clock, self.ns[entrant][-1:])])):
                 entrant.settle(Status.INCORRECT, why)
         active = [e for e in active if e.is_open]
-        self._telemetry(active, watch.placement())
+        self.readings.append(watch.placement())
+        for entrant in active:
+            entrant.telemetry.append(self.readings[-1])
         return active
 
     def _round(self, entrants: Sequence[Entrant], *, counts: bool) -> None:
@@ -230,11 +231,6 @@ class Heat:
             entrant.take(self.ask({entrant: entrant.request("verify", is_short=is_short)})[entrant])
             self.audit.add(entrant, time.perf_counter_ns() - before)
 
-    def _telemetry(self, active: Sequence[Entrant], reading: Telemetry) -> None:
-        self.readings.append(reading)
-        for entrant in active:
-            entrant.telemetry.append(reading)
-
     def _set_aside(self, active: Sequence[Entrant], looked_at: int) -> None:
         """Take the rounds of an unsteady GPU out of the statistics; the heat continues until others replace them.
 
@@ -254,16 +250,14 @@ class Heat:
 
     def _undecided(self, active: list[Entrant]) -> list[Entrant]:
         """The leader and the entrants near it whose verdict is open; empty when all are decided."""
-        speeds = self.speeds([e for e in active if e.role != "roof"])
+        speeds = self.speeds(self._leading(active))
         if not speeds:
             return []
         leader = min(speeds, key=lambda e: speeds[e])
         open_ones = [
             e
-            for e, ns in speeds.items()
-            if e is not leader
-            and ns <= NEAR_LEADER * speeds[leader]
-            and stats.compare(self.samples_of(e), self.samples_of(leader)).verdict == "unknown"
+            for e in speeds
+            if e is not leader and stats.compare(self.samples_of(e), self.samples_of(leader)).verdict == "unknown"
         ]
         return [leader, *open_ones] if open_ones else []
 

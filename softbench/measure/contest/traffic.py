@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.processes import environment_for
 from softbench.measure.plans import Plan
-from softbench.model import Case, Traffic, Variant
+from softbench.model import Case, Traffic
 
 MIN_CALLS, MAX_CALLS = 4, 32
 _BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
@@ -52,18 +53,9 @@ def calls_for(case_bytes: int, l2_bytes: int) -> int:
     return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, case_bytes))))
 
 
-def measure(case: Case, variant: Variant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
+def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
     """The counters of a call: the mean of `calls` in a row, after as many that only warm up. Raises TrafficError."""
-    request = {
-        "case": asdict(case),
-        "path": variant.path,
-        "name": variant.implementation,
-        "source_hash": variant.source_hash,
-        "params": dict(variant.params),
-        "plan": asdict(plan),
-        "calls": calls,
-        "seed": seed,
-    }
+    request = entrant.request("stream", case, plan=asdict(plan), calls=calls, seed=seed)
     with tempfile.TemporaryDirectory(prefix="softbench-ncu-") as folder:
         log = Path(folder) / "counters.csv"
         command = [
