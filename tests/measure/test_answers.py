@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from support.grids import over
 from support.offenders import BAD, NEXT, arena, passed, write
 
-from softbench.measure.contest import answers, workers
-from softbench.measure.contest.answers import ANSWERS
+from softbench.measure.contest import answers
+from softbench.measure.contest.answers import OPERATIONS
 from softbench.measure.contest.workers import Answer, ask
 from softbench.measure.worker import wire
 from softbench.model import Calibration, KernelResources, Status
@@ -97,7 +97,7 @@ def is_nonsense(answer: Answer) -> bool:
     return (answer.ok, answer.status, answer.fatal, answer.data) == (False, Status.CRASHED, True, {})
 
 
-@over("operation", ANSWERS)
+@over("operation", OPERATIONS)
 def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
     found = says(operation, {"ok": True} | GOOD[operation])
     assert found.ok, found.reason
@@ -110,7 +110,7 @@ def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late()
     from softbench.measure.worker.handler import RequestHandler
 
     operations = {name.removeprefix("do_") for name in vars(RequestHandler) if name.startswith("do_")}
-    assert operations == set(ANSWERS) == set(workers.STEPS) == set(GOOD)
+    assert operations == set(OPERATIONS) == set(GOOD)
 
 
 def test_values_come_as_the_types_of_records() -> None:
@@ -208,7 +208,7 @@ OBJECTS = st.dictionaries(st.sampled_from(NAMES), JSON | st.sampled_from([s.valu
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from(sorted(ANSWERS)), OBJECTS | st.binary(max_size=40), st.booleans())
+@given(st.sampled_from(sorted(OPERATIONS)), OBJECTS | st.binary(max_size=40), st.booleans())
 def test_nothing_a_worker_says_raises_in_the_parent(operation: str, answer: Any, is_good: bool) -> None:
     found = says(operation, {"ok": is_good} | answer if isinstance(answer, dict) else answer)
     assert is_nonsense(found) or found.ok or found.status in answers.FAILURES

@@ -92,21 +92,22 @@ class Failure:
     traceback: tuple[str, ...] = ()
 
 
-ANSWERS: dict[str, type] = {
-    "hello": Memory,
-    "prepare": Done,
-    "compile": Kernels,
-    "estimate": Time,
-    "place": Done,
-    "turn": Time,
-    "verify": Done,
-    "call": Calls,
-    "device": Spans,
-    "calibrate": Calibrations,
-    "release": Memory,
-    "drop": Done,
+MORE = "; --softbench-timeout gives more"
+OPERATIONS: dict[str, tuple[type, str, str]] = {
+    "hello": (Memory, "the start of its process", ""),
+    "prepare": (Done, "compiling and checking", MORE),
+    "compile": (Kernels, "building cubins", MORE),
+    "estimate": (Time, "the first timed calls", MORE),
+    "place": (Done, "making the buffers of a placement", MORE),
+    "turn": (Time, "a timed turn", MORE),
+    "verify": (Done, "comparing what timed calls wrote", MORE),
+    "call": (Calls, "timing single calls", MORE),
+    "device": (Spans, "timing by the device clock", MORE),
+    "calibrate": (Calibrations, "checking the clocks", ""),
+    "release": (Memory, "giving its memory back", ""),
+    "drop": (Done, "leaving the case", ""),
 }
-"""Operation -> what a good answer to it holds."""
+"""Operation -> what a good answer to it holds, what messages call it when it took too long, and which option sets the limit."""
 _TIMES = {"ns", "call", "cold", "device"}
 """Fields of times: none of them is 0, and none of their lists is empty."""
 
@@ -115,7 +116,8 @@ def read(operation: str, message: Message) -> Message:
     """The fields of a good answer, validated by the types above. Raises ValueError for any other message."""
     if operation == "turn" and type(ns := message.get("ns")) is int and 0 < ns < _NUMBERS.stop and len(message) == 1:
         return message  # between two timed turns every microsecond counts, and the way below takes six
-    return _checked(ANSWERS[operation], message)
+    kind, _, _ = OPERATIONS[operation]
+    return _checked(kind, message)
 
 
 def read_failure(message: Message) -> Failure:

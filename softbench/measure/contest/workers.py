@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import select
 import selectors
@@ -20,22 +19,6 @@ from softbench.measure.worker.wire import Message
 from softbench.model import Status
 
 Idle = Callable[[int], None] | None
-MORE = "; --softbench-timeout gives more"
-STEPS = {
-    "hello": ("the start of its process", ""),
-    "prepare": ("compiling and checking", MORE),
-    "compile": ("building cubins", MORE),
-    "estimate": ("the first timed calls", MORE),
-    "place": ("making the buffers of a placement", MORE),
-    "turn": ("a timed turn", MORE),
-    "verify": ("comparing what timed calls wrote", MORE),
-    "call": ("timing single calls", MORE),
-    "device": ("timing by the device clock", MORE),
-    "calibrate": ("checking the clocks", ""),
-    "release": ("giving its memory back", ""),
-    "drop": ("leaving the case", ""),
-}
-"""Operation -> what messages call it when it took too long, and which option sets the limit."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +76,7 @@ def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = No
                     continue  # ended or answered earlier in this batch of events
                 if key.fileobj is worker.output:
                     worker.drain()
-                    if _at_end(worker.output):
+                    if _hung_up(worker.output):
                         selector.unregister(worker.output)
                 elif (answer := _advance(open_ones[worker])) is not None:
                     given[worker] = answer
@@ -197,7 +180,7 @@ def _signal_name(number: int) -> str:
 def _too_late(question: _Question, timeout_s: float) -> Answer:
     question.worker.note_stop()
     question.worker.end()
-    step, hint = STEPS[question.operation]
+    _, step, hint = answers.OPERATIONS[question.operation]
     return Answer(False, status=Status.TIMEOUT, fatal=True, reason=f"no end of {step} within {timeout_s:g} s{hint}")
 
 
@@ -211,15 +194,8 @@ def _forget(selector: selectors.BaseSelector, worker: Worker, answer: Answer | N
         worker.end()
 
 
-def _at_end(descriptor: Any) -> bool:
-    """Whether the writing side is closed (an empty pipe that still has a writer is not at its end)."""
-    try:
-        return os.read(descriptor, 0) == b"" and _hung_up(descriptor)
-    except OSError:
-        return True
-
-
-def _hung_up(descriptor: int) -> bool:
+def _hung_up(descriptor: Any) -> bool:
+    """Whether the writing side is closed, and all is read (an empty pipe that still has a writer is not at its end)."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN | select.POLLHUP)
     return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poller.poll(0))
