@@ -247,16 +247,17 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _driver() -> str:
-    try:
-        match = re.search(r"(\d+\.\d+(?:\.\d+)?)", Path("/proc/driver/nvidia/version").read_text())
-        return match.group(1) if match else ""
-    except OSError:
-        return ""
+    return _found(r"(\d+\.\d+(?:\.\d+)?)", "/proc/driver/nvidia/version")
 
 
 def _processor() -> str:
+    return _found(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.processor()
+
+
+def _found(pattern: str, path: str) -> str:
+    """What the pattern's group finds first in a file; "" for nothing, or without the file."""
     try:
-        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-        return match.group(1) if match else platform.processor()
+        match = re.search(pattern, Path(path).read_text())
     except OSError:
-        return platform.processor()
+        return ""
+    return match[1] if match else ""

@@ -150,7 +150,7 @@ from support import depths
 from softbench.measure.check import compare
 from softbench.measure.worker import interpreter
 
-interpreter.round_to_nearest_even()
+interpreter.correct()
 exp2 = np.exp2
 def flushing(x):
     y = exp2(x)

@@ -27,8 +27,7 @@ from softbench.measure.check import check
 from softbench.model import Case
 from softbench.measure.worker import interpreter
 from softbench.measure.worker.loading import load
-interpreter.round_to_nearest_even()
-interpreter.multiply_bfloat16()
+interpreter.correct()
 factory = load(Path(sys.argv[1]), "triton_attention")
 
 def right(shape, layout="contiguous", distribution="normal", tile="64x64", dtypes=("float16", "bfloat16")):

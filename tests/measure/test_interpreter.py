@@ -8,7 +8,7 @@ from support.interpreted import interpreted
 SCRIPT = """
 import torch, triton, triton.language as tl
 from softbench.measure.worker import interpreter
-interpreter.round_to_nearest_even()
+interpreter.correct()
 
 @triton.jit
 def narrow(y, x):
@@ -36,8 +36,7 @@ def test_bfloat16_is_rounded_to_the_nearest_even(tmp_path):
 PRODUCT = """
 import torch, triton, triton.language as tl
 from softbench.measure.worker import interpreter
-interpreter.round_to_nearest_even()
-interpreter.multiply_bfloat16()
+interpreter.correct()
 
 @triton.jit
 def multiply(c, a, b):

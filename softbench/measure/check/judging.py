@@ -136,9 +136,7 @@ def _add(sums: dict[int, Invariant], output: int, invariant: Invariant | None) -
 
 def _describe_invariant(case: Case, inputs: Tensors, outputs: Tensors, rows: Rows, device: str, count: int) -> Fault:
     """The first row of the chunk whose invariant is violated, though all its elements are within their bounds."""
-    sums: dict[int, Invariant] = {}
-    for expected, got, _ in _compared(case, inputs, outputs, rows, device):
-        _add(sums, expected.output, get(case.operator).invariants(case, expected, got))
+    _, sums = _counted(case, _compared(case, inputs, outputs, rows, device), device)
     found = next((s for s in sums.values() if bool(s.violated.any())), None)
     if found is None:
         return CHANGED

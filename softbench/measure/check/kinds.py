@@ -39,7 +39,8 @@ def of_block(expected: Expected, got: Tensor, bad: Tensor) -> str:
         return LOW_PRECISION
     start = int(bad.any(0).nonzero()[0])
     share = float(bad[bad.any(1), start:].double().mean())
-    return f"tail from column {expected.first_column + start} not written" if _is_tail(expected, start, share) else ""
+    column = expected.first_column + start
+    return f"tail from column {column} not written" if column > 0 and share >= WHOLE else ""
 
 
 def of_tail(case: Case, output: Tensor, row: int, count: int) -> str:
@@ -53,10 +54,6 @@ def of_rows(figures: Invariant) -> str:
     off = (figures.got - figures.middle)[figures.violated]
     small = bool((off.abs() <= SMALL * figures.middle[figures.violated].abs()).all())
     return LOW_PRECISION if small and bool((off > 0).any()) and bool((off < 0).any()) else ""
-
-
-def _is_tail(expected: Expected, start: int, share: float) -> bool:
-    return expected.first_column + start > 0 and share >= WHOLE
 
 
 def _is_low_precision(expected: Expected, got: Tensor, bad: Tensor) -> bool:

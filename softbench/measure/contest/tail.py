@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from softbench.measure.worker.traces import FAULT
 from softbench.texts import printable
 
 MOST_BYTES = 16_000
-_FAULT = "Fatal Python error: "
-"""How Python's fault handler begins its report of where a process was when a signal ended it."""
 
 
 class Tail:
@@ -28,7 +27,6 @@ class Tail:
     @property
     def last_words(self) -> str:
         """The last line that the process itself printed and that says something."""
-        text = self.text
-        own = text.rpartition(_FAULT)[0] if _FAULT in text else text
+        own = self.text.rpartition(FAULT)[0] if FAULT in self.text else self.text
         lines = [line.strip() for line in own.splitlines() if line.strip()]
         return printable(lines[-1])[:200] if lines else ""

@@ -102,16 +102,12 @@ def _by_call(graph: Any, made: Sequence[Launch], wait: Callable[[], None]) -> li
 def _checked(clock: str, read: Reader, launches: Callable[[int], Any]) -> Calibration:
     """The first attempt in which the clock is right, else the last."""
     for _ in range(ATTEMPTS):
-        found = _read(clock, read, launches)
+        made = [launches(ns) for ns in DURATIONS_NS]
+        taken = tuple(map(round, read(made)))
+        found = Calibration(clock, tuple(launch.spun_ns() for launch in made), taken)
         if not calibration.misreading(found):
             break
     return found
-
-
-def _read(clock: str, read: Reader, launches: Callable[[int], Any]) -> Calibration:
-    made = [launches(ns) for ns in DURATIONS_NS]
-    taken = tuple(map(round, read(made)))
-    return Calibration(clock, tuple(launch.spun_ns() for launch in made), taken)
 
 
 def _median(groups: Sequence[Sequence[int]]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,12 @@ MOST_THREADS = 16
 """CPU threads for a case that is only checked."""
 
 
+@dataclass
 class Slot:
     """One variant prepared for one case."""
 
-    def __init__(self, launch: clocks.Launch) -> None:
-        self.launch = launch
-        self.placement: Any = None
+    launch: clocks.Launch
+    placement: Any = None
 
 
 class RequestHandler:
@@ -54,8 +54,7 @@ class RequestHandler:
         self.tamper = TamperCheck()
         self.phase = "start"
         if os.environ.get("TRITON_INTERPRET") == "1":
-            interpreter.round_to_nearest_even()
-            interpreter.multiply_bfloat16()
+            interpreter.correct()
 
     def handle(self, request: Message) -> Message:
         return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}

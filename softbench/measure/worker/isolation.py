@@ -82,17 +82,15 @@ def _exit_by(check: Callable[[], bool]) -> NoReturn:
 
 
 def _unshare(flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(flags):
-        _fail("unshare")
+    _call("unshare", flags)
 
 
 def _mount(source: str, target: str, kind: str, flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, None):
-        _fail(f"mount {target}")
+    _call("mount", source.encode(), target.encode(), kind.encode() or None, flags, None)
 
 
-def _fail(what: str) -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number), what)
+def _call(function: str, *arguments: bytes | int | None) -> None:
+    """Call a function of the C library. Raises OSError if it fails."""
+    if getattr(ctypes.CDLL(None, use_errno=True), function)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), function)

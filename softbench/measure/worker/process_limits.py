@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from pathlib import Path
 
+from softbench.measure import device
+
 
 def set_always() -> None:
-    """No core files, and the first to go when the host runs out of memory."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """The first to go when the host runs out of memory; its guard has forbidden core files."""
     try:
         Path("/proc/self/oom_score_adj").write_text("1000")
     except OSError:
@@ -21,6 +21,5 @@ def bound_memory() -> None:
 
     With CUDA this cannot be limited: the driver reserves far more address space than there is memory.
     """
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (total * 3 // 4, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (device.host_memory() * 3 // 4, hard))

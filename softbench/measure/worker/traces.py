@@ -14,7 +14,8 @@ MOST_BYTES = 8000
 MOST_LINES = 400
 CUT = "…"
 _HARNESS = (str(Path(__file__).resolve().parents[2]) + "/", "<frozen importlib")
-_FAULT = re.compile(r"^Fatal Python error: ")
+FAULT = "Fatal Python error: "
+"""How Python's fault handler begins its report of where a process was when a signal ended it."""
 _FAULT_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$')
 _FAULT_WORDS = re.compile(
     r"^(?:(?:Current t|T)hread .*most recent call first|Current thread's C stack|  Binary file |Extension modules: )"
@@ -69,7 +70,7 @@ def _begin_with_the_author(stack: traceback.StackSummary, folders: Sequence[Path
 def split(output: str, folders: Sequence[Path]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What a process printed, and the frames that Python's fault handler printed at a crash, the last call first."""
     lines = output.splitlines()
-    start = next((i for i in reversed(range(len(lines))) if _FAULT.match(lines[i])), len(lines))
+    start = next((i for i in reversed(range(len(lines))) if lines[i].startswith(FAULT)), len(lines))
     dump = lines[start:]
     last = max((i for i, line in enumerate(dump) if _is_own(line, folders)), default=-1)
     kept = dump[: last + 1] if last >= 0 else dump[:1]

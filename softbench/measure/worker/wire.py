@@ -33,13 +33,11 @@ def send(sock: socket.socket, message: Message) -> None:
 
 
 def receive(sock: socket.socket) -> Message:
-    """Receive one message, blocking; raises `Closed` at the end of the stream, `TimeoutError` as the socket says."""
+    """Receive one message, blocking; raises `Closed` at the end of the stream."""
     buffer = Buffer()
     while (message := buffer.take()) is None:
         try:
             chunk = sock.recv(buffer.wanted)
-        except TimeoutError:
-            raise
         except OSError as error:
             raise Closed(str(error)) from None
         if not chunk:
