@@ -113,6 +113,19 @@ def test_one_thread_unless_more_are_asked_for(
     assert (cores.threads(asked), cores.pinning(asked)) == (count, pinned)
 
 
+def test_each_turn_is_on_one_core_and_the_end_on_all_even_after_an_error() -> None:
+    before = os.sched_getaffinity(0)
+    seen = [os.sched_getaffinity(0) for _ in cores.in_turn(len(before))]
+    assert all(len(cpus) == 1 for cpus in seen)
+    assert set.union(*seen) == before == os.sched_getaffinity(0)
+    assert list(cores.in_turn(len(before) + 1)) == list(range(len(before) + 1))
+    turns = cores.in_turn(2)
+    next(turns)
+    with pytest.raises(RuntimeError):
+        turns.throw(RuntimeError())
+    assert os.sched_getaffinity(0) == before
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "5000", "many"])
 def test_a_number_of_threads_that_is_none(text: str) -> None:
     with pytest.raises(settings.SettingsError, match="--softbench-threads: "):

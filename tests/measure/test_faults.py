@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from support import offenders
-from support.grids import over
-from support.offenders import BAD, NEXT, PLACES, Arena, arena, passed, write
+from support.offenders import BAD, NEXT, PLACES, arena, passed, write
 
 from softbench.measure.contest.worker_pool import MAX_DEATHS
-from softbench.model import Record
+from softbench.measure.worker import faults
+from softbench.model import Record, Status
 
 # what is done -> its code, the status that it gets, and what the reason must say
 DEEDS = {
@@ -135,12 +136,33 @@ LATE = {  # by then they have been checked, and are in the middle of being timed
     "lies": ("if calls > 12: return x * 0", "INCORRECT", "timed call: every element is 0"),
 }
 
+CONTESTS = {  # the files of a contest: name -> place and code
+    **{
+        place: {f"{name}_{place}": (place, DEEDS[name][0]) for name in (DEEDS if place == "launch" else ANYWHERE)}
+        for place in PLACES
+    },
+    "hangs": {f"{name}_{place}": (place, HANGS[name]) for name, place in HUNG},
+    "answers": {name: (place, code) for name, (place, code, _, _) in ANSWERS.items()}
+    | {name: ("launch", code) for name, code in NUISANCES.items()},
+    "late": {name: ("launch", code) for name, (code, _, _) in LATE.items()},
+}
 Outcome = tuple[dict[str, Record], dict[str, Record], dict[str, list[int]]]
 
 
-def _contest(field: Arena) -> Outcome:
-    first, second = field.run(BAD), field.run(NEXT)
-    return first, second, {name: field.pids(name) for name in first}
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome]:
+    """Two contests in a row among the files of one of `CONTESTS`, and the processes that imported each; held once."""
+
+    @functools.cache
+    def held(contest: str) -> Outcome:
+        folder = tmp_path_factory.mktemp(contest)
+        for name, (place, code) in CONTESTS[contest].items():
+            write(folder, name, place, code)
+        with arena(folder, HANG_TIMEOUT_S if contest in ("hangs", "late") else 60) as field:
+            first, second = field.run(BAD), field.run(NEXT)
+            return first, second, {name: field.pids(name) for name in first}
+
+    return held
 
 
 def _says(record: Record, status: str, reason: str) -> None:
@@ -150,101 +172,58 @@ def _says(record: Record, status: str, reason: str) -> None:
     assert record.reproduce.startswith("pytest --softbench")
 
 
-@pytest.fixture(scope="module", params=PLACES)
-def deeds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Outcome]]:
-    place = request.param
-    folder = tmp_path_factory.mktemp(place)
-    for name in DEEDS if place == "launch" else ANYWHERE:
-        write(folder, f"{name}_{place}", place, DEEDS[name][0])
-    with arena(folder) as field:
-        yield place, _contest(field)
-
-
-@over("name", DEEDS)
-def test_misdeed_costs_its_own_cell(deeds: tuple[str, Outcome], name: str) -> None:
-    place, (first, second, pids) = deeds
-    if place != "launch" and name not in ANYWHERE:
-        return
-    _, status, reason = DEEDS[name]
-    offender = f"{name}_{place}"
-    _says(first[offender], status, reason.format(place=place))
+@pytest.mark.parametrize("place", PLACES)
+def test_misdeed_costs_its_own_cell(outcome: Callable[[str], Outcome], place: str) -> None:
+    first, second, pids = outcome(place)
     assert passed(first)
     assert passed(second)
-    if place == "import":
-        _says(second[offender], status, reason.format(place=place))
-    else:
-        assert passed(second, [offender]), second[offender].reason
-    if first[offender].status.value == "CRASHED":
-        assert len(set(pids[offender])) == 2  # one process a case: the second one is new
     assert len(set(pids["honest"])) == 1
+    for name in DEEDS if place == "launch" else ANYWHERE:
+        _, status, reason = DEEDS[name]
+        offender = f"{name}_{place}"
+        _says(first[offender], status, reason.format(place=place))
+        if place == "import":
+            _says(second[offender], status, reason.format(place=place))
+        else:
+            assert passed(second, [offender]), second[offender].reason
+        if status == "CRASHED":
+            assert len(set(pids[offender])) == 2, name  # one process a case: the second one is new
 
 
-@pytest.fixture(scope="module")
-def hangs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
-    folder = tmp_path_factory.mktemp("hangs")
+def test_hang_is_ended(outcome: Callable[[str], Outcome]) -> None:
+    first, second, pids = outcome("hangs")
+    assert passed(first)
+    assert passed(second)
     for name, place in HUNG:
-        write(folder, f"{name}_{place}", place, HANGS[name])
-    with arena(folder, HANG_TIMEOUT_S) as field:
-        yield _contest(field)
+        offender = f"{name}_{place}"
+        _says(first[offender], "TIMEOUT", f"^no end of compiling and checking within {HANG_TIMEOUT_S} s")
+        assert len(set(pids[offender])) == 2
+        assert place == "import" or passed(second, [offender]), second[offender].reason
 
 
-@pytest.mark.parametrize(("name", "place"), HUNG)
-def test_hang_is_ended(hangs: Outcome, name: str, place: str) -> None:
-    first, second, pids = hangs
-    offender = f"{name}_{place}"
-    _says(first[offender], "TIMEOUT", f"^no end of compiling and checking within {HANG_TIMEOUT_S} s")
+def test_wrong_answer(outcome: Callable[[str], Outcome]) -> None:
+    first, second, pids = outcome("answers")
     assert passed(first)
     assert passed(second)
-    assert len(set(pids[offender])) == 2
-    if place != "import":
-        assert passed(second, [offender]), second[offender].reason
+    for name, (place, _, status, reason) in ANSWERS.items():
+        _says(first[name], status, reason)
+        assert place == "import" or passed(second, [name]), name
+        assert len(pids[name]) == 1, name  # nothing died: one process serves both cases
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
-    folder = tmp_path_factory.mktemp("answers")
-    for name, (place, code, _, _) in ANSWERS.items():
-        write(folder, name, place, code)
-    for name, code in NUISANCES.items():
-        write(folder, name, "launch", code)
-    with arena(folder) as field:
-        yield _contest(field)
+def test_nuisance_changes_nothing(outcome: Callable[[str], Outcome]) -> None:
+    first, second, _ = outcome("answers")
+    for name in NUISANCES:
+        assert passed(first, ["honest", name]), first[name].reason
+        assert passed(second, ["honest", name]), second[name].reason
 
 
-@over("name", ANSWERS)
-def test_wrong_answer(answers: Outcome, name: str) -> None:
-    first, second, pids = answers
-    place, _, status, reason = ANSWERS[name]
-    _says(first[name], status, reason)
+def test_failure_while_timed(outcome: Callable[[str], Outcome]) -> None:
+    first, second, _ = outcome("late")
     assert passed(first)
-    assert passed(second)
-    assert place == "import" or passed(second, [name])
-    assert len(pids[name]) == 1  # nothing died: one process serves both cases
-
-
-@pytest.mark.parametrize("name", NUISANCES)
-def test_nuisance_changes_nothing(answers: Outcome, name: str) -> None:
-    first, second, _ = answers
-    assert passed(first, ["honest", name]), first[name].reason
-    assert passed(second, ["honest", name]), second[name].reason
-
-
-@pytest.fixture(scope="module")
-def late(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
-    folder = tmp_path_factory.mktemp("late")
-    for name, (code, _, _) in LATE.items():
-        write(folder, name, "launch", code)
-    with arena(folder, HANG_TIMEOUT_S) as field:
-        yield _contest(field)
-
-
-@pytest.mark.parametrize("name", LATE)
-def test_failure_while_timed(late: Outcome, name: str) -> None:
-    first, second, _ = late
-    _, status, reason = LATE[name]
-    _says(first[name], status, reason)
-    assert passed(first)
-    assert passed(second, ["honest", name])
+    for name, (_, status, reason) in LATE.items():
+        _says(first[name], status, reason)
+        assert passed(second, ["honest", name]), name
 
 
 def test_variant_dies_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -260,6 +239,16 @@ def test_variant_dies_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
     _says(first["many[way=2]"], "RUNTIME_ERROR", "RuntimeError: two")
     _says(first["many[way=3]"], "CRASHED", "exit code 3")
     assert passed(second, [f"many[way={i}]" for i in range(4)])
+
+
+def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_worker() -> None:
+    """Torch's allocator would go on as if the capture had not ended."""
+    text = "CUDA error: capturing stream has unjoined work\nSearch for `cudaErrorStreamCaptureUnjoined' in..."
+    status, reason = faults.classify(RuntimeError(text), "capture")
+    assert status is Status.INCORRECT
+    assert reason.startswith("work on another stream")
+    assert faults.is_sticky(reason)
+    assert faults.classify(RuntimeError(text), "launch")[0] is Status.RUNTIME_ERROR
 
 
 def test_always_dying_is_given_up(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,19 +1,51 @@
-"""Heats of a contest in which somebody runs out of memory."""
+"""Which entrants share a heat, and heats of a contest in which somebody runs out of memory."""
 
 from __future__ import annotations
 
 import random
 from types import SimpleNamespace
 
+import pytest
 from support import builders as make
 from support.simulated import PLAN, World, at
 
-from softbench.measure.contest.admission import parts
+from softbench.measure.contest import admission
+from softbench.measure.contest.admission import RESERVE
 from softbench.measure.contest.contest import Contest, Rules, _recorded
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status
+
+ALWAYS = ["roof", "eager"]
+
+
+def free_for(entrants: int, each: int = 1000) -> int:
+    """The least free memory in which so many entrants fit."""
+    return next(n for n in range(entrants * each, 2 * entrants * each) if int(n * (1 - RESERVE)) >= entrants * each)
+
+
+@pytest.mark.parametrize(
+    ("each", "free", "groups"),
+    [
+        (1000, free_for(9), ["abcdefg"]),  # exactly everybody
+        (1000, free_for(9) - 1, ["abcd", "efg"]),  # one too few: two even heats, not six and one
+        (1000, free_for(5), ["abc", "def", "g"]),
+        (1000, free_for(3), [*"abcdefg"]),
+        (1000, free_for(2), [*"abcdefg"]),  # only the permanent ones fit; a trial shows what becomes of the others
+        (1 << 40, 1, [*"abcdefg"]),  # where nothing fits all have a heat
+        (1 << 40, 0, ["abcdefg"]),  # unknown memory admits everybody
+        (0, 100, ["abcdefg"]),  # entrants that take nothing
+    ],
+)
+def test_heats_fill_the_memory_evenly(each: int, free: int, groups: list[str]) -> None:
+    assert admission.heats(ALWAYS, [*"abcdefg"], each, free) == [[*ALWAYS, *group] for group in groups]
+
+
+def test_there_is_one_heat_without_others_and_none_without_anybody() -> None:
+    assert admission.heats(ALWAYS, [], 1000, 5000) == [ALWAYS]
+    assert admission.heats([], [], 1000, 5000) == []
+
 
 FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
 
@@ -60,10 +92,6 @@ def test_a_roof_that_never_fits_ends_the_halving(world: World) -> None:
     contest(world, never, *entrants)
     assert never.status is Status.OUT_OF_MEMORY
     assert all(len(e.samples) == 1 for e in entrants)
-
-
-def test_parts_are_even() -> None:
-    assert parts(["roof"], ["a", "b", "c"], 2) == [["roof", "a", "b"], ["roof", "c"]]
 
 
 def test_where_every_kernel_of_the_roof_fails_one_says_why(world: World) -> None:

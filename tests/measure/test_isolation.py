@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 from pathlib import Path
 
 import pytest
 from support.builders import variant
-from support.offenders import BAD, NEXT, arena, passed, processes, seconds_until, write
+from support.offenders import BAD, NEXT, arena, passed, processes, write
 from support.pools import MARK, Forked
 
 from softbench.measure.contest import worker_pool as pool_module
@@ -64,18 +63,6 @@ def test_namespaces_can_be_switched_off(tmp_path: Path, how: str) -> None:
         worker.end()
         forkserver.close()
     assert processes(mark) == []
-
-
-@needs_namespaces
-def test_guard_and_forkserver_may_die_and_nothing_is_left(tmp_path: Path) -> None:
-    mark = f"{os.getpid()}-{tmp_path}"
-    forkserver = Forked({MARK: mark})
-    worker = Worker(forkserver, {})
-    assert ask(worker, {"op": "hello", "device": "cpu"}, 30).ok
-    os.kill(forkserver._process.pid, signal.SIGKILL)
-    assert seconds_until(lambda: processes(mark) == [], 5) < 5
-    worker.end(kill=False)
-    forkserver.close()
 
 
 def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,69 +17,53 @@ from softbench.model import Case
 CASE = Case("softmax", (4, 64), "float32", "float32")
 
 
-class Recorder:
-    """A launch that remembers what it was given; every call returns a tensor of its own."""
-
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-
-    def __call__(self, x):
-        self.seen.append(x.data_ptr())
-        return x + 1
+def placed(launch, launches: int = 5, inputs: int = 2, case: Case = CASE, seed: int = 1) -> WallPlacement:
+    return WallClock().place(operators.get("softmax"), case, launch, Plan(launches, inputs, ""), seed, None)
 
 
 def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output() -> None:
-    launch, clock = Recorder(), WallClock()
-    placed = clock.place(operators.get("softmax"), CASE, launch, Plan(5, 2, ""), 1, None)
-    one, two = (inputs[0] for inputs in placed.buffers.inputs)
+    seen = []
+    place = placed(lambda x: (seen.append(x.data_ptr()), x + 1)[1])
+    one, two = (inputs[0] for inputs in place.buffers.inputs)
     assert not one.equal(two)
-    assert placed.turn() > 0
+    assert place.turn() > 0
     a, b = one.data_ptr(), two.data_ptr()
-    assert launch.seen == [b, a, b, a, b, a]  # the first is not timed
-    outputs = placed.buffers.outputs
+    assert seen == [b, a, b, a, b, a]  # the first is not timed
+    outputs = place.buffers.outputs
     assert len({t.data_ptr() for t in outputs}) == len(outputs) == 5
     for _ in range(20):
-        picked = placed.buffers.pick()
+        picked = place.buffers.pick()
         assert 4 <= len(picked) <= 5  # a call may be drawn twice
         assert all(y.equal(x + 1) for (x,), y in picked)
 
 
-@pytest.mark.parametrize("plan", [Plan(5, 2, ""), Plan(1, 2, ""), Plan(3, 3, ""), Plan(2, 1, "")])
-def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(plan: Plan) -> None:
-    placed = WallClock().place(operators.get("softmax"), CASE, lambda x: x + 1, plan, 1, None)
-    inputs = [x for (x,) in placed.buffers.inputs]
+@pytest.mark.parametrize(("launches", "count"), [(5, 2), (1, 2), (3, 3), (2, 1)])
+def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(launches: int, count: int) -> None:
+    place = placed(lambda x: x + 1, launches, count)
+    inputs = [x for (x,) in place.buffers.inputs]
     for _ in range(10):
         before, versions = [x.clone() for x in inputs], [x._version for x in inputs]
-        placed.turn()
+        place.turn()
         changed = [int((x != old).sum()) for x, old in zip(inputs, before, strict=True)]
-        assert sorted(changed) == [0] * (plan.inputs - 1) + [1]
+        assert sorted(changed) == [0] * (count - 1) + [1]
         assert [x._version for x in inputs] == versions  # no cache learns of it without reading
         moved = changed.index(1)
-        picked = placed.buffers.pick()
+        picked = place.buffers.pick()
         assert any(x is inputs[moved] for (x,), _ in picked)
         assert all(y.equal(x + 1) for (x,), y in picked)
 
 
 def test_a_timer_that_is_patched_later_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = WallClock()
-    placed = clock.place(operators.get("softmax"), CASE, lambda x: time.sleep(0.002), Plan(2, 2, ""), 1, None)
+    place = placed(lambda x: time.sleep(0.002), 2)
     for name in ("perf_counter_ns", "perf_counter", "time_ns", "monotonic_ns"):
         monkeypatch.setattr(time, name, lambda: 0)
-    assert placed.turn() >= 4_000_000
+    assert place.turn() >= 4_000_000
 
 
 def test_placements_of_other_seeds_hold_other_values() -> None:
-    clock, operator = WallClock(), operators.get("softmax")
-    first = clock.place(operator, CASE, abs, Plan(1, 2, ""), 10, None)
-    second = clock.place(operator, CASE, abs, Plan(1, 2, ""), 20, first)
-    again = clock.place(operator, CASE, abs, Plan(1, 2, ""), 10, second)
-    values = [p.buffers.inputs[0][0] for p in (first, second, again)]
+    values = [placed(abs, seed=seed).buffers.inputs[0][0] for seed in (10, 20, 10)]
     assert values[0].equal(values[2])
     assert not values[0].equal(values[1])
-
-
-def placed(launch, launches: int = 5) -> WallPlacement:
-    return WallClock().place(operators.get("softmax"), CASE, launch, Plan(launches, 2, ""), 1, None)
 
 
 def test_a_wall_turn_times_its_calls_and_no_other() -> None:
@@ -173,7 +157,6 @@ def test_no_state_of_the_process_says_what_will_be_compared() -> None:
 
 
 def test_an_empty_output_is_kept_too() -> None:
-    case = Case("softmax", (0, 64), "float32", "float32")
-    place = WallClock().place(operators.get("softmax"), case, lambda x: x + 1, Plan(3, 2, ""), 1, None)
+    place = placed(lambda x: x + 1, case=Case("softmax", (0, 64), "float32", "float32"))
     place.turn()
     assert place.buffers.changed() == ""
