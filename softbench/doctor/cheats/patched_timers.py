@@ -13,7 +13,7 @@ def patched_synchronize(case: Any) -> Any:
     import torch
 
     torch.cuda.synchronize = lambda device=None: None
-    return lambda x: torch.softmax(x, dim=-1)
+    return lambda x: x.softmax(-1)
 
 
 @implementation(operator="softmax", requires=["torch"])
@@ -23,7 +23,7 @@ def patched_event(case: Any) -> Any:
 
     def launch(x: Any) -> Any:
         torch.cuda.Event.elapsed_time = lambda self, end_event: 1e-3
-        return torch.softmax(x, dim=-1)
+        return x.softmax(-1)
 
     return launch
 
@@ -34,10 +34,8 @@ def patched_clock_object(case: Any) -> Any:
     import gc
     import time
 
-    import torch
-
     right = time.perf_counter_ns
     for thing in gc.get_objects():
         if type(thing).__name__ == "WallClock":
             thing.now = lambda: right() // 10
-    return lambda x: torch.softmax(x, dim=-1)
+    return lambda x: x.softmax(-1)

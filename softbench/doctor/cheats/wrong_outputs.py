@@ -10,17 +10,13 @@ from softbench import Unsupported, implementation
 @implementation(operator="softmax", requires=["torch"])
 def zeros(case: Any) -> Any:
     """Returns zeros, which any tolerance that is not relative to each element allows."""
-    import torch
-
-    return torch.zeros_like
+    return lambda x: x.new_zeros(x.shape)
 
 
 @implementation(operator="softmax", requires=["torch"])
 def one_over_n(case: Any) -> Any:
     """Returns 1/N everywhere: every row sums to 1."""
-    import torch
-
-    return lambda x: torch.full_like(x, 1 / x.shape[-1])
+    return lambda x: x.new_full(x.shape, 1 / x.shape[-1])
 
 
 @implementation(operator="softmax", requires=["torch"])
@@ -28,15 +24,13 @@ def nondeterministic(case: Any) -> Any:
     """Returns another output for the same input each time, off by a thousandth, as a race does."""
     import torch
 
-    return lambda x: torch.softmax(x, dim=-1) * (1 + 1e-3 * torch.randn_like(x))
+    return lambda x: x.softmax(-1) * (1 + 1e-3 * torch.randn_like(x))
 
 
 @implementation(operator="softmax", requires=["torch"])
 def low_precision(case: Any) -> Any:
     """Computes in bfloat16 and returns float32."""
-    import torch
-
-    return lambda x: torch.softmax(x.bfloat16(), dim=-1).to(x.dtype)
+    return lambda x: x.bfloat16().softmax(-1).to(x.dtype)
 
 
 @implementation(operator="softmax", requires=["torch"])
@@ -55,27 +49,22 @@ def low_precision_sum(case: Any) -> Any:
 @implementation(operator="softmax", requires=["torch"])
 def wrong_dtype(case: Any) -> Any:
     """Writes half of the bytes: float16 where the case asks for more."""
-    import torch
-
-    return lambda x: torch.softmax(x, dim=-1).half()
+    return lambda x: x.softmax(-1).half()
 
 
 @implementation(operator="softmax", requires=["torch"])
 def wrong_shape(case: Any) -> Any:
     """Leaves the last row out of the output."""
-    import torch
-
-    return lambda x: torch.softmax(x[:-1], dim=-1)
+    return lambda x: x[:-1].softmax(-1)
 
 
 @implementation(operator="softmax", requires=["torch"])
 def wrong_strides(case: Any) -> Any:
     """Returns rows with gaps between them, because its tiles are wider than the rows."""
-    import torch
 
     def launch(x: Any) -> Any:
         tiles = x.new_empty(x.shape[0], x.shape[1] + 24)
-        return tiles[:, : x.shape[1]].copy_(torch.softmax(x, dim=-1))
+        return tiles[:, : x.shape[1]].copy_(x.softmax(-1))
 
     return launch
 
@@ -83,11 +72,10 @@ def wrong_strides(case: Any) -> Any:
 @implementation(operator="softmax", requires=["torch"])
 def tail_columns(case: Any) -> Any:
     """Does not write the last columns: the loop has no masked end."""
-    import torch
 
     def launch(x: Any) -> Any:
-        y, whole = torch.empty_like(x), case.columns - 1 - (case.columns - 1) % 64
-        y[:, :whole] = torch.softmax(x, dim=-1)[:, :whole]
+        y, whole = x.new_empty(x.shape), case.columns - 1 - (case.columns - 1) % 64
+        y[:, :whole] = x.softmax(-1)[:, :whole]
         return y
 
     return launch
@@ -96,11 +84,10 @@ def tail_columns(case: Any) -> Any:
 @implementation(operator="softmax", requires=["torch"])
 def tail_rows(case: Any) -> Any:
     """Does not write the last rows: the grid is rounded down."""
-    import torch
 
     def launch(x: Any) -> Any:
-        y, whole = torch.empty_like(x), case.rows - 1 - (case.rows - 1) % 8
-        y[:whole] = torch.softmax(x[:whole], dim=-1)
+        y, whole = x.new_empty(x.shape), case.rows - 1 - (case.rows - 1) % 8
+        y[:whole] = x[:whole].softmax(-1)
         return y
 
     return launch
@@ -109,11 +96,10 @@ def tail_rows(case: Any) -> Any:
 @implementation(operator="softmax", requires=["torch"])
 def input_overwritten(case: Any) -> Any:
     """Uses the input as its workspace."""
-    import torch
 
     def launch(x: Any) -> Any:
         power = x.sub_(x.amax(-1, keepdim=True)).exp_()
-        return torch.div(power, power.sum(-1, keepdim=True))
+        return power / power.sum(-1, keepdim=True)
 
     return launch
 
@@ -121,9 +107,7 @@ def input_overwritten(case: Any) -> Any:
 @implementation(operator="softmax", requires=["torch"])
 def view_of_input(case: Any) -> Any:
     """Returns the input's own memory, so that it allocates nothing and writes what is in the cache."""
-    import torch
-
-    return lambda x: x.copy_(torch.softmax(x, dim=-1)).view_as(x)
+    return lambda x: x.copy_(x.softmax(-1)).view_as(x)
 
 
 @implementation(operator="softmax", requires=["torch", "cuda>=sm_70"])
@@ -131,12 +115,10 @@ def out_of_bounds(case: Any) -> Any:
     """Writes two bytes past its output, as a vector store does whose end is not masked."""
     import ctypes
 
-    import torch
-
     fill = ctypes.CDLL("libcuda.so.1").cuMemsetD8_v2
 
     def launch(x: Any) -> Any:
-        y = torch.softmax(x, dim=-1)
+        y = x.softmax(-1)
         fill(ctypes.c_uint64(y.data_ptr() + y.untyped_storage().nbytes()), 0, ctypes.c_size_t(2))
         return y
 

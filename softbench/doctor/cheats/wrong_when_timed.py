@@ -12,10 +12,8 @@ def counts_its_calls(case: Any) -> Any:
     """Is right in its first calls, which are the check's, and returns zeros in the later ones, which are timed."""
     import itertools
 
-    import torch
-
     number = itertools.count()
-    return lambda x: torch.softmax(x, dim=-1) if next(number) < 5 else torch.zeros_like(x)
+    return lambda x: x.softmax(-1) if next(number) < 5 else x.new_zeros(x.shape)
 
 
 @implementation(operator="softmax", requires=["torch"])
@@ -23,13 +21,11 @@ def cached_when_timed(case: Any) -> Any:
     """Is right in its first calls; in the later ones it keeps the output of every address."""
     import itertools
 
-    import torch
-
     number, computed = itertools.count(), dict[int, Any]()
 
     def launch(x: Any) -> Any:
         if next(number) < 5 or x.data_ptr() not in computed:
-            computed[x.data_ptr()] = torch.softmax(x, dim=-1)
+            computed[x.data_ptr()] = x.softmax(-1)
         return computed[x.data_ptr()].clone()
 
     return launch
@@ -46,7 +42,7 @@ def static_when_timed(case: Any) -> Any:
 
     def launch(x: Any) -> Any:
         if next(number) < 5:
-            return torch.softmax(x, dim=-1)
+            return x.softmax(-1)
         if not buffers:
             buffers.append(torch.empty_like(x))
         return torch.softmax(x, dim=-1, out=buffers[0])
@@ -57,8 +53,6 @@ def static_when_timed(case: Any) -> Any:
 @implementation(operator="softmax", requires=["torch"])
 def wrong_from_the_third(case: Any) -> Any:
     """Is right in the check and on the first two sets of buffers, whose timed calls are always compared; zeros later."""
-    import torch
-
     known, sets, was_new = set[int](), [0], [False]
 
     def launch(x: Any) -> Any:
@@ -68,7 +62,7 @@ def wrong_from_the_third(case: Any) -> Any:
             sets[0] += 1
         known.add(x.data_ptr())
         was_new[0] = is_new
-        return torch.softmax(x, dim=-1) if sets[0] < 5 else torch.zeros_like(x)
+        return x.softmax(-1) if sets[0] < 5 else x.new_zeros(x.shape)
 
     return launch
 
@@ -76,9 +70,7 @@ def wrong_from_the_third(case: Any) -> Any:
 @implementation(operator="softmax", requires=["torch"])
 def inspects_its_callers(case: Any) -> Any:
     """Is right where the name of one of its callers is check, and copies its input elsewhere."""
-    import torch
-
-    return lambda x: torch.softmax(x, dim=-1) if _is_checked() else x.clone()
+    return lambda x: x.softmax(-1) if _is_checked() else x.clone()
 
 
 def _is_checked() -> bool:
@@ -99,8 +91,6 @@ def copied_random_state(case: Any) -> Any:
     import itertools
     import random
 
-    import torch
-
     number = itertools.count()
 
     def chosen(calls: int) -> set[int]:
@@ -114,7 +104,7 @@ def copied_random_state(case: Any) -> Any:
 
     def launch(x: Any) -> Any:
         n = next(number)
-        return torch.softmax(x, dim=-1) if n < 5 or n % 100 in due else x.clone()
+        return x.softmax(-1) if n < 5 or n % 100 in due else x.clone()
 
     return launch
 
