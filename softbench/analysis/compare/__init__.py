@@ -121,7 +121,7 @@ def compare(before: Run, after: Run) -> RunComparison:
 
 def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
     """One implementation in one case of two runs; KeyError if one of them does not have it."""
-    a, b = cells_by_implementation(before)[name], cells_by_implementation(after)[name]
+    a, b = before.by_implementation[name], after.by_implementation[name]
     notes = list(comparable.questions(a.record, b.record).notes)
     change = None
     if a.samples and b.samples:
@@ -149,12 +149,7 @@ def _standing(cell: Cell) -> int:
 
 def _cells(board: Board) -> Iterator[tuple[tuple[str, str], tuple[CaseBoard, Cell]]]:
     for case in board.cases:
-        yield from (((case.case.id, name), (case, cell)) for name, cell in cells_by_implementation(case).items())
-
-
-def cells_by_implementation(case: CaseBoard) -> dict[str, Cell]:
-    """The cell of each implementation, entrant before reference."""
-    return {**case.references, **case.cells}
+        yield from (((case.case.id, name), (case, cell)) for name, cell in case.by_implementation.items())
 
 
 def _id(key: tuple[str, str]) -> str:

@@ -42,17 +42,13 @@ class Evidence:
     def cell(self, case_id: str, implementation: str) -> Cell | None:
         """What an implementation did on a case, as an entrant or as a reference; None where it did not run."""
         case = self.case(case_id)
-        return None if case is None else cell_of(case, implementation)
+        return None if case is None else case.by_implementation.get(implementation)
 
     def floor_ns(self, case_id: str, streams: float) -> float | None:
         """Time of moving each row `streams` times at the rate of the roof, which moves it twice: one read, one write."""
         case = self.case(case_id)
         roof = case.roof.latency_ns if case is not None and case.roof is not None else None
         return None if roof is None else roof * streams / 2
-
-
-def cell_of(case: CaseBoard, implementation: str) -> Cell | None:
-    return case.cells.get(implementation) or case.references.get(implementation)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Sequence
 
 from softbench.analysis.document import Part, Table, lines
-from softbench.analysis.experiments.evidence import Evidence, Finding, cell_of, listed
+from softbench.analysis.experiments.evidence import Evidence, Finding, listed
 from softbench.analysis.leaderboard import CaseBoard
+from softbench.analysis.leaderboard.ranks import gains
 from softbench.model import stats
 from softbench.records.published import PublishedTable
 
@@ -43,8 +44,8 @@ def section(evidence: Evidence, published: PublishedTable) -> list[Part]:
 
 def _figures(name: str, cases: Sequence[CaseBoard], large: Sequence[CaseBoard]) -> dict[str, float | None]:
     """By the plan's metric. The call is that of the smallest matrix, which hides least of it."""
-    cells = [cell for case in large if (cell := cell_of(case, name)) is not None]
-    all_cells = [(case.case.elements, cell) for case in cases if (cell := cell_of(case, name))]
+    cells = [cell for case in large if (cell := case.by_implementation.get(name))]
+    all_cells = [(case.case.elements, cell) for case in cases if (cell := case.by_implementation.get(name))]
     calls = [(elements, cell.call_ns) for elements, cell in all_cells if cell.call_ns is not None]
     return {
         "speedup": _mean([cell.speedup for cell in cells]),
@@ -63,7 +64,7 @@ def _text(metric: str, value: float | None) -> str:
 
 
 def _coverage(name: str, large: Sequence[CaseBoard]) -> str:
-    passed = [case for case in large if (cell := cell_of(case, name)) is not None and cell.latency_ns is not None]
+    passed = [case for case in large if (cell := case.by_implementation.get(name)) and cell.latency_ns is not None]
     return f"{len(passed)} of {len(large)}"
 
 
@@ -81,9 +82,7 @@ def _steps(rungs: Sequence[str], large: Sequence[CaseBoard]) -> list[str]:
     """Time of each rung over that of the next, over the matrices that both passed."""
     steps = []
     for before, after in itertools.pairwise(rungs):
-        pairs = [(cell_of(case, before), cell_of(case, after)) for case in large]
-        times = [(slow.latency_ns, fast.latency_ns) for slow, fast in pairs if slow is not None and fast is not None]
-        ratios = [slow / fast for slow, fast in times if slow and fast]
+        ratios = gains(large, before, after)
         gain = f"{stats.geometric_mean(ratios):.2f}x over {len(ratios)} matrices" if ratios else "not measured"
         steps.append(f"- {before} to {after}: {gain}")
     return steps

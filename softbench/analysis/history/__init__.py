@@ -104,7 +104,7 @@ def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
     points: dict[tuple[str, str], list[Point]] = {}
     for number, board in enumerate(boards):
         for case in board.timed:
-            for name, cell in compare.cells_by_implementation(case).items():
+            for name, cell in case.by_implementation.items():
                 chosen = any(fnmatchcase(f"{case.case.id}::{name}", pattern) for pattern in patterns)
                 if chosen and cell.percent_of_roof is not None:
                     points.setdefault((case.case.id, name), []).append(Point(number, cell.percent_of_roof))
@@ -117,7 +117,7 @@ def _steps(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Step]:
     anchors: dict[tuple[str, str], tuple[int, int, CaseBoard]] = {}
     for number, board in enumerate(boards):
         for case in board.cases:
-            for name in compare.cells_by_implementation(case):
+            for name in case.by_implementation:
                 anchor, seen, before = anchors.get((case.case.id, name), (number, number, case))
                 pair = _changed(name, before, case) if anchor != number else None
                 if pair is not None:
@@ -131,9 +131,7 @@ def _steps(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Step]:
 
 
 def _apart(name: str, before: CaseBoard, after: CaseBoard) -> str:
-    return compare.why_apart(
-        compare.cells_by_implementation(before)[name], compare.cells_by_implementation(after)[name]
-    )
+    return compare.why_apart(before.by_implementation[name], after.by_implementation[name])
 
 
 def _changed(name: str, before: CaseBoard, after: CaseBoard) -> Pair | None:

@@ -79,6 +79,11 @@ class CaseBoard:
     others: tuple[Record, ...] = ()
 
     @property
+    def by_implementation(self) -> dict[str, Cell]:
+        """The cells of references and entrants; the entrant's where both have one name."""
+        return {**self.references, **self.cells}
+
+    @property
     def participants(self) -> tuple[Cell, ...]:
         """The cells that took part in the contest: entrants, references, the roof."""
         return (*self.cells.values(), *self.references.values(), *filter(None, [self.roof]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from softbench.analysis.leaderboard.board import CaseBoard
 from softbench.model import Samples, stats
 
 Heats = Sequence[Samples]
@@ -45,6 +46,13 @@ def _leg(a: Heats, b: Heats, anchor: Heats) -> tuple[float, float, float] | None
 
 def _log(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
+
+
+def gains(cases: Iterable[CaseBoard], before: str, after: str) -> list[float]:
+    """Time of one implementation over that of another, in every case that both passed."""
+    pairs = [[case.by_implementation.get(name) for name in (before, after)] for case in cases]
+    times = [[cell.latency_ns if cell else None for cell in pair] for pair in pairs]
+    return [slow / fast for slow, fast in times if slow and fast]
 
 
 def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[str, tuple[int, str]]:

@@ -73,10 +73,8 @@ def _standing(
 
 
 def _score(name: str, cases: Sequence[_Shares]) -> float:
-    """Score of one implementation over the timed cases, in % of roof; nan if it passed none."""
+    """Score of one implementation over the timed cases, of which it passed one at least, in % of roof."""
     passed = [case.of[name] for case in cases if name in case.of]
-    if not passed:
-        return math.nan
     own = min(passed)
     missed = [NOT_PASSED * min(case.slowest, own) for case in cases if name not in case.of]
     return stats.geometric_mean(passed + missed)
@@ -91,7 +89,7 @@ class _Shares(NamedTuple):
 
 def _shares(board: CaseBoard) -> _Shares:
     """% of roof, or of the fastest pass where there is no roof."""
-    passes = {name: cell for name, cell in {**board.references, **board.cells}.items() if cell.samples}
+    passes = {name: cell for name, cell in board.by_implementation.items() if cell.samples}
     shares = {name: share for name, cell in passes.items() if (share := cell.percent_of_roof) is not None}
     if len(shares) < len(passes):
         latencies = {name: latency_ns(cell.samples) for name, cell in passes.items()}

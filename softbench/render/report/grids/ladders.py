@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Standing
 from softbench.analysis.leaderboard.formatting import short
+from softbench.analysis.leaderboard.ranks import gains
 from softbench.model import stats
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
 
@@ -99,6 +100,5 @@ def _families(board: Board, operator: str) -> dict[str, list[Standing]]:
 
 
 def _gain(cases: Sequence[CaseBoard], before: str, after: str) -> Gain | None:
-    pairs = [[case.cells[who].latency_ns if who in case.cells else None for who in (before, after)] for case in cases]
-    ratios = [slow / fast for slow, fast in pairs if slow and fast]
+    ratios = gains(cases, before, after)
     return Gain(stats.geometric_mean(ratios), len(ratios)) if ratios else None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, Standing, headline
 from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
+from softbench.analysis.leaderboard.ranks import gains
 from softbench.model import stats
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, tag
@@ -117,15 +118,13 @@ def _over_next(board: Board, leader: Standing, scored: list[Standing]) -> Markup
     """The leader over the next in the ranking: geometric mean over the cases that both passed."""
     if len(scored) < 2:
         return None
-    names = [leader.implementation, scored[1].implementation]
+    following = scored[1].implementation
     cases = [case for case in board.timed if case.case.operator == leader.operator]
-    pairs = [[case.cells[n].latency_ns if n in case.cells else None for n in names] for case in cases]
-    ratios = [theirs / ours for ours, theirs in pairs if ours and theirs]
+    ratios = gains(cases, following, leader.implementation)
     if not ratios:
         return None
-    return join(
-        [f"{stats.geometric_mean(ratios):.2f}x ", name(names[1]), f" over the {plural(len(ratios), 'case')} of both"]
-    )
+    mean, both = stats.geometric_mean(ratios), plural(len(ratios), "case")
+    return join([f"{mean:.2f}x ", name(following), f" over the {both} of both"])
 
 
 def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...], operator: str = "") -> Markup:
