@@ -26,14 +26,6 @@ from softbench.render.report.contents import baselines, peak_gb_s
 from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile, labels, paged
 
-METRICS = {
-    "roof": "% of roof",
-    "ms": "latency, ms",
-    "gbs": "GB/s",
-    "tflops": "TFLOP/s",
-    "speedup": "speed-up",
-    "traffic": "traffic factor",
-}
 MATRICES = "[rows, columns]"
 WORDS = {"OUT_OF_MEMORY": "no memory", "COMPILE_ERROR": "compiler", "RUNTIME_ERROR": "error"}
 """Shorter words for statuses that are wider than a column."""
@@ -45,6 +37,7 @@ Place = tuple[str, str]
 class Measure:
     """value of a cell or None; text of a value, depth of its tint, and whether that is the tint for less."""
 
+    label: str
     value: Callable[[Cell], float | None]
     text: Callable[[float], str]
     heat: Callable[[float, CaseBoard], float]
@@ -55,29 +48,22 @@ class Measure:
 def grid(board: Board) -> Grid:
     """One view per measure and page: the measures with a figure, or if there is none the statuses alone."""
     views = []
-    all_measures = measures(board)
-    for key in metrics(board) or ["roof"]:
-        shown = all_measures[key]
+    for shown in with_figures(board).values() or [measures(board)["roof"]]:
         pages = paged([_block(board, section, cases, shown) for section, cases in sections(board).items()])
         notes = (shown.note, *(" · ".join(line.split("   ")) for line in legend(board)))
-        titles = (f"{METRICS[key]}: {label}" for label in labels(pages))
+        titles = (f"{shown.label}: {label}" for label in labels(pages))
         views += [GridView(title, page, notes) for title, page in zip(titles, pages, strict=True)]
     alt = "Timed cases, one row each, by implementation, one column each: a deeper tint is better."
     return Grid("heatmap", "Heat map", alt, tuple(views))
 
 
-def metrics(board: Board) -> list[str]:
-    """The metrics with a figure."""
+def with_figures(board: Board) -> dict[str, Measure]:
+    """The measures that a cell has; speed-ups only where there is another baseline to choose."""
     cells = [cell for case in board.timed for cell in case.cells.values()]
-    has = {
-        "roof": any(cell.percent_of_roof is not None for cell in cells),
-        "ms": any(cell.latency_ns for cell in cells),
-        "gbs": any(_bandwidth(cell) for cell in cells),
-        "tflops": any(cell.tflop_s for cell in cells),
-        "speedup": len(baselines(board)) > 1,
-        "traffic": any(cell.traffic_factor is not None for cell in cells),
-    }
-    return [key for key in METRICS if has[key]]
+    found = measures(board)
+    has = {key: any(measure.value(cell) is not None for cell in cells) for key, measure in found.items()}
+    has["speedup"] = len(baselines(board)) > 1
+    return {key: measure for key, measure in found.items() if has[key]}
 
 
 def columns(board: Board, section: SectionKey, cases: Sequence[CaseBoard]) -> list[Place]:
@@ -154,7 +140,7 @@ def _fastest(case: CaseBoard) -> float:
 
 
 def measures(board: Board) -> dict[str, Measure]:
-    """The measures of `METRICS`."""
+    """All measures, by the name that the script of the page has for them."""
     return _speeds(board) | _ratios(board)
 
 
@@ -163,24 +149,28 @@ def _speeds(board: Board) -> dict[str, Measure]:
     peak = peak_gb_s(board) or max(reached, default=1.0)
     return {
         "roof": Measure(
+            "% of roof",
             lambda cell: cell.percent_of_roof,
             "{:.1f}".format,
             lambda value, case: tint(value),
             "Tint: from 50 to 100 % of roof, steep near the top.",
         ),
         "ms": Measure(
+            "latency, ms",
             lambda cell: cell.latency_ns,
             milliseconds,
             lambda value, case: tint(100 * _fastest(case) / value),
             "Tint: the fastest time of the case over this one, from a half to 1, steep near the top.",
         ),
         "gbs": Measure(
+            "GB/s",
             _bandwidth,
             "{:.0f}".format,
             lambda value, case: tint(100 * value / peak),
             f"Tint: from a half of {peak:.0f} GB/s to all of it, steep near the top.",
         ),
         "tflops": Measure(
+            "TFLOP/s",
             lambda cell: cell.tflop_s,
             "{:.1f}".format,
             lambda value, case: tint(100 * value / _highest(case)),
@@ -192,6 +182,7 @@ def _speeds(board: Board) -> dict[str, Measure]:
 def _ratios(board: Board) -> dict[str, Measure]:
     return {
         "speedup": Measure(
+            "speed-up",
             lambda cell: cell.speedup,
             "{:.2f}x".format,
             lambda value, case: _clamp(abs(math.log2(value)) / 2),
@@ -199,6 +190,7 @@ def _ratios(board: Board) -> dict[str, Measure]:
             lambda value: value < 1,
         ),
         "traffic": Measure(
+            "traffic factor",
             lambda cell: cell.traffic_factor,
             "{:.3f}x".format,
             lambda value, case: _clamp(abs(value - 1)),

@@ -22,7 +22,7 @@ from softbench.analysis.leaderboard.formatting import (
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.render.report.contents import Contents
 from softbench.render.report.data import SIGNS, kind
-from softbench.render.report.grids.heatmap import MATRICES, METRICS, cell_at, columns, metrics, rows, tint
+from softbench.render.report.grids.heatmap import MATRICES, cell_at, columns, rows, tint, with_figures
 from softbench.render.report.html import EMPTY, Markup, breakable, join, panel, row_head, table, tag
 
 LEAD = (
@@ -42,16 +42,16 @@ def heatmap(contents: Contents) -> Markup:
 
 def _controls(contents: Contents) -> Markup:
     """The switch between the metrics that have a figure."""
-    shown = metrics(contents.board)
+    shown = with_figures(contents.board)
     if len(shown) < 2:
         return EMPTY
     choices = (
         tag(
             "label",
-            Markup(f'<input type="radio" name="metric" value="{key}"{" checked" * (key == shown[0])}>'),
-            METRICS[key],
+            Markup(f'<input type="radio" name="metric" value="{key}"{" checked" * (number == 0)}>'),
+            measure.label,
         )
-        for key in shown
+        for number, (key, measure) in enumerate(shown.items())
     )
     return tag("fieldset", tag("legend", "show"), *choices, class_="switch needs-script", id="metric")
 
