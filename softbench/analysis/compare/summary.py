@@ -31,17 +31,16 @@ def document(comparison: RunComparison, whole: bool = False, fold: bool = False)
     """
     parts: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
     parts += lines(verdict(comparison))
-    parts += table("Changes of status", *_moves(comparison), left=(0, 1, 2, 3, 4, 5), labels=3)
+    parts += _moves(comparison)
     surroundings = [(change.what, change.before, change.after) for change in comparison.changes]
     parts += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
     parts += lines(_roof(comparison))
-    parts += table("By implementation", *_summary(comparison))
+    parts += _summary(comparison)
     for word in VERDICTS.values():
         cells = comparison.of(word)
         if cells and (whole or word in ("slower", "faster")):
             title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
-            folded = fold and word not in ("slower", "faster")
-            parts += table(title, *_changes(cells), left=(0, 1, 8), folded=folded, labels=2)
+            parts += _changes(title, cells, folded=fold and word not in ("slower", "faster"))
     return [*parts, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
 
 
@@ -103,45 +102,34 @@ def _plainly(verdict: str) -> str:
     return {"cannot tell": "cannot be told", "same": "the same"}.get(verdict, verdict)
 
 
-def _moves(comparison: RunComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _moves(comparison: RunComparison) -> list[Part]:
     header = ("", "case", "implementation", "before", "after", "reason")
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for cell in [*comparison.moved(FELL), *comparison.moved(ROSE), *comparison.moved(OTHER)]:
         a, b = cell.before.record, cell.after.record
         reason = short(first_line(b.reason or a.reason), REASON)
         rows.append((cell.moved, cell.case.id, short(cell.implementation), status_text(a), status_text(b), reason))
-    return header, rows
+    return table("Changes of status", header, rows, left=(0, 1, 2, 3, 4, 5), labels=3)
 
 
-def _summary(comparison: RunComparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _summary(comparison: RunComparison) -> list[Part]:
     """One row per implementation, without zeros; its change is the geometric mean over the cells with one."""
     header = ("implementation", *VERDICTS.values(), "mean change", "fell", "rose", "source")
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for name in sorted({cell.implementation for cell in comparison.cells}):
         own = [cell for cell in comparison.cells if cell.implementation == name]
         ratios = [c.change.ratio for c in own if c.change and math.isfinite(c.change.ratio)]
-        verdicts = [cell.verdict for cell in own]
-        moves = [cell.moved for cell in own]
+        words = [*(cell.verdict for cell in own), *(cell.moved for cell in own)]
         changed = any(c.before.record.variant.source_hash != c.after.record.variant.source_hash for c in own)
-        rows.append(
-            (
-                short(name),
-                *(_count(verdicts, word) for word in VERDICTS.values()),
-                change_text(stats.geometric_mean(ratios)) if ratios else "",
-                *(_count(moves, FELL), _count(moves, ROSE)),
-                "changed" if changed else "",
-            )
-        )
-    return header, rows
+        *verdicts, fell, rose = (str(words.count(word) or "") for word in (*VERDICTS.values(), FELL, ROSE))
+        mean = change_text(stats.geometric_mean(ratios)) if ratios else ""
+        rows.append((short(name), *verdicts, mean, fell, rose, "changed" if changed else ""))
+    return table("By implementation", header, rows)
 
 
-def _count(words: Sequence[str], word: str) -> str:
-    return str(words.count(word) or "")
-
-
-def _changes(cells: Iterable[Pair]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _changes(title: str, cells: Iterable[Pair], folded: bool) -> list[Part]:
     header = ("case", "implementation", "change", "interval", "ms", "ms was", "% of roof", "% was", "notes")
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for cell in cells:
         a, b, change = cell.before, cell.after, cell.change
         assert change is not None
@@ -150,7 +138,7 @@ def _changes(cells: Iterable[Pair]) -> tuple[tuple[str, ...], list[tuple[str, ..
         who = (cell.case.id, short(cell.implementation))
         figures = (change_text(change.ratio), interval_text(change), *times, *shares)
         rows.append((*who, *figures, "; ".join(map(_brief, cell.notes))))
-    return header, rows
+    return table(title, header, rows, left=(0, 1, 8), folded=folded, labels=2)
 
 
 def _brief(note: str) -> str:

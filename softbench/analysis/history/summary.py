@@ -27,13 +27,11 @@ HOW = (
 def document(history: History) -> Document:
     """The verdict, the steps, then the scores, cells and runs. `HOW` explains them, once for all histories."""
     parts: list[Part] = [Heading(history.title), *lines(verdict(history))]
-    parts += table("Steps", *_steps(history), left=(1, 2, 3, 4), labels=3)
+    parts += _steps(history)
     for operator in dict.fromkeys(line.of for line in history.scores):
         own = [line for line in history.scores if line.of == operator]
-        parts += table(f"Score, {operator}", *_drawn(history, own, "implementation"), left=(0,))
-    parts += table("Cells, % of roof", *_drawn(history, history.cells, "cell"), left=(0,))
-    parts += table("Runs", *_runs(history), left=(1, 2, 4, 5))
-    return parts
+        parts += _drawn(history, f"Score, {operator}", own, "implementation")
+    return [*parts, *_drawn(history, "Cells, % of roof", history.cells, "cell"), *_runs(history)]
 
 
 def verdict(history: History) -> str:
@@ -67,7 +65,7 @@ def drawing(line: Line, low: float, high: float, runs: int) -> str:
     return text
 
 
-def _drawn(history: History, own: Sequence[Line], what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _drawn(history: History, title: str, own: Sequence[Line], what: str) -> list[Part]:
     """One row per line, best last value first; all are drawn on one scale."""
     count = len(history.runs)
     shown = range(max(0, count - SHOWN_RUNS), count)
@@ -77,30 +75,27 @@ def _drawn(history: History, own: Sequence[Line], what: str) -> tuple[tuple[str,
         known = {point.run: f"{point.value:.1f}" for point in line.points}
         name = short(line.implementation) if what == "implementation" else f"{line.of}::{short(line.implementation)}"
         rows.append((name, *(known.get(run, "") for run in shown), drawing(line, min(values), max(values), count)))
-    return (what, *(f"#{run + 1}" for run in shown), "drawn"), rows
+    return table(title, (what, *(f"#{run + 1}" for run in shown), "drawn"), rows)
 
 
-def _runs(history: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _runs(history: History) -> list[Part]:
     header = ("#", "date", "run", "timed cases", "driver", "commit")
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for number, (run, timed) in enumerate(zip(history.runs, history.timed, strict=True)):
         driver = str(run.device.get("driver", ""))
         rows.append((str(number + 1), date(run), short(run.run_id, 60), str(timed), driver, run.commit))
-    return header, rows
+    return table("Runs", header, rows, left=(1, 2, 4, 5))
 
 
-def _steps(history: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _steps(history: History) -> list[Part]:
     header = ("#", "date", "implementation", "what", "what else changed", "since")
-    rows: list[tuple[str, ...]] = []
+    rows = []
     for step in history.steps:
         name = f"{short(step.implementation)}, {step.operator}"
-        rows.append(
-            (
-                *(f"#{step.at + 1}", date(history.runs[step.at]), name, _what(step)),
-                *("; ".join(_causes(step)) or "nothing that is known", f"#{step.since + 1}"),
-            )
-        )
-    return header, rows
+        causes = "; ".join(_causes(step)) or "nothing that is known"
+        when = (f"#{step.at + 1}", date(history.runs[step.at]))
+        rows.append((*when, name, _what(step), causes, f"#{step.since + 1}"))
+    return table("Steps", header, rows, left=(1, 2, 3, 4), labels=3)
 
 
 def _what(step: Step) -> str:
