@@ -11,13 +11,14 @@ from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import ended_early, unfinished
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.cli.command import (
+    CASES,
+    REPORTS,
     RUN,
     Command,
     CommandResult,
-    cases_argument,
+    argument,
     only,
     read,
-    reports_argument,
     width,
     write,
 )
@@ -71,22 +72,7 @@ def _ended(section: Section, ended: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{p.run_id}: {ended[p.run_id]}" for p in section.passports if ended[p.run_id])
 
 
-def _runs(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("runs", metavar="RUN", nargs="+", help=RUN)
-    cases_argument(sub)
-    reports_argument(sub)
-
-
-def _report_arguments(sub: argparse.ArgumentParser) -> None:
-    _runs(sub)
-    sub.add_argument("--output", metavar="FILE", help="file of the page (default: next to the records of one run)")
-
-
-def _table_arguments(sub: argparse.ArgumentParser) -> None:
-    _runs(sub)
-    sub.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: %(default)s")
-
-
+_RUNS = (argument("runs", metavar="RUN", nargs="+", help=RUN), CASES, REPORTS)
 REPORT = Command(
     "report",
     "render the HTML page of a run and print its tables",
@@ -95,7 +81,10 @@ REPORT = Command(
         ("softbench report RUN --output page.html", "the page in another file"),
         ("softbench report RUN RUN --output page.html", "runs of one machine as one; others side by side"),
     ),
-    _report_arguments,
+    (
+        *_RUNS,
+        argument("--output", metavar="FILE", help="file of the page (default: next to the records of one run)"),
+    ),
     _report,
 )
 TABLE = Command(
@@ -108,6 +97,9 @@ TABLE = Command(
         ("softbench table RUN --format csv > run.csv", "every cell with all its figures"),
         ("softbench table RUN RUN", "runs of one machine as one, the newest of each case; others side by side"),
     ),
-    _table_arguments,
+    (
+        *_RUNS,
+        argument("--format", choices=tuple(_FORMATS), default="text", help="default: %(default)s"),
+    ),
     _table,
 )

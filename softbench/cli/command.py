@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from softbench.analysis.document import Document
 from softbench.model import Run
@@ -21,6 +22,14 @@ CommandResult = tuple[str, int]
 RUN = "id of a run, path of its file, or latest"
 
 
+Argument = tuple[str, dict[str, Any]]
+"""What argparse's add_argument takes."""
+
+
+def argument(name: str, **settings: Any) -> Argument:
+    return name, settings
+
+
 @dataclass(frozen=True)
 class Command:
     """A command of `softbench`; its examples are command lines with what they do."""
@@ -28,7 +37,7 @@ class Command:
     name: str
     summary: str
     examples: tuple[tuple[str, str], ...]
-    arguments: Callable[[argparse.ArgumentParser], None]
+    arguments: tuple[Argument, ...]
     run: Callable[[argparse.Namespace], CommandResult]
 
 
@@ -44,21 +53,14 @@ FORMATS: dict[str, Callable[[Document], str]] = {
 """The writers of a document, by --format."""
 
 
-def format_argument(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--format", choices=tuple(FORMATS), default="text", help="default: %(default)s")
+FORMAT = argument("--format", choices=tuple(FORMATS), default="text", help="default: %(default)s")
+REPORTS = argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
+CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")
 
 
 def read(options: argparse.Namespace, name: str) -> Run:
     """A run by its id, its file, or as "latest"."""
     return store.read(store.find(Path(options.reports), name))
-
-
-def reports_argument(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
-
-
-def cases_argument(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")
 
 
 def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:

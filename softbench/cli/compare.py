@@ -8,14 +8,15 @@ from pathlib import Path
 from softbench.analysis import compare
 from softbench.analysis.compare import summary
 from softbench.cli.command import (
+    CASES,
     FORMATS,
+    REPORTS,
     RUN,
     Command,
     CommandResult,
-    cases_argument,
+    argument,
     only,
     read,
-    reports_argument,
     write,
 )
 from softbench.render import export, report
@@ -45,21 +46,6 @@ def _limit(text: str) -> float:
     return limit
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("before", metavar="A", help=f"the older run: {RUN}")
-    sub.add_argument("after", metavar="B", help="the newer run")
-    cases_argument(sub)
-    reports_argument(sub)
-    sub.add_argument("--all", action="store_true", help="also list cells whose verdict is same or cannot tell")
-    sub.add_argument("--format", choices=(*FORMATS, "csv"), default="text", help="default: %(default)s")
-    sub.add_argument("--output", metavar="FILE", help="also write a page of every cell")
-    sub.add_argument(
-        "--fail-on",
-        metavar="PERCENT",
-        help="exit with 1 if a cell of B fell from a pass, or is slower by at least this: 2%%",
-    )
-
-
 COMMAND = Command(
     "compare",
     "compare two runs cell by cell: faster, slower, same, or cannot tell",
@@ -70,6 +56,19 @@ COMMAND = Command(
         ("softbench compare A B --format markdown", "for a pull request"),
         ("softbench compare A B --format csv --cases 'softmax-*'", "some cases, with all digits"),
     ),
-    _arguments,
+    (
+        argument("before", metavar="A", help=f"the older run: {RUN}"),
+        argument("after", metavar="B", help="the newer run"),
+        CASES,
+        REPORTS,
+        argument("--all", action="store_true", help="also list cells whose verdict is same or cannot tell"),
+        argument("--format", choices=(*FORMATS, "csv"), default="text", help="default: %(default)s"),
+        argument("--output", metavar="FILE", help="also write a page of every cell"),
+        argument(
+            "--fail-on",
+            metavar="PERCENT",
+            help="exit with 1 if a cell of B fell from a pass, or is slower by at least this: 2%%",
+        ),
+    ),
     _run,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from softbench.cli.command import Command, CommandResult
+from softbench.cli.command import Command, CommandResult, argument
 
 SHELLS = ("bash", "zsh")
 _SCRIPT = """\
@@ -81,10 +81,6 @@ def _reply(pattern: str, words: list[str]) -> str:
     return f'    {pattern}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word")); return ;;'
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("shell", choices=SHELLS, help="the shell that is to complete")
-
-
 COMMAND = Command(
     "completion",
     "print a shell script that completes commands, options and runs",
@@ -92,6 +88,6 @@ COMMAND = Command(
         ("softbench completion bash", 'eval "$(softbench completion bash)"; permanently, in ~/.bashrc'),
         ("softbench completion zsh", "the same in ~/.zshrc, after compinit"),
     ),
-    _arguments,
+    (argument("shell", choices=SHELLS, help="the shell that is to complete"),),
     _run,
 )

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from softbench.cli.command import Command, CommandResult, reports_argument, width
+from softbench.cli.command import REPORTS, Command, CommandResult, argument, width
 from softbench.render import tables
 
 
@@ -22,16 +22,6 @@ def _run(options: argparse.Namespace) -> CommandResult:
     return tables.document_text(doctor.document(parts), width()), int(doctor.failed(parts))
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    reports_argument(sub)
-    sub.add_argument(
-        "--contests",
-        metavar="N",
-        type=_count,
-        help="contests of one kernel against itself (default: as many as start within 15 s)",
-    )
-
-
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= 1000 and len(text) < 9):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of contests; give 1 to 1000")
@@ -42,6 +32,14 @@ COMMAND = Command(
     "doctor",
     "run known cheats and one kernel against itself, and say how far this machine can be trusted",
     (("softbench doctor", "how far this machine can be trusted: known cheats, A against A"),),
-    _arguments,
+    (
+        REPORTS,
+        argument(
+            "--contests",
+            metavar="N",
+            type=_count,
+            help="contests of one kernel against itself (default: as many as start within 15 s)",
+        ),
+    ),
     _run,
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from softbench.analysis import leaderboard
-from softbench.cli.command import RUN, Command, CommandResult, read, reports_argument, write
+from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument, read, write
 from softbench.cli.pictures import png
 from softbench.records import published
 from softbench.render.report.badge import badge
@@ -73,28 +73,6 @@ def _badge(options: argparse.Namespace) -> CommandResult:
     return f"written: {options.output}\n", 0
 
 
-def _figure_arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("run", metavar="RUN", help=RUN)
-    sub.add_argument("name", metavar="NAME", help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}")
-    sub.add_argument(
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="where it goes: NAME.svg, or NAME.png where rsvg-convert or Chromium is",
-    )
-    sub.add_argument(
-        "--view", metavar="N", default="1", help="which of its views, as the page offers them (default: 1)"
-    )
-    reports_argument(sub)
-
-
-def _badge_arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("run", metavar="RUN", help=RUN)
-    sub.add_argument("--output", metavar="FILE", required=True, help="where the SVG goes")
-    sub.add_argument("--implementation", metavar="NAME", default="", help="whose score (default: the first leader's)")
-    reports_argument(sub)
-
-
 FIGURE = Command(
     "figure",
     "write one of the page's figures as SVG or PNG",
@@ -103,13 +81,29 @@ FIGURE = Command(
         ("softbench figure RUN heatmap --view 2 --output heatmap.svg", "in another measure, or its next page"),
         ("softbench figure RUN latency --view 2 --output latency.png", "another view, as PNG"),
     ),
-    _figure_arguments,
+    (
+        argument("run", metavar="RUN", help=RUN),
+        argument("name", metavar="NAME", help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}"),
+        argument(
+            "--output",
+            metavar="FILE",
+            required=True,
+            help="where it goes: NAME.svg, or NAME.png where rsvg-convert or Chromium is",
+        ),
+        argument("--view", metavar="N", default="1", help="which of its views, as the page offers them (default: 1)"),
+        REPORTS,
+    ),
     _figure,
 )
 BADGE = Command(
     "badge",
     "write a run's score as a badge for a README",
     (("softbench badge RUN --output badge.svg", "who leads, and with which score"),),
-    _badge_arguments,
+    (
+        argument("run", metavar="RUN", help=RUN),
+        argument("--output", metavar="FILE", required=True, help="where the SVG goes"),
+        argument("--implementation", metavar="NAME", default="", help="whose score (default: the first leader's)"),
+        REPORTS,
+    ),
     _badge,
 )

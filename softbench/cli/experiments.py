@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from softbench.analysis import experiments
-from softbench.cli.command import Command, CommandResult, read, reports_argument, write
+from softbench.cli.command import REPORTS, Command, CommandResult, argument, read, write
 from softbench.records import published
 from softbench.records.comparable.sections import one_machine
 from softbench.render import export
@@ -22,19 +22,19 @@ def _run(options: argparse.Namespace) -> CommandResult:
     return f"page:    {options.output}\n", 0
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    reports_argument(sub)
-    sub.add_argument("runs", metavar="RUN", nargs="+", help="if several have the same case, the last one counts")
-    sub.add_argument(
-        "--published", metavar="DIR", help="folder of the published figures (default: those that come with softbench)"
-    )
-    sub.add_argument("--output", metavar="FILE", help="file of the page (default: stdout)")
-
-
 COMMAND = Command(
     "experiments",
     "compare published experiments with runs, as a Markdown page",
     (("softbench experiments RUN [RUN ...]", "published experiments compared with these runs"),),
-    _arguments,
+    (
+        REPORTS,
+        argument("runs", metavar="RUN", nargs="+", help="if several have the same case, the last one counts"),
+        argument(
+            "--published",
+            metavar="DIR",
+            help="folder of the published figures (default: those that come with softbench)",
+        ),
+        argument("--output", metavar="FILE", help="file of the page (default: stdout)"),
+    ),
     _run,
 )

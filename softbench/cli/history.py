@@ -8,7 +8,7 @@ from pathlib import Path
 from softbench.analysis import history
 from softbench.analysis.document import Part, lines
 from softbench.analysis.history import summary
-from softbench.cli.command import FORMATS, Command, CommandResult, format_argument, write
+from softbench.cli.command import FORMAT, FORMATS, Command, CommandResult, argument, write
 from softbench.model import Run
 from softbench.records import store
 from softbench.render import report
@@ -51,15 +51,6 @@ def _document(histories: tuple[history.History, ...], unread: list[str]) -> list
     return [*parts, *lines(summary.HOW, *(f"Left out: {error}." for error in unread))]
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument(
-        "folder", metavar="DIR", nargs="?", default="reports", help="folder of runs (default: %(default)s)"
-    )
-    sub.add_argument("--cells", metavar="PATTERNS", help="also draw these cells: 'softmax-float16-*::cute_*'")
-    format_argument(sub)
-    sub.add_argument("--output", metavar="FILE", help="also write a page with figures")
-
-
 COMMAND = Command(
     "history",
     "draw scores over the runs of a folder, and name the steps at which they changed",
@@ -68,6 +59,11 @@ COMMAND = Command(
         ("softbench history DIR --cells '*-4096x8192::*'", "cells of one shape as well"),
         ("softbench history DIR --output page.html", "as a page with figures"),
     ),
-    _arguments,
+    (
+        argument("folder", metavar="DIR", nargs="?", default="reports", help="folder of runs (default: %(default)s)"),
+        argument("--cells", metavar="PATTERNS", help="also draw these cells: 'softmax-float16-*::cute_*'"),
+        FORMAT,
+        argument("--output", metavar="FILE", help="also write a page with figures"),
+    ),
     _run,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from softbench import resources
 from softbench.analysis.document import Heading, Part, lines, table
 from softbench.analysis.leaderboard.formatting import plural, short, some
-from softbench.cli.command import FORMATS, Command, CommandResult, format_argument
+from softbench.cli.command import FORMAT, FORMATS, Command, CommandResult, argument
 from softbench.measure import device
 from softbench.model import Variant
 
@@ -54,17 +54,6 @@ def _here(variant: Variant, card: device.Gpu | None) -> str:
     return words.get(mode, "no")
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument(
-        "--impls",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="further folder of implementation files; can be repeated",
-    )
-    format_argument(sub)
-
-
 COMMAND = Command(
     "list",
     "list the implementations, their requirements, and whether this machine meets them",
@@ -72,6 +61,15 @@ COMMAND = Command(
         ("softbench list", "those that come with softbench"),
         ("softbench list --impls kernels", "and those of your own folder"),
     ),
-    _arguments,
+    (
+        argument(
+            "--impls",
+            metavar="DIR",
+            action="append",
+            default=[],
+            help="further folder of implementation files; can be repeated",
+        ),
+        FORMAT,
+    ),
     _run,
 )

@@ -9,7 +9,7 @@ from importlib import resources as files
 from pathlib import Path
 
 from softbench import resources
-from softbench.cli.command import Command, CommandResult
+from softbench.cli.command import Command, CommandResult, argument
 from softbench.texts import InputError
 
 LANGUAGES = ("triton", "torch")
@@ -49,12 +49,6 @@ def _usable(name: str, folder: Path) -> str:
     return name
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("name", metavar="NAME", help="name of the implementation, and of its file")
-    sub.add_argument("--language", choices=LANGUAGES, default=LANGUAGES[0], help="its language (default: %(default)s)")
-    sub.add_argument("--folder", metavar="DIR", default="kernels", help="folder of the file (default: %(default)s)")
-
-
 COMMAND = Command(
     "new",
     "write a commented implementation file that runs unchanged",
@@ -62,6 +56,10 @@ COMMAND = Command(
         ("softbench new my_softmax", "a Triton kernel, in kernels/my_softmax.py"),
         ("softbench new my_softmax --language torch", "one with torch's own functions"),
     ),
-    _arguments,
+    (
+        argument("name", metavar="NAME", help="name of the implementation, and of its file"),
+        argument("--language", choices=LANGUAGES, default=LANGUAGES[0], help="its language (default: %(default)s)"),
+        argument("--folder", metavar="DIR", default="kernels", help="folder of the file (default: %(default)s)"),
+    ),
     _run,
 )

@@ -50,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=whole.formatter_class,
         )
         sub.set_defaults(command=command.run, parser=whole)
-        command.arguments(sub)
+        for name, settings in command.arguments:
+            sub.add_argument(name, **settings)
     return whole
 
 

@@ -10,7 +10,7 @@ from softbench.analysis import leaderboard
 from softbench.analysis.document import Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, microseconds, number, status_text
-from softbench.cli.command import FORMATS, RUN, Command, CommandResult, format_argument, read, reports_argument, width
+from softbench.cli.command import FORMAT, FORMATS, REPORTS, RUN, Command, CommandResult, argument, read, width
 from softbench.model import Record, Samples, Telemetry, stats
 from softbench.render import tables
 from softbench.render.report.contents import repeat_command
@@ -105,13 +105,6 @@ def _readings(state: Telemetry) -> tuple[str, ...]:
     return (*(number(value, "{:g}".format) for value in values), state.throttle)
 
 
-def _arguments(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("cell", metavar="CELL", help="CASE::NAME, as in pytest; without ::NAME the board of the case")
-    sub.add_argument("--run", metavar="RUN", default="latest", help=f"{RUN} (default: %(default)s)")
-    format_argument(sub)
-    reports_argument(sub)
-
-
 COMMAND = Command(
     "show",
     "show one cell of a run: status, samples, intervals, telemetry, and the command that repeats it",
@@ -120,6 +113,11 @@ COMMAND = Command(
         ("softbench show CASE::NAME --run RUN", "of another run"),
         ("softbench show CASE", "all cells of one case"),
     ),
-    _arguments,
+    (
+        argument("cell", metavar="CELL", help="CASE::NAME, as in pytest; without ::NAME the board of the case"),
+        argument("--run", metavar="RUN", default="latest", help=f"{RUN} (default: %(default)s)"),
+        FORMAT,
+        REPORTS,
+    ),
     _run,
 )
