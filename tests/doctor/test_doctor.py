@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 from support import builders
+from support.grids import over
 
 from softbench import cli, doctor
 from softbench.doctor import against_itself, examples, machine
@@ -16,6 +17,7 @@ from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
 from softbench.model import Record, Status, Telemetry, stats
 
+Says = Callable[..., str]
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1")
 
 
@@ -42,84 +44,73 @@ def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
     return lambda *_: found
 
 
-def looked(monkeypatch: pytest.MonkeyPatch, **changes: Record | None) -> Findings:
-    monkeypatch.setattr(examples, "outcomes", outcomes(**changes))
-    return examples.look(target(CARD))
+def looked(**changes: Record | None) -> Findings:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examples, "outcomes", outcomes(**changes))
+        return examples.look(target(CARD))
 
 
-def test_what_is_caught_by_its_word_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    part, count = looked(monkeypatch), len(examples.EXAMPLES)
+def test_what_is_caught_by_its_word_is_no_failure() -> None:
+    part, count = looked(), len(examples.EXAMPLES)
     assert part.failures == ()
     assert part.trust == (f"results: {count} of {count} cheats and mistakes were caught by their names",)
 
 
 CASE = builders.softmax_case()
-FAILURES = {
-    "passes": (builders.timed(CASE, "zeros", 1e4), "zeros: not caught: PASSED"),
-    "another_name": (
-        builders.ended(CASE, "zeros", Status.INCORRECT, "row 0, column 0: got 0"),
-        "zeros: caught, but not by its name: row 0, column 0: got 0",
-    ),
-    "dies": (builders.ended(CASE, "zeros", Status.CRASHED, "SIGSEGV"), "zeros: not caught: CRASHED: SIGSEGV"),
-    # with a GPU nothing may be left out
-    "unavailable": (
-        builders.ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"),
-        "zeros: not caught: UNAVAILABLE: needs sm_100",
-    ),
-}
 
 
-@pytest.mark.parametrize("name", FAILURES)
-def test_what_is_not_caught_by_its_word_fails(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    record, words = FAILURES[name]
-    part = looked(monkeypatch, zeros=record)
-    assert part.failures == (words,)
+@over(
+    ("record", "words"),
+    [
+        (builders.timed(CASE, "zeros", 1e4), "not caught: PASSED"),
+        (
+            builders.ended(CASE, "zeros", Status.INCORRECT, "row 0, column 0: got 0"),
+            "caught, but not by its name: row 0, column 0: got 0",
+        ),
+        (builders.ended(CASE, "zeros", Status.CRASHED, "SIGSEGV"), "not caught: CRASHED: SIGSEGV"),
+        # with a GPU nothing may be left out
+        (builders.ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"), "not caught: UNAVAILABLE: needs sm_100"),
+    ],
+)
+def test_what_is_not_caught_by_its_word_fails(record: Record, words: str) -> None:
+    part = looked(zeros=record)
+    assert part.failures == (f"zeros: {words}",)
     assert [line for line in part.lines if line.startswith("MISSED: ")] == ["MISSED: zeros: "]
     assert part.trust[0].startswith(f"results: {len(examples.EXAMPLES) - 1} of {len(examples.EXAMPLES)} ")
 
 
-def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu() -> None:
     record = builders.ended(CASE, "patched_clock_object", Status.UNAVAILABLE, examples.OF_CPU)
-    part = looked(monkeypatch, patched_clock_object=record)
+    part = looked(patched_clock_object=record)
     assert part.failures == ()
     assert f"{examples.OF_CPU}: patched_clock_object: " in part.lines
     assert part.trust[0].endswith("; 1 were not tried, since they are not for a GPU")
 
 
-def test_an_honest_one_that_is_accused_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_honest_one_that_is_accused_fails() -> None:
     accused = {"twin_a float32": builders.ended(CASE, "twin_a", Status.INCORRECT, "one static buffer: no")}
-    part = looked(monkeypatch, **accused)
-    assert part.failures == ("twin_a float32, which is honest: INCORRECT: one static buffer: no",)
+    assert looked(**accused).failures == ("twin_a float32, which is honest: INCORRECT: one static buffer: no",)
 
 
-@pytest.mark.parametrize(("failures", "code"), [((), 0), (("zeros: not caught: PASSED",), 1)])
+@over(("failures", "code"), [((), 0), (("zeros: not caught: PASSED",), 1)])
 def test_the_exit_code_is_that_of_the_findings(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failures: tuple[str, ...], code: int
+    monkeypatch: pytest.MonkeyPatch, says: Says, failures: tuple[str, ...], code: int
 ) -> None:
-    parts = (
-        lambda given: Findings("One", ("a line",), (), ("trust this",)),
-        lambda given: Findings("Two", (), failures),
-    )
-    monkeypatch.setattr(doctor, "PARTS", parts)
-    assert cli.main(["doctor"]) == code
-    said = capsys.readouterr().out
+    found = (Findings("One", ("a line",), (), ("trust this",)), Findings("Two", (), failures))
+    monkeypatch.setattr(doctor, "PARTS", [lambda given, one=one: one for one in found])
+    said = says("doctor", status=code)
     assert "One\n===\n\na line\n" in said
     assert re.search("can be trusted\n=+\n\ntrust this\n", said)
     assert bool(re.search("1 failed\n=+\n\nzeros: not caught: PASSED\n", said)) == bool(failures)
     assert ("Nothing failed." in said) != bool(failures)
 
 
-def test_without_torch_nothing_can_be_examined(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_torch_nothing_can_be_examined(monkeypatch: pytest.MonkeyPatch, says: Says) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert cli.main(["doctor"]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert "torch is not installed" in said.err
+    assert "torch is not installed" in says("doctor", status=2)
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "many", "1001", "1e9", "9" * 5000])
+@over("count", ["0", "-1", "many", "1001", "1e9", "9" * 5000])
 def test_a_number_of_contests_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str], count: str) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(["doctor", f"--contests={count}"])
@@ -144,9 +135,7 @@ def test_a_machine_that_tells_nothing_says_so() -> None:
     assert against_itself.tell([alone], 1.5).trust[0].startswith("ranks: none ")
 
 
-@pytest.mark.parametrize(
-    ("different", "count", "fails"), [(1, 8, False), (2, 8, True), (3, 100, False), (5, 100, True)]
-)
+@over(("different", "count", "fails"), [(1, 8, False), (2, 8, True), (3, 100, False), (5, 100, True)])
 def test_more_differences_than_chance_explains_fail(different: int, count: int, fails: bool) -> None:
     part = against_itself.tell([comparison("faster")] * different + [comparison("tied")] * (count - different), 1.5)
     assert part.failures == (
@@ -164,26 +153,17 @@ def test_a_twin_that_does_not_pass_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     assert part.failures == ("one kernel against itself: twin_a on softmax: OUT_OF_MEMORY: full",)
 
 
-class Monitor:
+def machine_with(reading: Telemetry, *who: tuple[int, str]) -> Findings:
     """NVML as it could answer. `who`: pid and name of those on the GPU."""
-
-    def __init__(self, reading: Telemetry, *who: tuple[int, str]) -> None:
-        self.reading, self.who = reading, tuple(device.GpuProcess(pid, name, 5_000_000_000) for pid, name in who)
-
-    def read(self) -> Telemetry:
-        return self.reading
-
-    def processes(self) -> tuple[Any, ...]:
-        return self.who
+    others = tuple(device.GpuProcess(pid, name, 5_000_000_000) for pid, name in who)
+    monitor = SimpleNamespace(read=lambda: reading, processes=lambda: others)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "Monitor", lambda card: monitor)
+        return machine.look(target(CARD))
 
 
-def machine_with(monkeypatch: pytest.MonkeyPatch, monitor: Monitor) -> Findings:
-    monkeypatch.setattr(device, "Monitor", lambda card: monitor)
-    return machine.look(target(CARD))
-
-
-def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = machine_with(monkeypatch, Monitor(Telemetry(1980, 3201, 120, 40, "power_cap")))
+def test_a_gpu_is_described() -> None:
+    part = machine_with(Telemetry(1980, 3201, 120, 40, "power_cap"))
     assert (
         "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width" in part.lines
     )
@@ -192,15 +172,15 @@ def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     assert part.trust == ("times: of this NVIDIA H200",)
 
 
-def test_somebody_else_on_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = machine_with(monkeypatch, Monitor(Telemetry(1980, 3201, 120, 40), (1, "train.py")))
+def test_somebody_else_on_the_gpu_is_named() -> None:
+    part = machine_with(Telemetry(1980, 3201, 120, 40), (1, "train.py"))
     others = next(line for line in part.lines if line.startswith("other processes"))
     assert "(pid 1, 5.0 GB)" in others
     assert "another process is on the GPU: no time is valid while it works" in part.trust
 
 
-def test_without_nvml_it_says_what_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = machine_with(monkeypatch, Monitor(Telemetry()))
+def test_without_nvml_it_says_what_is_not_seen() -> None:
+    part = machine_with(Telemetry())
     assert any(line.startswith("telemetry: cannot be read") for line in part.lines)
     assert any("without telemetry a throttled GPU" in line for line in part.trust)
 
