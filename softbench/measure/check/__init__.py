@@ -70,7 +70,9 @@ def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) ->
     if reason := _misdeed(case, first, inputs, seed):
         return Verdict(False, reason)
     if fault := _fault(case, inputs, first.outputs):
-        return Verdict(False, _late(first) or _witness(case, launch, inputs, seed).name_wrong(first.outputs, fault))
+        return Verdict(
+            False, first.late(patient=True) or _witness(case, launch, inputs, seed).name_wrong(first.outputs, fault)
+        )
     if case.elements == 0:
         return RIGHT
     if reason := first.late():
@@ -85,7 +87,7 @@ def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) ->
         witness = _witness(case, launch, inputs, seed)
         stale = all(map(same_bits, values, second.outputs))
         named = witness.name_stale(values, fault) if stale else witness.name_wrong(second.outputs, fault)
-        return Verdict(False, _late(second) or named)
+        return Verdict(False, second.late(patient=True) or named)
     del first, values
     reason = second.late() or (_unmoved(case, launch, inputs, second, seed) if case.timed else "")
     return Verdict(not reason, reason)
@@ -120,10 +122,10 @@ def _unmoved(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...],
     same = all(map(same_bits, second.outputs, third.outputs))
     if fault := judging.judge(case, inputs, third.outputs, [slice(row, row + 1)], device):
         named = witness.name_unmoved(fault) if same else witness.name_wrong(third.outputs, fault)
-        return _late(third) or named
+        return third.late(patient=True) or named
     elsewhere = all(_alike_but(row, case.rows, x, y) for x, y in zip(second.outputs, third.outputs, strict=True))
     if not elsewhere and (fault := _fault(case, inputs, third.outputs)):
-        return _late(third) or witness.name_wrong(third.outputs, fault)
+        return third.late(patient=True) or witness.name_wrong(third.outputs, fault)
     return third.late()
 
 
@@ -154,11 +156,6 @@ def _overwritten(kept: Sequence[Tensor], values: Sequence[Tensor], again: Sequen
     if not all(map(same_bits, values, kept)):
         return "one static buffer: the first launch's output changed when the launch ran again"
     return ""
-
-
-def _late(launched: Launched) -> str:
-    """Whether a wrong output was not finished when the launch returned."""
-    return launched.late(patient=True)
 
 
 def _witness(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...], seed: int) -> Witness:

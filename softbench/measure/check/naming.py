@@ -6,6 +6,7 @@ If one of them fails, or takes too much memory, the launch keeps the reason that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,26 +36,23 @@ class Witness:
 
     def name_wrong(self, outputs: tuple[Tensor, ...], fault: Fault) -> str:
         """The reason for an output that is wrong in some of its values."""
-        try:
+        kind = ""
+        with suppress(Exception):
             kind = self._kind_of_wrong(outputs, fault)
-        except Exception:
-            kind = ""
         return f"{kind}: {fault.reason}" if kind else fault.reason
 
     def name_stale(self, old: tuple[Tensor, ...], fault: Fault) -> str:
         """The reason for an output that equals the previous launch's, though the inputs have other values."""
-        try:
+        kind = EARLIER
+        with suppress(Exception):
             kind = self._kind_of_stale(old)
-        except Exception:
-            kind = EARLIER
         return f"{kind}: {fault.reason}"
 
     def name_unmoved(self, fault: Fault) -> str:
         """The reason for an output that did not follow when one element of the inputs changed."""
-        try:
+        kind = EARLIER
+        with suppress(Exception):
             kind = self._kind_of_unmoved()
-        except Exception:
-            kind = EARLIER
         return f"{kind}: one element of the input had changed, and its row had not: {fault.reason}"
 
     def _kind_of_wrong(self, outputs: tuple[Tensor, ...], fault: Fault) -> str:

@@ -39,7 +39,7 @@ class Launched:
     device: str
 
     def late(self, *, patient: bool = False) -> str:
-        """What is wrong if the output has changed since; patient: wait for a thread of the host to change it."""
+        """What is wrong if the output has changed since; patient, if it is wrong: wait for a thread of the host to change it."""
         import torch
 
         if self.device != "cpu":

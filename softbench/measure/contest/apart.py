@@ -60,9 +60,9 @@ def measured(variants: Sequence[Variant], once: Once) -> list[Record]:
     again = [n for n in names if first.has_lost_its_own or any(e.variant.implementation == n for e in first.ended)]
     found = {_key(r): r for r in first.records}
     lost = {(e.variant.id, e.role == "roof") for e in first.ended}
-    kept = {k: r for k, r in found.items() if k not in lost and (k[1] or r.variant.implementation not in again)}
-    if first.has_lost_its_own:
-        kept = {}
+    kept = {}
+    if not first.has_lost_its_own:
+        kept = {k: r for k, r in found.items() if k not in lost and (k[1] or r.variant.implementation not in again)}
     for name in again:
         roofs = [r.variant for r in kept.values() if r.role == "roof" and r.status is Status.PASSED]
         alone = once([v for v in variants if v.implementation == name], roofs or None)

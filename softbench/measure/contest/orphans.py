@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import ClassVar
 
 from softbench.measure import procfs
@@ -50,8 +51,6 @@ def _session(pid: int) -> int:
 
 
 def _kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError, ChildProcessError, PermissionError):  # it has ended, or is not ours after all
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    except (ProcessLookupError, ChildProcessError, PermissionError):
-        pass  # it has ended, or is not ours after all

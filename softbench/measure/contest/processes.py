@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +160,8 @@ class Worker:
             return None
         self.is_alive = False
         if kill:
-            try:
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
         self.sock.close()
         code = self._forkserver.reap(self.pid)
         self.is_lost = code is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from contextlib import suppress
 from pathlib import Path
 
 from softbench.measure import device
@@ -10,10 +11,8 @@ from softbench.measure import device
 
 def set_always() -> None:
     """The first to go when the host runs out of memory; its guard has forbidden core files."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    except OSError:
-        pass
 
 
 def bound_memory() -> None:
