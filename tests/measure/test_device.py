@@ -7,12 +7,12 @@ import importlib.metadata
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
-from support.cards import H200
+from support.cards import H200, Nvml
 from support.grids import over
 
 from softbench.measure import device
@@ -189,27 +189,6 @@ def test_a_machine_without_a_gpu_is_its_processor(monkeypatch: pytest.MonkeyPatc
 
 def test_telemetry_without_nvml_is_empty() -> None:
     assert device.Monitor(None).read() == device.Monitor(H200).read() == Telemetry()
-
-
-class Nvml(ModuleType):
-    """nvidia-ml-py on a GPU in some state; a slice has no power of its own."""
-
-    NVMLError = type("NVMLError", (Exception,), {})
-    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
-
-    def __init__(self, reasons: int, power_mw: int | None) -> None:
-        super().__init__("pynvml")
-        self.nvmlInit = lambda: None
-        self.nvmlDeviceGetHandleByPciBusId = bytes.decode
-        self.nvmlDeviceGetClockInfo = lambda handle, clock: {1: 1980, 2: 3201}[clock]
-        self.nvmlDeviceGetTemperature = lambda handle, sensor: 45
-        self.nvmlDeviceGetCurrentClocksThrottleReasons = lambda handle: reasons
-        self._power_mw = power_mw
-
-    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
-        if self._power_mw is None:
-            raise self.NVMLError("not supported")
-        return self._power_mw
 
 
 # As nvidia-ml-py names them: idle, application clocks, power cap, hw slowdown, sync boost, sw and hw thermal, power brake, display.

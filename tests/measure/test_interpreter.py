@@ -1,4 +1,4 @@
-"""Triton's interpreter in a worker: bfloat16 rounded as a GPU rounds it."""
+"""Triton's interpreter in a worker: bfloat16 rounded and multiplied as on a GPU."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def narrow(y, x):
     at = tl.arange(0, 1024)
     tl.store(y + at, tl.load(x + at).to(tl.bfloat16))
 
+@triton.jit
+def multiply(c, a, b):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    tl.store(c + 16 * i + j, tl.dot(tl.load(a + 16 * i + j), tl.load(b + 16 * i + j)))
+
 inf, nan = float("inf"), float("nan")
 edges = [inf, -inf, nan, 3.4e38, -0.0, 1e-45, 1 + 2**-8, 1 + 3 * 2**-8, 1.998, -1.998]
 x = torch.cat([torch.randn(1014) * torch.logspace(-44, 38, 1014), torch.tensor(edges)])
@@ -24,24 +29,6 @@ right = x.bfloat16()
 assert torch.equal(y.isnan(), right.isnan())
 assert torch.equal(y[~right.isnan()], right[~right.isnan()])
 assert torch.equal(torch.signbit(y)[~right.isnan()], torch.signbit(right)[~right.isnan()])
-"""
-
-
-def test_bfloat16_is_rounded_to_the_nearest_even(tmp_path):
-    """Halfway cases, overflow to inf, subnormals, NaN; an interpreter that cuts bits off fails nearly everywhere."""
-    pytest.importorskip("triton")
-    interpreted(tmp_path, SCRIPT)
-
-
-PRODUCT = """
-import torch, triton, triton.language as tl
-from softbench.measure.worker import interpreter
-interpreter.correct()
-
-@triton.jit
-def multiply(c, a, b):
-    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
-    tl.store(c + 16 * i + j, tl.dot(tl.load(a + 16 * i + j), tl.load(b + 16 * i + j)))
 
 for dtype in (torch.float16, torch.bfloat16):
     a, b = (torch.randn(16, 16).to(dtype) for _ in range(2))
@@ -51,6 +38,7 @@ for dtype in (torch.float16, torch.bfloat16):
 """
 
 
-def test_products_of_bfloat16_are_of_numbers_and_not_of_their_bits(tmp_path):
+def test_bfloat16_is_rounded_to_the_nearest_even_and_multiplied_as_numbers(tmp_path):
+    """Halfway cases, overflow to inf, subnormals, NaN; an interpreter that cuts bits off fails nearly everywhere."""
     pytest.importorskip("triton")
-    interpreted(tmp_path, PRODUCT)
+    interpreted(tmp_path, SCRIPT)

@@ -9,16 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.cards import H200
 from support.pools import Forked
 from support.projects import bench, project, record_lines
 
 from softbench.cases import registry
 from softbench.measure.contest.contest import Contest, Rules
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
-from softbench.measure.device import Gpu
 from softbench.model import Case, Status
 
-CARD = Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1", uuid="GPU-7")
 SHAPES = """
 profiles:
   three:
@@ -102,10 +101,10 @@ def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path: Path) -> N
     pool = WorkerPool("cpu", lambda: Forked({}))
     case = Case("softmax", (4, 64), "float32", "float32", timed=False)
     try:
-        (record,) = Contest(Rules(), pool, CARD).run(case, registry.find([tmp_path]))
+        (record,) = Contest(Rules(), pool, H200).run(case, registry.find([tmp_path]))
         assert (record.status, record.reason) == (Status.CRASHED, "the process ended itself with exit code 5")
         pool.device = "cuda"  # and now there is none
         with pytest.raises(DeviceLost, match="cannot be used any more"):
-            Contest(Rules(), pool, CARD).run(case, registry.find([tmp_path]))
+            Contest(Rules(), pool, H200).run(case, registry.find([tmp_path]))
     finally:
         pool.close()

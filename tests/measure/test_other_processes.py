@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from support import builders
-from support.cards import H200
+from support.cards import H200, Nvml
 
 from softbench.measure import device
 from softbench.measure.contest.processes import Forkserver, Worker
@@ -28,39 +28,6 @@ from softbench.run.settings import Settings
 
 pytest_plugins = ["pytester"]
 CARD = replace(H200, uuid="GPU-1")
-
-
-class Nvml(ModuleType):
-    """nvidia-ml-py on a machine with one GPU: what it reports is set by the test."""
-
-    class NVMLError(Exception):
-        pass
-
-    def __init__(self) -> None:
-        super().__init__("pynvml")
-        self.compute: dict[int, int | None] = {}
-        self.graphics: dict[int, int | None] | None = {}
-        self.names: dict[int, bytes] = {}
-
-    def nvmlInit(self) -> None:
-        pass
-
-    def nvmlDeviceGetHandleByPciBusId(self, pci: bytes) -> str:
-        return pci.decode()
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
-        assert handle == CARD.pci
-        return [SimpleNamespace(pid=pid, usedGpuMemory=memory) for pid, memory in self.compute.items()]
-
-    def nvmlDeviceGetGraphicsRunningProcesses(self, handle: str) -> list[Any]:
-        if self.graphics is None:
-            raise self.NVMLError("not supported")
-        return [SimpleNamespace(pid=pid, usedGpuMemory=memory) for pid, memory in self.graphics.items()]
-
-    def nvmlSystemGetProcessName(self, pid: int) -> bytes:
-        if pid not in self.names:
-            raise self.NVMLError("not found")
-        return self.names[pid]
 
 
 @pytest.fixture
