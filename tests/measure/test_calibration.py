@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
 from support.grids import over
+from support.simulated import Pool
 
 from softbench.measure import cupti_clock
 from softbench.measure.clocks import CALLS, WARM_CALLS
@@ -146,29 +147,11 @@ def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch: pytest.Mon
     assert (graph.fault, call.fault, device) == ("", "", Calibration("device", fault="no CUPTI"))
 
 
-class WorkerPool:
-    """Hires one worker, or none."""
-
-    def __init__(self, refuses: str = "") -> None:
-        self.ended = 0
-        self._refuses = refuses
-
-    def assign(self, entrants: list[Any]) -> None:
-        (entrant,) = entrants
-        if self._refuses:
-            entrant.settle(Status.CRASHED, self._refuses)
-        else:
-            entrant.worker = SimpleNamespace(end=self._end)
-
-    def _end(self) -> None:
-        self.ended += 1
-
-
 def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
     answer = Answer(True, {"calibrations": (RIGHT,)})
     monkeypatch.setattr(parent, "ask", lambda worker, request, timeout_s: asked.append(request) or answer)
-    pool = WorkerPool()
+    pool = Pool()
     assert parent.calibrate(pool, 5, device=True) == (RIGHT,)  # type: ignore[arg-type]
     assert [(r["op"], r["device"], r["l2_bytes"]) for r in asked] == [("calibrate", True, 5)]
     assert pool.ended == 1
@@ -179,6 +162,6 @@ def test_what_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch, device: 
     clocks = ("graph", "call", "device")[: 2 + device]
     failed = Answer(False, status=Status.RUNTIME_ERROR, reason="No module named 'triton'")
     monkeypatch.setattr(parent, "ask", lambda *_: failed)
-    for pool, why in ((WorkerPool(), failed.reason), (WorkerPool("no GPU left"), "no GPU left")):
+    for pool, why in ((Pool(), failed.reason), (Pool(parent._SPINNING.implementation, "no GPU left"), "no GPU left")):
         found = parent.calibrate(pool, 5, device=device)  # type: ignore[arg-type]
         assert found == tuple(Calibration(clock, fault=why) for clock in clocks)

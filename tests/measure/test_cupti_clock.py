@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support import builders as make
+from support.simulated import Pool
 
 from softbench.cases import operators
 from softbench.measure import spin_kernels
@@ -184,18 +185,6 @@ def test_a_launch_that_raises_ends_the_profile() -> None:
     assert gpu.open == 0
 
 
-class WorkerPool:
-    def __init__(self, refuses: str = "") -> None:
-        self.hired: list[Entrant] = []
-        self._refuses = refuses
-
-    def assign(self, entrants: list[Entrant]) -> None:
-        self.hired += entrants
-        for entrant in entrants:
-            if entrant.variant.implementation == self._refuses:
-                entrant.settle(Status.CRASHED, "not started again")
-
-
 def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> None:
     names = ("fine", "unbuilt", "unseen", "dies", "unstarted")
     players = [Entrant(make.variant(name), "entrant", slot=at) for at, name in enumerate(names)]
@@ -215,7 +204,7 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> 
         assert all(request.get("is_profiled", True) for request in requests.values())
         return {entrant: answers.get(key, Answer(True)) for entrant, key in keys.items()}
 
-    pool: Any = WorkerPool("unstarted")
+    pool: Any = Pool("unstarted")
     profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, pool, ask, random.Random(1))
     assert {entrant.mode for entrant in pool.hired} == {"device"}
     assert asked == [("prepare", name) for name in names[:4]] + [

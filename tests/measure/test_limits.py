@@ -163,15 +163,6 @@ def test_an_impossible_variant_is_not_chosen(world: World) -> None:
     assert (best.status, best.samples) == (Status.INCORRECT, [])
 
 
-def test_a_turn_of_no_time_in_a_trial_is_refused(world: World) -> None:
-    from softbench.measure.contest.workers import Answer
-
-    none = world.enter("a", tile=1, fault=lambda op, *_: Answer(True, {"ns": 0}) if op == "turn" else None)
-    other = world.enter("a", tile=2)
-    assert Trials(PLAN, world.ask, world.rng, lambda _: None).choose([none, other]) == [other]
-    assert none.reason.startswith("clock: the worker reads 0 ns")
-
-
 @pytest.mark.parametrize("clock", ["device", "cold", "trial"])
 def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)

@@ -85,17 +85,16 @@ def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world: World)
     assert all(first.count(e) >= 2 for e in entrants)
 
 
-def test_samples_of_one_place_and_round_are_neighbours_in_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_of_one_place_and_round_are_neighbours_in_time(world: World) -> None:
     """A card that slows down all the way through must leave the paired ratios as they are."""
     a, b = world.enter("a"), world.enter("b", 1.01e6)
-    plain = world._answer
 
-    def drifting(entrant: Entrant, request: dict[str, Any]) -> Answer:
+    def drifting(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
         number, _ = world.placement[entrant]
         world.placement[entrant] = number, world.base[entrant] * 1.0003 ** len(world.log)
-        return plain(entrant, request)
+        return answer
 
-    monkeypatch.setattr(world, "_answer", drifting)
+    world.changed = drifting
     world.heat(a, b)
     assert a.samples[0].ns[-1][0] > 1.04 * a.samples[0].ns[0][0]
     assert stats.compare(b.samples[0], a.samples[0]).ratio == pytest.approx(1.01, abs=1e-3)
@@ -141,17 +140,15 @@ def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world: Wo
     assert len(verifications(world, roof)) < 8
 
 
-def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, kinds = world._answer, {}
+def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world: World) -> None:
+    kinds: dict[Entrant, list[bool]] = {}
 
-    def answer(entrant: Entrant, request: dict[str, Any]) -> Answer:
+    def seen(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
         if request["op"] == "verify":
             kinds.setdefault(entrant, []).append(request["is_short"])
-        return plain(entrant, request)
+        return answer
 
-    monkeypatch.setattr(world, "_answer", answer)
+    world.changed = seen
     leader, other = world.enter("leader"), world.enter("other", 1.2e6)
     world.heat(leader, other)
     assert kinds[leader].count(False) == kinds[other].count(False) == 1
@@ -184,10 +181,9 @@ def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch: pytes
 def test_the_round_after_a_verification_does_not_count(world: World) -> None:
     """A pause makes the next replay slow: here by half."""
     a = world.enter("a", spread=0)
-    plain, paused = world._answer, []
+    paused: list[int] = []
 
-    def slow_after_a_pause(entrant: Entrant, request: dict[str, Any]) -> Answer:
-        answer = plain(entrant, request)
+    def slow_after_a_pause(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
         if request["op"] == "turn" and paused:
             paused.clear()
             world.now_ns += 500_000
@@ -195,7 +191,7 @@ def test_the_round_after_a_verification_does_not_count(world: World) -> None:
         paused.extend([1] if request["op"] == "verify" else [])
         return answer
 
-    world._answer = slow_after_a_pause  # type: ignore[method-assign]
+    world.changed = slow_after_a_pause
     world.heat(a)
     assert verifications(world, a)
     assert max(max(taken) for taken in a.samples[0].ns) < 1.1e6
@@ -257,15 +253,14 @@ def test_nobody_left_is_not_called_decided(world: World) -> None:
 
 def test_warming_up_goes_on_until_the_times_settle(world: World) -> None:
     a = world.enter("a", 1e7, spread=0)
-    plain = world._answer
 
-    def cooling(entrant: Entrant, request: dict[str, Any]) -> Answer:
+    def cooling(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
         slow = 1 + 0.5 * max(0.0, 1 - world.now_ns / 1e9)  # the clocks come up within a second
-        number, ns = world.placement[entrant]
-        world.placement[entrant] = number, ns and 1e7 * slow
-        return plain(entrant, request)
+        number, _ = world.placement[entrant]
+        world.placement[entrant] = number, 1e7 * slow
+        return answer
 
-    world._answer = cooling  # type: ignore[method-assign]
+    world.changed = cooling
     world.heat(a)
     assert max(a.samples[0].ns[0]) < 1.02e7
 

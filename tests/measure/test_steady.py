@@ -32,16 +32,15 @@ WHY = {
 def measured(world: World, readings: Sequence[Telemetry], *entrants: Entrant, budget_s: float = 1e9) -> Heat:
     """A heat whose placements read these, and then the last of them; slow where the GPU is not fine."""
     left = list(readings)
-    plain, slow = world._answer, {HOT: 1.2, SLOW: 1.3, LOW: 1.3}
+    slow = {HOT: 1.2, SLOW: 1.3, LOW: 1.3}
 
-    def answer(entrant: Entrant, request: dict[str, object]) -> object:
-        given = plain(entrant, request)
-        if request["op"] == "turn" and given.ok:
-            given.data["ns"] = round(given.data["ns"] * slow.get(left[0], 1.0))
-            world.now_ns += given.data["ns"]
-        return given
+    def changed(entrant: Entrant, request: dict[str, object], answer: Answer) -> Answer:
+        if request["op"] == "turn" and answer.ok:
+            answer.data["ns"] = round(answer.data["ns"] * slow.get(left[0], 1.0))
+            world.now_ns += answer.data["ns"]
+        return answer
 
-    world._answer = answer  # type: ignore[method-assign, assignment]
+    world.changed = changed
     return world.heat(*entrants, budget_s=budget_s, read_telemetry=lambda: left.pop(0) if len(left) > 1 else left[0])
 
 

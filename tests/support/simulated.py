@@ -14,6 +14,7 @@ from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.rounds import Heat
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
+from softbench.model import Status
 from support.builders import variant
 
 PLAN = Plan(launches=20, inputs=2, cache="cold")
@@ -37,6 +38,8 @@ class World:
         self.placement: dict[Entrant, tuple[int, float]] = {}
         self.turns: dict[Entrant, int] = {}
         self.log: list[tuple[str, Entrant]] = []
+        self.changed: Callable[[Entrant, dict[str, Any], Answer], Answer] = lambda entrant, request, answer: answer
+        """What the contest hears in place of each answer."""
         clock = SimpleNamespace(monotonic=lambda: self.now_ns / 1e9, perf_counter_ns=lambda: self.now_ns)
         monkeypatch.setattr(rounds, "time", clock)
         monkeypatch.setattr(trials, "time", clock)
@@ -59,7 +62,7 @@ class World:
         return entrant
 
     def ask(self, requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
-        return {e: self._answer(e, request) for e, request in requests.items()}
+        return {e: self.changed(e, request, self._answer(e, request)) for e, request in requests.items()}
 
     def _answer(self, entrant: Entrant, request: dict[str, Any]) -> Answer:
         operation = request["op"]
@@ -85,6 +88,26 @@ class World:
         heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, self.now_ns / 1e9 + budget_s, **more)
         heat.run()
         return heat
+
+
+class Pool:
+    """Gives each entrant a worker that can only end, and none to one implementation."""
+
+    def __init__(self, refuses: str = "", why: str = "not started again") -> None:
+        self.hired: list[Entrant] = []
+        self.ended = 0
+        self._refuses, self._why = refuses, why
+
+    def assign(self, entrants: list[Entrant]) -> None:
+        self.hired += entrants
+        for entrant in entrants:
+            if entrant.variant.implementation == self._refuses:
+                entrant.settle(Status.CRASHED, self._why)
+            else:
+                entrant.worker = SimpleNamespace(end=self._end)  # type: ignore[assignment]
+
+    def _end(self) -> None:
+        self.ended += 1
 
 
 def at(operation: str, placement: int, answer: Answer, turn: int = 0) -> Fault:
