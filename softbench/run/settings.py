@@ -18,7 +18,6 @@ DEFAULT_DRAWN_FROM = 1000
 MOST_DRAWN = 100_000
 GREATEST_SEED = 10**18 - 1 - MOST_DRAWN
 AXES = ("dtype", "rows", "columns")
-DRAWN = ("drawn", "drawn-from")
 
 
 class SettingsError(InputError):
@@ -118,38 +117,35 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
     """
     if empty := [text for text in on_the_command_line(config) if text.endswith("=")]:
         raise SettingsError(f"{empty[0][:-1]}: no value is given after its '='; give one, or leave the option out")
-    option = config.getoption
+
+    def option(name: str) -> Any:
+        return config.getoption(f"--softbench-{name}")
+
     root = Path(config.invocation_params.dir)
-    shapes = _shapes(root, option("--softbench-shapes"))
-    profiles = _profiles(option("--softbench-profile") or profile_of(shapes, preferred))
+    shapes = _shapes(root, option("shapes"))
+    profiles = _profiles(option("profile") or profile_of(shapes, preferred))
     return Settings(
         profiles=profiles,
         shapes=shapes,
-        impls=_impls(root, option("--softbench-impls")),
-        reports=_path("--softbench-reports", root, option("--softbench-reports") or "reports"),
-        budget_s=_seconds(
-            "--softbench-budget",
-            option("--softbench-budget"),
-            CPU_BUDGET_S if preferred == "cpu" else DEFAULT_BUDGET_S,
-        ),
-        timeout_s=_seconds("--softbench-timeout", option("--softbench-timeout"), DEFAULT_TIMEOUT_S),
-        resume=option("--softbench-resume"),
-        seed=_integer("--softbench-seed", option("--softbench-seed")),
-        expected_gpu=option("--softbench-expect-gpu"),
-        any_gpu=option("--softbench-any-gpu"),
-        axes=tuple((name, option(f"--softbench-{name}")) for name in AXES),
-        traffic=option("--softbench-traffic"),
-        device_clock=option("--softbench-device-clock"),
-        registers=option("--softbench-registers"),
-        no_page=option("--softbench-no-page"),
-        baseline=option("--softbench-baseline"),
-        fail_on=_limit(option("--softbench-fail-on"), option("--softbench-baseline")),
-        full_size=option("--softbench-full-size"),
-        threads=_threads(option("--softbench-threads")),
-        drawn=_drawn("--softbench-drawn", option("--softbench-drawn"), 0, MOST_DRAWN),
-        drawn_from=_drawn(
-            "--softbench-drawn-from", option("--softbench-drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED
-        ),
+        impls=_impls(root, option("impls")),
+        reports=_path("reports", root, option("reports") or "reports"),
+        budget_s=_seconds("budget", option("budget"), CPU_BUDGET_S if preferred == "cpu" else DEFAULT_BUDGET_S),
+        timeout_s=_seconds("timeout", option("timeout"), DEFAULT_TIMEOUT_S),
+        resume=option("resume"),
+        seed=_integer("seed", option("seed")),
+        expected_gpu=option("expect-gpu"),
+        any_gpu=option("any-gpu"),
+        axes=tuple((name, option(name)) for name in AXES),
+        traffic=option("traffic"),
+        device_clock=option("device-clock"),
+        registers=option("registers"),
+        no_page=option("no-page"),
+        baseline=option("baseline"),
+        fail_on=_limit(option("fail-on"), option("baseline")),
+        full_size=option("full-size"),
+        threads=_threads(option("threads")),
+        drawn=_drawn("drawn", option("drawn"), 0, MOST_DRAWN),
+        drawn_from=_drawn("drawn-from", option("drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED),
         selection=_selection(",".join(profiles), option),
     )
 
@@ -163,9 +159,9 @@ def _profiles(text: str) -> tuple[str, ...]:
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With "=" before values: in a checkout that is not installed pytest takes a separate folder for one of tests."""
-    given = [("profile", profiles)] + [(name, option(f"--softbench-{name}")) for name in ("shapes", *AXES, *DRAWN)]
-    given += [("impls", folder) for folder in option("--softbench-impls")]
-    flags = [flag for flag in ("--softbench-ladders", "--softbench-full-size") if option(flag)]
+    given = [("profile", profiles)] + [(name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from")]
+    given += [("impls", folder) for folder in option("impls")]
+    flags = [f"--softbench-{name}" for name in ("ladders", "full-size") if option(name)]
     return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])
 
 
@@ -173,7 +169,7 @@ def _shapes(root: Path, given: str) -> Path:
     from softbench import resources
 
     if given:
-        return _path("--softbench-shapes", root, given).resolve()
+        return _path("shapes", root, given).resolve()
     own = root / "shapes.yaml"
     return own.resolve() if own.is_file() else resources.bundled_shapes().resolve()
 
@@ -181,16 +177,15 @@ def _shapes(root: Path, given: str) -> Path:
 def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
     from softbench import resources
 
-    own = (_path("--softbench-impls", root, folder).resolve() for folder in given)
-    folders = [resources.bundled_impls().resolve(), *own]
-    return tuple(dict.fromkeys(folders))
+    own = (_path("impls", root, folder).resolve() for folder in given)
+    return tuple(dict.fromkeys([resources.bundled_impls().resolve(), *own]))
 
 
 def _path(name: str, root: Path, text: str) -> Path:
     try:
         (root / text).resolve()
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL
-        raise SettingsError(f"{name}: {text!r:.60} is no path ({error})") from None
+        raise SettingsError(f"--softbench-{name}: {text!r:.60} is no path ({error})") from None
     return root / text
 
 
@@ -202,7 +197,8 @@ def _seconds(name: str, text: str, default: float) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e6:
-        raise SettingsError(f"{name}: {text!r:.60} is not a time; give seconds above 0, e.g. {name} {default:g}")
+        option = f"--softbench-{name}"
+        raise SettingsError(f"{option}: {text!r:.60} is not a time; give seconds above 0, e.g. {option} {default:g}")
     return value
 
 
@@ -219,7 +215,7 @@ def _limit(text: str, baseline: str) -> float | None:
 
 
 def _threads(text: str) -> int:
-    count = _integer("--softbench-threads", text)
+    count = _integer("threads", text)
     if count is not None and not 0 < count <= 4096:
         raise SettingsError(f"--softbench-threads: {count} is no number of threads; give one or more, e.g. 1")
     return count or 0
@@ -229,7 +225,7 @@ def _drawn(name: str, text: str, default: int, most: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= most):
-        raise SettingsError(f"{name}: {text!r:.60} is not a whole number from 0 to {most}")
+        raise SettingsError(f"--softbench-{name}: {text!r:.60} is not a whole number from 0 to {most}")
     return int(text)
 
 
@@ -239,7 +235,7 @@ def _integer(name: str, text: str) -> int | None:
     try:
         value = int(text)
     except ValueError:
-        raise SettingsError(f"{name}: {text!r:.60} is not a whole number") from None
+        raise SettingsError(f"--softbench-{name}: {text!r:.60} is not a whole number") from None
     if not -(2**63) <= value < 2**63:
-        raise SettingsError(f"{name}: {text!r:.60} does not fit 64 bits")
+        raise SettingsError(f"--softbench-{name}: {text!r:.60} does not fit 64 bits")
     return value
