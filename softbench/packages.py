@@ -5,27 +5,16 @@ from __future__ import annotations
 import importlib.util
 
 _EXTRAS = {
-    "triton": "triton",
-    "numpy": "triton",
-    "cuda": "cuda",
-    "cuda-core": "cuda",
-    "cuda-bindings": "cuda",
-    "nvidia-cuda-nvrtc": "cuda",
-    "libnvrtc": "cuda",
-    "cutlass": "cute",
-    "nvidia-cutlass-dsl": "cute",
-    "tvm_ffi": "cute",
-    "apache-tvm-ffi": "cute",
-    "liger_kernel": "liger",
-    "liger-kernel": "liger",
-    "quack": "quack",
-    "quack-kernels": "quack",
-    "flash_attn": "flash",
-    "flash-attn": "flash",
-    "xdist": "xdist",
-    "rich": "terminal",
+    "triton": ("triton", "numpy"),
+    "cuda": ("cuda", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "libnvrtc"),
+    "cute": ("cutlass", "nvidia-cutlass-dsl", "tvm_ffi", "apache-tvm-ffi"),
+    "liger": ("liger_kernel", "liger-kernel"),
+    "quack": ("quack", "quack-kernels"),
+    "flash": ("flash_attn", "flash-attn"),
+    "xdist": ("xdist",),
+    "terminal": ("rich",),
 }
-"""Module or distribution -> the extra of softbench that installs it."""
+"""Extra of softbench -> the modules and distributions that it installs."""
 _DISTRIBUTIONS = {"yaml": "pyyaml", "pytest_benchmark": "pytest-benchmark", "torch": "torch", "plotly": "plotly"}
 """Distributions that softbench itself requires, by module."""
 
@@ -45,6 +34,6 @@ def advice(name: str) -> str:
 
 def remedy(name: str) -> str:
     """What installs it; "" if unknown."""
-    if extra := _EXTRAS.get(name):
+    if extra := next((extra for extra, names in _EXTRAS.items() if name in names), ""):
         return f"pip install 'softbench[{extra}]'"
     return f"pip install {_DISTRIBUTIONS[name]}" if name in _DISTRIBUTIONS else ""
