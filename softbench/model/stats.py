@@ -88,9 +88,7 @@ def compare(a: Samples, b: Samples) -> Comparison:
 
 def compare_logs(log_ratios: Sequence[float]) -> Comparison:
     """Verdict on log-ratios, one per placement: "faster", "slower", "tied" or "unknown" (cannot tell)."""
-    centre, half = _interval(log_ratios)
-    low, high = (_exp(centre - half), _exp(centre + half)) if math.isfinite(half) else (0.0, math.inf)
-    return Comparison(_verdict(centre, half), _exp(centre), low, high, len(log_ratios))
+    return _comparison(*_interval(log_ratios), len(log_ratios))
 
 
 def compare_apart(before: Sequence[float], after: Sequence[float], slack: float = 0.0) -> Comparison:
@@ -100,9 +98,13 @@ def compare_apart(before: Sequence[float], after: Sequence[float], slack: float 
     rounded down. slack, in log terms, widens it on either side by the possible error of the yardstick.
     """
     shift = statistics.fmean(after) - statistics.fmean(before) if before and after else math.nan
-    half = _welch(before, after) + slack
-    low, high = (_exp(shift - half), _exp(shift + half)) if math.isfinite(half) else (0.0, math.inf)
-    return Comparison(_verdict(shift, half), _exp(shift), low, high, min(len(before), len(after)))
+    return _comparison(shift, _welch(before, after) + slack, min(len(before), len(after)))
+
+
+def _comparison(centre: float, half: float, placements: int) -> Comparison:
+    """The comparison of a log-ratio with the half-width of its interval."""
+    low, high = (_exp(centre - half), _exp(centre + half)) if math.isfinite(half) else (0.0, math.inf)
+    return Comparison(_verdict(centre, half), _exp(centre), low, high, placements)
 
 
 def _welch(a: Sequence[float], b: Sequence[float]) -> float:
