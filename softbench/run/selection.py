@@ -133,7 +133,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     names = dict.fromkeys(case.operator for case in cases.values())
     cases |= {case.id: case for case in matrix.drawn(names, settings.drawn, settings.drawn_from)}
     _require_gpu(settings)
-    selected = matrix.select(tuple(cases.values()), **{name: text or None for name, text in settings.axes})
+    selected = matrix.select(cases.values(), settings.axes)
     if not selected:
         raise SettingsError(_empty(tuple(cases.values()), settings))
     own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}

@@ -12,7 +12,7 @@ from support import projects, searching
 from softbench import resources
 from softbench.cases import matrix
 from softbench.cases.operators import get
-from softbench.cases.operators.drawn_cases import QUESTIONS, case_of, seed_of
+from softbench.cases.operators.drawn_cases import QUESTIONS, case_of
 from softbench.cases.operators.recipes import Form, row
 from softbench.cases.operators.vocabulary import ROW_OPERATORS
 from softbench.measure.check import compare
@@ -52,7 +52,7 @@ def test_the_last_digits_decide_what_is_asked_and_the_others_what_of():
     near, far = case_of("softmax", 42), case_of("softmax", 42 + QUESTIONS)
     assert (near.shape, near.dtype, near.out_dtype, near.layout) == (far.shape, far.dtype, far.out_dtype, far.layout)
     assert not torch.equal(inputs_of(near)[0], inputs_of(far)[0])
-    assert (seed_of(near.id), seed_of(far.id), seed_of("softmax-float16-4x4")) == (42, 42 + QUESTIONS, None)
+    assert (near.distribution, far.distribution) == ("drawn_42", f"drawn_{42 + QUESTIONS}")
 
 
 def test_rows_are_of_many_kinds():
@@ -133,7 +133,8 @@ def test_the_search_names_a_planted_wrong_kernel(tmp_path, monkeypatch):
     assert {wrong.implementation for wrong in found.wrong} == {"planted"}
     one = found.wrong[0]
     assert "elements wrong" in one.reason
-    assert f"--softbench-drawn-from={seed_of(one.case)} -k '{one.case} and planted'" in str(one)
+    seed = one.case.rpartition("_")[2]
+    assert f"--softbench-drawn-from={seed} -k '{one.case} and planted'" in str(one)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(line["cases"] for line in lines) == 12
     assert sum(len(line["wrong"]) for line in lines) == len(found.wrong)

@@ -8,8 +8,8 @@ import pytest
 from support.checked import right
 from support.grids import over
 
-from softbench.cases.operators import DISTRIBUTIONS, OPERATORS, check_distribution, check_layout, get
-from softbench.cases.operators.vocabulary import Layout, parse_layout
+from softbench.cases.operators import DISTRIBUTIONS, OPERATORS, get
+from softbench.cases.operators.vocabulary import Layout, check_distribution, parse_layout
 from softbench.measure.check import check
 from softbench.model import DTYPES, Case
 
@@ -37,7 +37,7 @@ def test_layout_words_and_what_wrong_ones_say():
         "transposed+padded-1",
     ):
         with pytest.raises(ValueError, match=r"padded-K.*transposed"):
-            check_layout(word)
+            parse_layout(word)
 
 
 def test_wrong_words_name_the_choices():

@@ -129,7 +129,7 @@ def test_options(folder: Path, random: Random, text: str) -> None:
         assert found.seed is None or -(2**63) <= found.seed < 2**63
         assert found.fail_on is None or 0 <= found.fail_on <= 10
         RegressionCheck.of(found)
-        matrix.select(CASES, **{name: value or None for name, value in found.axes})
+        matrix.select(CASES, found.axes)
         store.find(found.reports, found.resume)
     except InputError as error:
         one_line(error)

@@ -16,7 +16,7 @@ from typing import Any
 
 from softbench.cases.matrix.places import Place, ShapesError, compose
 from softbench.cases.operators.drawn_cases import LAST_SEED, case_of
-from softbench.cases.operators.vocabulary import OPERATORS, check_case, check_distribution, check_layout
+from softbench.cases.operators.vocabulary import OPERATORS, check_case, check_distribution, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
 from softbench.resources import choose_from, shown
 
@@ -24,7 +24,6 @@ MAX_CASES = 10_000
 FIRST_DRAWN = 1
 DRAWN_KEYS = ("operator", "drawn", "drawn_from", "why")
 GROUP_KEYS = ("operator", "dtype", "out_dtype", "shapes", "rows", "columns", "layout", "distribution", *DRAWN_KEYS[1:])
-SELECTABLE = ("operator", "dtype", "rows", "columns", "layout", "distribution")
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,8 @@ def _profile(groups: Iterable[Place], timed: bool) -> tuple[Case, ...]:
 def _cases(group: Place, timed: bool, most: int) -> Iterator[Case]:
     """The cases of one group; an error where there are more than `most`."""
     fields = group.mapping(known=GROUP_KEYS, required=("operator",))
+    if "why" in fields:
+        fields["why"].text()
     axes = _drawn(group, fields, timed) if "drawn" in fields else _axes(group, fields, timed)
     if math.prod(map(len, axes)) > most:
         raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
@@ -99,13 +100,12 @@ def _drawn(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequ
         raise fields[chosen].error("a drawn case has its own, which its seed decides; take this key out")
     if timed:
         raise fields["drawn"].error("drawn cases are checked and not timed; move them to a profile with timed: false")
-    _why(fields)
     count, first = fields["drawn"].size(), fields["drawn_from"].size() if "drawn_from" in fields else FIRST_DRAWN
     if not count:
         raise fields["drawn"].error("0 draws nothing; use 1 or more")
     if first + count - 1 > LAST_SEED:
         raise fields["drawn_from"].error(f"the last seed would be {first + count - 1}; {LAST_SEED} is the greatest")
-    return fields["operator"].words(_checks()["operator"]), range(first, first + count)
+    return fields["operator"].words(_CHECKS["operator"]), range(first, first + count)
 
 
 def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
@@ -114,23 +114,15 @@ def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Seque
         raise fields["drawn_from"].error("the first seed of drawn cases; say with the key 'drawn' how many")
     if "dtype" not in fields:
         raise group.error("the key 'dtype' is missing")
-    checks = _checks()
 
     def words(key: str, default: str = "") -> tuple[str, ...]:
-        return fields[key].words(checks[key]) if key in fields else (default,)
+        return fields[key].words(_CHECKS[key]) if key in fields else (default,)
 
-    _why(fields)
-    axes = (
-        words("operator"),
-        words("dtype"),
-        words("out_dtype"),
-        _shapes(group, fields, timed),
-        words("layout", "contiguous"),
-        words("distribution", "normal"),
-    )
-    if timed and axes[-1] != ("normal",):
+    dtypes = words("operator"), words("dtype"), words("out_dtype")
+    shapes, distributions = _shapes(group, fields, timed), words("distribution", "normal")
+    if timed and distributions != ("normal",):
         raise fields["distribution"].error("a timed profile measures 'normal' only; move it to one with timed: false")
-    return axes
+    return (*dtypes, shapes, words("layout", "contiguous"), distributions)
 
 
 def _shapes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[tuple[int, ...], ...]:
@@ -155,11 +147,6 @@ def _shapes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[tup
     return shapes
 
 
-def _why(fields: Mapping[str, Place]) -> None:
-    if "why" in fields:
-        fields["why"].text()
-
-
 def _one_of(what: str, choices: Iterable[str]) -> Callable[[str], None]:
     def check(word: str) -> None:
         if word not in choices:
@@ -168,15 +155,14 @@ def _one_of(what: str, choices: Iterable[str]) -> Callable[[str], None]:
     return check
 
 
-def _checks() -> dict[str, Callable[[str], None]]:
-    """Key of the file or option -> a check that raises ValueError for a word that is not allowed there."""
-    return {
-        "operator": _one_of("an operator", OPERATORS),
-        "dtype": _one_of("a dtype", DTYPES),
-        "out_dtype": _one_of("a dtype", DTYPES),
-        "layout": check_layout,
-        "distribution": check_distribution,
-    }
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "operator": _one_of("an operator", OPERATORS),
+    "dtype": _one_of("a dtype", DTYPES),
+    "out_dtype": _one_of("a dtype", DTYPES),
+    "layout": parse_layout,
+    "distribution": check_distribution,
+}
+"""Key of the file or option -> a check that raises ValueError for a word that is not allowed there."""
 
 
 def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
@@ -184,19 +170,16 @@ def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
     return tuple(case_of(operator, seed) for operator in operators for seed in range(first, first + count))
 
 
-def select(cases: Iterable[Case], **options: str | None) -> tuple[Case, ...]:
-    """The cases that match every given option, in their order; possibly none.
+def select(cases: Iterable[Case], options: Iterable[tuple[str, str]]) -> tuple[Case, ...]:
+    """The cases that match every option, in their order; possibly none.
 
-    Options are named as in `SELECTABLE` and hold the text of ``--softbench-NAME``: words ("float16,float32") or, for
-    rows and columns, sizes and inclusive ranges ("1024-8192,50257"). None matches everything. Raises ShapesError that
-    names the option and its text.
+    An option is an axis and the text of ``--softbench-AXIS``: words for "dtype" ("float16,float32"), for "rows" and "columns"
+    sizes and inclusive ranges ("1024-8192,50257"). "" matches everything. Raises ShapesError that names the option and its text.
     """
     chosen = tuple(cases)
-    for name, text in options.items():
-        if name not in SELECTABLE:
-            raise TypeError(f"no axis {name!r}; {choose_from(name, SELECTABLE)}")
-        if text is not None:
-            admits = _sizes(name, text) if name in ("rows", "columns") else _words(name, text)
+    for name, text in options:
+        if text:
+            admits = _words(name, text) if name == "dtype" else _sizes(name, text)
             chosen = tuple(case for case in chosen if admits(getattr(case, name)))
     return chosen
 
@@ -217,7 +200,7 @@ def _words(name: str, text: str) -> Callable[[str], bool]:
     words = {part.strip() for part in text.split(",")}
     for word in sorted(words):
         try:
-            _checks()[name](word)
+            _CHECKS[name](word)
         except ValueError as mistake:
             raise ShapesError(f"--softbench-{name}={text:.60}: {mistake}") from None
     return lambda word: word in words

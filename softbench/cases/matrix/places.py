@@ -90,7 +90,7 @@ class Place:
             raise self.error(f"has {len(sizes)} dimensions; {MAX_DIMENSIONS} are the most")
         return sizes
 
-    def words(self, check: Callable[[str], None]) -> tuple[str, ...]:
+    def words(self, check: Callable[[str], object]) -> tuple[str, ...]:
         for place in self.one_or_more():
             if place.node.id != "scalar":
                 raise place.error("expected a word")

@@ -38,6 +38,7 @@ class Slab:
         return self.i % 2 == 0
 
     def normal(self) -> None:
+        """Independent standard normals."""
         self.x.normal_(generator=self.generator)
 
     def put(self, where: Tensor, value: float) -> None:
@@ -52,6 +53,7 @@ def _uniform(slab: Slab, low: float, high: float) -> None:
 
 
 def _peaked(slab: Slab) -> None:
+    """Normals, and one element 20 above them in every row."""
     import torch
 
     slab.normal()
@@ -60,6 +62,7 @@ def _peaked(slab: Slab) -> None:
 
 
 def _equal(slab: Slab) -> None:
+    """Every element of a row has the same value."""
     value = slab.x.new_empty(slab.i.shape).normal_(generator=slab.generator)
     slab.x.copy_(value.expand_as(slab.x))
 
@@ -70,6 +73,7 @@ def _shifted(slab: Slab, shift: float) -> None:
 
 
 def _dtype_max(slab: Slab) -> None:
+    """A third each of the dtype's largest value, its smallest value and normals."""
     import torch
 
     slab.normal()
@@ -79,11 +83,13 @@ def _dtype_max(slab: Slab) -> None:
 
 
 def _causal(slab: Slab, word: str) -> None:
+    """Normals; the word's value at column j of row i where j > i mod columns."""
     slab.normal()
     slab.put(slab.j > slab.i % slab.columns, slab.value(word))
 
 
 def _padding(slab: Slab, word: str) -> None:
+    """Normals; the word's value after a random valid length of each row, at least 1."""
     import torch
 
     slab.normal()
@@ -97,6 +103,7 @@ def _prefix(slab: Slab, valid: int) -> None:
 
 
 def _segments(slab: Slab) -> None:
+    """Normals; every second segment of at most 256 columns is -inf, in odd rows the first."""
     slab.normal()
     if slab.columns > 1:
         width = min(SEGMENT_COLUMNS, slab.columns // 2)
@@ -104,51 +111,55 @@ def _segments(slab: Slab) -> None:
 
 
 def _whole_row(slab: Slab, word: str) -> None:
+    """Normals; special rows hold the word's value only."""
     slab.normal()
     slab.put(slab.special, slab.value(word))
 
 
 def _one_element(slab: Slab, word: str, numerator: int) -> None:
-    """Set the element after `numerator` halves of the row to the word's value."""
+    """Normals; in special rows the word's value after `numerator` halves of the row."""
     slab.normal()
     column = numerator * (slab.columns - 1) // 2
     slab.put(slab.special & (slab.j == column), float(word))
 
 
 def _nan_with_inf(slab: Slab) -> None:
+    """Normals; special rows are -inf from their first quarter on, with NaN in their middle."""
     slab.normal()
     slab.put(slab.special & (slab.j >= slab.columns // 4), float("-inf"))
     slab.put(slab.special & (slab.j == slab.columns // 2), float("nan"))
 
 
 def _growing(slab: Slab) -> None:
+    """Values that rise from -30 to 30 along the row, so that a running maximum moves all the time."""
     import torch
 
     slab.x.normal_(0, 0.01, generator=slab.generator)
     slab.x.add_(torch.linspace(-30, 30, slab.columns, device=slab.x.device).to(slab.x.dtype))
 
 
-DRAW: dict[str, Callable[[Slab], None]] = {
+DISTRIBUTIONS: dict[str, Callable[[Slab], None]] = {
     "normal": Slab.normal,
     "uniform": partial(_uniform, low=-1, high=1),
     "uniform_0_10": partial(_uniform, low=0, high=10),
-    "uniform_500_1000": partial(_uniform, low=500, high=1000),
+    "uniform_500_1000": partial(_uniform, low=500, high=1000),  # where exp overflows
     "peaked": _peaked,
     "equal": _equal,
-    "dtype_max": _dtype_max,
-    "segments_inf": _segments,
-    "nan_with_inf": _nan_with_inf,
-    "growing": _growing,
     **{f"shifted_{word}": partial(_shifted, shift=float(word)) for word in ("1e2", "-1e2", "1e4", "-1e4", "1e5")},
-    **{f"prefix_inf_{valid}": partial(_prefix, valid=valid) for valid in (1, 255, 256, 257)},
+    "dtype_max": _dtype_max,
     "causal_inf": partial(_causal, word="-inf"),
     "padding_inf": partial(_padding, word="-inf"),
-    "all_inf": partial(_whole_row, word="-inf"),
+    **{f"prefix_inf_{valid}": partial(_prefix, valid=valid) for valid in (1, 255, 256, 257)},
+    "segments_inf": _segments,
     "causal_min": partial(_causal, word="min"),
     "padding_min": partial(_padding, word="min"),
     "all_min": partial(_whole_row, word="min"),
+    "all_inf": partial(_whole_row, word="-inf"),
     "plus_inf": partial(_one_element, word="inf", numerator=1),
     "nan_first": partial(_one_element, word="nan", numerator=0),
     "nan_middle": partial(_one_element, word="nan", numerator=1),
     "nan_last": partial(_one_element, word="nan", numerator=2),
+    "nan_with_inf": _nan_with_inf,
+    "growing": _growing,
 }
+"""By the words of a case. `inf` and `min` in a word: -inf, and the dtype's smallest finite value."""

@@ -6,7 +6,7 @@ The last four digits of a seed decide the case, all digits its values: seeds 10,
 from __future__ import annotations
 
 from softbench.cases.operators.recipes import Draw
-from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS, is_drawn
+from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS
 from softbench.model import Case
 
 QUESTIONS = 10_000
@@ -30,12 +30,6 @@ def case_of(operator: str, seed: int) -> Case:
     shape = _shape(draw)
     layout = _layout(draw, operator, shape)
     return Case(operator, shape, dtype, "float32" if wide else dtype, layout, word, timed=False)
-
-
-def seed_of(case_id: str) -> int | None:
-    """The seed at the end of a drawn case's id; None for another case."""
-    word = case_id.rpartition("-")[2]
-    return int(word.partition("_")[2]) if is_drawn(word) else None
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -67,36 +68,21 @@ class Invariant:
     def or_else(self, other: Invariant) -> Invariant:
         """Per row, the one of two right figures that `got` is nearer to, relative to its margin."""
         far = (self.got - self.middle).abs() * other.margin > (other.got - other.middle).abs() * self.margin
-        return replace(
-            self,
-            low=other.low.where(far, self.low),
-            high=other.high.where(far, self.high),
-            exact=other.exact.where(far, self.exact),
-            variance=other.variance.where(far, self.variance),
-        )
+        return self._joined(other, lambda mine, theirs: theirs.where(far, mine))
 
     def plus(self, other: Invariant) -> Invariant:
         """The invariant of two blocks of the same rows."""
-        return replace(
-            self,
-            got=self.got + other.got,
-            low=self.low + other.low,
-            high=self.high + other.high,
-            exact=self.exact + other.exact,
-            variance=self.variance + other.variance,
-        )
+        return self._joined(other, lambda mine, theirs: mine + theirs)
 
     def total(self) -> Invariant:
         """The invariant of the sum over all judged rows; its fields are (1,) float64."""
         judged = self.low.isfinite() & self.high.isfinite()
-        return replace(
-            self,
-            got=self.got.where(judged, 0.0).sum(0, keepdim=True),
-            low=self.low.where(judged, 0.0).sum(0, keepdim=True),
-            high=self.high.where(judged, 0.0).sum(0, keepdim=True),
-            exact=self.exact.where(judged, 0.0).sum(0, keepdim=True),
-            variance=self.variance.where(judged, 0.0).sum(0, keepdim=True),
-        )
+        return self._joined(self, lambda mine, _: mine.where(judged, 0.0).sum(0, keepdim=True))
+
+    def _joined(self, other: Invariant, join: Callable[[Tensor, Tensor], Tensor]) -> Invariant:
+        """The invariant with all five tensors joined with those of another."""
+        fields = ("got", "low", "high", "exact", "variance")
+        return replace(self, **{name: join(getattr(self, name), getattr(other, name)) for name in fields})
 
     def fault(self, row: int) -> str:
         """What is wrong with one row, in words."""

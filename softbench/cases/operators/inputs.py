@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import drawing
-from softbench.cases.operators.distributions import DRAW, Slab
+from softbench.cases.operators.distributions import DISTRIBUTIONS, Slab
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import PLAIN, Layout, check_distribution, is_drawn, parse_layout
 from softbench.model import Case
@@ -175,4 +175,4 @@ def _generate(target: Tensor, distribution: str, key: str) -> None:
     j = torch.arange(columns, device=target.device)[None, :]
     for start in range(0, rows, step):
         chosen = slice(start, start + step)
-        DRAW[distribution](Slab(target[chosen], i[chosen], j, generator))
+        DISTRIBUTIONS[distribution](Slab(target[chosen], i[chosen], j, generator))

@@ -56,11 +56,7 @@ class Norm:
     def ideal_bytes(self, case: Case) -> int:
         """Bytes of all inputs' distinct elements, weight and bias once, and of the outputs."""
         read = distinct(case) * (1 + self.adds) + case.columns * (1 + self.centred)
-        written = 0
-        for spec in self.output_specs(case):
-            count = case.elements if spec.shape == case.shape else case.rows
-            written += count * DTYPE_BYTES[spec.dtype]
-        return read * DTYPE_BYTES[case.dtype] + written
+        return read * DTYPE_BYTES[case.dtype] + sum(spec.nbytes for spec in self.output_specs(case))
 
     def ideal_flops(self, case: Case) -> int:
         """Per element: 4 for RMSNorm (square and add, scale, weight), 3 more for LayerNorm (sum, centre, bias), 1 to add."""

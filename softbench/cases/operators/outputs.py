@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators.inputs import share
+from softbench.model import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +38,10 @@ class OutputSpec:
 
     shape: tuple[int, ...]
     dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
 
     def fault(self, y: Any, inputs: tuple[Tensor, ...]) -> str:
         """Why `y`, of any type, cannot be this output of a launch on `inputs`; "" if it can.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.model import Case
 
 ROW_OPERATORS: tuple[str, ...] = (
@@ -29,38 +30,6 @@ ROW_OPERATORS: tuple[str, ...] = (
 """Those that work along the last dimension of a shape of any rank."""
 ATTENTION_OPERATORS: tuple[str, ...] = ("attention", "attention_causal")
 OPERATORS = (*ROW_OPERATORS, *ATTENTION_OPERATORS)
-
-DISTRIBUTIONS: dict[str, str] = {
-    "normal": "independent standard normals",
-    "uniform": "uniform between -1 and 1",
-    "uniform_0_10": "uniform between 0 and 10",
-    "uniform_500_1000": "uniform between 500 and 1000, where exp overflows",
-    "peaked": "normals, and one element 20 above them in every row",
-    "equal": "every element of a row has the same value",
-    "shifted_1e2": "normals plus 1e2",
-    "shifted_-1e2": "normals minus 1e2",
-    "shifted_1e4": "normals plus 1e4",
-    "shifted_-1e4": "normals minus 1e4",
-    "shifted_1e5": "normals plus 1e5, clamped to the dtype's range",
-    "dtype_max": "a third each of the dtype's largest value, its smallest value and normals",
-    "causal_inf": "normals; -inf at column j of row i where j > i mod columns",
-    "padding_inf": "normals; -inf after a random valid length of each row, at least 1",
-    "prefix_inf_1": "normals; -inf after the first column",
-    "prefix_inf_255": "normals; -inf after the first 255 columns",
-    "prefix_inf_256": "normals; -inf after the first 256 columns",
-    "prefix_inf_257": "normals; -inf after the first 257 columns",
-    "segments_inf": "normals; every second segment of at most 256 columns is -inf, in odd rows the first",
-    "causal_min": "causal_inf with the dtype's smallest finite value",
-    "padding_min": "padding_inf with the dtype's smallest finite value",
-    "all_min": "every second row holds the dtype's smallest finite value only",
-    "all_inf": "every second row holds -inf only",
-    "plus_inf": "every second row holds one +inf",
-    "nan_first": "every second row starts with NaN",
-    "nan_middle": "every second row has NaN in its middle",
-    "nan_last": "every second row ends with NaN",
-    "nan_with_inf": "every second row is -inf from its first quarter on, with NaN in its middle",
-    "growing": "values that rise from -30 to 30 along the row, so that a running maximum moves all the time",
-}
 
 PLAIN = "plain"
 """Not a word of a case: the distribution of a drawn case's inputs that are normal in other cases."""
@@ -106,11 +75,6 @@ def parse_layout(word: str) -> Layout:
         broadcast="broadcast" in parts,
         keys=parts.get("keys", 0),
     )
-
-
-def check_layout(word: str) -> None:
-    """Raises ValueError, naming the choices, where `word` is no layout."""
-    parse_layout(word)
 
 
 def is_drawn(distribution: str) -> bool:
