@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -199,35 +198,6 @@ def copied(whole: Path, folder: Path) -> tuple[Path, Path]:
 
 def flipped(row: bytes) -> bytes:
     return row[:20] + bytes([row[20] ^ 0x80]) + row[21:]
-
-
-DAMAGE: dict[str, Callable[[list[bytes]], list[bytes]]] = {
-    "a flipped bit": lambda rows: [*rows[:3], flipped(rows[3]), *rows[4:]],
-    "a line cut short": lambda rows: [*rows[:3], rows[3][:40] + b"\n", *rows[4:]],
-    "two lines glued together": lambda rows: [*rows[:3], rows[3].rstrip(b"\n") + rows[4], *rows[5:]],
-    "another value": lambda rows: [*rows[:3], rows[3].replace(b'"operator"', b'"operators"'), *rows[4:]],
-    "zeros": lambda rows: [*rows[:3], bytes(4096) + b"\n", *rows[4:]],
-    "no text": lambda rows: [*rows[:3], b"\x89PNG\r\n\x1a\n", *rows[3:]],
-    "nothing behind the middle": lambda rows: rows[: len(rows) // 2],
-    "a torn end": lambda rows: [*rows[:-1], rows[-1][:60]],
-    "lines twice": lambda rows: [*rows, *rows[5:9]],
-    "lines in disorder": lambda rows: [rows[0], *reversed(rows[1:])],
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_read_or_refused_in_one_line(
-    whole: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = the_run(whole / "reports").read_bytes().splitlines(keepends=True)
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b"".join(DAMAGE[damage](rows)))
-    code = cli.main(["table", str(path)])
-    shown = capsys.readouterr()
-    if code:
-        assert re.fullmatch(rf"softbench: {path}:4: .*; remove the line .*--softbench-resume.*\n", shown.err)
-    else:
-        assert "latency (ms)" in shown.out
 
 
 def test_a_damaged_file_is_completed(whole: Path, tmp_path: Path) -> None:

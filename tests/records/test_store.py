@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
     message = str(caught.value)
     assert words in message
     assert message.startswith(f"{path}:3: ")
+    assert re.search("; remove the line .*--softbench-resume", message)
     assert "\n" not in message
     assert len(message) < 250 + len(str(path))
 
