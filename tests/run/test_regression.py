@@ -105,7 +105,8 @@ def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured
 
     code, text = again(measured, tmp_path, other, "--softbench-fail-on=5%")
     assert code == pytest.ExitCode.USAGE_ERROR, text
-    assert "has none of the cells of this run" in text
+    assert "(profile cpu) has none of the cells of this run; name a run that has" in text
+    assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
 
 
 def test_another_machine_is_refused_before_anything_is_measured(measured: Path, tmp_path: Path) -> None:
