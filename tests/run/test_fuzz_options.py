@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import ended, passport, softmax_case
 from support.fuzzing import RANDOM, TEXTS, damaged, one_line, rendered, tried, twisted
+from support.options import Group, read
 
 from softbench import resources
 from softbench.analysis import experiments
@@ -21,7 +21,6 @@ from softbench.cases import matrix
 from softbench.model import Status
 from softbench.records import published, store
 from softbench.render import export
-from softbench.run import settings
 from softbench.run.regression import RegressionCheck
 from softbench.texts import InputError
 
@@ -105,26 +104,16 @@ def test_shapes_of_no_sense(folder: Path, text: str | bytes) -> None:
     one_line(caught.value)
 
 
-class Group:
-    def __init__(self) -> None:
-        self.options: dict[str, Any] = {}
-        settings.add_options(self)
-
-    def addoption(self, name: str, **how: Any) -> None:
-        self.options[name] = how.get("default", False)
-
-
 @tried(250)
 @given(random=RANDOM, text=st.text(max_size=20))
 def test_options(folder: Path, random: Random, text: str) -> None:
-    options = Group().options
-    for name, default in list(options.items()):
+    chosen: dict[str, Any] = {}
+    for name, default in Group().options.items():
         if not isinstance(default, bool) and random.random() < 0.3:
             given_text = random.choice([*TEXTS, text, "1", "4-8", "float16,float32", str(10**30), "2%"])
-            options[name] = [given_text] if isinstance(default, list) else given_text
-    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder, args=()))
+            chosen[name.removeprefix("--softbench-")] = [given_text] if isinstance(default, list) else given_text
     try:
-        found = settings.read(config, "cpu")
+        found = read(folder, **chosen)
         assert 0 < found.budget_s < 1e6
         assert found.seed is None or -(2**63) <= found.seed < 2**63
         assert found.fail_on is None or 0 <= found.fail_on <= 10

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support.builders import softmax_case, variant
 from support.grids import over
+from support.options import read
 
 from softbench import resources
 from softbench.cases import matrix, registry
@@ -85,17 +85,7 @@ def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "shapes.yaml").write_text(
         SHAPES.replace("rows: [4, 16], columns: 256", "shapes: [[4096, 1024], [8192, 1024]]")
     )
-    config = {
-        "profiles": ("steps", "cpu"),
-        "shapes": tmp_path / "shapes.yaml",
-        "axes": (),
-        "impls": (),
-        "full_size": False,
-        "drawn": 0,
-        "drawn_from": 1,
-    }
-    chosen = SimpleNamespace(**config, traffic=False, device_clock=False)
-    found = select(chosen, Ladders())  # type: ignore[arg-type]
+    found = select(read(tmp_path, profile="steps,cpu"), Ladders())
     assert [case.shape for case in found.cases] == [(256, 1024), (16, 256)]
     assert found.shrunk == 2
     assert [found.ladders.admit(RUNG, case) for case in found.cases] == [True, False]

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from support.options import Group, read
 
 from softbench import resources
 from softbench.cases.operators.drawn_cases import LAST_SEED
 from softbench.run import settings
 from softbench.run.settings import SettingsError
 from softbench.texts import repeat_command
-
-
-class Group:
-    """Collects options as pytest's group would."""
-
-    def __init__(self) -> None:
-        self.options: dict[str, Any] = {}
-        self.help: dict[str, str] = {}
-        settings.add_options(self)
-
-    def addoption(self, name: str, **how: Any) -> None:
-        self.options[name] = how.get("default", False)
-        self.help[name] = how["help"]
-
-
-def read(folder: Path, **given: Any) -> settings.Settings:
-    options = Group().options
-    for key, value in given.items():
-        name = f"--softbench-{key.replace('_', '-')}"
-        assert name in options
-        options[name] = value
-    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder, args=()))
-    return settings.read(config, "cpu")
 
 
 def test_defaults(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""pytest's options as softbench declares them, and the settings that they come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from softbench.run import settings
+
+
+class Group:
+    """Collects options as pytest's group would: defaults and helps by name."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, Any] = {}
+        self.help: dict[str, str] = {}
+        settings.add_options(self)
+
+    def addoption(self, name: str, **how: Any) -> None:
+        self.options[name] = how.get("default", False)
+        self.help[name] = how["help"]
+
+
+def read(folder: Path, **given: Any) -> settings.Settings:
+    """The settings of a command in a folder on a CPU, with some options given."""
+    options = Group().options
+    for key, value in given.items():
+        name = f"--softbench-{key.replace('_', '-')}"
+        assert name in options
+        options[name] = value
+    config = SimpleNamespace(getoption=options.__getitem__, invocation_params=SimpleNamespace(dir=folder, args=()))
+    return settings.read(config, "cpu")
