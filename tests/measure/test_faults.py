@@ -10,11 +10,14 @@ from dataclasses import replace
 
 import pytest
 from support import offenders
-from support.offenders import BAD, NEXT, PLACES, arena, passed, write
+from support.offenders import BAD, C_ATEXIT, NEXT, PLACES, arena, passed, write
 
 from softbench.measure.contest.worker_pool import MAX_DEATHS
 from softbench.measure.worker import faults
 from softbench.model import Record, Status
+
+CXX = "ctypes.CDLL('libstdc++.so.6')"
+THROWS = f"thrown = {CXX}._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctypes.c_char_p]; thrown(b'on purpose')"
 
 # what is done -> its code, the status that it gets, and what the reason must say
 DEEDS = {
@@ -69,6 +72,20 @@ DEEDS = {
         "OUT_OF_MEMORY",
         "{place}: MemoryError",
     ),
+    "throws": (THROWS, "CRASHED", "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
+    "terminates": (
+        f"{CXX}._ZSt9terminatev()",
+        "CRASHED",
+        "died of SIGABRT in .*; its last words: terminate called without",
+    ),
+    "calls_a_pure_virtual": (f"{CXX}.__cxa_pure_virtual()", "CRASHED", "died of SIGABRT"),
+    "throws_in_a_thread": (
+        f"import threading\ndef run():\n    {THROWS}\nthread = threading.Thread(target=run); thread.start(); thread.join()",
+        "CRASHED",
+        "died of SIGABRT",
+    ),
+    "exits_in_c": ("ctypes.CDLL(None).exit(7)", "CRASHED", "exit code 7"),
+    "aborts_at_c_exit": (f"{C_ATEXIT}\nctypes.CDLL(None).exit(0)", "CRASHED", "died of SIGABRT"),
     "leaves_a_child": (
         "if os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)",
         "CRASHED",
@@ -119,6 +136,7 @@ ANSWERS = {
 # harmless, however rude
 NUISANCES = {
     "prints": "if calls == 1:\n    for _ in range(1024): os.write(1, b'x' * 65536)",
+    "floods_from_a_child": "if calls == 1 and os.fork() == 0:\n    while True: os.write(1, b'x' * 65536)",
     "forks_on": "if calls == 1: os.fork()",
     "keeps_a_child": "if calls == 1 and os.fork() == 0:\n    os.setsid(); time.sleep(600)",
     "changes_streams": "sys.stdout = sys.stderr = None",

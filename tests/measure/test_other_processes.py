@@ -20,7 +20,7 @@ from support.cards import H200, Nvml
 from softbench.measure import device
 from softbench.measure.contest.processes import Forkserver, Worker
 from softbench.measure.other_processes import OtherProcesses
-from softbench.model import Record, Status, Telemetry
+from softbench.model import Record, Status
 from softbench.run.bench import Bench
 from softbench.run.journal import Journal
 from softbench.run.selection import Selection
@@ -167,7 +167,6 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contest: Contest) 
 def test_a_record_names_who_was_there_and_the_card(
     nvml: Nvml, stranger: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device.Monitor, "read", lambda self: Telemetry())
     nvml.compute = {stranger: 1_000_000_000}
     fast, lame, wrong, copy = measured(
         tmp_path, monkeypatch, Contest(CARD, lambda: nvml.compute.update({1: 5_000_000_000}))
@@ -183,7 +182,6 @@ def test_a_record_names_who_was_there_and_the_card(
 
 
 def test_nobody_there_is_no_note(nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device.Monitor, "read", lambda self: Telemetry())
     notes = [r.notes for r in measured(tmp_path, monkeypatch, Contest(CARD))]
     assert notes == [("built and checked in 0.1 s",), (), (), ()]
 
@@ -205,7 +203,6 @@ def test_who_was_crowded_out_says_so_and_is_measured_again(
     who: int | None,
     crowded: bool,
 ) -> None:
-    monkeypatch.setattr(device.Monitor, "read", lambda self: Telemetry())
     nvml.compute = {stranger: who} if who else {}
     contest, case = Contest(CARD), builders.softmax_case()
     full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]

@@ -24,6 +24,12 @@ PROCESSES_EACH = 3 if isolation.is_possible() else 2
 """Of a worker: itself, its guard, and the first process of its namespace, where it has one."""
 PLACES = ("import", "factory", "launch")
 
+C_ATEXIT = """
+kept = sys.kept = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: os.abort())
+ctypes.CDLL(None).__cxa_atexit(kept, None, None)
+"""
+"""Code after which a process aborts when C ends it."""
+
 _FILE = """
 import ctypes, os, signal, socket, struct, sys, time
 import torch
