@@ -13,7 +13,6 @@ from support.paths import ROOT
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import cell_text, rate_title
 from softbench.cases import matrix
-from softbench.cases.matrix import ShapesError
 from softbench.cases.operators import get
 from softbench.cases.operators.attention import keys_of
 from softbench.measure import roof
@@ -174,43 +173,6 @@ def test_ideal_work():
         assert causal.pairs(case("attention_causal", (1, 1, queries, 64), layout=f"keys-{keys}")) == sees
     assert plain.bound == "arithmetic"
     assert get("softmax").bound == "memory"
-
-
-HEAD = "profiles:\n  mine:\n    description: d\n    timed: false\n    groups:\n"
-
-
-@pytest.mark.parametrize(
-    ("group", "message"),
-    [
-        (
-            "operator: attention, dtype: float16, shapes: [[4, 8]]",
-            "needs a shape [batch, heads, queries, head dimension], not [4, 8]",
-        ),
-        (
-            "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]",
-            "is float16 or bfloat16, in and out, not float32",
-        ),
-        (
-            "operator: attention, dtype: float16, out_dtype: float32, shapes: [[1, 1, 4, 64]]",
-            "is float16 or bfloat16, in and out, not float16 to float32",
-        ),
-        (
-            "operator: attention_causal, dtype: float16, shapes: [[1, 1, 4, 64]], layout: broadcast",
-            "has no layout 'broadcast'",
-        ),
-        (
-            "operator: softmax, dtype: float16, shapes: [[4, 8]], layout: keys-9",
-            "softmax has no keys, so no layout 'keys-9'",
-        ),
-    ],
-)
-def test_what_has_no_meaning_is_one_clear_error(tmp_path, group, message):
-    path = tmp_path / "shapes.yaml"
-    path.write_text(f"{HEAD}      - {{{group}}}\n")
-    with pytest.raises(ShapesError) as raised:
-        matrix.load(path)
-    assert message in str(raised.value)
-    assert "shapes.yaml:6: profiles.mine.groups[0]: " in str(raised.value)
 
 
 def test_the_id_names_the_keys():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -75,23 +74,6 @@ def test_shapes(folder: Path, random: Random) -> None:
         one_line(error)
     else:
         assert all(min(case.shape, default=0) >= 0 for case in cases)
-
-
-@pytest.mark.parametrize(
-    ("shape", "words"),
-    [
-        ([2**25, 2**24], "a shape of more than 2^48 elements fits no memory"),
-        ([0, 2**49], "a shape of more than 2^48 elements fits no memory"),
-        ([1] * 17, "has 17 dimensions; 16 are the most"),
-    ],
-)
-def test_a_shape_that_fits_no_memory(folder: Path, shape: list[int], words: str) -> None:
-    """Records of it could not be read again: their bytes and times would not fit 64 bits."""
-    path = folder / "large.yaml"
-    group = {"operator": "softmax", "dtype": "float32", "shapes": [shape]}
-    path.write_text(yaml.safe_dump({"profiles": {"a": {"description": "d", "timed": False, "groups": [group]}}}))
-    with pytest.raises(matrix.ShapesError, match=re.escape(words)):
-        matrix.load(path)
 
 
 @tried(150)

@@ -1,4 +1,4 @@
-"""Groups of drawn cases in shapes.yaml: what they mean, and one line for every mistake."""
+"""Groups of cases in shapes.yaml that are only checked: drawn ones, and one line for every mistake."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ def failure(path) -> str:
     return str(raised.value)
 
 
+OF_SOFTMAX = "operator: softmax, "
+OF_ATTENTION = "operator: attention, dtype: float16, "
+TOO_LARGE = "a shape of more than 2^48 elements fits no memory"
 DRAWN_MISTAKES = {
     "drawn: 0": ".drawn: 0 draws nothing; use 1 or more",
     "drawn: many": ".drawn: 'many' is not a size; use a whole number in digits, 0 or more",
@@ -32,12 +35,33 @@ DRAWN_MISTAKES = {
         ".drawn_from: the first seed of drawn cases; say with the key 'drawn' how many"
     ),
 }
+MISTAKES = {
+    **{OF_SOFTMAX + words: message for words, message in DRAWN_MISTAKES.items()},
+    # Records of such a case could not be read again: their bytes and times would not fit 64 bits.
+    OF_SOFTMAX + f"dtype: float32, shapes: [[{2**25}, {2**24}]]": f".shapes[0]: {TOO_LARGE}",
+    OF_SOFTMAX + f"dtype: float32, shapes: [[0, {2**49}]]": f".shapes[0]: {TOO_LARGE}",
+    OF_SOFTMAX + f"dtype: float32, shapes: [{[1] * 17}]": ".shapes[0]: has 17 dimensions; 16 are the most",
+    OF_SOFTMAX + "dtype: float16, shapes: [[4, 8]], layout: keys-9": (
+        ": softmax has no keys, so no layout 'keys-9'; take keys-9 out of it"
+    ),
+    OF_ATTENTION + "shapes: [[4, 8]]": (
+        ": attention needs a shape [batch, heads, queries, head dimension], not [4, 8]"
+    ),
+    "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]": (
+        ": attention is float16 or bfloat16, in and out, not float32"
+    ),
+    OF_ATTENTION + "out_dtype: float32, shapes: [[1, 1, 4, 64]]": (
+        ": attention is float16 or bfloat16, in and out, not float16 to float32"
+    ),
+    OF_ATTENTION + "shapes: [[1, 1, 4, 64]], layout: broadcast": (
+        ": attention has no layout 'broadcast': all keys would be one; choose another"
+    ),
+}
 
 
-@pytest.mark.parametrize(("words", "message"), DRAWN_MISTAKES.items(), ids=str)
-def test_a_mistake_in_a_group_of_drawn_cases_is_one_line(shapes, words, message):
-    text = f"{UNTIMED}      - {{operator: softmax, {words}}}\n"
-    assert failure(shapes(text)) == f"shapes.yaml:6: profiles.mine.groups[0]{message}"
+@pytest.mark.parametrize(("words", "message"), MISTAKES.items(), ids=str)
+def test_a_mistake_is_one_line(shapes, words, message):
+    assert failure(shapes(f"{UNTIMED}      - {{{words}}}\n")) == f"shapes.yaml:6: profiles.mine.groups[0]{message}"
 
 
 def test_drawn_cases_are_not_timed(shapes):
