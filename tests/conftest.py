@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import settled
-from support.projects import project
+from support.projects import bench, project
 
 from softbench.measure import device
 from softbench.measure.check import watching
@@ -97,6 +98,21 @@ def _turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "SOFTBENCH_TURNS_DIR", str(tmp_path_factory.mktemp("turns")))
         yield
+
+
+@pytest.fixture(scope="session")
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A project and a run there of everything of its own over four cases; eager and the roof are not selected."""
+    folder = project(tmp_path_factory.mktemp("whole"))
+    return folder, bench(folder, "--softbench-profile=both", "-v", "-k", "own_")
+
+
+@pytest.fixture
+def copied(whole_run: Any, tmp_path: Path) -> tuple[Path, Path]:
+    """That project with its records and without its pages, to be changed: the folder and the file of the run."""
+    shutil.copytree(whole_run[0], tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.html"))
+    (path,) = (tmp_path / "reports").glob("*.jsonl")
+    return tmp_path, path
 
 
 @pytest.fixture

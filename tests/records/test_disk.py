@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from support import disks
@@ -49,11 +49,10 @@ def by_case(run: Run) -> dict[str, int]:
     return Counter(record.case.id for record in run.records)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in which a run of four cases was made, undisturbed."""
-    folder = project(tmp_path_factory.mktemp("whole"))
-    assert bench(folder, *RUN).returncode == 1
+@pytest.fixture
+def whole(whole_run: Any) -> Path:
+    """A project in which a run of four cases was made, undisturbed; not to be changed."""
+    folder: Path = whole_run[0]
     return folder
 
 
@@ -168,8 +167,8 @@ def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(w
     assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
 
 
-def test_a_run_that_another_command_adds_to_is_not_resumed(whole: Path, tmp_path: Path) -> None:
-    folder, path = copied(whole, tmp_path)
+def test_a_run_that_another_command_adds_to_is_not_resumed(copied: tuple[Path, Path]) -> None:
+    folder, path = copied
     other = store.Writer(path)
     other.lock()
     done = bench(folder, *RUN, "--softbench-resume=latest")
@@ -190,19 +189,13 @@ def test_a_folder_that_is_replaced_during_the_run(whole: Path, tmp_path: Path) -
     assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
 
 
-def copied(whole: Path, folder: Path) -> tuple[Path, Path]:
-    """The project of the whole run with its records, somewhere else: the folder and the file of the run."""
-    shutil.copytree(whole, folder, dirs_exist_ok=True)
-    return folder, the_run(folder / "reports")
-
-
 def flipped(row: bytes) -> bytes:
     return row[:20] + bytes([row[20] ^ 0x80]) + row[21:]
 
 
-def test_a_damaged_file_is_completed(whole: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_completed(whole: Path, copied: tuple[Path, Path]) -> None:
     """One kind of damage a case: the lines are set aside, and their cases are measured again."""
-    folder, path = copied(whole, tmp_path)
+    folder, path = copied
     rows = path.read_bytes().splitlines(keepends=True)
     each = (len(rows) - 1) // 4
     rows[2] = flipped(rows[2])
@@ -219,9 +212,9 @@ def test_a_damaged_file_is_completed(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'{"kind":"passp', b"\x00" * 4096, b'{"kind":"cell","schema":1}\n'])
-def test_without_a_header_there_is_nothing_to_go_on_with(whole: Path, tmp_path: Path, content: bytes) -> None:
+def test_without_a_header_there_is_nothing_to_go_on_with(copied: tuple[Path, Path], content: bytes) -> None:
     """It is refused before anything is measured, and left as it is."""
-    folder, path = copied(whole, tmp_path)
+    folder, path = copied
     path.write_bytes(content)
     done = bench(folder, *RUN, "--softbench-resume=latest")
     assert done.returncode == 4, done.stdout
@@ -230,9 +223,9 @@ def test_without_a_header_there_is_nothing_to_go_on_with(whole: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
-def test_a_run_cannot_name_a_place_outside(whole: Path, tmp_path: Path, run_id: str) -> None:
+def test_a_run_cannot_name_a_place_outside(copied: tuple[Path, Path], tmp_path: Path, run_id: str) -> None:
     """Neither its page nor anything else is written where a file that was passed on says."""
-    folder, path = copied(whole, tmp_path)
+    folder, path = copied
     header, *rest = path.read_text().splitlines(keepends=True)
     path.write_text(json.dumps(json.loads(header) | {"run_id": run_id}) + "\n" + "".join(rest))
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
@@ -242,10 +235,8 @@ def test_a_run_cannot_name_a_place_outside(whole: Path, tmp_path: Path, run_id: 
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
 
 
-def test_a_page_goes_beside_the_records_whatever_they_say(whole: Path, tmp_path: Path) -> None:
-    folder, path = copied(whole, tmp_path)
-    for page in path.parent.glob("*.html"):
-        page.unlink()
+def test_a_page_goes_beside_the_records_whatever_they_say(copied: tuple[Path, Path]) -> None:
+    folder, path = copied
     path = path.rename(path.with_name("renamed.jsonl"))
     done = bench(folder, *RUN, "--softbench-resume=renamed")
     assert done.returncode == 1, done.stdout

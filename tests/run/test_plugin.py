@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
-from support.projects import OWN, ROOT, bench, project, record_lines
+from support.projects import OWN, ROOT, project, record_lines
 
 from softbench.records import store
 
@@ -131,15 +131,8 @@ def test_a_file_that_is_not_python_is_named_before_anything_runs(here: Any, pyte
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """A run of everything of our own over four cases; eager and the roof are not selected."""
-    folder = project(tmp_path_factory.mktemp("whole"))
-    return folder, bench(folder, "--softbench-profile=both", "-v", "-k", "own_")
-
-
-def test_a_wrong_kernel_fails_the_run(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
-    _, done = whole
+def test_a_wrong_kernel_fails_the_run(whole_run: Any) -> None:
+    _, done = whole_run
     assert done.returncode == 1, done.stdout + done.stderr
     # right and mended on four cases, declared fails on two as foretold and on two not, zeros fails everywhere
     assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
@@ -157,35 +150,35 @@ def test_a_wrong_kernel_fails_the_run(whole: tuple[Path, subprocess.CompletedPro
         ("own_declared", "XFAIL"),
     ],
 )
-def test_statuses_are_spoken_by_their_own_words(whole: Any, name: str, word: str) -> None:
-    assert re.search(rf"^shapes.yaml::softmax-float32-16x256::{name} {word}\b", whole[1].stdout, re.M)
+def test_statuses_are_spoken_by_their_own_words(whole_run: Any, name: str, word: str) -> None:
+    assert re.search(rf"^shapes.yaml::softmax-float32-16x256::{name} {word}\b", whole_run[1].stdout, re.M)
 
 
-def test_a_failure_is_reported_in_two_lines(whole: Any) -> None:
-    report = re.search(r"_ softmax-float32-16x256::own_zeros _+\n(.*)\n(.*)\n_", whole[1].stdout)
+def test_a_failure_is_reported_in_two_lines(whole_run: Any) -> None:
+    report = re.search(r"_ softmax-float32-16x256::own_zeros _+\n(.*)\n(.*)\n_", whole_run[1].stdout)
     assert report
     assert report[1].startswith("INCORRECT: every element is 0")
     assert report[2].startswith(
         "repeat it with: pytest --softbench --softbench-profile=both --softbench-impls=kernels -k 'softmax-float32-16x256"
     )
-    assert "Traceback" not in whole[1].stdout
+    assert "Traceback" not in whole_run[1].stdout
 
 
-def test_a_declared_failure_that_passes_is_reported(whole: Any) -> None:
-    assert "declared to fail, but PASSED: own_mended softmax-float32-16x256" in whole[1].stdout
-    assert "declared to fail, but PASSED: own_mended softmax-float32-4x256" not in whole[1].stdout
+def test_a_declared_failure_that_passes_is_reported(whole_run: Any) -> None:
+    assert "declared to fail, but PASSED: own_mended softmax-float32-16x256" in whole_run[1].stdout
+    assert "declared to fail, but PASSED: own_mended softmax-float32-4x256" not in whole_run[1].stdout
 
 
-def test_a_board_follows_each_case_and_tables_the_run(whole: Any) -> None:
-    text = whole[1].stdout
+def test_a_board_follows_each_case_and_tables_the_run(whole_run: Any) -> None:
+    text = whole_run[1].stdout
     board = text.index("\nsoftmax-float32-16x256\nrank  implementation")
     assert board < text.index("\nsoftmax-float16-4x256\nrank") < text.index("latency (ms) / bandwidth (GB/s)")
     assert re.search(r"\[16, 256\] .* / ", text)
     assert re.search(r"^rank +implementation +family", text, re.M)
 
 
-def test_eager_and_the_roof_run_unselected(whole: Any) -> None:
-    folder, done = whole
+def test_eager_and_the_roof_run_unselected(whole_run: Any) -> None:
+    folder, done = whole_run
     assert "::torch_eager" not in done.stdout
     cells = record_lines(folder)[1:]
     for role in ("roof", "reference"):
@@ -195,8 +188,8 @@ def test_eager_and_the_roof_run_unselected(whole: Any) -> None:
     assert {c["variant"]["implementation"] for c in cells if c.get("role") == "reference"} == {"torch_eager"}
 
 
-def test_the_records_say_all_and_no_place(whole: Any) -> None:
-    folder, _ = whole
+def test_the_records_say_all_and_no_place(whole_run: Any) -> None:
+    folder, _ = whole_run
     (path,) = (folder / "reports").glob("*.jsonl")
     run = store.read(path)
     assert (run.passport.profiles, run.passport.ranking_clock) == (("both",), "wall")
@@ -209,8 +202,8 @@ def test_the_records_say_all_and_no_place(whole: Any) -> None:
     assert refused.reason == "only on Sundays"
 
 
-def test_the_page_is_written_twice(whole: Any) -> None:
-    folder, done = whole
+def test_the_page_is_written_twice(whole_run: Any) -> None:
+    folder, done = whole_run
     (path,) = (folder / "reports").glob("*.jsonl")
     page = path.with_suffix(".html")
     assert page.read_bytes() == (folder / "reports" / "latest.html").read_bytes()

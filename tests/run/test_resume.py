@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +17,8 @@ from softbench.run.settings import CPU_BUDGET_S
 pytest_plugins = ["pytester"]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project in which a run of everything of our own over four cases was made."""
-    folder = project(tmp_path_factory.mktemp("whole"))
-    bench(folder, "--softbench-profile=both", "-k", "own_")
-    return folder
-
-
-def copied(whole: Path, folder: Path) -> tuple[Path, Path]:
-    """The project of the whole run with its records, somewhere else: the folder and the file of the run."""
-    shutil.copytree(whole, folder, dirs_exist_ok=True)
-    for page in (folder / "reports").glob("*.html"):
-        page.unlink()
-    (path,) = (folder / "reports").glob("*.jsonl")
-    return folder, path
-
-
-def test_resuming_a_finished_run_measures_nothing(whole: Path, tmp_path: Path) -> None:
-    folder, path = copied(whole, tmp_path)
+def test_resuming_a_finished_run_measures_nothing(copied: tuple[Path, Path]) -> None:
+    folder, path = copied
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["cases"] == 4
     done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume=latest")
@@ -46,9 +28,9 @@ def test_resuming_a_finished_run_measures_nothing(whole: Path, tmp_path: Path) -
     assert path.with_suffix(".html").exists()
 
 
-def test_resuming_runs_the_missing_case_only(whole: Path, tmp_path: Path) -> None:
+def test_resuming_runs_the_missing_case_only(copied: tuple[Path, Path]) -> None:
     """The writer was killed within the last case's lines: that case is run again whole, the others are not."""
-    folder, path = copied(whole, tmp_path)
+    folder, path = copied
     lines = path.read_bytes().splitlines(keepends=True)
     kept = b"".join(lines[:-2])
     path.write_bytes(kept + lines[-2][:50])
@@ -63,9 +45,9 @@ def test_resuming_runs_the_missing_case_only(whole: Path, tmp_path: Path) -> Non
     assert len(store.read(path).records) == 4 * (len(OWN) + 2)
 
 
-def test_a_run_has_one_version_of_a_kernel(whole: Path, tmp_path: Path) -> None:
+def test_a_run_has_one_version_of_a_kernel(copied: tuple[Path, Path]) -> None:
     """Nothing is measured where one that has records was edited since, whichever are selected."""
-    folder, path = copied(whole, tmp_path)
+    folder, path = copied
     source = folder / "kernels" / "mine" / "own.py"
     source.write_text(source.read_text().replace("x * 0", "x * 0 + 1"))
     before = path.read_bytes()
@@ -76,8 +58,8 @@ def test_a_run_has_one_version_of_a_kernel(whole: Path, tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(whole: Path, tmp_path: Path) -> None:
-    folder, path = copied(whole, tmp_path)
+def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied: tuple[Path, Path]) -> None:
+    folder, path = copied
     (folder / "kernels" / "second").mkdir()
     text = (folder / "kernels" / "mine" / "own.py").read_text()
     (folder / "kernels" / "second" / "new.py").write_text(text.partition("@implementation")[0] + NEW)
@@ -139,9 +121,9 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) ->
     ],
 )
 def test_resuming_on_another_machine_or_with_other_settings_is_refused(
-    whole: Path, here: Any, pytester: pytest.Pytester, part: str, key: str, value: Any, words: str
+    whole_run: Any, here: Any, pytester: pytest.Pytester, part: str, key: str, value: Any, words: str
 ) -> None:
-    (origin,) = (whole / "reports").glob("*.jsonl")
+    (origin,) = (whole_run[0] / "reports").glob("*.jsonl")
     header, *cells = origin.read_text().splitlines(keepends=True)
     data = json.loads(header)
     data["settings"]["budget_s"] = CPU_BUDGET_S
