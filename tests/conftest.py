@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from support import settled
 from support.projects import bench, project
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from support.cards import H200, Nvml
 from support.grids import over
 

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from support.readers import HOW_TO, expected, ran, write_blocks
 from support.recipes import ROOT, options, run_softbench, two_runs, unknown
 

@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 import pytest
-import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from support.projects import ROOT, SHAPES
 
 from softbench import packages, plugin

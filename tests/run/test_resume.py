@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
 from support.projects import OWN, bench, project
 
 from softbench.records import store
