@@ -41,22 +41,19 @@ _RUN_WORDS = {"RUN", "A", "B"}
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
-    return script(options.shell, options.parser), 0
-
-
-def script(shell: str, parser: argparse.ArgumentParser) -> str:
-    """The script for a shell, made from the parser."""
-    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    """The script is made from the parser."""
+    (commands,) = (action for action in options.parser._actions if isinstance(action, argparse._SubParsersAction))
     known: dict[str, argparse.ArgumentParser] = dict(commands.choices)
     takes_runs = [name for name, sub in known.items() if any(map(_is_run, sub._get_positional_actions()))]
-    return _SCRIPT.format(
-        shell=shell,
-        before="autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else "",
+    text = _SCRIPT.format(
+        shell=options.shell,
+        before="autoload -U +X bashcompinit && bashcompinit\n" if options.shell == "zsh" else "",
         commands=" ".join(known),
         choices="\n".join(line for name, sub in known.items() for line in _choices(name, sub)),
         options="\n".join(_reply(f"-*:{name}", _flags(sub)) for name, sub in known.items()),
         runs="    " + " | ".join(f"*:{name}" for name in takes_runs),
     )
+    return text, 0
 
 
 def _choices(name: str, sub: argparse.ArgumentParser) -> Iterator[str]:

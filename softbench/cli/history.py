@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from softbench.analysis import history
-from softbench.analysis.document import Part, lines
+from softbench.analysis.document import lines
 from softbench.analysis.history import summary
 from softbench.cli.command import FORMAT, FORMATS, Command, CommandResult, argument, write
 from softbench.model import Run
@@ -24,7 +24,8 @@ def _run(options: argparse.Namespace) -> CommandResult:
         raise InputError(
             f"no timed cell matches {options.cells!r:.60}; a cell is CASE::NAME, as in '*-float16-*::cute_*'"
         )
-    parts = _document(histories, unread)
+    parts = [part for own in histories for part in summary.document(own)]
+    parts += lines(summary.HOW, *(f"Left out: {error}." for error in unread))
     text = FORMATS[options.format](parts)
     if options.output:
         drawn = [figure for number, own in enumerate(histories) for figure in figures(own, str(number or ""))]
@@ -44,11 +45,6 @@ def _read(folder: Path) -> tuple[list[Run], list[str]]:
     if not runs:
         raise InputError(unread[0] if unread else f"{folder}: holds no run")
     return runs, unread
-
-
-def _document(histories: tuple[history.History, ...], unread: list[str]) -> list[Part]:
-    parts = [part for own in histories for part in summary.document(own)]
-    return [*parts, *lines(summary.HOW, *(f"Left out: {error}." for error in unread))]
 
 
 COMMAND = Command(

@@ -11,7 +11,7 @@ from softbench.analysis.document import Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, microseconds, number, status_text
 from softbench.cli.command import FORMAT, FORMATS, REPORTS, RUN, Command, CommandResult, argument, read, width
-from softbench.model import Record, Samples, Telemetry, stats
+from softbench.model import Record, Samples, stats
 from softbench.render import tables
 from softbench.render.report.contents import repeat_command
 from softbench.resources import choose_from
@@ -96,13 +96,11 @@ def _samples(samples: Samples) -> Iterator[Part]:
 
 def _telemetry(record: Record) -> Iterator[Part]:
     header = ("placement", "SM MHz", "memory MHz", "W", "°C", "throttled by")
-    rows = [(str(place), *_readings(state)) for place, state in enumerate(record.telemetry, start=1)]
+    rows = []
+    for place, state in enumerate(record.telemetry, start=1):
+        values = (state.sm_clock_mhz, state.memory_clock_mhz, state.power_w, state.temperature_c)
+        rows.append((str(place), *(number(value, "{:g}".format) for value in values), state.throttle))
     yield from table("Telemetry", header, [row for row in rows if any(row[1:])], left=(5,))
-
-
-def _readings(state: Telemetry) -> tuple[str, ...]:
-    values = (state.sm_clock_mhz, state.memory_clock_mhz, state.power_w, state.temperature_c)
-    return (*(number(value, "{:g}".format) for value in values), state.throttle)
 
 
 COMMAND = Command(

@@ -27,17 +27,7 @@ from softbench.analysis.leaderboard.ranks import Heats, latency_ns, places, vers
 from softbench.analysis.leaderboard.score import NOT_PASSED, FailedHard, ranking
 from softbench.model import Case, Record, Run, Status, stats
 
-__all__ = [
-    "BASELINE",
-    "NOT_PASSED",
-    "Board",
-    "CaseBoard",
-    "Cell",
-    "Standing",
-    "build",
-    "is_declared",
-    "versus",
-]
+__all__ = ["BASELINE", "NOT_PASSED", "Board", "CaseBoard", "Cell", "Standing", "build", "is_declared", "versus"]
 BASELINE = "torch_eager"
 
 

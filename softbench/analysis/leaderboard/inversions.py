@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell
@@ -84,19 +85,16 @@ def _factor(pair: Inversion) -> float:
 
 def _of(board: Board, case: CaseBoard, clock: str) -> list[Inversion]:
     """The pairs of one case that one clock orders the other way."""
-    ranked = [(cell.rank, who, cell) for who, cell in case.cells.items() if cell.rank is not None]
-    ranked.sort(key=lambda entry: entry[:2])
-    times = {who: read for _, who, cell in ranked if (read := _reading(board, cell, clock)) is not None}
-    return [
-        Inversion(case, clock, first, second, (_latency(cell), _latency(other)), (times[first][1], times[second][1]))
-        for index, (rank, first, cell) in enumerate(ranked)
-        for lower, second, other in ranked[index + 1 :]
-        if first in times and second in times and rank < lower and times[first][0] > times[second][2]
+    read = [
+        (cell.rank, who, cell.latency_ns or 0.0, times)
+        for who, cell in case.cells.items()
+        if cell.rank is not None and (times := _reading(board, cell, clock)) is not None
     ]
-
-
-def _latency(cell: Cell) -> float:
-    return cell.latency_ns or 0.0
+    return [
+        Inversion(case, clock, first, second, (ns, other_ns), (times[1], other_times[1]))
+        for (rank, first, ns, times), (lower, second, other_ns, other_times) in itertools.combinations(sorted(read), 2)
+        if rank < lower and times[0] > other_times[2]
+    ]
 
 
 def _reading(board: Board, cell: Cell, clock: str) -> Reading | None:
