@@ -103,6 +103,14 @@ def test_a_leader_that_is_the_baseline_leads_the_next():
     assert card(make.run(records[:1]), "By how much").startswith("alone in the ranking")
 
 
+def test_the_lead_is_over_what_the_next_did_as_an_entrant():
+    """In a run of several files the next may have been the reference of a case."""
+    records = [make.timed(CASE, "a", 5e4), make.timed(CASE, "c", 9e5), make.timed(CASE, "b", 6e4, role="reference")]
+    said = card(make.run([*records, make.timed(WIDE, "b", 8e5), make.timed(WIDE, "c", 9e6)]), "By how much")
+    assert "of both" not in said
+    assert said.endswith("alone the fastest in 1 of 2 cases")
+
+
 def test_parts_are_ranked_among_themselves(page):
     board = leaderboard.build(pages.everything())
     parts = slices(board, "softmax")

@@ -49,8 +49,8 @@ def _log(value: float) -> float:
 
 
 def gains(cases: Iterable[CaseBoard], before: str, after: str) -> list[float]:
-    """Time of one implementation over that of another, in every case that both passed."""
-    pairs = [[case.by_implementation.get(name) for name in (before, after)] for case in cases]
+    """Time of one entrant over that of another, in every case that both passed."""
+    pairs = [[case.cells.get(name) for name in (before, after)] for case in cases]
     times = [[cell.latency_ns if cell else None for cell in pair] for pair in pairs]
     return [slow / fast for slow, fast in times if slow and fast]
 
