@@ -146,6 +146,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
         (("samples", 0, "launches"), 0),
         (("telemetry",), [[1, 2, 3, 4, "", 6]]),
         (("notes",), "a note"),
+        (("calibrations",), [["graph", [1], []]]),
         (("reason",), {}),
         (("ideal_bytes",), "many"),
         (("best_of",), True),
