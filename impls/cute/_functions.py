@@ -8,6 +8,7 @@ would cost 14 us more. torch itself refuses the transforms of torch.func.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,8 @@ from . import _launch
 
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
-# The launch for (columns, dtypes, device), None where no kernel serves them.
+# (the output's dtype, the launch or None) for (columns, dtypes, device) that have passed the checks.
 _forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None] | None]] = {}
-_backward_table: dict[tuple[Any, ...], Callable[..., None] | None] = {}
 
 _is_compiling = torch.compiler.is_compiling
 _transforms = torch._C._are_functorch_transforms_active
@@ -96,9 +96,9 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
     columns = x.shape[-1]
     key = (columns, x.dtype, out_dtype, x.device)
     entry = _forward_table.get(key)
-    if entry is None:  # an entry has passed the checks
+    if entry is None:
         out = checked(x, dim, out_dtype)
-        entry = _forward_table[key] = (out, served(_launch.softmax_rows, columns, x.dtype, out, x.device))
+        entry = _forward_table[key] = (out, served(_launch.softmax_rows, columns, (x.dtype, out), x.device))
     out, launch = entry
     if launch is None:
         return compose(x, out)
@@ -132,11 +132,7 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     if dim != -1 and dim != y.dim() - 1:
         return _backward(dy.transpose(dim, -1), y.transpose(dim, -1), -1, dtype).transpose(dim, -1).contiguous()
     dy, columns = dy.to(y.dtype), y.shape[-1]
-    key = (columns, y.dtype, y.device)
-    try:
-        launch = _backward_table[key]
-    except KeyError:
-        launch = _backward_table[key] = served(_launch.backward_rows, *key)
+    launch = served(_launch.backward_rows, columns, (y.dtype,), y.device)
     if launch is None:
         return compose_backward(dy, y).to(dtype)
     dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
@@ -144,12 +140,13 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     return dx if dx.dtype is dtype else dx.to(dtype)
 
 
-def served(rows: Callable[..., Any], columns: int, dtype: torch.dtype, *rest: Any) -> Any:
-    """The launch that `rows` makes; None where no kernel serves the dtype, the GPU or the length."""
-    if dtype not in KERNEL_DTYPES:
+@functools.cache
+def served(rows: Callable[..., Any], columns: int, dtypes: tuple[torch.dtype, ...], *rest: Any) -> Any:
+    """The launch that `rows` makes; None where no kernel serves the first dtype, the GPU or the length."""
+    if dtypes[0] not in KERNEL_DTYPES:
         return None
     try:
-        return rows(columns, dtype, *rest)
+        return rows(columns, dtypes, *rest)
     except ValueError:
         return None
 

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .htile.config import VECTOR_BYTES, SplitTileConfig
+
 FOLDER = Path(__file__).resolve().parent
 SOURCES = ("_host.py", "htile/**/*.py", "kernels/**/*.py")
 DISTRIBUTIONS = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
@@ -52,10 +54,13 @@ class Build:
     flags: tuple[tuple[str, Any], ...] = ()
     arch: str = "sm_90a"
 
-    @property
-    def arguments(self) -> tuple[tuple[str, str], ...]:
-        """(what, dtype) of each argument."""
-        return tuple(zip(ARGUMENTS[self.kernel], self.dtypes, strict=True))
+    def arguments(self, rows: Any) -> list[tuple[str, tuple[Any, ...], str]]:
+        """(what, shape, dtype) of each argument for `rows` rows."""
+        columns = self.config.columns
+        shapes = {"matrix": (rows, columns), "columns": (columns,), "rows": (rows,)}
+        if isinstance(self.config, SplitTileConfig):
+            shapes["workspace"] = (self.config.workspace_words,)
+        return [(what, shapes[what], dtype) for what, dtype in zip(ARGUMENTS[self.kernel], self.dtypes, strict=True)]
 
 
 _loaded: dict[Build, Callable[..., None]] = {}
@@ -93,45 +98,26 @@ def compile_kernel(build: Build, options: str = "") -> Any:
 
     file, name = build.kernel.split(".")
     kernel = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), name)
-    rows = cute.sym_int()
-    tensors = [_fake(build, rows, what, dtype) for what, dtype in build.arguments]
+    tensors = [_fake(build, *argument) for argument in build.arguments(cute.sym_int())]
     stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
     words = f"--enable-tvm-ffi --gpu-arch {build.arch} {options}".strip()
     return cute.compile(kernel(build.config, **dict(build.flags)), *tensors, stream, options=words)
 
 
-def _fake(build: Build, rows: Any, what: str, dtype: str) -> Any:
-    """The tensor that stands for an argument at compile time."""
+def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str) -> Any:
+    """The tensor that stands for an argument at compile time: a matrix of any row stride, a dense vector."""
     import cutlass
+    import cutlass.cute as cute
 
     if not dtype:
         return None
     names = {"float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "int64": "Int64"}
     element = getattr(cutlass, names[dtype])
-    config = build.config
-    if what == "matrix":
-        return fake_matrix(element, rows, config.columns, config.aligned)
-    if what == "workspace":
-        return fake_vector(element, config.workspace_words, 16)
-    if what == "rows":
-        return fake_vector(element, rows, element.width // 8)
-    return fake_vector(element, config.columns, 16 if config.aligned else element.width // 8)
-
-
-def fake_matrix(dtype: Any, rows: Any, columns: int, aligned: bool) -> Any:
-    """A (rows, columns) matrix to compile for, of any row stride; `aligned`: rows start on 16 bytes."""
-    import cutlass.cute as cute
-
-    stride = (cute.sym_int64(divisibility=128 // dtype.width if aligned else 1), 1)
-    align = 16 if aligned else dtype.width // 8
-    return cute.runtime.make_fake_tensor(dtype, (rows, columns), stride=stride, assumed_align=align)
-
-
-def fake_vector(dtype: Any, elements: Any, align: int) -> Any:
-    """A dense (elements,) vector to compile for, of `align` bytes' alignment."""
-    import cutlass.cute as cute
-
-    return cute.runtime.make_fake_tensor(dtype, (elements,), stride=(1,), assumed_align=align)
+    itemsize = element.width // 8
+    has_vectors = what == "workspace" or (build.config.aligned and what != "rows")
+    align = VECTOR_BYTES if has_vectors else itemsize
+    stride = (cute.sym_int64(divisibility=align // itemsize), 1) if what == "matrix" else (1,)
+    return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 
 
 def _from_cache(build: Build) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from . import _host, _plans
 from ._host import Build
 from ._plans import ITEM_BYTES, Gpu
 from ._workspace import outside, reserve, workspace
+from .htile.config import SplitTileConfig
 
 Launch = Callable[..., Any]
 Builds = Callable[[Any, Gpu, bool], list[Build]]
@@ -47,7 +49,7 @@ def cubins(case: Any, builds: Builds) -> Iterator[tuple[str, bytes]]:
         raise Unsupported("an empty input needs no kernel")
     build = builds(case, _plans.HOPPER, _whole(case))[0]
     config = build.config
-    if hasattr(config, "ctas"):
+    if isinstance(config, SplitTileConfig):
         layout = f"split_{config.ctas}"
     else:
         layout = f"cluster_{config.cluster}" + ("" if config.aligned else "_unaligned")
@@ -81,26 +83,21 @@ def _plain_softmax(case: Any, kernel: Launch) -> Launch:
     """A launch of softmax, or of its gradient, for contiguous matrices."""
     import torch
 
-    empty, empty_like, shape, dtype = torch.empty, torch.empty_like, case.shape, getattr(torch, case.out_dtype)
+    like = torch.empty_like
+    if case.out_dtype != case.dtype:
+        like = functools.partial(torch.empty_like, dtype=getattr(torch, case.out_dtype))
 
     def launch(x: Any) -> Any:
-        y = empty_like(x)
-        kernel(x, y)
-        return y
-
-    def launch_wider(x: Any) -> Any:
-        y = empty(shape, dtype=dtype, device=x.device)
+        y = like(x)
         kernel(x, y)
         return y
 
     def launch_backward(dy: Any, y: Any) -> Any:
-        dx = empty_like(dy)
+        dx = like(dy)
         kernel(dy, y, dx)
         return dx
 
-    if case.operator == "softmax_backward":
-        return launch_backward
-    return launch if case.out_dtype == case.dtype else launch_wider
+    return launch_backward if case.operator == "softmax_backward" else launch
 
 
 def _plain_norm(case: Any, kernel: Launch) -> Launch:
@@ -151,34 +148,26 @@ def ready(builds: Sequence[Build], device: Any) -> Launch:
 
 
 def _first(builds: Sequence[Build], device: Any) -> Launch:
-    for build in builds:
-        kernel = _host.load(build)
-        try:
-            _try(build, kernel, device)
-        except Exception:  # the exception of a refusal changes with the DSL's version
-            if build is builds[-1]:
-                raise
-            continue
-        return _with_workspace(build, kernel, device) if "workspace" in _host.ARGUMENTS[build.kernel] else kernel
-    raise AssertionError("unreachable: the last build returns or raises")
+    *others, last = builds
+    for build in others:
+        with contextlib.suppress(Exception):  # the exception of a refusal changes with the DSL's version
+            return _tried(build, device)
+    return _tried(last, device)
 
 
-def _try(build: Build, kernel: Launch, device: Any) -> None:
+def _tried(build: Build, device: Any) -> Launch:
+    """A build that has launched, on zeros: a workspace must be zero at first."""
     import torch
 
-    columns = build.config.columns
-    shapes = {"matrix": (1, columns), "columns": (columns,), "rows": (1,)}
-    if "workspace" in _host.ARGUMENTS[build.kernel]:
-        shapes["workspace"] = (build.config.workspace_words,)  # must be zero at first
+    kernel = _host.load(build)
     kernel(
         *(
-            torch.zeros(shapes[what], dtype=getattr(torch, dtype), device=device) if dtype else None
-            for what, dtype in build.arguments
+            torch.zeros(shape, dtype=getattr(torch, dtype), device=device) if dtype else None
+            for _, shape, dtype in build.arguments(rows=1)
         )
     )
-
-
-def _with_workspace(build: Build, kernel: Launch, device: Any) -> Launch:
+    if not isinstance(build.config, SplitTileConfig):
+        return kernel
     words = build.config.workspace_words
     reserve(device)
     return lambda *tensors: kernel(*tensors, workspace(device, words))
@@ -197,12 +186,12 @@ def as_matrix(x: Any, columns: int) -> Any:
     return x.as_strided(x.shape, (x.stride(0), 1), x.storage_offset()) if columns == 1 else x.contiguous()
 
 
-def softmax_rows(columns: int, dtype: Any, out_dtype: Any, device: Any) -> Launch:
-    """The launch of (x, y): both (rows, columns), x of any row stride and offset, y contiguous and fresh.
+def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
+    """The launch of (x, y), of these dtypes: both (rows, columns), x of any row stride and offset, y contiguous and fresh.
 
     Raises ValueError where no kernel serves the rows, on building and not on launching.
     """
-    names, this, size = (_name(dtype), _name(out_dtype)), gpu(device.index), dtype.itemsize
+    names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
     def kernel(aligned: bool, few: str) -> Launch:
@@ -218,13 +207,13 @@ def softmax_rows(columns: int, dtype: Any, out_dtype: Any, device: Any) -> Launc
     return launch
 
 
-def backward_rows(columns: int, dtype: Any, device: Any) -> Launch:
+def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
     """The launch of (dy, y, dx), all (rows, columns) of one dtype; otherwise as `softmax_rows`."""
-    name, this, size = _name(dtype), gpu(device.index), dtype.itemsize
+    names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
     def kernel(aligned: bool) -> Launch:
-        return ready(tuple(_plans.softmax_backward(columns, name, this, aligned)), device)
+        return ready(tuple(_plans.softmax_backward(columns, *names, this, aligned)), device)
 
     if not _plans.whole_vectors(columns, size):
         return kernel(False)
@@ -243,8 +232,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, de
     x, residual and the outputs are (rows, columns), rstd and mean (rows,), weight and bias (columns,) and dense; the
     outputs are contiguous and fresh. Otherwise as `softmax_rows`.
     """
-    names, this = tuple(_name(dtype) if dtype else "" for dtype in dtypes), gpu(device.index)
-    size = dtypes[0].itemsize
+    names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
     def kernel(aligned: bool, is_few: bool) -> Launch:
@@ -267,5 +255,6 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, de
     return launch
 
 
-def _name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
+def _names(dtypes: tuple[Any, ...]) -> tuple[str, ...]:
+    """As in `_host.Build`."""
+    return tuple(str(dtype).removeprefix("torch.") if dtype else "" for dtype in dtypes)

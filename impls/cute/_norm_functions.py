@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,8 +14,6 @@ from . import _launch
 from ._functions import observed, operator, require, served, widened
 
 Given = Tensor | None
-
-_table: dict[tuple[Any, ...], Callable[..., None] | None] = {}
 
 
 def rms_norm(
@@ -103,20 +101,12 @@ def _run(tensors: tuple[Given, ...], layer: bool, eps: float) -> None:
     """Compute the norm of these tensors, in the shapes that `forward` has them in."""
     x, weight, bias, *matrices, rstd, mean = tensors
     columns, dtypes = x.shape[-1], tuple(None if t is None else t.dtype for t in tensors)
-    key = (columns, dtypes, layer, eps, x.device)
-    try:
-        launch = _table[key]
-    except KeyError:
-        launch = _table[key] = served(_rows, columns, x.dtype, dtypes, layer, eps, x.device)
+    launch = served(_launch.norm_rows, columns, dtypes, layer, eps, x.device)
     if launch is None:
         return compose(*tensors, layer=layer, eps=eps)
     dense = (None if t is None else t.contiguous() for t in (weight, bias))
     matrices = (None if t is None else _launch.as_matrix(t, columns) for t in matrices)
     return launch(_launch.as_matrix(x, columns), *dense, *matrices, rstd, mean)
-
-
-def _rows(columns: int, dtype: torch.dtype, dtypes: Any, layer: bool, eps: float, device: Any) -> Callable[..., None]:
-    return _launch.norm_rows(columns, dtypes, layer, eps, device)
 
 
 def compose(

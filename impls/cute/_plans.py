@@ -27,8 +27,6 @@ from .htile.config import (
 from .htile.layouts import choose, choose_few
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
-# A launch may begin while the previous one ends; its kernel waits for that before it touches memory.
-OVERLAPPED = (("pdl", True),)
 RESIDUAL = 3  # place of the residual among a norm's arguments
 LEAST_LONG_SHARE_BYTES = 64 * 1024
 # Rows that are split over the whole GPU.
@@ -135,7 +133,7 @@ def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, f
     itemsize = ITEM_BYTES[dtype]
 
     def build(kernel: str, config: RowTileConfig | SplitTileConfig, *workspace: str) -> Build:
-        return Build(kernel, config, (dtype, out_dtype, *workspace), OVERLAPPED, gpu.arch)
+        return Build(kernel, config, (dtype, out_dtype, *workspace), arch=gpu.arch)
 
     split = split_layout(columns, itemsize, gpu, aligned, is_single=few == "single")
     whole_gpu = build("split_softmax.SplitSoftmax", split, "int64")
@@ -152,7 +150,7 @@ def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, f
 def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Iterator[Build]:
     """Builds of (dy, y, dx), all of one dtype."""
     for config in layouts(columns, ITEM_BYTES[dtype], gpu, aligned, tiles=2):
-        yield Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3, OVERLAPPED, gpu.arch)
+        yield Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3, arch=gpu.arch)
 
 
 def norm(
@@ -162,7 +160,7 @@ def norm(
 
     is_few  there are at most FEW_ROWS rows, so each gets threads of its own
     """
-    tiles, flags = 2 if dtypes[RESIDUAL] else 1, (("layer", layer), ("eps", eps), *OVERLAPPED)
+    tiles, flags = 2 if dtypes[RESIDUAL] else 1, (("layer", layer), ("eps", eps))
     for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms=2 if layer else 1):
         own = replace(config, rows_per_thread=1) if is_few else config
         yield Build("norm.Norm", own, dtypes, flags, gpu.arch)

@@ -162,12 +162,12 @@ def alone(x: torch.Tensor) -> torch.Tensor:
     return x.as_strided((span,), (1,), x.storage_offset() - lead).to("cuda").as_strided(x.shape, x.stride(), lead)
 
 
-def insistent(attempt: Callable[..., None]) -> Callable[..., None]:
-    """`_launch._try`, which ends the run where a build is refused: another would be checked in its place."""
+def insistent(attempt: Callable[..., Any]) -> Callable[..., Any]:
+    """`_launch._tried`, which ends the run where a build is refused: another would be checked in its place."""
 
-    def tried(build: Any, *rest: Any) -> None:
+    def tried(build: Any, device: Any) -> Any:
         try:
-            attempt(build, *rest)
+            return attempt(build, device)
         except Exception as error:
             sys.exit(f"the GPU refused {build}: {error}")
 
@@ -175,7 +175,7 @@ def insistent(attempt: Callable[..., None]) -> Callable[..., None]:
 
 
 def main(part: str, of: str = "all") -> None:
-    _launch._try = insistent(_launch._try)
+    _launch._tried = insistent(_launch._tried)
     launched = 0
     for case, builds in chosen(part, of):
         try:

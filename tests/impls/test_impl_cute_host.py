@@ -217,8 +217,8 @@ BASE = torch.zeros(64, 1040, dtype=torch.float16)
 def test_the_variant_follows_from_address_stride_and_columns(routes, x, aligned):
     assert not BASE.data_ptr() % 16
     y = torch.empty(x.shape, dtype=x.dtype)
-    _launch.softmax_rows(x.shape[1], x.dtype, x.dtype, torch.device("cpu"))(x, y)
-    _launch.backward_rows(x.shape[1], x.dtype, torch.device("cpu"))(y, x, y)
+    _launch.softmax_rows(x.shape[1], (x.dtype, x.dtype), torch.device("cpu"))(x, y)
+    _launch.backward_rows(x.shape[1], (x.dtype,), torch.device("cpu"))(y, x, y)
     dtypes = (x.dtype, x.dtype, None, None, x.dtype, None, None, None)
     weight = torch.zeros(x.shape[1], dtype=x.dtype)
     norm = _launch.norm_rows(x.shape[1], dtypes, False, 1e-6, torch.device("cpu"))
@@ -240,14 +240,14 @@ def test_every_input_of_a_norm_counts(routes):
         norm(x, weight, bias, residual, whole, whole, None, None)
     assert [config.aligned for config in routes] == [True] + [False] * 4
     routes.clear()
-    backward = _launch.backward_rows(1024, torch.float16, torch.device("cpu"))
+    backward = _launch.backward_rows(1024, (torch.float16,), torch.device("cpu"))
     for dy, y in ((whole, whole), (odd, whole), (whole, odd)):
         backward(dy, y, whole)
     assert [config.aligned for config in routes] == [True, False, False]
 
 
 def test_few_rows_are_seen_at_the_call(routes):
-    launch = _launch.softmax_rows(524288, torch.float32, torch.float32, torch.device("cpu"))
+    launch = _launch.softmax_rows(524288, (torch.float32,) * 2, torch.device("cpu"))
     for rows in (1, 16, 17):
         x = torch.empty(1, 524288).expand(rows, 524288)
         launch(x, x)

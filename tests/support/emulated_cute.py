@@ -120,7 +120,13 @@ def _dsl(threads: int) -> dict[str, ModuleType]:
         kernel=lambda function: function,
         nvgpu=nvgpu,
         ReductionOp=SimpleNamespace(MAX=np.maximum, ADD=np.add),
-        arch=SimpleNamespace(fmax=_fmax, rcp_approx=rcp_approx, warp_reduction=warp_reduction),
+        arch=SimpleNamespace(
+            fmax=_fmax,
+            rcp_approx=rcp_approx,
+            warp_reduction=warp_reduction,
+            griddepcontrol_launch_dependents=lambda: None,
+            griddepcontrol_wait=lambda: None,
+        ),
         math=SimpleNamespace(exp2=exp2, rsqrt=lambda x, **_: numbers(1 / np.sqrt(np.float64(x)))),
         make_rmem_tensor=rmem,
         size=lambda x: (x if isinstance(x, tuple) else x.shape)[0],
@@ -142,10 +148,10 @@ class Tile:
 
     values_again = again = values
 
-    def load(self) -> None:
+    def request(self) -> None:
         pass
 
-    request = wait = load
+    wait = request
 
 
 class Reduction:
@@ -176,11 +182,10 @@ class Reduction:
 class Context:
     """All threads of one row; matrices are pairs of a row's float32 values and a dtype."""
 
-    def __init__(self, config: Any) -> None:
-        self.config = config
-
-    def setup(self, x: Any, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0) -> None:
-        self.fill, self.extra_sX = fill, [None] * extra_smem_tensors
+    def __init__(
+        self, config: Any, x: Any, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0
+    ) -> None:
+        self.config, self.fill, self.extra_sX = config, fill, [None] * extra_smem_tensors
         self.reduction = Reduction(self.config)
         self.x = Loader(self, x)
 

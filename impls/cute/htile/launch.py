@@ -1,4 +1,7 @@
-"""How a kernel is launched: its grid, and how it overlaps with the launches before and after it."""
+"""How a kernel is launched: its grid, and how it overlaps with the launches before and after it.
+
+A launch may begin while the previous one ends, so every kernel begins with `overlap`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,13 @@ from cutlass import Int32
 from .config import RowTileConfig, SplitTileConfig
 
 
-def launch_rows(kernel: object, config: RowTileConfig, rows: Int32, stream: object, pdl: bool) -> None:
+def launch_rows(kernel: object, config: RowTileConfig, rows: Int32, stream: object) -> None:
     """Launch a kernel that has its arguments: a CTA takes `config.rows` rows, or a cluster takes one; with several rows
     per thread, that many times as many (`row_part`).
-
-    pdl  the launch may begin while the previous one ends, for a kernel that begins with `overlap`
     """
     cluster = [1, config.cluster, 1] if config.cluster > 1 else None
     grid, block = [groups(rows, config), config.cluster, 1], [config.threads, 1, 1]
-    kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=pdl)
+    kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True)
 
 
 def groups(rows: Int32, config: RowTileConfig) -> Int32:
@@ -38,17 +39,13 @@ def row_part(tensor: cute.Tensor | None, number: int, config: RowTileConfig) -> 
     return cute.domain_offset((start, 0)[: cute.rank(tensor)], tensor)
 
 
-def launch_split(kernel: object, config: SplitTileConfig, stream: object, pdl: bool) -> None:
+def launch_split(kernel: object, config: SplitTileConfig, stream: object) -> None:
     """Launch a kernel that has its arguments: all CTAs are on the GPU at once, and each takes a share of every row."""
     grid, block = [config.ctas, 1, 1], [config.cta_threads, 1, 1]
-    kernel.launch(grid=grid, block=block, cooperative=True, stream=stream, use_pdl=pdl)
+    kernel.launch(grid=grid, block=block, cooperative=True, stream=stream, use_pdl=True)
 
 
-def overlap(pdl: bool) -> None:
-    """The start of a kernel: let the next launch begin, then wait until the previous one has ended and its output is there.
-
-    Without pdl launches do not overlap, and this does nothing.
-    """
-    if pdl:
-        cute.arch.griddepcontrol_launch_dependents()
-        cute.arch.griddepcontrol_wait()
+def overlap() -> None:
+    """The start of a kernel: let the next launch begin, then wait until the previous one has ended and its output is there."""
+    cute.arch.griddepcontrol_launch_dependents()
+    cute.arch.griddepcontrol_wait()

@@ -32,28 +32,28 @@ class Partition:
 
 
 class RowContext:
-    """One thread's part of a tile of rows, `x` being the loader of the first matrix.
+    """One thread's part of a tile of rows of the matrix mX (rows, columns), `x` being its loader.
 
     A thread reads from shared memory only what it has itself brought there, so no barrier separates the two.
     A RowLoader or RowStorer serves each further matrix.
 
+    fill                the value of columns and rows outside the matrix
+    stage, width        exchanges of the kernel's reductions, and float32 values in each
+    extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices or for other rows of mX
+
     tXcX  the (row, column) of each element of the thread's vectors; tXpX: which vectors lie wholly in the CTA's share
     """
 
-    def __init__(self, config: RowTileConfig) -> None:
-        self.config = config
-
-    def setup(
-        self, mX: cute.Tensor, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0
+    def __init__(
+        self,
+        config: RowTileConfig,
+        mX: cute.Tensor,
+        fill: float = 0.0,
+        stage: int = 1,
+        width: int = 1,
+        extra_smem_tensors: int = 0,
     ) -> None:
-        """Indices, shared memory, tiles, bounds and registers for the matrix mX (rows, columns).
-
-        fill                the value of columns and rows outside the matrix
-        stage, width        exchanges of the kernel's reductions, and float32 values in each
-        extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices or for other rows of mX
-        """
-        config = self.config
-        self.shape, self.fill = mX.shape, fill
+        self.config, self.shape, self.fill = config, mX.shape, fill
         row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
         self.held = config.keep != "l1" or row_bytes * (1 + extra_smem_tensors) <= HELD_BYTES
         self.tidx = cute.arch.thread_idx()[0]
@@ -110,8 +110,7 @@ class RowContext:
         window = cute.domain_offset((0, offset), matrix)
         tile = cute.local_tile(window, config.tiler_mn, (cute.arch.block_idx()[0], 0))
         vectors = self.thread_copy.partition_S(tile)[None, 0, None]
-        known = config.aligned and matrix.iterator.alignment % VECTOR_BYTES == 0
-        straight = True if known else vectors.iterator.toint() % VECTOR_BYTES == 0
+        straight = True if config.aligned else vectors.iterator.toint() % VECTOR_BYTES == 0
         return Partition(vectors, straight, matrix)
 
     def free(self, turn: int, part: Partition) -> bool:
@@ -194,8 +193,8 @@ class RowContext:
 class RowLoader:
     """Global -> registers, or global -> shared -> registers, for one matrix; `config.keep` says where the row stays.
 
-    `load` brings the row, `values` are its vectors as float32, and `again` is their last use: with "l1" that is a second
-    read of global memory, which the first read announced to the cache. Where a CTA's rows are more than HELD_BYTES,
+    `request` and `wait` bring the row, `values` are its vectors as float32, and `again` is their last use: with "l1" that is
+    a second read of global memory, which the first read announced to the cache. Where a CTA's rows are more than HELD_BYTES,
     registers cannot hold them, and every use is a read.
     """
 
@@ -205,11 +204,6 @@ class RowLoader:
         self.tXsX = tXsX
         self.tXrX = context.make_fragment(matrix.element_type)
         self.dtype = matrix.element_type
-
-    def load(self) -> None:
-        """Request every vector, and wait for those that go through shared memory."""
-        self.request()
-        self.wait()
 
     @cute.jit
     def request(self) -> None:

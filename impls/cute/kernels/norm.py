@@ -35,21 +35,14 @@ class Norm:
     RMSNorm    y = t * rstd * weight + bias            rstd = rsqrt(mean(t^2) + eps)
     LayerNorm  y = (t - mean) * rstd * weight + bias   rstd = rsqrt(mean((t - mean)^2) + eps)
 
-    layer    LayerNorm
-    delayed  request weight and bias only after the reductions: fewer registers, more waiting. None: see
-             `wants_late_weights`
-
     x, residual, y, residual_out are (rows, columns) in one dtype, float16, bfloat16 or float32; weight and bias are
     (columns,) in that dtype or float32; rstd and mean are (rows,) float32. All but x and y may be None. y comes from t
     before t is rounded to residual_out. Squares are float32, as in torch: rows whose sum of t^2 is beyond 3.4e38 become
     0 or NaN. Raises ValueError for RMSNorm with a mean, and for a residual with several rows per thread.
     """
 
-    def __init__(
-        self, config: RowTileConfig, layer: bool, eps: float, delayed: bool | None = None, pdl: bool = False
-    ) -> None:
-        self.config, self.layer, self.eps, self.pdl = config, layer, eps, pdl
-        self.delayed = wants_late_weights(config, layer) if delayed is None else delayed
+    def __init__(self, config: RowTileConfig, layer: bool, eps: float) -> None:
+        self.config, self.layer, self.eps = config, layer, eps
 
     @cute.jit
     def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream) -> None:
@@ -58,17 +51,16 @@ class Norm:
         if const_expr(self.config.rows_per_thread > 1 and residual is not None):
             raise ValueError("several rows a thread, and a residual")
         kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
-        launch_rows(kernel, self.config, x.shape[0], stream, self.pdl)
+        launch_rows(kernel, self.config, x.shape[0], stream)
 
     @cute.kernel
     def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean) -> None:
-        overlap(self.pdl)
-        context = RowContext(self.config)
-        width = PART_WIDTH if self.layer else 1
-        config = self.config
+        overlap()
+        config, width = self.config, PART_WIDTH if self.layer else 1
         more = config.rows_per_thread - 1 if residual is None else 1
-        context.setup(x, fill=0.0, stage=config.rows_per_thread, width=width, extra_smem_tensors=more)
-        columns = [None if v is None else ColumnLoader(context, v, self.delayed) for v in (weight, bias)]
+        context = RowContext(config, x, stage=config.rows_per_thread, width=width, extra_smem_tensors=more)
+        delayed = wants_late_weights(config, self.layer)
+        columns = [None if v is None else ColumnLoader(context, v, delayed) for v in (weight, bias)]
         tensors = (x, residual, y, residual_out, rstd, mean)
         rows = [Row(context, n, *(row_part(t, n, config) for t in tensors)) for n in range(config.rows_per_thread)]
         for row in rows:

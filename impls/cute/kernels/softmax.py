@@ -19,21 +19,21 @@ class Softmax:
     online  warps and CTAs exchange (max, sum) pairs once, instead of the maximum and then the sum
     """
 
-    def __init__(self, config: RowTileConfig, online: bool = True, pdl: bool = False) -> None:
-        self.config, self.online, self.pdl = config, online, pdl
+    def __init__(self, config: RowTileConfig, online: bool = True) -> None:
+        self.config, self.online = config, online
 
     @cute.jit
     def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
-        launch_rows(self.kernel(x, y), self.config, x.shape[0], stream, self.pdl)
+        launch_rows(self.kernel(x, y), self.config, x.shape[0], stream)
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, y: cute.Tensor) -> None:
-        overlap(self.pdl)
-        context = RowContext(self.config)
+        overlap()
         online = const_expr(self.online)
-        context.setup(x, fill=-Float32.inf, stage=1 if online else 2, width=2 if online else 1)
+        context = RowContext(self.config, x, fill=-Float32.inf, stage=1 if online else 2, width=2 if online else 1)
         row, out = context.x, RowStorer(context, y)
-        row.load()
+        row.request()
+        row.wait()
         turns = const_expr(self.config.vectors_per_thread)
 
         maximum = -Float32.inf

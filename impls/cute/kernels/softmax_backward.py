@@ -19,18 +19,17 @@ class SoftmaxBackward:
     sum: beyond 1.7e38 it may overflow although its product with y would not.
     """
 
-    def __init__(self, config: RowTileConfig, pdl: bool = False) -> None:
-        self.config, self.pdl = config, pdl
+    def __init__(self, config: RowTileConfig) -> None:
+        self.config = config
 
     @cute.jit
     def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
-        launch_rows(self.kernel(dy, y, dx), self.config, dy.shape[0], stream, self.pdl)
+        launch_rows(self.kernel(dy, y, dx), self.config, dy.shape[0], stream)
 
     @cute.kernel
     def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor) -> None:
-        overlap(self.pdl)
-        context = RowContext(self.config)
-        context.setup(dy, fill=0.0, extra_smem_tensors=1)
+        overlap()
+        context = RowContext(self.config, dy, extra_smem_tensors=1)
         gradient, share = context.x, RowLoader(context, y, context.extra_sX[0])
         out = RowStorer(context, dx)
         gradient.request()

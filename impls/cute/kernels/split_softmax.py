@@ -33,15 +33,14 @@ class SplitSoftmax:
     workspace  int64 (config.workspace_words,), zero before its first launch, for one launch at a time
     """
 
-    def __init__(self, config: SplitTileConfig, pdl: bool = False) -> None:
+    def __init__(self, config: SplitTileConfig) -> None:
         self.config = config
-        self.pdl = pdl
 
     @cute.jit
     def __call__(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor, stream: object) -> None:
         kernels = {0: self.read_twice, 1: self.alone}
         kernel = kernels.get(self.config.stages, self.flowing)
-        launch_split(kernel(x, y, workspace), self.config, stream, self.pdl)
+        launch_split(kernel(x, y, workspace), self.config, stream)
 
     @cute.kernel
     def flowing(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
@@ -49,7 +48,7 @@ class SplitSoftmax:
         context = SplitContext(self.config, x, y, workspace)
         ring = Ring(context)
         open_ring(context, ring)
-        overlap(self.pdl)
+        overlap()
         if context.thread < self.config.workers:
             reduce_rows(context, ring)
         elif context.is_worker:
@@ -60,7 +59,7 @@ class SplitSoftmax:
     @cute.kernel
     def alone(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
         """A single row, in registers."""
-        overlap(self.pdl)
+        overlap()
         context = SplitContext(self.config, x, y, workspace)
         tag, row, worker = first_tag(context), Int32(0), context.is_worker
         tile = registers(context, self.config.vectors_per_thread)
@@ -76,7 +75,7 @@ class SplitSoftmax:
     @cute.kernel
     def read_twice(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
         """One row after the other, of any length."""
-        overlap(self.pdl)
+        overlap()
         context = SplitContext(self.config, x, y, workspace)
         tag, rows, worker = first_tag(context), context.rows, context.is_worker
         for row in cutlass.range(rows, unroll=1):
