@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -100,7 +101,7 @@ def test_the_cores_near_a_gpu_are_those_that_the_system_names(
 
 
 def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """And takes its orders as they were given, through bytes."""
+    """And takes its orders as they were given, through text."""
     asked: list[str] = []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
     monkeypatch.setattr(device, "gpus", lambda: asked.append(os.environ["CUDA_VISIBLE_DEVICES"]) or (CARDS[2],))
@@ -159,3 +160,8 @@ def test_auto_is_a_worker_a_gpu(monkeypatch: pytest.MonkeyPatch, cards: Any, cou
     for is_on, expected in ((True, count), (False, None)):
         config: Any = SimpleNamespace(getoption=lambda name, is_on=is_on: is_on)
         assert plugin.pytest_xdist_auto_num_workers(config) == expected
+
+
+def test_the_orders_are_plain_text() -> None:
+    orders = Orders(Seat(), shards.Shard(Path("/r.jsonl"), builders.passport(), "gw0"), False)
+    assert set(json.loads(orders.pack())) == {"seat", "run", "passport", "worker", "resumes"}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from softbench import typed
 from softbench.measure import device, procfs
+from softbench.model import Passport
 from softbench.records.shards import Shard
 from softbench.run.multi_gpu.seats import Seat
 from softbench.run.settings import Settings, SettingsError
@@ -30,9 +33,17 @@ class Orders:
         """The command's own settings; a resumed run is the file that the controller has found."""
         return replace(chosen, resume=str(self.shard.run) if self.resumes else "")
 
-    def pack(self) -> bytes:
-        """As bytes, since pytest-xdist transports plain data only."""
-        return pickle.dumps(self)
+    def pack(self) -> str:
+        """As text, since pytest-xdist transports plain data only."""
+        return json.dumps(
+            {
+                "seat": asdict(self.seat),
+                "run": str(self.shard.run),
+                "passport": asdict(self.shard.passport),
+                "worker": self.shard.worker,
+                "resumes": self.resumes,
+            }
+        )
 
 
 def worker_count(config: Any) -> int:
@@ -63,7 +74,9 @@ def take_orders(config: Any) -> Orders:
 
     It ends with the controller, and its own workers with it. Raises SettingsError if CUDA was in use before.
     """
-    orders: Orders = pickle.loads(config.workerinput[KEY])
+    data = json.loads(config.workerinput[KEY])
+    shard = Shard(Path(data["run"]), typed.build(Passport, data["passport"]), data["worker"])
+    orders = Orders(typed.build(Seat, data["seat"]), shard, data["resumes"])
     procfs.die_with_parent(signal.SIGKILL)
     seat = orders.seat
     os.sched_setaffinity(0, seat.cores)
@@ -73,7 +86,7 @@ def take_orders(config: Any) -> Orders:
         if len(found) != 1 or (seat.gpu and found[0].id != seat.gpu):
             names = ", ".join(card.id for card in found) or "none"
             raise SettingsError(
-                f"worker {orders.shard.worker} is to measure on GPU {seat.visible} ({seat.gpu or 'id unknown'}) and sees {names}; "
+                f"worker {shard.worker} is to measure on GPU {seat.visible} ({seat.gpu or 'id unknown'}) and sees {names}; "
                 "does a conftest.py or a plugin start CUDA?"
             )
     return orders
