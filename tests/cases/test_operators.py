@@ -188,7 +188,7 @@ def test_torch_passes_every_layout(layout, dtype, out_dtype):
 
 
 @over(("dtype", "out_dtype"), PAIRS)
-@over("shape", [(), (1,), (0,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 2, 2, 5), (1000, 16), (65537, 2), (1, 262144)])
+@over("shape", [(), (1,), (0,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 2, 2, 5), (1000, 16), (65537, 2), (1, 65537)])
 def test_torch_passes_every_shape(shape, dtype, out_dtype):
     case = question(shape, dtype, out_dtype)
     assert check(case, right(case), "cpu", 1).reason == ""
