@@ -105,7 +105,7 @@ def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:
             cases[case_id] = before | {key: (run.passport.run_id, record) for key, record in records.items()}
         notes += [f"timed cases of {old} taken from {run.passport.run_id}: {count}" for old, count in again.items()]
         if lost:
-            names = ", ".join(f"{name} ({count})" for name, count in lost.items())
+            names = ", ".join(f"{name} ({count})" for name, count in sorted(lost.items()))
             notes.append(f"not measured there, and left out: {names}")
     held = [entry for entries in cases.values() for entry in entries.values()]
     if len(runs) > 1:
