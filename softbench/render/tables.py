@@ -124,12 +124,15 @@ def _case_row(cell: Cell, label: str) -> list[str]:
 
 
 def statuses(board: Board, width: int = WIDTH) -> str:
-    """Failures, then refusals: one line per status and reason, and below a failure the command that repeats it."""
+    """Failures, then refusals, by status and reason; below a failure what its cases have in common, and how to repeat one."""
     lines: list[str] = []
-    for word, reason, records in status_groups(board):
-        lines.append(_cut(f"{word} x{len(records)}  {who(records)}: {reason}", width))
-        if not records[0].status.is_refusal:
-            lines.append(f"    {records[0].reproduce or records[0].case.id}")
+    for group in status_groups(board):
+        first = group.records[0]
+        lines.append(_cut(f"{group.word} x{len(group.records)}  {who(group.records)}: {group.reason}", width))
+        if group.only:
+            lines.append(_cut(f"    {group.only}", width))
+        if not first.status.is_refusal:
+            lines.append(f"    {first.reproduce or first.case.id}")
     early = [record for record in board.records if record.known_failure and record.status.is_success]
     passing = (f"declared to fail, but {r.status.value}: {short(r.variant.implementation)} {r.case.id}" for r in early)
     lines += [_cut(line, width) for line in passing]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from softbench.analysis.leaderboard import in_common
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
 from softbench.model import Case, Passport, Record, Status
 
 NAME_LIMIT = 24
+EXPLAINED = 40
+"""Groups of failures whose cases are searched for what they have in common: a hostile run has thousands of groups."""
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case or timed calls, so not ranked   w warm L2 cache"
 RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}
 FIGURES = (
@@ -17,6 +22,7 @@ FIGURES = (
 )
 """The header of `cell_figures`."""
 SectionKey = tuple[str, str, str, str]
+_NUMBER = re.compile(r"\d[\d.]*(?:e[+-]?\d+)?")
 
 
 def why_marked(board: Board, standing: Standing) -> str:
@@ -80,14 +86,55 @@ def outcome_counts(board: Board, standing: Standing) -> tuple[int, int, int, int
     )
 
 
-def status_groups(board: Board) -> list[tuple[str, str, list[Record]]]:
-    """(status word, first line of the reason, records): failures before refusals, else in the order of the run."""
+@dataclass(frozen=True)
+class StatusGroup:
+    """Cells with one status for one kind of reason. reason: that of the first. only: what their cases have in common."""
+
+    word: str
+    reason: str
+    records: tuple[Record, ...]
+    only: str = ""
+
+
+def status_groups(board: Board) -> list[StatusGroup]:
+    """Failures before refusals, else in the order of the run. Reasons that differ in numbers alone are one kind."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in board.records:
         if not record.status.is_success:
-            groups.setdefault((status_text(record), first_line(record.reason)), []).append(record)
-    flat = [(word, reason, records) for (word, reason), records in groups.items()]
-    return sorted(flat, key=lambda group: group[2][0].status.is_refusal)
+            groups.setdefault((status_text(record), _kind_of_reason(record)), []).append(record)
+    ordered = sorted(groups.items(), key=lambda item: item[1][0].status.is_refusal)
+    passed = _passed(board)
+    return [
+        StatusGroup(
+            word, first_line(records[0].reason), tuple(records), _only(records, passed) if at < EXPLAINED else ""
+        )
+        for at, ((word, _), records) in enumerate(ordered)
+    ]
+
+
+def _kind_of_reason(record: Record) -> str:
+    """A reason without its numbers; of a wrong output only the mistake, and not the first wrong element."""
+    line = first_line(record.reason)
+    if record.status is Status.INCORRECT:
+        line = line.split(": ")[0]
+    return line if record.status.is_refusal else _NUMBER.sub("#", line)
+
+
+def _passed(board: Board) -> dict[tuple[str, str], list[Case]]:
+    """The cases that an implementation passes, by operator and name."""
+    passed: dict[tuple[str, str], list[Case]] = {}
+    for record in board.records:
+        if record.status.is_success:
+            passed.setdefault((record.case.operator, record.variant.implementation), []).append(record.case)
+    return passed
+
+
+def _only(records: Sequence[Record], passed: Mapping[tuple[str, str], Sequence[Case]]) -> str:
+    """`in_common.only` for failures of one implementation, against the cases that it passes."""
+    names = {(record.case.operator, record.variant.implementation) for record in records}
+    if len(names) > 1 or records[0].status.is_refusal:
+        return ""
+    return in_common.only([record.case for record in records], passed.get(names.pop(), ()))
 
 
 def who(records: Iterable[Record]) -> str:

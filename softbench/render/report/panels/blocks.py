@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softbench.analysis.leaderboard.formatting import plural, who
+from softbench.analysis.leaderboard.formatting import StatusGroup, plural, short, who
 from softbench.model import Record
 from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.figure import Figure
@@ -27,12 +27,20 @@ def status(record: Record, word: str) -> Markup:
     return tag("span", f"{SIGNS[what]} {word}", class_=f"status {what}")
 
 
-def outcome(word: str, reason: str, records: list[Record]) -> Markup:
-    """All cells of one status and reason: implementations, reason, cases, and the command that repeats it."""
-    head = [status(records[0], f"{word} ×{len(records)}"), " ", tag("bdi", who(records)), ": ", tag("bdi", reason)]
-    ids = list(dict.fromkeys(record.case.id for record in records))
+def outcome(group: StatusGroup) -> Markup:
+    """All cells of one status and reason: implementations, reason, cases, and the command that repeats one."""
+    first = group.records[0]
+    head = [
+        status(first, f"{group.word} ×{len(group.records)}"),
+        " ",
+        tag("bdi", who(group.records)),
+        ": ",
+        tag("bdi", group.reason),
+    ]
+    ids = list(dict.fromkeys(record.case.id for record in group.records))
     where = join((tag("code", case) for case in ids), ", ")
     if len(ids) > MANY_CASES:
         where = tag("details", tag("summary", plural(len(ids), "case")), where)
-    again = "" if records[0].status.is_refusal else records[0].reproduce
-    return tag("li", tag("p", *head), tag("div", where, class_="where"), copyable(again))
+    shared = tag("p", tag("bdi", short(group.only, 160)), class_="note") if group.only else Markup("")
+    again = "" if first.status.is_refusal else first.reproduce
+    return tag("li", tag("p", *head), shared, tag("div", where, class_="where"), copyable(again))

@@ -99,4 +99,4 @@ def _groups(board: Board) -> Markup:
         return tag(
             "p", f"Nothing failed and nothing was refused, of {plural(len(board.records), 'cell')}.", class_="note"
         )
-    return join([tag("h3", "Failures and refusals"), tag("ul", *(outcome(*group) for group in groups), class_="plain")])
+    return join([tag("h3", "Failures and refusals"), tag("ul", *(outcome(group) for group in groups), class_="plain")])

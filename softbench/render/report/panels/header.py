@@ -169,10 +169,10 @@ def _not_measured(board: Board) -> Markup:
     groups = status_groups(board)
     present = {record.variant.implementation for record in board.records}
     absent = [name for name in board.passport.sources if name not in present]
-    cells = sum(len(records) for _, _, records in groups)
+    cells = sum(len(group.records) for group in groups)
     parts = [tag("p", unfinished(board))] if board.missing else []
     if groups:
-        parts.append(tag("ul", *(outcome(*group) for group in groups[:SHOWN_GROUPS]), class_="plain"))
+        parts.append(tag("ul", *(outcome(group) for group in groups[:SHOWN_GROUPS]), class_="plain"))
     if len(groups) > SHOWN_GROUPS:
         more = plural(len(groups) - SHOWN_GROUPS, "further reason")
         parts.append(tag("p", tag("a", f"{more}, under Correctness", href="#correctness")))

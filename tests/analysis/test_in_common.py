@@ -1,0 +1,92 @@
+"""What the failing cases of an implementation have in common."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import builders
+
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.formatting import status_groups
+from softbench.analysis.leaderboard.in_common import only
+from softbench.model import Status
+from softbench.render import tables
+
+CASES = [
+    builders.softmax_case(rows, columns, dtype, out_dtype=out, layout=layout, distribution=distribution)
+    for rows, columns, (dtype, out), layout, distribution in itertools.product(
+        (1, 64, 4096),
+        (256, 1000, 1001, 4096),
+        (("float16", "float16"), ("float16", "float32"), ("float32", "float32")),
+        ("contiguous", "offset-1", "padded-3"),
+        ("normal", "peaked", "causal_inf", "causal_min"),
+    )
+]
+PLANTED = {
+    "only float16": lambda case: case.dtype == "float16",
+    "only an output of another dtype": lambda case: case.dtype != case.out_dtype,
+    "only views": lambda case: case.layout != "contiguous",
+    "only layout padded-3": lambda case: case.layout == "padded-3",
+    "only distribution peaked": lambda case: case.distribution == "peaked",
+    "only distributions causal_*": lambda case: case.distribution.startswith("causal"),
+    "only inputs that are not normal": lambda case: case.distribution != "normal",
+    "only widths that are no power of two": lambda case: case.columns not in (256, 4096),
+    "only odd widths": lambda case: case.columns % 2,
+    "only rows of no whole 16-byte vectors": lambda case: case.columns == 1001,
+    "only at least 1000 columns (256 pass)": lambda case: case.columns > 256,
+    "only at most 64 rows (4096 pass)": lambda case: case.rows < 100,
+    "only 64 rows": lambda case: case.rows == 64,
+    "only float32 and views": lambda case: case.dtype == "float32" and case.layout != "contiguous",
+    "": lambda case: case.columns == 256 or case.dtype == "float32",
+}
+
+
+@pytest.mark.parametrize("text", PLANTED)
+def test_what_was_planted_is_named(text):
+    fails = PLANTED[text]
+    found = only([case for case in CASES if fails(case)], [case for case in CASES if not fails(case)])
+    assert text in (found, *found.replace(" or ", "\n").splitlines())
+
+
+@given(st.sets(st.sampled_from(CASES), min_size=1, max_size=12), st.sets(st.sampled_from(CASES), max_size=12))
+def test_any_cases_have_an_answer_or_none(failed, passed):
+    text = only(sorted(failed, key=str), sorted(passed - failed, key=str))
+    assert text == "" or (passed - failed and text.startswith("only "))
+
+
+def _run(*records):
+    return leaderboard.build(builders.run(records))
+
+
+def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():
+    """Reasons that differ in numbers are one line; refusals and failures of several kernels get no explanation."""
+    reason = "tail from column {0} not written: row 0, column {0}: got 0, expected 0.001"
+    cases = [builders.softmax_case(columns=columns) for columns in (781, 1000, 512, 1024)]
+    wrong = [
+        builders.ended(case, "mine", Status.INCORRECT, reason.format(case.columns - 1))
+        for case in cases
+        if case.columns not in (512, 1024)
+    ]
+    right = [builders.timed(case, "mine", 1000.0) for case in cases if case.columns in (512, 1024)]
+    refused = [builders.ended(case, "other") for case in cases]
+    lines = tables.statuses(_run(*wrong, *right, *refused), 120).splitlines()
+    assert lines[0].startswith("INCORRECT x2  mine: tail from column 780 not written")
+    assert lines[1] == "    only widths that are no power of two"
+    assert lines[3:] == ["UNSUPPORTED x4  other: no"]
+
+
+def test_two_kernels_with_one_reason_get_no_explanation():
+    case, other = builders.softmax_case(), builders.softmax_case(columns=1000)
+    failed = [builders.ended(other, name, Status.CRASHED, "died") for name in "ab"]
+    (group,) = status_groups(_run(*failed, *(builders.timed(case, name, 1.0) for name in "ab")))
+    assert (len(group.records), group.only) == (2, "")
+
+
+def test_different_mistakes_stay_apart():
+    case = builders.softmax_case()
+    reasons = ("every element is 0: row 0", "low precision: row 3", "launch raised ValueError: no such tile: 13")
+    groups = status_groups(_run(*(builders.ended(case, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons))))
+    assert [group.reason for group in groups] == list(reasons)
