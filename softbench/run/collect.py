@@ -15,7 +15,7 @@ from softbench.measure.contest.descriptors import TooFewFiles
 from softbench.measure.contest.worker_pool import DeviceLost
 from softbench.model import Case, Record, Variant
 from softbench.records.store import StoreError
-from softbench.run import replay
+from softbench.run import debugging, replay
 from softbench.run.bench import Bench
 from softbench.texts import InputError
 
@@ -88,7 +88,10 @@ class Collecting:
             if packages.is_missing("torch"):
                 raise pytest.UsageError(f"softbench: {packages.advice('torch')}")
             try:
-                self._bench.journal.open()
+                if self._bench.settings.debug:
+                    debugging.require_one(self._bench.selection)
+                else:
+                    self._bench.journal.open()
             except InputError as error:
                 raise pytest.UsageError(f"softbench: {error}") from None
 
@@ -196,6 +199,8 @@ class CellItem(pytest.Function):
 
     def measure(self, request: pytest.FixtureRequest) -> None:
         """Get the record and report it to pytest: pass, skip, xfail or fail."""
+        if self.bench.settings.debug:
+            return self._debug()
         try:
             record = self.outcome = self.bench.record(self.case, self.variant)
         except (StoreError, DeviceLost, TooFewFiles) as error:  # further cells could not be kept, or run
@@ -209,6 +214,14 @@ class CellItem(pytest.Function):
             raise CellFailed(_failure_text(record))
         if record.samples and self.bench.journal.shard is None and self.config.pluginmanager.hasplugin("benchmark"):
             self._hand_over(request)
+
+    def _debug(self) -> None:
+        """Check the cell here; what it raises goes to pytest as it is, and to --pdb."""
+        status, reason = debugging.run(self.case, self.variant, self.bench.settings.seed)
+        if status is not None and status.is_refusal:
+            pytest.skip(f"{status.value}: {reason}")
+        if status is not None:
+            raise CellFailed(f"{status.value}: {reason}")
 
     def _note_figures(self, record: Record) -> None:
         """Add the properties that JUnit's XML shows of a cell."""
@@ -236,6 +249,7 @@ class CellItem(pytest.Function):
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         if isinstance(excinfo.value, CellFailed):
             return str(excinfo.value)
+        excinfo.traceback = excinfo.traceback.cut(path=Path(self.variant.path).resolve())  # from its author's file down
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:

@@ -19,7 +19,7 @@ from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Run, calibration, notes
 from softbench.records.shards import Shard
 from softbench.render import tables
-from softbench.run import multi_gpu, replay, resuming, settings
+from softbench.run import debugging, multi_gpu, replay, resuming, settings
 from softbench.run.bench import Bench
 from softbench.run.collect import CellItem, Collecting
 from softbench.run.journal import Journal
@@ -39,6 +39,10 @@ def start(config: pytest.Config) -> None:
         preferred = "gpu" if device.gpu() else "cpu"
         chosen = settings.read(config, preferred, default_profile)
         _refuse_other_gpu(chosen)
+        if chosen.debug and (workers or orders):
+            raise settings.SettingsError(
+                "--softbench-debug runs a cell in this process, and -n in others; leave one out"
+            )
         regression = None if orders else RegressionCheck.of(chosen)
         selection = select(chosen, _ladders(config))
     except (InputError, FileNotFoundError) as error:
@@ -98,6 +102,8 @@ class BenchSession:
             f"softbench: {_counts(self._selection)}",
             *(f"softbench: WARNING: {why}; it fails, and the others run" for why in self._selection.unread),
         ]
+        if chosen.debug:
+            lines.append(f"softbench: {debugging.HEADER}")
         if chosen.resume and (continued := resuming.progress(chosen)):
             lines.append(f"softbench: {continued}")
         if self.controller is not None and not gpus:

@@ -47,6 +47,7 @@ class Settings:
     fail_on: float | None = None
     threads: int = 0
     full_size: bool = False
+    debug: bool = False
     drawn: int = 0
     drawn_from: int = DEFAULT_DRAWN_FROM
     """drawn: how many drawn cases are added per operator of the profiles. drawn_from: the seed of the first."""
@@ -85,6 +86,7 @@ _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
     ("--softbench-full-size", "without a GPU: time the cases as shapes.yaml has them, and cut no rows off"),
     ("--softbench-any-gpu", "run on any GPU, in spite of --softbench-expect-gpu"),
+    ("--softbench-debug", "check one cell in this process, for a debugger; nothing is timed or recorded"),
     ("--softbench-ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more per cell"),
     ("--softbench-device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
@@ -143,6 +145,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         baseline=option("baseline"),
         fail_on=_limit(option("fail-on"), option("baseline")),
         full_size=option("full-size"),
+        debug=option("debug"),
         threads=_threads(option("threads")),
         drawn=_drawn("drawn", option("drawn"), 0, MOST_DRAWN),
         drawn_from=_drawn("drawn-from", option("drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED),

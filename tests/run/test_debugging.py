@@ -1,0 +1,76 @@
+"""`--softbench-debug`: one cell in pytest's own process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.projects import bench, project
+
+RAISES = """
+import os
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def own_raising(case):
+    def launch(x):
+        print("launched in", os.getpid())
+        raise ValueError("no such tile")
+    return launch
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("own_right", 0, "1 passed"),
+        ("own_zeros", 1, "INCORRECT: every element is 0"),
+        ("own_refusing", 0, "UNSUPPORTED: only on Sundays"),
+        ("own_lacking", 0, "UNAVAILABLE: distribution-that-nobody-has"),
+    ],
+)
+def test_a_cell_ends_as_in_a_run_and_leaves_no_record(tmp_path: Path, name: str, code: int, words: str) -> None:
+    done = bench(project(tmp_path), "--softbench-debug", "-rs", "-k", name)
+    assert (done.returncode, words in done.stdout) == (code, True), done.stdout + done.stderr
+    assert "one cell in this process; nothing is timed" in done.stdout
+    assert not (tmp_path / "reports").exists()
+
+
+def test_a_debugger_stands_where_the_kernel_raised(tmp_path: Path) -> None:
+    """In pytest's own process, with a traceback from the author's file down."""
+    folder = project(tmp_path)
+    (folder / "kernels" / "mine" / "raising.py").write_text(RAISES)
+    (folder / "conftest.py").write_text("import os\nprint('pytest is', os.getpid())\n")
+    (folder / "looking.py").write_text(
+        "class Looking:\n"
+        "    quitting = False\n"
+        "    def reset(self): pass\n"
+        "    def interaction(self, frame, error):\n"
+        "        last = getattr(error, '__traceback__', error)  # older pytests hand over the traceback\n"
+        "        while last.tb_next:\n"
+        "            last = last.tb_next\n"
+        "        print('the debugger sees x of', tuple(last.tb_frame.f_locals['x'].shape))\n"
+    )
+    done = bench(folder, "--softbench-debug", "--pdb", "--pdbcls=looking:Looking", "-s", "-k", "own_raising")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "the debugger sees x of (16, 256)" in done.stdout
+    here = done.stdout.split("pytest is ")[1].split()[0]
+    assert f"launched in {here}" in done.stdout
+    assert "raising.py:9: ValueError" in done.stdout
+    assert "handler.py" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("-k", "own_right or own_zeros"),
+            "runs one cell, and 2 are selected; name one, such as -k 'softmax-float32-16x256 and",
+        ),
+        (("-k", "own_right", "-n", "2"), "runs a cell in this process, and -n in others"),
+    ],
+)
+def test_what_cannot_be_debugged_is_refused(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    done = bench(project(tmp_path), "--softbench-debug", *arguments)
+    assert done.returncode == 4
+    assert words in done.stderr
