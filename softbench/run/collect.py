@@ -77,19 +77,29 @@ class Collecting:
             found = yield
         if self._bench.journal.shard is not None:  # the controller lets every cell take part that a worker names
             items[:] = [item for item in items if not isinstance(item, CellItem) or item.will_run]
+        if self._bench.settings.debug:
+            self._leave_one(items)
         return found
+
+    def _leave_one(self, items: list[pytest.Item]) -> None:
+        """Deselect what `--softbench-debug` does not run."""
+        cells = [item for item in items if isinstance(item, CellItem)]
+        left_out = [cells[at] for at in debugging.further([(cell.case, cell.variant) for cell in cells])]
+        if left_out:
+            self._config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Only now, after deselection, is it known which cells take part."""
-        for item in session.items:
-            if isinstance(item, CellItem) and item.will_run:
-                self._bench.selection.add(item.case, item.variant)
+        cells = [item for item in session.items if isinstance(item, CellItem) and item.will_run]
+        for item in cells:
+            self._bench.selection.add(item.case, item.variant)
         if self._bench.selection.takes_part and not self._config.option.collectonly:
             if packages.is_missing("torch"):
                 raise pytest.UsageError(f"softbench: {packages.advice('torch')}")
             try:
                 if self._bench.settings.debug:
-                    debugging.require_one(self._bench.selection)
+                    debugging.require_one([item.nodeid for item in cells])
                 else:
                     self._bench.journal.open()
             except InputError as error:

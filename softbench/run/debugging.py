@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 from softbench.measure import device
 from softbench.model import Case, Status, Variant
-from softbench.run.selection import Selection
 from softbench.run.settings import SettingsError
 
 SEED = 1
@@ -12,15 +14,17 @@ SEED = 1
 HEADER = "debug: one cell in this process; nothing is timed, recorded or kept from harm"
 
 
-def require_one(selection: Selection) -> None:
-    """Raises SettingsError unless exactly one cell is selected: what one cell leaves behind would change the next."""
-    cells = [(case, variant) for case, variants in selection.takes_part.items() for variant in variants]
-    if len(cells) != 1:
-        case, variant = cells[0]
-        example = f"-k '{case.id} and {variant.id}'"
-        raise SettingsError(
-            f"--softbench-debug runs one cell, and {len(cells)} are selected; name one, such as {example}"
-        )
+def further(cells: Sequence[tuple[Case, Variant]]) -> range:
+    """The places of cells that are not run: all but the first, if they are one implementation's variants on one case."""
+    names = {(case, variant.path, variant.implementation) for case, variant in cells}
+    return range(1, len(cells)) if len(names) == 1 else range(0)
+
+
+def require_one(ids: Sequence[str]) -> None:
+    """Raises SettingsError unless one cell is selected, by its id: what one cell leaves behind would change the next."""
+    if len(ids) > 1:
+        example = f"-k or an id, such as {shlex.quote(ids[0])}"
+        raise SettingsError(f"--softbench-debug runs one cell, and {len(ids)} are selected; name one by {example}")
 
 
 def run(case: Case, variant: Variant, seed: int | None) -> tuple[Status | None, str]:

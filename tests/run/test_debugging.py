@@ -60,12 +60,22 @@ def test_a_debugger_stands_where_the_kernel_raised(tmp_path: Path) -> None:
     assert "handler.py" not in done.stdout
 
 
+def test_of_an_implementation_with_parameters_the_first_combination_runs(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    text = RAISES.replace("])", '], params={"stages": [2, 3]})').replace("(case)", "(case, stages)")
+    (folder / "kernels" / "mine" / "raising.py").write_text(text)
+    done = bench(folder, "--softbench-debug", "-k", "own_raising")
+    assert "FAILED shapes.yaml::softmax-float32-16x256::own_raising[stages=2]" in done.stdout
+    assert "1 failed" in done.stdout
+    assert "stages=3" not in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (
             ("-k", "own_right or own_zeros"),
-            "runs one cell, and 2 are selected; name one, such as -k 'softmax-float32-16x256 and",
+            "2 are selected; name one by -k or an id, such as shapes.yaml::softmax-float32-16x256::own_right",
         ),
         (("-k", "own_right", "-n", "2"), "runs a cell in this process, and -n in others"),
     ],
