@@ -95,19 +95,14 @@ DEEDS = {
 ANYWHERE = ("raises", "raises_odd_text", "exits_python", "interrupts", "segfaults", "exits_3", "asks_too_much", "grows")
 """Misdeeds at every place: what Python or the worker sees of them, and two ends of a process. The others end it at a launch."""
 
+STOPS = "os.kill(os.getpid(), signal.SIGSTOP)"
 HANGS = {
-    "spins": "while True: pass",
-    "sleeps": "time.sleep(600)",
-    "hangs_natively": "ctypes.PyDLL(None).pause()",
-    "stops": "os.kill(os.getpid(), signal.SIGSTOP)",
+    "spins": ("launch", "while True: pass"),
+    "sleeps": ("factory", "time.sleep(600)"),
+    "hangs_natively": ("import", "ctypes.PyDLL(None).pause()"),
+    "stops_early": ("factory", STOPS),
+    "stops": ("launch", STOPS),
 }
-HUNG = [
-    ("spins", "launch"),
-    ("sleeps", "factory"),
-    ("hangs_natively", "import"),
-    ("stops", "factory"),
-    ("stops", "launch"),
-]
 HANG_TIMEOUT_S = 4  # far above the tenths of a second that an honest preparation takes, for a loaded machine
 
 ANSWERS = {
@@ -159,7 +154,7 @@ CONTESTS = {  # the files of a contest: name -> place and code
         place: {f"{name}_{place}": (place, DEEDS[name][0]) for name in (DEEDS if place == "launch" else ANYWHERE)}
         for place in PLACES
     },
-    "hangs": {f"{name}_{place}": (place, HANGS[name]) for name, place in HUNG},
+    "hangs": HANGS,
     "answers": {name: (place, code) for name, (place, code, _, _) in ANSWERS.items()}
     | {name: ("launch", code) for name, code in NUISANCES.items()},
     "late": {name: ("launch", code) for name, (code, _, _) in LATE.items()},
@@ -212,11 +207,10 @@ def test_hang_is_ended(outcome: Callable[[str], Outcome]) -> None:
     first, second, pids = outcome("hangs")
     assert passed(first)
     assert passed(second)
-    for name, place in HUNG:
-        offender = f"{name}_{place}"
-        _says(first[offender], "TIMEOUT", f"^no end of compiling and checking within {HANG_TIMEOUT_S} s")
-        assert len(set(pids[offender])) == 2
-        assert place == "import" or passed(second, [offender]), second[offender].reason
+    for name, (place, _) in HANGS.items():
+        _says(first[name], "TIMEOUT", f"^no end of compiling and checking within {HANG_TIMEOUT_S} s")
+        assert len(set(pids[name])) == 2
+        assert place == "import" or passed(second, [name]), second[name].reason
 
 
 def test_wrong_answer(outcome: Callable[[str], Outcome]) -> None:
