@@ -12,7 +12,7 @@ from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standin
 from softbench.model import Case, Passport, Record, Status
 
 NAME_LIMIT = 24
-EXPLAINED = 40
+EXPLAINED = 10
 """Groups of failures whose cases are searched for what they have in common: a hostile run has thousands of groups."""
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case or timed calls, so not ranked   w warm L2 cache"
 RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}

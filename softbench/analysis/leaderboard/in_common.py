@@ -25,9 +25,9 @@ def only(failed: Sequence[Case], passed: Sequence[Case]) -> str:
     """
     if not failed or not passed:
         return ""
-    everybody = set(passed)
+    everybody = set(range(len(passed)))
     shared = [(text, holds) for text, holds in _properties(failed, passed) if all(map(holds, failed))]
-    excluded = {text: {case for case in passed if not holds(case)} for text, holds in shared}
+    excluded = {text: {at for at, case in enumerate(passed) if not holds(case)} for text, holds in shared}
     found = [text for text, cases in excluded.items() if cases == everybody][:MOST_ALTERNATIVES]
     if not found:
         pairs = itertools.combinations(excluded, 2)
