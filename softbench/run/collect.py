@@ -82,12 +82,11 @@ class Collecting:
         return found
 
     def _leave_one(self, items: list[pytest.Item]) -> None:
-        """Deselect what `--softbench-debug` does not run."""
+        """Of one implementation on one case, `--softbench-debug` runs the first combination of parameters."""
         cells = [item for item in items if isinstance(item, CellItem)]
-        left_out = [cells[at] for at in debugging.further([(cell.case, cell.variant) for cell in cells])]
-        if left_out:
-            self._config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if item not in left_out]
+        if len({(cell.case, cell.variant.path, cell.variant.implementation) for cell in cells}) == 1:
+            self._config.hook.pytest_deselected(items=cells[1:])
+            items[:] = [item for item in items if item not in cells[1:]]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Only now, after deselection, is it known which cells take part."""
@@ -227,7 +226,10 @@ class CellItem(pytest.Function):
 
     def _debug(self) -> None:
         """Check the cell here; what it raises goes to pytest as it is, and to --pdb."""
-        status, reason = debugging.run(self.case, self.variant, self.bench.settings.seed)
+        from softbench.measure.worker import in_process
+
+        seed = self.bench.settings.seed
+        status, reason = in_process.prepare(self.case, self.variant, debugging.SEED if seed is None else seed)
         if status is not None and status.is_refusal:
             pytest.skip(f"{status.value}: {reason}")
         if status is not None:

@@ -39,7 +39,7 @@ def start(config: pytest.Config) -> None:
         preferred = "gpu" if device.gpu() else "cpu"
         chosen = settings.read(config, preferred, default_profile)
         _refuse_other_gpu(chosen)
-        if chosen.debug and (workers or orders):
+        if chosen.debug and workers:
             raise settings.SettingsError(
                 "--softbench-debug runs a cell in this process, and -n in others; leave one out"
             )

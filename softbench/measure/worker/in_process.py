@@ -12,17 +12,18 @@ from softbench.measure.worker.handler import RequestHandler
 from softbench.model import Case, Status, Variant
 
 
-def prepare(case: Case, variant: Variant, device: str, seed: int) -> tuple[Status | None, str]:
-    """Import, build and check a variant as a worker on this device does, or compile it if that is all that it can do here.
+def prepare(case: Case, variant: Variant, seed: int) -> tuple[Status | None, str]:
+    """Import, build and check a variant as a worker does, or compile it if that is all that it can do here.
 
     Returns (None, "") if nothing is wrong, else a status and the reason. Raises what the implementation raises, except a refusal.
     Sets the environment of a worker, so it must come before torch is imported.
     """
-    mode, why = mode_of(variant, gpu())
+    card = gpu()
+    mode, why = mode_of(variant, card)
     if why:
         return Status.UNAVAILABLE, why
     os.environ.update(environment_for(mode))
-    handler = RequestHandler(device if mode == "measure" else "cpu")
+    handler = RequestHandler("cuda" if card and mode == "measure" else "cpu")
     operation = "compile" if mode == "compile" else "prepare"
     try:
         answer = handler.handle(Entrant(variant, "entrant").request(operation, case, seed=seed))
