@@ -21,7 +21,7 @@ ALWAYS = ["roof", "eager"]
 
 
 def free_for(entrants: int, each: int = 1000) -> int:
-    """The least free memory in which so many entrants fit."""
+    """The smallest free memory that holds this many entrants."""
     return next(n for n in range(entrants * each, 2 * entrants * each) if int(n * (1 - RESERVE)) >= entrants * each)
 
 
