@@ -14,6 +14,7 @@ from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
+from softbench.model.limits import Limits
 
 HERE = Path(__file__).parent
 CHEATS, TWINS = HERE / "cheats", HERE / "twins"
@@ -76,6 +77,7 @@ EXAMPLES = (
     # How far its thread came decides what the unfinished output looks like.
     Example("back_to_back_to_a_thread", TIMED, is_of_cpu=True),
     Example("patched_clock_object", f"{TIMED}patched: a clock of the harness was replaced", is_of_cpu=True),
+    Example("patched_timers_object", "^impossible: "),
     Example("copied_random_state", rf"{TIMED}row \d+, column"),
     Example("wrong_from_the_third", f"{TIMED}every element is 0:", budget_s=4.0),
 )
@@ -87,10 +89,12 @@ def outcomes(card: device.Gpu | None) -> dict[str, Record]:
     cheats = {v.implementation: v for v in registry.find([CHEATS])}
     twins = registry.find([TWINS])
     tried = [e for e in EXAMPLES if card is None or not e.is_of_cpu]
+    limits = Limits.of(device.describe())
     with closing(WorkerPool("cpu" if card is None else "cuda")) as pool:
         for number, (rules, dtype, group) in enumerate(_groups(tried)):
             case = Case("softmax", (64, 1000) if card is None else (1024, 4000), dtype, dtype)
-            for record in Contest(rules, pool, card).run(case, [*(cheats[e.name] for e in group), *twins]):
+            contest = Contest(rules, pool, card, limits=limits)
+            for record in contest.run(case, [*(cheats[e.name] for e in group), *twins]):
                 name = record.variant.implementation
                 outcome[name if name in cheats else f"{name} {number}"] = record
             for worker in pool.living:
