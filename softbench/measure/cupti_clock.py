@@ -105,8 +105,13 @@ class DeviceClock:
         return [found[at + 1 : at + 1 + CALLS] for at in range(0, len(found), CALLS + 1)]
 
     def _calls(self, launch: Launch, buffers: Placement, plan: Plan, flush: Callable[[], Any]) -> None:
-        """One call that does not count, then `CALLS` calls, each between two marks."""
+        """One call that does not count, then `CALLS` calls, each between two marks.
+
+        Before them all outputs get their memory: on an H200 calls with an output in memory that was new took 10 % longer.
+        """
         inputs, outputs = buffers.inputs, deque[Any](maxlen=plan.launches)
+        for number in range(plan.launches + 1):
+            outputs.append(launch(*inputs[number % len(inputs)]))
         lead_ns = self._lead(launch, inputs[-1])
         for number in range(-1, CALLS):
             flush()
