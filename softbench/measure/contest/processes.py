@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import json, sys
 argument = json.loads(sys.argv[1])
 sys.path[:0] = argument["path"]
 from softbench.measure.worker.forkserver import main
-main(argument["fd"], argument["preload"], argument["later"])
+main(argument["fd"], argument["preload"])
 """
 
 
@@ -37,11 +37,10 @@ class ForkserverError(RuntimeError):
 class Forkserver:
     """The process that forks workers, and ends them when this process ends; see `softbench.measure.worker.forkserver`."""
 
-    def __init__(self, preload: list[str], environment: Mapping[str, str], later: Sequence[str] = ()) -> None:
-        """preload and later are modules for it to import: before it answers, and while it waits."""
+    def __init__(self, preload: list[str], environment: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).resolve().parents[3])
-        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload, "later": list(later)})
+        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload})
         self._control = ours
         self._has_answered = False
         self._orphans = Orphans()

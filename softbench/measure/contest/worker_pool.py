@@ -22,10 +22,6 @@ _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Otherwise waiting threads of one entrant spin for milliseconds into the next entrant's turn."""
 
 
-_LATER = ("torch._dynamo", "torch._inductor.compile_fx")
-"""What many kernels import, torch.compile and Liger among them: 2 s each that no worker needs to spend. Neither touches CUDA."""
-
-
 class DeviceLost(InputError):
     """No process can use the GPU any more: it fell off the bus, or another process has filled its memory."""
 
@@ -38,7 +34,7 @@ class WorkerPool:
         self.device = device_kind
         self._make_forkserver = forkserver or (
             lambda: (
-                Forkserver(["torch", "triton"], self._environment, _LATER)
+                Forkserver(["torch", "triton"], self._environment)
                 if device_kind == "cuda"
                 else Forkserver(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
             )

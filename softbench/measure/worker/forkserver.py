@@ -22,7 +22,6 @@ import importlib
 import json
 import os
 import resource
-import select
 import signal
 import socket
 import sys
@@ -32,49 +31,30 @@ from softbench.measure import procfs
 from softbench.measure.worker import isolation, wire
 
 _REAP_SECONDS = 2.0
-_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
-def main(control_fd: int, preload: list[str], later: list[str]) -> None:
-    """Serve spawn and reap requests until the parent goes away, then end everything.
-
-    preload  modules that are imported at the start
-    later    modules that are imported after the first worker has started, whenever no request waits
-    """
+def main(control_fd: int, preload: list[str]) -> None:
+    """Serve spawn and reap requests until the parent goes away, then end everything."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     procfs.adopt_orphans()  # so that a worker's orphans can be found and killed
-    _import(preload)
+    procfs.die_with_parent(signal.SIGKILL)  # the control socket is not read during the imports
+    for module in preload:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            continue  # not installed: implementations that need it are UNAVAILABLE
+    procfs.die_with_parent(0)
     control = socket.socket(fileno=control_fd)
     workers: set[int] = set()
     is_isolated = isolation.is_possible()
     try:
         while True:
-            while workers and later and not select.select([control], [], [], 0)[0]:
-                _import([later.pop(0)])
             _serve_one(control, workers, is_isolated)
     except (wire.Closed, wire.Malformed):
         pass
     finally:
         _kill_all_children()
         os._exit(0)
-
-
-def _import(modules: list[str]) -> None:
-    """Import what is installed.
-
-    A module that asks torch for a GPU, as torch._inductor does, is answered by NVML: a fork cannot use CUDA if it has started here.
-    """
-    procfs.die_with_parent(signal.SIGKILL)  # the control socket is not read during the imports
-    asked, os.environ[_ASK_NVML] = os.environ.get(_ASK_NVML), "1"
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except ImportError:
-            continue  # not installed: implementations that need it are UNAVAILABLE
-    os.environ.pop(_ASK_NVML)
-    if asked is not None:
-        os.environ[_ASK_NVML] = asked
-    procfs.die_with_parent(0)
 
 
 def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool) -> None:
