@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Generator
 
 import pytest
 
@@ -39,6 +40,22 @@ def pytest_configure(config: pytest.Config) -> None:
         session.start(config)
     except ModuleNotFoundError as error:
         raise pytest.UsageError(f"softbench: {packages.advice(error.name or '')}") from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(
+    config: pytest.Config,
+) -> Generator[None, int | pytest.ExitCode | None, int | pytest.ExitCode | None]:
+    """With --softbench-watch, the first run is followed by others."""
+    status = yield
+    if status is None or not (config.getoption("--softbench") and config.getoption("--softbench-watch")):
+        return status
+    from softbench.run import watching
+
+    watch = watching.of(config)
+    if watch is None or watch.is_again or config.option.collectonly:
+        return status
+    return watch.go_on(config.invocation_params.args, status)
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from softbench.cases import operators
 from softbench.measure import busy, device, roof
@@ -12,19 +12,33 @@ from softbench.measure.contest.progress import Progress
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.device_lock import DeviceLock
 from softbench.measure.other_processes import OtherProcesses
-from softbench.model import Case, Record, Variant, notes
+from softbench.model import Calibration, Case, Record, Variant, notes
 from softbench.model.limits import Limits
 from softbench.records import retries, store
 from softbench.run.journal import Journal
 from softbench.run.listener import Listener
 
 
+@dataclass
+class Warm:
+    """What the runs of one command share: their processes, and what is known of the clocks."""
+
+    pool: WorkerPool | None = None
+    calibrations: tuple[Calibration, ...] | None = None
+
+    def close(self) -> None:
+        """End all processes."""
+        if self.pool is not None:
+            self.pool.close()
+
+
 class Bench:
     """Measures the cells of a selection, and writes their records to the journal."""
 
-    def __init__(self, journal: Journal, listener: Listener | None = None) -> None:
+    def __init__(self, journal: Journal, listener: Listener | None = None, warm: Warm | None = None) -> None:
+        """warm holds the processes of an earlier run, and those of this one after it; without it they end with the run."""
         self.journal, self.settings, self.selection = journal, journal.settings, journal.selection
-        self._listener = listener or Listener()
+        self._listener, self._warm = listener or Listener(), warm
         self._contest: Contest | None = None
         self._other_processes = OtherProcesses(device.Monitor(None))
         self._has_waited = False
@@ -41,9 +55,12 @@ class Bench:
         return record
 
     def close(self) -> None:
-        """End all processes of the run, and let others append to its file."""
+        """End all processes of the run, unless they are kept warm, and let others append to its file."""
         if self._contest is not None:
-            self._contest.pool.close()
+            if self._warm is None:
+                self._contest.pool.close()
+            else:
+                self._warm.pool, self._warm.calibrations = self._contest.pool, self._contest.calibrations
             self._contest = None
         self.journal.release()
 
@@ -98,14 +115,14 @@ class Bench:
         further = (chosen.traffic, chosen.device_clock, chosen.registers)
         return Contest(
             Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, *further),
-            WorkerPool(kind, threads=chosen.threads),
+            (self._warm and self._warm.pool) or WorkerPool(kind, threads=chosen.threads),
             card,
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
             baselines=self.selection.baselines(names),
             read_telemetry=monitor.read,
             progress=self._listener.progress,
             limits=Limits.of(self.journal.begin().device),
-            calibrations=None,
+            calibrations=self._warm.calibrations if self._warm else None,
         )
 
 

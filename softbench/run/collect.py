@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,11 @@ def _failure_text(record: Record) -> str:
 class Collecting:
     """The hooks by which pytest finds the cells."""
 
-    def __init__(self, config: pytest.Config, bench: Bench) -> None:
-        self._config, self._bench, self._shapes = config, bench, bench.settings.shapes
+    def __init__(
+        self, config: pytest.Config, bench: Bench, takes: Callable[[Variant], bool] = lambda variant: True
+    ) -> None:
+        """takes says whether the cells of a variant run."""
+        self._config, self._bench, self._takes, self._shapes = config, bench, takes, bench.settings.shapes
         is_named = config.args_source is pytest.Config.ArgsSource.ARGS
         here = config.invocation_params.dir
         self._named = [(here / argument.split("::")[0]).resolve() for argument in config.args] if is_named else []
@@ -77,16 +80,22 @@ class Collecting:
             found = yield
         if self._bench.journal.shard is not None:  # the controller lets every cell take part that a worker names
             items[:] = [item for item in items if not isinstance(item, CellItem) or item.will_run]
+        self._leave(items, [item for item in items if not isinstance(item, CellItem) or self._takes(item.variant)])
         if self._bench.settings.debug:
             self._leave_one(items)
         return found
+
+    def _leave(self, items: list[pytest.Item], left: Sequence[pytest.Item]) -> None:
+        kept = set(left)
+        if others := [item for item in items if item not in kept]:
+            self._config.hook.pytest_deselected(items=others)
+            items[:] = left
 
     def _leave_one(self, items: list[pytest.Item]) -> None:
         """Of one implementation on one case, `--softbench-debug` runs the first combination of parameters."""
         cells = [item for item in items if isinstance(item, CellItem)]
         if len({(cell.case, cell.variant.path, cell.variant.implementation) for cell in cells}) == 1:
-            self._config.hook.pytest_deselected(items=cells[1:])
-            items[:] = [item for item in items if item not in cells[1:]]
+            self._leave(items, [item for item in items if item not in cells[1:]])
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Only now, after deselection, is it known which cells take part."""

@@ -31,6 +31,8 @@ class RegressionCheck:
     limit: float | None
     is_resumed: bool = False
     """Whether this run has cells already, which may be in both."""
+    is_brief: bool = False
+    """Whether only the cells are shown."""
 
     @classmethod
     def of(cls, settings: Settings) -> RegressionCheck | None:
@@ -45,7 +47,7 @@ class RegressionCheck:
             raise SettingsError(f"--softbench-baseline: {error}") from None
         if path.resolve() == resumed:
             raise SettingsError(f"--softbench-baseline: {path.name} is the run to be resumed; name an earlier one")
-        return cls(run, settings.fail_on, bool(settings.resume))
+        return cls(run, settings.fail_on, bool(settings.resume), settings.is_again)
 
     def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
         """Raises SettingsError if a run with that passport, or none of its cells (unless {}), can be compared with the earlier run.
@@ -78,7 +80,8 @@ class RegressionCheck:
             comparison = compare.compare(self.run, run)
         except InputError as error:
             return RegressionResult(f"softbench: --softbench-baseline: {error}", self.limit is not None)
-        text = tables.document_text(summary.document(comparison), width).rstrip()
+        document = summary.cells(comparison) if self.is_brief else summary.document(comparison)
+        text = tables.document_text(document, width).rstrip()
         if self.limit is None:
             return RegressionResult(text)
         gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(comparison, self.limit)}"

@@ -24,14 +24,16 @@ _OPERATORS = {"and", "or", "not"}
 class Ladders:
     """Where rungs of ladders take part: everywhere, in the cases of profiles that say so, and if they are named.
 
-    words    words of -k; a rung is named by any part of its id
-    nodes    names of cells on the command line; a rung is named by its id, or by its implementation
+    words      words of -k; a rung is named by any part of its id
+    nodes      names of cells on the command line; a rung is named by its id, or by its implementation
+    also       folders whose implementations take part only where rungs do
     """
 
     everywhere: bool = False
     words: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     cases: frozenset[Case] = frozenset()
+    also: tuple[Path, ...] = ()
 
     @classmethod
     def asked(cls, everywhere: bool, keyword: str, arguments: Sequence[str]) -> Ladders:
@@ -41,6 +43,8 @@ class Ladders:
 
     def admit(self, variant: Variant, case: Case) -> bool:
         """Whether a rung takes part in the case; a variant that is no rung always does."""
+        if any(Path(variant.path).is_relative_to(folder) for folder in self.also):
+            return self._name(variant)
         return not variant.ladder or self.everywhere or case in self.cases or self._name(variant)
 
     def _name(self, variant: Variant) -> bool:
@@ -99,7 +103,7 @@ class Selection:
     def left_out(self) -> tuple[str, ...]:
         """Names of the rungs that take part in no case, though a case has their operator."""
         names = {case.operator for case in self.cases}
-        asked = dict.fromkeys(v.implementation for v in self.variants if v.operator in names)
+        asked = dict.fromkeys(v.implementation for v in self.variants if v.ladder and v.operator in names)
         present = {v.implementation for case in self.cases for v in self.candidates(case)}
         return tuple(name for name in asked if name not in present)
 
@@ -143,7 +147,11 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     return Selection(
         tuple(dict.fromkeys(fitted.values())),
         registry.find(settings.impls, unread=unread),
-        replace(ladders, cases=frozenset(fitted[case] for case in selected if case in own)),
+        replace(
+            ladders,
+            cases=frozenset(fitted[case] for case in selected if case in own),
+            also=settings.impls[:1] if settings.quick and len(settings.impls) > 1 else (),
+        ),
         tuple(map(str, unread)),
         sum(case != found for case, found in fitted.items()),
     )

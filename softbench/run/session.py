@@ -19,7 +19,7 @@ from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Run, calibration, notes
 from softbench.records.shards import Shard
 from softbench.render import tables
-from softbench.run import debugging, multi_gpu, replay, resuming, settings
+from softbench.run import debugging, multi_gpu, replay, resuming, settings, watching
 from softbench.run.bench import Bench
 from softbench.run.collect import CellItem, Collecting
 from softbench.run.journal import Journal
@@ -43,14 +43,18 @@ def start(config: pytest.Config) -> None:
             raise settings.SettingsError(
                 "--softbench-debug runs a cell in this process, and -n in others; leave one out"
             )
+        watch = watching.joined(config, chosen)
+        chosen = watch.compared(chosen) if watch else chosen
         regression = None if orders else RegressionCheck.of(chosen)
         selection = select(chosen, _ladders(config))
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
     if orders is not None:
         chosen = orders.settings(chosen)
-    session = BenchSession(config, chosen, selection, regression, seats, orders.shard if orders else None)
-    collecting = Collecting(config, session.bench)
+    if watch is not None:
+        watch.entries = frozenset(Path(v.path) for v in selection.variants)
+    session = BenchSession(config, chosen, selection, regression, seats, orders.shard if orders else None, watch)
+    collecting = Collecting(config, session.bench, watch.takes if watch else lambda variant: True)
     config.pluginmanager.register(collecting, "softbench-collection")
     config.args = collecting.arguments()
     if not _wants_benchmark_table(config):
@@ -71,15 +75,19 @@ class BenchSession:
         regression: RegressionCheck | None = None,
         seats: Sequence[multi_gpu.Seat] = (),
         shard: Shard | None = None,
+        watch: watching.Watch | None = None,
     ) -> None:
         """seats are those of the workers that this process controls; shard is what this worker writes."""
         self._config, self._settings, self._selection, self._is_worker = config, chosen, selection, shard is not None
         # a worker has no terminal to write to
-        listener = Listener() if self._is_worker else Listener(self._show, self._note, self._case_board)
+        self._is_brief = chosen.is_again and regression is not None
+        board = (lambda case: None) if self._is_brief else self._case_board
+        listener = Listener() if self._is_worker else Listener(self._show, self._note, board)
         accept = regression.refuse if regression else lambda passport, cells: None
         gpus = tuple(seat.gpu or seat.visible for seat in seats if seat.visible)
         self._journal = Journal(chosen, selection, listener, accept=accept, gpus=gpus, shard=shard)
-        self.bench = Bench(self._journal, listener)
+        self._watch = watch
+        self.bench = Bench(self._journal, listener, watch.warm if watch else None)
         self.controller = multi_gpu.Controller(self._journal, seats) if seats else None
         self._storage = replay.Storage(config) if seats or shard else None
         self._live = Live(config, self._journal)
@@ -104,6 +112,10 @@ class BenchSession:
         ]
         if chosen.debug:
             lines.append(f"softbench: {debugging.HEADER}")
+        if chosen.quick:
+            lines.append(
+                f"softbench: quick: {chosen.budget_s:g} s per case; bundled kernels take part if -k names them"
+            )
         if chosen.resume and (continued := resuming.progress(chosen)):
             lines.append(f"softbench: {continued}")
         if self.controller is not None and not gpus:
@@ -166,6 +178,8 @@ class BenchSession:
         if run is not None and run.records and records is not None:
             if not self._settings.no_page:
                 self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
+            if self._watch is not None:
+                self._watch.end(records, run, self._selection.variants)
             if self._regression is not None:
                 self._verdict = self._regression.judge(run, self._live.width(tables.WIDTH))
         if self.controller is not None and self._storage is not None:
@@ -190,7 +204,8 @@ class BenchSession:
             return
         from softbench.analysis import leaderboard
 
-        terminalreporter.write(tables.board_tables(leaderboard.build(run), self._live.width(tables.WIDTH)))
+        if not self._is_brief:
+            terminalreporter.write(tables.board_tables(leaderboard.build(run), self._live.width(tables.WIDTH)))
         terminalreporter.write(f"\n{self._verdict.text}\n" if self._verdict.text else "")
         terminalreporter.write_line("")
         terminalreporter.write_line(f"records: {self._journal.record_file}")

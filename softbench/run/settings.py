@@ -13,6 +13,7 @@ from softbench.texts import InputError, share
 DEFAULT_BUDGET_S = 10.0
 CPU_BUDGET_S = 5.0
 """Without a GPU: most ranks that are open after 5 s are open after 10 s too."""
+QUICK_BUDGET_S = 0.75
 DEFAULT_TIMEOUT_S = 120.0
 DEFAULT_DRAWN_FROM = 1000
 MOST_DRAWN = 100_000
@@ -48,6 +49,10 @@ class Settings:
     threads: int = 0
     full_size: bool = False
     debug: bool = False
+    quick: bool = False
+    watch: bool = False
+    is_again: bool = False
+    """Whether it is not the first run of a watch."""
     drawn: int = 0
     drawn_from: int = DEFAULT_DRAWN_FROM
     """drawn: how many drawn cases are added per operator of the profiles. drawn_from: the seed of the first."""
@@ -87,6 +92,11 @@ _FLAGS = (
     ("--softbench-full-size", "without a GPU: time the cases as shapes.yaml has them, and cut no rows off"),
     ("--softbench-any-gpu", "run on any GPU, in spite of --softbench-expect-gpu"),
     ("--softbench-debug", "check one cell in this process, for a debugger; nothing is timed or recorded"),
+    (
+        "--softbench-quick",
+        f"a first answer: {QUICK_BUDGET_S:g} s per case, and of the bundled implementations only those that -k names",
+    ),
+    ("--softbench-watch", "run again whenever a source of an implementation is saved, and show what changed"),
     ("--softbench-ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more per cell"),
     ("--softbench-device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
@@ -131,7 +141,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         shapes=shapes,
         impls=_impls(root, option("impls")),
         reports=_path("reports", root, option("reports") or "reports"),
-        budget_s=_seconds("budget", option("budget"), CPU_BUDGET_S if preferred == "cpu" else DEFAULT_BUDGET_S),
+        budget_s=_seconds("budget", option("budget"), _budget(preferred, option("quick"))),
         timeout_s=_seconds("timeout", option("timeout"), DEFAULT_TIMEOUT_S),
         resume=option("resume"),
         seed=_integer("seed", option("seed")),
@@ -146,11 +156,19 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         fail_on=_limit(option("fail-on"), option("baseline")),
         full_size=option("full-size"),
         debug=option("debug"),
+        quick=option("quick"),
+        watch=option("watch"),
         threads=_threads(option("threads")),
         drawn=_drawn("drawn", option("drawn"), 0, MOST_DRAWN),
         drawn_from=_drawn("drawn-from", option("drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED),
         selection=_selection(",".join(profiles), option),
     )
+
+
+def _budget(preferred: str, is_quick: bool) -> float:
+    if is_quick:
+        return QUICK_BUDGET_S
+    return CPU_BUDGET_S if preferred == "cpu" else DEFAULT_BUDGET_S
 
 
 def _profiles(text: str) -> tuple[str, ...]:
@@ -164,7 +182,7 @@ def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With "=" before values: in a checkout that is not installed pytest takes a separate folder for one of tests."""
     given = [("profile", profiles)] + [(name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from")]
     given += [("impls", folder) for folder in option("impls")]
-    flags = [f"--softbench-{name}" for name in ("ladders", "full-size") if option(name)]
+    flags = [f"--softbench-{name}" for name in ("ladders", "quick", "full-size") if option(name)]
     return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.builders import variant
 
@@ -19,6 +21,9 @@ class Process:
         self.is_alive, self.free_bytes = is_alive, free_bytes
 
     def close(self) -> None: ...
+
+    def end(self) -> None:
+        self.is_alive = False
 
 
 def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,3 +64,18 @@ def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch: pytest.Monkey
     assert pool.free_bytes(entrants(None, dead, dying, alive)) == 2
     assert pool.free_bytes(entrants(None, dead, dying)) is None
     assert pool.free_bytes([]) is None
+
+
+def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Process] = []
+    monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, Answer(True)))
+    monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(Process()) or started[-1])
+    pool = WorkerPool("cpu", forkserver=Process)
+    for source_hash in ("1", "1", "2", "1"):
+        pool.assign(
+            [
+                Entrant(replace(variant("mine"), source_hash=source_hash), "entrant"),
+                Entrant(variant("other"), "entrant"),
+            ]
+        )
+    assert [worker.is_alive for worker in started] == [False, True, False, True]

@@ -55,7 +55,7 @@ def test_rounds_are_the_samples_in_seconds_a_launch(saved: Saved) -> None:
         samples = cells[entry["extra_info"]["implementation"]]["samples"]
         expected = [ns / s["launches"] / 1e9 for s in samples for rounds in s["ns"] for ns in rounds]
         assert entry["stats"]["data"] == pytest.approx(expected, rel=1e-6)
-        assert entry["stats"]["rounds"] == len(expected) >= 10
+        assert entry["stats"]["rounds"] == len(expected) >= 4
         assert entry["options"]["timer"] == "softbench_wall"
 
 

@@ -14,6 +14,7 @@ from softbench.cases import matrix, registry
 from softbench.cases.registry import RegistryError
 from softbench.measure import device
 from softbench.run.selection import Ladders, Selection, select
+from softbench.run.settings import QUICK_BUDGET_S
 
 pytest_plugins = ["pytester"]
 
@@ -151,3 +152,33 @@ def test_the_header_counts_cells_and_the_rungs_that_are_none(
     count = len(found - rungs)
     said = f"softbench: 1 case, {count} implementations: {count} cells; without {len(rungs)} rungs of ladders "
     result.stdout.fnmatch_lines([said + "(--softbench-ladders adds them)", f"collected {count} items"])
+
+
+@over(
+    ("keyword", "bundled"),
+    [
+        ("", set()),
+        ("mine", set()),
+        ("mine or quack", {"quack"}),
+        ("not quack", set()),
+        ("torch_ and float32", {"torch_eager", "torch_compile"}),
+    ],
+)
+def test_a_quick_run_has_the_bundled_ones_that_are_named(tmp_path: Path, keyword: str, bundled: set[str]) -> None:
+    (tmp_path / "kernels").mkdir(exist_ok=True)
+    (tmp_path / "kernels" / "mine.py").write_text(KERNELS.replace("own_best", "mine"))
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    chosen = read(tmp_path, quick=True, impls=["kernels"])
+    assert chosen.budget_s == QUICK_BUDGET_S
+    found = select(chosen, Ladders.asked(False, keyword, []))
+    names = {v.implementation for case in found.cases for v in found.candidates(case)}
+    assert names == {"mine"} | bundled
+    assert not {"quack", "liger"} & set(found.left_out)  # which lists rungs
+
+
+def test_a_quick_run_without_a_folder_of_ones_own_has_all(tmp_path: Path) -> None:
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    chosen = read(tmp_path, quick=True, budget="3")
+    assert chosen.budget_s == 3.0
+    found = select(chosen, Ladders())
+    assert {"cute_softmax", "torch_eager"} <= {v.implementation for v in found.candidates(found.cases[0])}

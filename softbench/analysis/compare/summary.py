@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, VERDICTS, Pair, RunComparison
 from softbench.analysis.document import Document, Heading, Part, lines, table
+from softbench.analysis.leaderboard import Cell
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, some, status_text
 from softbench.model import stats
 
@@ -42,6 +43,19 @@ def document(comparison: RunComparison, whole: bool = False, fold: bool = False)
             title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
             parts += _changes(title, cells, folded=fold and word not in ("slower", "faster"))
     return [*parts, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
+
+
+def cells(comparison: RunComparison) -> Document:
+    """For the author of a kernel who has changed a line: one row per cell that was asked for, and nothing else."""
+    header = ("case", "implementation", "", "change", "interval", "ms", "ms was", "% of roof")
+    rows = []
+    for cell in comparison.cells:
+        if cell.after.record.role == "entrant":
+            a, b, change = cell.before, cell.after, cell.change
+            word = f"{cell.moved}: {status_text(b.record)}" if cell.moved else cell.verdict or status_text(b.record)
+            figures = (change_text(change.ratio), interval_text(change)) if change else ("", "")
+            rows.append((cell.case.id, short(cell.implementation), word, *figures, *_times(a, b)[:3]))
+    return table("Since the last run", header, rows, left=(0, 1, 2), labels=2)
 
 
 def verdict(comparison: RunComparison) -> str:
@@ -92,8 +106,8 @@ def change_text(ratio: float) -> str:
 
 
 def interval_text(change: stats.Comparison) -> str:
-    """The interval of a change."""
-    if not math.isfinite(change.high) or change.low <= 0:
+    """The interval of a change; "unknown" if it may be a factor of two either way."""
+    if change.half_width > math.log(2):
         return "unknown"
     return f"{change_text(change.low)} to {change_text(change.high)}"
 
@@ -133,12 +147,16 @@ def _changes(title: str, cells: Iterable[Pair], folded: bool) -> list[Part]:
     for cell in cells:
         a, b, change = cell.before, cell.after, cell.change
         assert change is not None
-        times = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (b, a))
-        shares = (number(x.percent_of_roof, "{:.1f}".format) for x in (b, a))
         who = (cell.case.id, short(cell.implementation))
-        figures = (change_text(change.ratio), interval_text(change), *times, *shares)
+        figures = (change_text(change.ratio), interval_text(change), *_times(a, b))
         rows.append((*who, *figures, "; ".join(map(_brief, cell.notes))))
     return table(title, header, rows, left=(0, 1, 8), folded=folded, labels=2)
+
+
+def _times(a: Cell, b: Cell) -> tuple[str, ...]:
+    """Times and shares of the roof, each after and before."""
+    times = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (b, a))
+    return (*times, *(number(x.percent_of_roof, "{:.1f}".format) for x in (b, a)))
 
 
 def _brief(note: str) -> str:

@@ -1,4 +1,4 @@
-"""The workers of a run: one per implementation and mode, started when needed, restarted after a death, at last given up."""
+"""The workers of a run: one per version of an implementation and mode, started when needed, after deaths at last given up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_DEATHS = 3
 """An implementation whose process dies this often in a row is not started again in this run."""
 _HELLO_TIMEOUT_S = 90.0
 
-Key = tuple[str, str, str]
+Key = tuple[str, str, str, str]
+"""Path, implementation, mode, source hash."""
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Otherwise waiting threads of one entrant spin for milliseconds into the next entrant's turn."""
 
@@ -58,6 +59,7 @@ class WorkerPool:
         for entrant in entrants:
             key = self._key(entrant)
             worker = self._workers.get(key)
+            self._end_versions_but(key)
             if worker is None or not worker.is_alive:
                 worker = self._start(key, entrant)
                 if worker is None:
@@ -138,6 +140,11 @@ class WorkerPool:
             worker.end(kill=False)
         self._workers.clear()
 
+    def _end_versions_but(self, key: Key) -> None:
+        """End the workers of other versions: a file may be saved while a run is watched."""
+        for other in [known for known in self._workers if known[:3] == key[:3] and known != key]:
+            self._workers.pop(other).end()
+
     def _start(self, key: Key, entrant: Entrant) -> Worker | None:
         if self._deaths[key] >= MAX_DEATHS:
             reason = f"not started again after its process died {MAX_DEATHS} times in a row; the last time: {self._last[key]}"
@@ -156,4 +163,5 @@ class WorkerPool:
 
     @staticmethod
     def _key(entrant: Entrant) -> Key:
-        return (entrant.variant.path, entrant.variant.implementation, entrant.mode)
+        variant = entrant.variant
+        return (variant.path, variant.implementation, entrant.mode, variant.source_hash)
