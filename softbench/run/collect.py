@@ -237,11 +237,17 @@ class CellItem(pytest.Function):
         """Check the cell here; what it raises goes to pytest as it is, and to --pdb."""
         from softbench.measure.worker import in_process
 
-        seed = self.bench.settings.seed
-        status, reason = in_process.prepare(self.case, self.variant, debugging.SEED if seed is None else seed)
+        chosen = self.bench.settings
+        cell = self.case, self.variant, debugging.SEED if chosen.seed is None else chosen.seed
+        try:
+            status, reason = in_process.prepare(*cell)
+        except Exception:
+            self.add_report_section("call", debugging.SANITIZER, in_process.sanitized(*cell, chosen.timeout_s))
+            raise
         if status is not None and status.is_refusal:
             pytest.skip(f"{status.value}: {reason}")
         if status is not None:
+            self.add_report_section("call", debugging.SANITIZER, in_process.sanitized(*cell, chosen.timeout_s))
             raise CellFailed(f"{status.value}: {reason}")
 
     def _note_figures(self, record: Record) -> None:

@@ -9,6 +9,8 @@ from softbench.run.settings import SettingsError
 
 SEED = 1
 """Of the inputs, unless --softbench-seed gives one: a cell that is run again sees the same values."""
+SANITIZER = "compute-sanitizer"
+"""Of a section of the report, beside what was printed."""
 HEADER = "debug: one cell in this process; nothing is timed, recorded or kept from harm"
 
 

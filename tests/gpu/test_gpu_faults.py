@@ -10,6 +10,7 @@ from softbench.cases import registry
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest, Rules
 from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.measure.worker import in_process
 from softbench.model import Case, Record, Status
 
 pytestmark = pytest.mark.gpu
@@ -47,6 +48,12 @@ def test_costs_its_own_cell(pool: WorkerPool, offender: str) -> None:
         assert not culprit.samples
         assert honest.status is Status.PASSED
         assert len(honest.clock("graph")[0].ns) >= 8
+
+
+def test_compute_sanitizer_names_the_access_that_was_out_of_bounds() -> None:
+    found = in_process.sanitized(CASES[1], OFFENDERS["illegal_address"], 1, 120.0)
+    assert found.startswith("Invalid __global__ write of size"), found
+    assert in_process.sanitized(CASES[1], HONEST, 1, 120.0) == ""
 
 
 def test_what_cannot_be_captured_has_a_call_time_and_no_rank(pool: WorkerPool) -> None:

@@ -1,13 +1,20 @@
-"""One cell in the process that asks: no deadline, no second process, no clock. What `--softbench-debug` runs."""
+"""One cell in the process that asks: no deadline, no second process, no clock. What `--softbench-debug` runs.
+
+As a program it reads a request, as JSON, and prepares it: what compute-sanitizer watches (`sanitizing.py`).
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from typing import Any
 
 from softbench.contract import Unsupported
 from softbench.measure.contest.entrant import Entrant, mode_of
 from softbench.measure.contest.processes import environment_for
 from softbench.measure.device import gpu
+from softbench.measure.worker import sanitizing
 from softbench.measure.worker.handler import RequestHandler
 from softbench.model import Case, Status, Variant
 
@@ -22,11 +29,33 @@ def prepare(case: Case, variant: Variant, seed: int) -> tuple[Status | None, str
     mode, why = mode_of(variant, card)
     if why:
         return Status.UNAVAILABLE, why
-    os.environ.update(environment_for(mode))
-    handler = RequestHandler("cuda" if card and mode == "measure" else "cpu")
-    operation = "compile" if mode == "compile" else "prepare"
     try:
-        answer = handler.handle(Entrant(variant, "entrant").request(operation, case, seed=seed))
+        answer = _handled(_request(case, variant, seed, mode))
     except Unsupported as refusal:
         return Status.UNSUPPORTED, str(refusal)
     return (None, "") if answer["ok"] else (Status(answer["status"]), answer["reason"])
+
+
+def sanitized(case: Case, variant: Variant, seed: int, timeout_s: float) -> str:
+    """What compute-sanitizer finds first in a cell on a GPU, as text; "" where there is nothing, no GPU or no such tool."""
+    mode, why = mode_of(variant, gpu())
+    if why or mode != "measure" or gpu() is None or not sanitizing.tool():
+        return ""
+    try:
+        return sanitizing.first_finding(_request(case, variant, seed, mode), timeout_s)
+    except TimeoutError as error:
+        return str(error)
+
+
+def _request(case: Case, variant: Variant, seed: int, mode: str) -> dict[str, Any]:
+    operation = "compile" if mode == "compile" else "prepare"
+    return Entrant(variant, "entrant").request(operation, case, seed=seed) | {"mode": mode}
+
+
+def _handled(request: dict[str, Any]) -> dict[str, Any]:
+    os.environ.update(environment_for(request["mode"]))
+    return RequestHandler("cuda" if gpu() and request["mode"] == "measure" else "cpu").handle(request)
+
+
+if __name__ == "__main__":
+    _handled(json.load(sys.stdin))

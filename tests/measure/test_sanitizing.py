@@ -1,0 +1,84 @@
+"""compute-sanitizer's first finding in a cell, by a program that takes its place: it needs a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.builders import softmax_case
+from support.grids import over
+from support.projects import project
+
+from softbench.cases import registry
+from softbench.measure.worker import in_process, sanitizing
+
+FOUND = """========= COMPUTE-SANITIZER
+prints of the kernel
+========= Invalid __global__ write of size 2 bytes
+=========     at rows(float *, int)+0x90 in kernel.cu:12
+=========     by thread (3,0,0) in block (1,0,0)
+=========     Access to 0x7f1c00000 is out of bounds
+=========
+========= Invalid __global__ read of size 4 bytes
+=========     at rows(float *, int)+0x20
+=========
+========= ERROR SUMMARY: 2 errors
+"""
+CLEAN = "========= COMPUTE-SANITIZER\nall well\n========= ERROR SUMMARY: 0 errors\n"
+INSTEAD = """#!/bin/sh
+while [ "${1#--}" != "$1" ]; do shift; done
+"$@"
+%s
+cat <<'END'
+%sEND
+"""
+
+
+@over(
+    ("output", "lines"),
+    [
+        (CLEAN, 0),
+        ("", 0),
+        ("no line of a tool", 0),
+        ("========= Error: Target application terminated before first instrumented API call\n", 0),
+        (FOUND, 4),
+        (FOUND.replace("=========     by", "=========     \x1b[31mby"), 4),
+        ("========= Invalid read\n" + "=========     at x\n" * 1000, 8),
+    ],
+)
+def test_the_first_finding_is_read_and_bounded(output: str, lines: int) -> None:
+    found = sanitizing.read(output)
+    assert len(found.splitlines()) == lines
+    assert "\x1b" not in found
+    assert not lines or found.startswith("Invalid ")
+    assert "read of size 4" not in found
+
+
+def cell(folder: Path, monkeypatch: pytest.MonkeyPatch, after: str, output: str) -> dict[str, object]:
+    tool = project(folder) / "compute-sanitizer"
+    tool.write_text(INSTEAD % (after, output))
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    (mine,) = [v for v in registry.find([folder / "kernels"]) if v.implementation == "own_right"]
+    return in_process._request(softmax_case(16, 256, "float32"), mine, 1, "measure")
+
+
+def test_the_cell_runs_below_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    proof = tmp_path / "ran"
+    request = cell(tmp_path, monkeypatch, f"echo $? > {proof}", FOUND)
+    assert sanitizing.first_finding(request, 60.0).startswith("Invalid __global__ write of size 2 bytes\n    at rows(")
+    assert proof.read_text() == "0\n"
+
+
+def test_a_tool_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = cell(tmp_path, monkeypatch, "exec sleep 60", "")
+    with pytest.raises(TimeoutError, match=r"found nothing within 0\.5 s"):
+        sanitizing.first_finding(request, 0.5)
+
+
+def test_without_a_gpu_nothing_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_process, "gpu", lambda: None)
+    monkeypatch.setattr(sanitizing, "first_finding", lambda *_: pytest.fail("was watched"))
+    (mine, *_) = registry.find([project(tmp_path) / "kernels"])
+    assert in_process.sanitized(softmax_case(16, 256, "float32"), mine, 1, 60.0) == ""
