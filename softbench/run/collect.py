@@ -254,7 +254,10 @@ class CellItem(pytest.Function):
         """Add the properties that JUnit's XML shows of a cell."""
         self.user_properties.append(("status", record.status.value))
         if (stored := self._rounds()) is not None:
-            self.user_properties.append(("time_us", round(stored.latency_ns / 1e3, 4)))
+            times = (stored.latency_ns, *stored.extra["latency_interval_ns"])
+            names = ("time_us", "time_low_us", "time_high_us")
+            found = zip(names, times, strict=True)
+            self.user_properties += [(name, round(ns / 1e3, 4)) for name, ns in found if ns is not None]
             share = stored.extra["percent_of_roof"]
             self.user_properties += [("percent_of_roof", round(share, 2))] if share is not None else []
 

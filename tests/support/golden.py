@@ -1,0 +1,17 @@
+"""Whole outputs as files in tests/support/data, to be read and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+def differences(name: str, text: str) -> str:
+    """How a text differs from the golden file of that name; "" if it does not. Delete the file to have it written anew."""
+    path = DATA / name
+    if not path.exists():
+        path.write_text(text, encoding="utf-8")
+        return f"{path} is new: read it, and run again"
+    kept = path.read_text(encoding="utf-8")
+    return "" if text == kept else f"not as in {path}, which may be deleted to be written anew:\n{text}"
