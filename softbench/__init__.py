@@ -6,8 +6,14 @@ Kernel authors need two names from here, both free of heavy imports::
 
 What a kernel needs to know of its operator is here too: `RMS_EPS` and `LAYER_EPS`, the constants of the norms; `keys_of` and
 `scale_of`, the number of keys and the scale of an attention case; `parse_layout`, which turns the name of a layout into a
-`Layout`; `DTYPE_BYTES`, the size of an element. So are the types of records, for annotations and for programs that read
-runs: `Case`, `Record`, `Run`, `Status`, `Variant`.
+`Layout`; `DTYPE_BYTES`, the size of an element.
+
+Programs that read runs take `load` and the types of records: `Run`, `Record`, `Case`, `Variant`, `Status`, `Samples`::
+
+    import softbench
+
+    for record in softbench.load("latest").records:
+        print(record.case.id, record.variant.id, record.status.value)
 """
 
 from importlib import import_module
@@ -19,7 +25,8 @@ if TYPE_CHECKING:
     from softbench.cases.operators.attention import keys_of, scale_of
     from softbench.cases.operators.norms import LAYER_EPS, RMS_EPS
     from softbench.cases.operators.vocabulary import Layout, parse_layout
-    from softbench.model import DTYPE_BYTES, Case, Record, Run, Status, Variant
+    from softbench.model import DTYPE_BYTES, Case, Record, Run, Samples, Status, Variant
+    from softbench.records.store import load
 
 __all__ = [
     "DTYPE_BYTES",
@@ -29,12 +36,14 @@ __all__ = [
     "Layout",
     "Record",
     "Run",
+    "Samples",
     "Status",
     "Unsupported",
     "Variant",
     "__version__",
     "implementation",
     "keys_of",
+    "load",
     "parse_layout",
     "scale_of",
 ]
@@ -46,6 +55,7 @@ _OWNERS = {
     "RMS_EPS": "cases.operators.norms",
     "Layout": "cases.operators.vocabulary",
     "parse_layout": "cases.operators.vocabulary",
+    "load": "records.store",
 }
 """The modules of the names that are not in `softbench.model`."""
 

@@ -60,7 +60,7 @@ CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matche
 
 def read(options: argparse.Namespace, name: str) -> Run:
     """A run by its id, its file, or as "latest"."""
-    return store.read(store.find(Path(options.reports), name))
+    return store.load(name, options.reports)
 
 
 def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:

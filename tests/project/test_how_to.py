@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.readers import HOW_TO, expected, ran, write_blocks
-from support.recipes import ROOT, options, run_softbench, two_runs, unknown
+from support.recipes import CASE, PUBLISHED, ROOT, options, run_softbench, two_runs, unknown
 
 from softbench import cli, resources
 from softbench.cases import registry
@@ -59,6 +59,17 @@ def test_every_benchmark_selects_cells(
     known = {v.implementation for v in registry.find([resources.bundled_impls(), pytester.path / "kernels"])}
     for word in set(re.findall(r"[\w-]+", expression)) - {"and", "or", "not"}:
         assert word in known or any(word in cell for cell in cells), word
+
+
+def test_its_program_reads_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(two_runs(tmp_path))
+    (program,) = (block for block in HOW_TO if block.value == "read.py")
+    exec(compile(program.text, program.value, "exec"), {})
+    shown = capsys.readouterr().out
+    assert re.search(rf"^run-2 NVIDIA H200\n{CASE.id}::mine PASSED [45]\.\d\d us\n", shown)
+    assert f"\n{PUBLISHED.id}::cuda_naive INCORRECT nan\n" in shown
 
 
 def test_what_selects_nothing_ends_with_its_own_code(

@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, str] = {
     "plugin": "measure packages run",
     "doctor": "analysis cases measure model run texts",
     "cli": "analysis cases doctor measure model packages records render resources texts",
-    "__init__": "cases contract model",
+    "__init__": "cases contract model records",
     "__main__": "cli",
     "typed": "texts",
     **dict.fromkeys(("contract", "model", "packages", "resources", "texts"), ""),

@@ -23,6 +23,7 @@ __all__ = [
     "find",
     "finished",
     "header",
+    "load",
     "mend",
     "read",
     "run_name",
@@ -31,6 +32,25 @@ __all__ = [
 ]
 
 _REMEDY = "remove the line to read the rest, or --softbench-resume the run, which does so and measures its case again"
+
+
+def load(run: str | Path, reports: str | Path = "reports") -> Run:
+    """A run as `softbench show` reads it: its passport, and the newest record of each cell.
+
+    run      path of its file, compressed or not; its id; or "latest", the file that was written last
+    reports  the folder in which an id or "latest" is looked up
+
+    Times are integers of nanoseconds, as measured; a `Samples` holds those of all its launches together::
+
+        run = softbench.load("latest")
+        for record in run.records:
+            for samples in record.clock(run.passport.ranking_clock):
+                print(record.case.id, record.variant.id, [ns / samples.launches for ns in samples.ns[0]])
+
+    Raises StoreError, a ValueError of one line, if there is no such run, or if its file is of another kind or is damaged: the
+    line names the file and the line in it, and says what to do.
+    """
+    return read(find(Path(reports), str(run)))
 
 
 def read(path: Path) -> Run:
