@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +19,9 @@ from softbench.model.limits import Limits
 from softbench.records import retries, store
 from softbench.run.journal import Journal
 from softbench.run.listener import Listener
+
+LEAST_BUDGET_S = 0.1
+"""Of a case whose run is out of budget: the two placements that every case has."""
 
 
 @dataclass
@@ -43,6 +48,7 @@ class Bench:
         self._other_processes = OtherProcesses(device.Monitor(None))
         self._has_waited = False
         self._failed: dict[Case, str] = {}
+        self._began = time.monotonic()
 
     def record(self, case: Case, variant: Variant) -> Record:
         """The record of a cell; the first request for a cell of a case measures the whole case."""
@@ -70,12 +76,25 @@ class Bench:
         self.journal.writer()
         if self._contest is None:
             self._contest = self._make_contest(self.journal.begin().seed)
+            self._began = time.monotonic()
+        if self.settings.run_budget_s:
+            self._contest.rules = replace(self._contest.rules, budget_s=self._budget_s())
         try:
             self.journal.save(list(map(store.storable, self._measured(self._contest, case))))
         except Exception as error:
             self._failed[case] = f"the contest of {case.id} failed already: {error}"
             raise
         self._listener.on_case(case)
+
+    def _budget_s(self) -> float:
+        """Measuring time of the next case: its own, and at most an equal share of what the run has left.
+
+        What a case does not use is the others'. Workers of xdist share the waiting cases among them.
+        """
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        waiting = sum(case.timed for case in self.journal.waiting_cases)
+        left = self.settings.run_budget_s - (time.monotonic() - self._began)
+        return min(self.settings.budget_s, max(LEAST_BUDGET_S, left * workers / max(1, waiting)))
 
     def _measured(self, contest: Contest, case: Case) -> list[Record]:
         """A case, measured while this run holds the device; the records say which run it waited for, and what else ran.

@@ -53,7 +53,9 @@ def issue(
 
 def measuring(settings: Settings) -> dict[str, float | int | bool]:
     """The options that change how a cell is measured."""
-    chosen = {name: getattr(settings, name) for name in ("budget_s", "timeout_s", "traffic", "device_clock")}
+    chosen = {
+        name: getattr(settings, name) for name in ("budget_s", "run_budget_s", "timeout_s", "traffic", "device_clock")
+    }
     return chosen | {"threads": 0 if device.gpu() is not None else cores.threads(settings.threads)}
 
 

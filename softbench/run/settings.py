@@ -48,6 +48,8 @@ class Settings:
     fail_on: float | None = None
     threads: int = 0
     full_size: bool = False
+    run_budget_s: float = 0.0
+    """0: as long as its cases take."""
     debug: bool = False
     quick: bool = False
     watch: bool = False
@@ -69,8 +71,9 @@ _OPTIONS = (
     ("columns", "LIST", "only these column counts, e.g. 1024-8192,50257"),
     (
         "budget",
-        "S",
-        f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g}, without a GPU {CPU_BUDGET_S:g})",
+        "S[,RUN]",
+        f"measuring time of one case in seconds (default {DEFAULT_BUDGET_S:g}, without a GPU {CPU_BUDGET_S:g}),"
+        " and about how long the run may take",
     ),
     ("drawn", "N", f"further cases of hard values, drawn from seeds, per operator: up to {MOST_DRAWN}"),
     ("drawn-from", "SEED", f"seed of the first of these (default {DEFAULT_DRAWN_FROM})"),
@@ -134,6 +137,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         return config.getoption(f"--softbench-{name}")
 
     root = Path(config.invocation_params.dir)
+    own_budget, has_both, run_budget = option("budget").partition(",")
     shapes = _shapes(root, option("shapes"))
     profiles = _profiles(option("profile") or profile_of(shapes, preferred))
     return Settings(
@@ -141,7 +145,8 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         shapes=shapes,
         impls=_impls(root, option("impls")),
         reports=_path("reports", root, option("reports") or "reports"),
-        budget_s=_seconds("budget", option("budget"), _budget(preferred, option("quick"))),
+        budget_s=_seconds("budget", own_budget, _budget(preferred, option("quick"))),
+        run_budget_s=_seconds("budget", run_budget or option("budget"), 0.0) if has_both else 0.0,
         timeout_s=_seconds("timeout", option("timeout"), DEFAULT_TIMEOUT_S),
         resume=option("resume"),
         seed=_integer("seed", option("seed")),

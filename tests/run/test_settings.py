@@ -95,6 +95,7 @@ def test_profiles(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
     ("option", "text"),
     [
         *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ")),
+        *(("budget", text) for text in ("5,", ",")),
         ("timeout", "0"),
         ("seed", "1.5"),
         ("seed", "x"),
@@ -129,6 +130,14 @@ def test_a_limit_needs_a_baseline(tmp_path: Path) -> None:
 def test_times_are_seconds(tmp_path: Path, text: str, seconds: float) -> None:
     found = read(tmp_path, budget=text, timeout=text, seed="-7")
     assert (found.budget_s, found.timeout_s, found.seed) == (seconds, seconds, -7)
+
+
+@pytest.mark.parametrize(
+    ("text", "of_case", "of_run"), [("2", 2.0, 0.0), ("2,60", 2.0, 60.0), (",60", settings.CPU_BUDGET_S, 60.0)]
+)
+def test_a_budget_of_a_case_and_of_the_run(tmp_path: Path, text: str, of_case: float, of_run: float) -> None:
+    found = read(tmp_path, budget=text)
+    assert (found.budget_s, found.run_budget_s) == (of_case, of_run)
 
 
 def test_every_option_says_what_it_does() -> None:
