@@ -40,4 +40,5 @@ def repeat_command(selection: str, case_id: str, implementation: str) -> str:
     """The command that repeats one cell; selection: the options that select the cells, "" for none."""
     if drawn := re.search(r"-drawn_(\d+)$", case_id):  # its seed is enough, whatever else was drawn
         selection = f"{_DRAWN.sub('', selection)} --softbench-drawn=1 --softbench-drawn-from={drawn[1]}"
-    return f"pytest --softbench {selection}".rstrip() + f" -k '{case_id} and {implementation}'"
+    name = implementation.partition("@")[0]  # its other version takes part with it
+    return f"pytest --softbench {selection}".rstrip() + f" -k '{case_id} and {name}'"

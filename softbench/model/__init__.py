@@ -125,6 +125,11 @@ class Variant:
     """A step towards a better kernel: takes part only if it is named."""
 
     @property
+    def declared_name(self) -> str:
+        """Its name in its file: that of another version has the version after an "@"."""
+        return self.implementation.partition("@")[0]
+
+    @property
     def id(self) -> str:
         if not self.params:
             return self.implementation

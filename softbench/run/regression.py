@@ -1,4 +1,4 @@
-"""Compares a run with an earlier one at its end: `--softbench-baseline` and `--softbench-fail-on`."""
+"""Compares a run with an earlier one, or with other versions in it: `--softbench-baseline`, `-against` and `-fail-on`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from softbench.analysis import compare
-from softbench.analysis.compare import summary
+from softbench.analysis.compare import summary, versions
 from softbench.model import Case, Passport, Run, Variant
 from softbench.records import store
 from softbench.records.comparable.sections import one_machine
@@ -86,3 +86,30 @@ class RegressionCheck:
             return RegressionResult(text)
         gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(comparison, self.limit)}"
         return RegressionResult(f"{text}\n\n{gate}", bool(comparison.failures(self.limit)))
+
+
+@dataclass(frozen=True)
+class VersionsCheck:
+    """The comparison of implementations with their other versions, which are in the same run; limit is a share, or None."""
+
+    limit: float | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> VersionsCheck | None:
+        """None unless the settings ask for other versions."""
+        return cls(settings.fail_on) if settings.against else None
+
+    def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
+        """Raises SettingsError if no cell (unless there are none yet) has another version in the run."""
+        names = {v.implementation for variants in cells.values() for v in variants}
+        if names and not any("@" in name and name.partition("@")[0] in names for name in names):
+            raise SettingsError("--softbench-against: no implementation that takes part is in the other version too")
+
+    def judge(self, run: Run, width: int = tables.WIDTH) -> RegressionResult:
+        """The comparison as text, width columns wide; no pair counts as a limit that is exceeded."""
+        found = versions.pairs(run)
+        text = tables.document_text(versions.document(found, run.passport.ranking_clock), width).rstrip()
+        if self.limit is None:
+            return RegressionResult(text)
+        gate = f"--softbench-fail-on={100 * self.limit:g}% {versions.gate(found, self.limit)}"
+        return RegressionResult(f"{text}\n\n{gate}", not found or any(pair.fails(self.limit) for pair in found))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from softbench import resources
-from softbench.cases import matrix, operators, registry, shrinking
+from softbench.cases import matrix, operators, registry, revisions, shrinking
 from softbench.measure import device
 from softbench.measure.contest import traffic
 from softbench.model import Case, Variant
@@ -146,7 +146,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     unread: list[registry.NotPython] = []
     return Selection(
         tuple(dict.fromkeys(fitted.values())),
-        registry.find(settings.impls, unread=unread),
+        registry.find(settings.impls, unread=unread) + _other_versions(settings),
         replace(
             ladders,
             cases=frozenset(fitted[case] for case in selected if case in own),
@@ -155,6 +155,11 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
         tuple(map(str, unread)),
         sum(case != found for case, found in fitted.items()),
     )
+
+
+def _other_versions(settings: Settings) -> tuple[Variant, ...]:
+    """Those of the folders that were named, or of the bundled one."""
+    return revisions.find(settings.against, settings.impls[1:] or settings.impls) if settings.against else ()
 
 
 def _empty(cases: Sequence[Case], settings: Settings) -> str:

@@ -25,7 +25,7 @@ from softbench.run.collect import CellItem, Collecting
 from softbench.run.journal import Journal
 from softbench.run.listener import Listener
 from softbench.run.live import Live, uncaptured
-from softbench.run.regression import RegressionCheck, RegressionResult
+from softbench.run.regression import RegressionCheck, RegressionResult, VersionsCheck
 from softbench.run.selection import Ladders, Selection, default_profile, select
 from softbench.texts import InputError
 
@@ -45,7 +45,7 @@ def start(config: pytest.Config) -> None:
             )
         watch = watching.joined(config, chosen)
         chosen = watch.compared(chosen) if watch else chosen
-        regression = None if orders else RegressionCheck.of(chosen)
+        regression = None if orders else VersionsCheck.of(chosen) or RegressionCheck.of(chosen)
         selection = select(chosen, _ladders(config))
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
@@ -72,7 +72,7 @@ class BenchSession:
         config: pytest.Config,
         chosen: settings.Settings,
         selection: Selection,
-        regression: RegressionCheck | None = None,
+        regression: RegressionCheck | VersionsCheck | None = None,
         seats: Sequence[multi_gpu.Seat] = (),
         shard: Shard | None = None,
         watch: watching.Watch | None = None,

@@ -45,6 +45,7 @@ class Settings:
     registers: bool = False
     no_page: bool = False
     baseline: str = ""
+    against: str = ""
     fail_on: float | None = None
     threads: int = 0
     full_size: bool = False
@@ -81,10 +82,11 @@ _OPTIONS = (
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
     ("resume", "RUN", "resume a run (its id, its file, or 'latest')"),
     ("baseline", "RUN", "compare with an earlier run at the end (its id, its file, or 'latest')"),
+    ("against", "VERSION", "the same implementations at git:REVISION, or of a folder, in the same rounds"),
     (
         "fail-on",
         "PERCENT",
-        "with a baseline: fail if a cell no longer passes, or got slower by at least this, e.g. 2%%",
+        "with one of these two: fail if a cell no longer passes, or got slower by at least this, e.g. 2%%",
     ),
     ("seed", "N", "seed of inputs and order (default: drawn, and recorded)"),
     ("threads", "N", "threads of what is timed on a CPU (default: OMP_NUM_THREADS, else 1)"),
@@ -157,8 +159,9 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         device_clock=option("device-clock"),
         registers=option("registers"),
         no_page=option("no-page"),
-        baseline=option("baseline"),
-        fail_on=_limit(option("fail-on"), option("baseline")),
+        baseline=_one_of_two(option("baseline"), option("against")),
+        against=option("against"),
+        fail_on=_limit(option("fail-on"), option("baseline") or option("against")),
         full_size=option("full-size"),
         debug=option("debug"),
         quick=option("quick"),
@@ -185,7 +188,9 @@ def _profiles(text: str) -> tuple[str, ...]:
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With "=" before values: in a checkout that is not installed pytest takes a separate folder for one of tests."""
-    given = [("profile", profiles)] + [(name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from")]
+    given = [("profile", profiles)] + [
+        (name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from", "against")
+    ]
     given += [("impls", folder) for folder in option("impls")]
     flags = [f"--softbench-{name}" for name in ("ladders", "quick", "full-size") if option(name)]
     return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])
@@ -228,6 +233,12 @@ def _seconds(name: str, text: str, default: float) -> float:
     return value
 
 
+def _one_of_two(baseline: str, against: str) -> str:
+    if baseline and against:
+        raise SettingsError("--softbench-baseline and --softbench-against are two comparisons; leave one out")
+    return baseline
+
+
 def _limit(text: str, baseline: str) -> float | None:
     """The share by which a cell may get slower; None without a limit."""
     if not text:
@@ -236,7 +247,9 @@ def _limit(text: str, baseline: str) -> float | None:
     if limit is None:
         raise SettingsError(f"--softbench-fail-on: {text!r:.60} is no limit; give per cent from 0 to 1000, e.g. 2%")
     if not baseline:
-        raise SettingsError("--softbench-fail-on needs a run to compare with; name it with --softbench-baseline")
+        raise SettingsError(
+            "--softbench-fail-on needs a run to compare with; name it with --softbench-baseline or --softbench-against"
+        )
     return limit
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -153,3 +154,24 @@ def test_another_clock_is_refused() -> None:
 
     with pytest.raises(settings.SettingsError, match=r"--softbench-baseline: graph is ranked by the clock 'graph'"):
         RegressionCheck(Run(made("graph"), ()), None).refuse(made("wall"), {})
+
+
+def test_a_kernel_against_its_last_commit(tmp_path: Path) -> None:
+    """It gets slower by a copy; git has it as it was."""
+    folder = project(tmp_path)
+    names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
+        subprocess.run(["git", "-C", folder, *names, *words], check=True)
+    kernel = folder / "kernels" / "mine" / "own.py"
+    kernel.write_text(kernel.read_text().replace("return exact(x)", "return exact(x) * 1.1"))
+    own = {"SOFTBENCH_CACHE_DIR": str(tmp_path / "cache")}
+    limits = ("--softbench-against=git:HEAD", "--softbench-fail-on=2%")
+    done = bench(folder, "--softbench-profile=cpu", *limits, "-k", "own_right", **own)
+    assert "own_right@HEAD  PASSED -> INCORRECT" in done.stdout, done.stdout + done.stderr
+    assert "--softbench-fail-on=2% fails: 1 cell fell, 0 cells slower by at least 2 %" in done.stdout
+    assert "-k 'softmax-float32-16x256 and own_right'" in done.stdout
+    assert done.returncode == 1
+
+    refused = bench(folder, "--softbench-against=git:HEAD", "-k", "torch_eager", **own)
+    assert "--softbench-against: no implementation that takes part is in the other version too" in refused.stderr
+    assert refused.returncode == 4

@@ -107,7 +107,7 @@ class Entrant:
             base |= {
                 "case": asdict(case),
                 "path": self.variant.path,
-                "name": self.variant.implementation,
+                "name": self.variant.declared_name,
                 "source_hash": self.variant.source_hash,
                 "params": dict(self.variant.params),
             }

@@ -1,0 +1,84 @@
+"""Two versions of an implementation in the same heats: `mine` against `mine@REVISION`, paired. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from softbench.analysis.compare.summary import change_text, interval_text, percent
+from softbench.analysis.document import Document, table
+from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text
+from softbench.model import Record, Run, Status, stats
+
+
+@dataclass(frozen=True)
+class VersionPair:
+    """A cell and the one of its other version; change is new over old, None where one has no time in the other's heats."""
+
+    new: Record
+    old: Record
+    change: stats.Comparison | None
+
+    @property
+    def fell(self) -> bool:
+        """Whether only the other version passes."""
+        return self.old.status is Status.PASSED and self.new.status.is_failure
+
+    @property
+    def verdict(self) -> str:
+        """What happened, in a word."""
+        if self.fell or self.new.status is not self.old.status:
+            return f"{status_text(self.old)} -> {status_text(self.new)}"
+        return (
+            {"unknown": "cannot tell", "tied": "same"}.get(self.change.verdict, self.change.verdict)
+            if self.change
+            else ""
+        )
+
+    def fails(self, limit: float) -> bool:
+        """Whether the new version fell, or is slower by a share of at least limit."""
+        is_slower = self.change is not None and self.change.verdict == "slower" and self.change.ratio >= 1 + limit
+        return self.fell or is_slower
+
+
+def pairs(run: Run) -> list[VersionPair]:
+    """All pairs of a run, in its order."""
+    known = {(r.case, r.variant.implementation, r.variant.params): r for r in run.records if r.role == "entrant"}
+    found = []
+    for (case, name, params), old in known.items():
+        new = known.get((case, name.partition("@")[0], params))
+        if "@" in name and new is not None:
+            found.append(VersionPair(new, old, _change(new, old, run.passport.ranking_clock)))
+    return found
+
+
+def _change(new: Record, old: Record, clock: str) -> stats.Comparison | None:
+    """The comparison in the last heat that both were in."""
+    theirs = {samples.heat: samples for samples in old.clock(clock)}
+    return next((stats.compare(s, theirs[s.heat]) for s in reversed(new.clock(clock)) if s.heat in theirs), None)
+
+
+def document(found: Iterable[VersionPair], clock: str) -> Document:
+    """One row per pair."""
+    rows = []
+    for pair in found:
+        change = (change_text(pair.change.ratio), interval_text(pair.change)) if pair.change else ("", "")
+        times = (number(_ns(record, clock), milliseconds) for record in (pair.new, pair.old))
+        rows.append((pair.new.case.id, short(pair.old.variant.implementation), pair.verdict, *change, *times))
+    header = ("case", "against", "", "change", "interval", "ms", "ms there")
+    return table("Against another version, in the same rounds", header, rows, left=(0, 1, 2), labels=2)
+
+
+def _ns(record: Record, clock: str) -> float | None:
+    found = record.clock(clock)
+    return stats.per_launch_ns(found[-1]) if found else None
+
+
+def gate(found: Iterable[VersionPair], limit: float) -> str:
+    """Whether a limit holds, in one line."""
+    all_pairs = list(found)
+    fell = sum(pair.fell for pair in all_pairs)
+    slower = sum(pair.fails(limit) for pair in all_pairs) - fell
+    if fell or slower:
+        return f"fails: {plural(fell, 'cell')} fell, {plural(slower, 'cell')} slower by at least {percent(limit)}"
+    return f"holds: of {plural(len(all_pairs), 'pair')} none fell, and none is slower by at least {percent(limit)}"

@@ -1,0 +1,85 @@
+"""Two versions of an implementation in one run: pairs, verdicts, the limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from support.builders import ended, passport, softmax_case, timed
+from support.grids import over
+
+from softbench.analysis.compare import versions
+from softbench.model import Record, Run, Samples, Status
+
+CASE = softmax_case()
+
+
+def run(*records: Record) -> Run:
+    return Run(passport(), records)
+
+
+def cell(name: str, ns: float, **changes: Any) -> Record:
+    """A cell whose placements lie around ns; those of one name are drawn anew for every time."""
+    return timed(CASE, name, ns, **changes)
+
+
+def paired(ratio: float) -> Run:
+    """`mine` takes ratio times as long as `mine@v1`, with a spread of 1 in 1,000 between placements."""
+    old = tuple(tuple(1_000_000 + 1000 * ((p * 7 + r) % 5) for r in range(4)) for p in range(8))
+    new = tuple(tuple(round(ns * ratio) + (p % 3) * 500 for ns in rounds) for p, rounds in enumerate(old))
+    both = (
+        replace(cell(name, 1e4), samples=(Samples("graph", 20, ns, "cold", 0),))
+        for name, ns in (("mine", new), ("mine@v1", old))
+    )
+    return run(*both)
+
+
+@over(
+    ("ratio", "verdict", "fails"),
+    [(1.0, "same", False), (1.03, "slower", True), (1.012, "slower", False), (0.97, "faster", False)],
+)
+def test_verdicts_and_a_limit_of_2_percent(ratio: float, verdict: str, fails: bool) -> None:
+    (pair,) = versions.pairs(paired(ratio))
+    assert (pair.verdict, pair.fails(0.02)) == (verdict, fails)
+    assert pair.change is not None
+    assert abs(pair.change.ratio - ratio) < 0.002
+    assert versions.gate([pair], 0.02).startswith(
+        "fails: 0 cells fell, 1 cell slower" if fails else "holds: of 1 pair "
+    )
+
+
+def test_who_is_paired_with_whom() -> None:
+    wide, narrow = (replace(cell(name, 1e4).variant, params=(("w", w),)) for name, w in (("mine", 2), ("mine@v1", 1)))
+    records = (
+        cell("mine", 1e4),
+        cell("mine@v1", 1.1e4),
+        cell("other", 1e4),
+        cell("gone@v1", 1e4),
+        replace(cell("x", 1e4), variant=wide),
+        replace(cell("x", 1e4), variant=narrow),
+        timed(softmax_case(8), "mine@v1", 1e4),
+    )
+    assert [(p.new.variant.id, p.old.variant.id) for p in versions.pairs(run(*records))] == [("mine", "mine@v1")]
+
+
+def test_times_of_different_heats_are_not_compared() -> None:
+    (pair,) = versions.pairs(run(cell("mine", 1e4, heat=0), cell("mine@v1", 1e4, heat=1)))
+    assert pair.change is None
+    assert (pair.verdict, pair.fails(0.0)) == ("", False)
+
+
+@over(
+    ("now", "then", "verdict", "fails"),
+    [
+        (Status.INCORRECT, Status.PASSED, "PASSED -> INCORRECT", True),
+        (Status.CRASHED, Status.CRASHED, "", False),
+        (Status.PASSED, Status.INCORRECT, "INCORRECT -> PASSED", False),
+        (Status.UNSUPPORTED, Status.PASSED, "PASSED -> UNSUPPORTED", False),
+    ],
+)
+def test_statuses(now: Status, then: Status, verdict: str, fails: bool) -> None:
+    def of(name: str, status: Status) -> Record:
+        return cell(name, 1e4) if status is Status.PASSED else ended(CASE, name, status, "why")
+
+    (pair,) = versions.pairs(run(of("mine", now), of("mine@v1", then)))
+    assert (pair.verdict, pair.fails(0.5)) == (verdict, fails)

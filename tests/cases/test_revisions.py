@@ -1,0 +1,120 @@
+"""Implementations as they are at a revision of git, or in another folder."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from softbench.cases import registry, revisions
+from softbench.cases.revisions import RevisionError
+
+KERNEL = """
+from softbench import implementation
+
+@implementation(operator="softmax", params={"width": [1, 2]})
+def mine(case, width): ...
+"""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    names = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+    return subprocess.run(
+        ["git", "-C", str(folder), *names, *arguments], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kernels in a repository, of which the first commit is tagged v1; the file has changed since."""
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "project" / "kernels"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "mine.py").write_text(KERNEL)
+    (folder / "deep" / "helper.py").write_text("OLD = 1\n")
+    (folder / "out").symlink_to("/etc")
+    git(folder.parent, "init")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-m", "first")
+    git(folder, "tag", "v1")
+    (folder / "mine.py").write_text(KERNEL.replace("[1, 2]", "[2, 3]"))
+    return folder
+
+
+def test_a_revision_has_the_files_of_then_under_its_own_names(kernels: Path) -> None:
+    then = revisions.find("git:v1", [kernels])
+    assert [v.id for v in then] == ["mine@v1[width=1]", "mine@v1[width=2]"]
+    assert {v.declared_name for v in then} == {"mine"}
+    assert {v.family for v in then} == {"kernels"}
+    now = registry.find([kernels])
+    assert {v.source_hash for v in then}.isdisjoint({v.source_hash for v in now})
+    place = Path(then[0].path).parent
+    assert (place / "deep" / "helper.py").read_text() == "OLD = 1\n"
+    assert not (place / "out").exists()  # a link could lead anywhere
+
+
+def test_what_has_not_changed_has_the_same_source(kernels: Path) -> None:
+    git(kernels, "checkout", "--", "mine.py")
+    (kernels / "out").unlink()
+    now = {v.source_hash for v in registry.find([kernels])}
+    assert {v.source_hash for v in revisions.find("git:HEAD", [kernels])} == now
+
+
+def test_it_is_unpacked_once(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = revisions.find("git:v1", [kernels])
+    monkeypatch.setattr(revisions, "_unpacked", revisions._unpacked)
+    real = revisions._git
+    monkeypatch.setattr(
+        revisions,
+        "_git",
+        lambda folder, *words: pytest.fail("again") if words[0] == "archive" else real(folder, *words),
+    )
+    assert revisions.find("git:v1", [kernels]) == first
+
+
+@pytest.mark.parametrize("revision", ["HEAD~0", "refs/tags/v1", "v1^0"])
+def test_a_revision_that_makes_no_name_is_called_by_its_commit(kernels: Path, revision: str) -> None:
+    commit = git(kernels, "rev-parse", "v1")[:12]
+    assert revisions.find(f"git:{revision}", [kernels])[0].implementation == f"mine@{commit}"
+
+
+def test_another_folder(kernels: Path, tmp_path: Path) -> None:
+    other = tmp_path / "theirs"
+    other.mkdir()
+    (other / "mine.py").write_text(KERNEL)
+    assert [v.implementation for v in revisions.find(str(other), [kernels])] == ["mine@theirs", "mine@theirs"]
+
+
+@pytest.mark.parametrize(
+    ("against", "words"),
+    [
+        ("git:nope", "'nope' is no revision of "),
+        ("git:", "'' is no revision of "),
+        ("git:--help", "'--help' is no revision of "),
+        ("nowhere", "'nowhere' is no folder, and not of the form git:REVISION"),
+        ("", "'' is no folder"),
+    ],
+)
+def test_what_cannot_be_had_is_one_line(kernels: Path, against: str, words: str) -> None:
+    with pytest.raises(RevisionError, match="--softbench-against: ") as caught:
+        revisions.find(against, [kernels])
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_outside_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(RevisionError, match="not a git repository"):
+        revisions.find("git:HEAD", [tmp_path])
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(RevisionError, match="No such file or directory: 'git'"):
+        revisions.find("git:HEAD", [tmp_path])
+
+
+def test_a_folder_that_was_not_there_then(kernels: Path) -> None:
+    new = kernels.with_name("new")
+    new.mkdir()
+    (new / "a.py").write_text(KERNEL)
+    with pytest.raises(RevisionError, match="git archive in "):
+        revisions.find("git:v1", [new])
