@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from softbench import resources
+from softbench.analysis.leaderboard.formatting import plural
 from softbench.cases import matrix, operators, registry, revisions, shrinking
+from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import device
 from softbench.measure.contest import traffic
 from softbench.model import Case, Variant
@@ -106,6 +108,18 @@ class Selection:
         asked = dict.fromkeys(v.implementation for v in self.variants if v.ladder and v.operator in names)
         present = {v.implementation for case in self.cases for v in self.candidates(case)}
         return tuple(name for name in asked if name not in present)
+
+    @property
+    def described(self) -> str:
+        """How many cells there are before -k, and how many rungs are left out."""
+        candidates = [self.candidates(case) for case in self.cases]
+        names = {variant.implementation for variants in candidates for variant in variants}
+        cells = plural(sum(map(len, candidates)), "cell")
+        text = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
+        rungs = plural(len(self.left_out), "rung")
+        if self.shrunk:
+            text += f"; for a CPU {plural(self.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
+        return text + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if self.left_out else "")
 
 
 def _wanted_words(keyword: str) -> list[str]:

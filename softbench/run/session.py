@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from softbench import packages
-from softbench.analysis.leaderboard.formatting import plural
-from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import busy, device
 from softbench.measure.contest.progress import Progress
 from softbench.measure.other_processes import OtherProcesses
@@ -22,6 +20,7 @@ from softbench.render import tables
 from softbench.run import debugging, multi_gpu, replay, resuming, settings, watching
 from softbench.run.bench import Bench
 from softbench.run.collect import CellItem, Collecting
+from softbench.run.events import Events
 from softbench.run.journal import Journal
 from softbench.run.listener import Listener
 from softbench.run.live import Live, uncaptured
@@ -46,14 +45,18 @@ def start(config: pytest.Config) -> None:
         watch = watching.joined(config, chosen)
         chosen = watch.compared(chosen) if watch else chosen
         regression = None if orders else VersionsCheck.of(chosen) or RegressionCheck.of(chosen)
-        selection = select(chosen, _ladders(config))
+        asked = Ladders.asked(config.getoption("--softbench-ladders"), config.option.keyword, config.args)
+        selection = select(chosen, asked)
+        events = Events(None if orders else chosen.events)
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
     if orders is not None:
         chosen = orders.settings(chosen)
     if watch is not None:
         watch.entries = frozenset(Path(v.path) for v in selection.variants)
-    session = BenchSession(config, chosen, selection, regression, seats, orders.shard if orders else None, watch)
+    session = BenchSession(
+        config, chosen, selection, regression, seats, orders.shard if orders else None, watch, events
+    )
     collecting = Collecting(config, session.bench, watch.takes if watch else lambda variant: True)
     config.pluginmanager.register(collecting, "softbench-collection")
     config.args = collecting.arguments()
@@ -76,17 +79,20 @@ class BenchSession:
         seats: Sequence[multi_gpu.Seat] = (),
         shard: Shard | None = None,
         watch: watching.Watch | None = None,
+        events: Events | None = None,
     ) -> None:
         """seats are those of the workers that this process controls; shard is what this worker writes."""
         self._config, self._settings, self._selection, self._is_worker = config, chosen, selection, shard is not None
-        # a worker has no terminal to write to
         self._is_brief = chosen.is_again and regression is not None
         board = (lambda case: None) if self._is_brief else self._case_board
-        listener = Listener() if self._is_worker else Listener(self._show, self._note, board)
+        listener = (
+            Listener() if self._is_worker else Listener(self._show, self._note, board)
+        )  # a worker has no terminal
         accept = regression.refuse if regression else lambda passport, cells: None
         gpus = tuple(seat.gpu or seat.visible for seat in seats if seat.visible)
+        self._events, self._watch = events or Events(None), watch
+        listener = self._events.told(listener, self._result)
         self._journal = Journal(chosen, selection, listener, accept=accept, gpus=gpus, shard=shard)
-        self._watch = watch
         self.bench = Bench(self._journal, listener, watch.warm if watch else None)
         self.controller = multi_gpu.Controller(self._journal, seats) if seats else None
         self._storage = replay.Storage(config) if seats or shard else None
@@ -94,6 +100,9 @@ class BenchSession:
         self._regression, self._verdict = regression, RegressionResult("")
         self._page: Path | None = None
         self._misread: set[str] = set()
+
+    def _result(self, case: Case) -> Run | None:
+        return self._journal.result(case)
 
     def _show(self, progress: Progress) -> None:
         self._live.show(progress)
@@ -107,7 +116,7 @@ class BenchSession:
         where = f"{len(gpus)} x {machine['name']}, a worker each" if gpus else machine["name"]
         lines = [
             f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
-            f"softbench: {_counts(self._selection)}",
+            f"softbench: {self._selection.described}",
             *(f"softbench: WARNING: {why}; it fails, and the others run" for why in self._selection.unread),
         ]
         if chosen.debug:
@@ -130,6 +139,11 @@ class BenchSession:
             for card in cards
             for name in OtherProcesses(device.Monitor(card)).names().values()
         ]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        if (records := self._journal.record_file) is not None:
+            self._events.begin(records, len(self._selection.takes_part))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Any:
@@ -169,6 +183,7 @@ class BenchSession:
             self._conclude()
             if self._verdict.failed and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._events.end(int(session.exitstatus))
         return (yield)
 
     def _conclude(self) -> None:
@@ -270,22 +285,6 @@ class BenchSession:
         with uncaptured(self._config):
             reporter.write_line(text)
             reporter.flush()  # else in a pipe it would come late, or among the captured output of a test
-
-
-def _ladders(config: pytest.Config) -> Ladders:
-    return Ladders.asked(config.getoption("--softbench-ladders"), config.option.keyword, config.args)
-
-
-def _counts(selected: Selection) -> str:
-    """How many cells there are before -k, and how many rungs are left out."""
-    candidates = [selected.candidates(case) for case in selected.cases]
-    names = {variant.implementation for variants in candidates for variant in variants}
-    cells = plural(sum(map(len, candidates)), "cell")
-    text = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
-    rungs = plural(len(selected.left_out), "rung")
-    if selected.shrunk:
-        text += f"; for a CPU {plural(selected.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
-    return text + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if selected.left_out else "")
 
 
 def _refuse_other_gpu(chosen: settings.Settings) -> None:

@@ -46,6 +46,7 @@ class Settings:
     no_page: bool = False
     baseline: str = ""
     against: str = ""
+    events: Path | None = None
     fail_on: float | None = None
     threads: int = 0
     full_size: bool = False
@@ -79,6 +80,7 @@ _OPTIONS = (
     ("drawn", "N", f"further cases of hard values, drawn from seeds, per operator: up to {MOST_DRAWN}"),
     ("drawn-from", "SEED", f"seed of the first of these (default {DEFAULT_DRAWN_FROM})"),
     ("timeout", "S", f"longest time for one compile-and-check (default {DEFAULT_TIMEOUT_S:g} s)"),
+    ("events", "FILE", "append what happens to a file or a pipe, one line of JSON per event"),
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
     ("resume", "RUN", "resume a run (its id, its file, or 'latest')"),
     ("baseline", "RUN", "compare with an earlier run at the end (its id, its file, or 'latest')"),
@@ -161,6 +163,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         no_page=option("no-page"),
         baseline=_one_of_two(option("baseline"), option("against")),
         against=option("against"),
+        events=_path("events", root, option("events")) if option("events") else None,
         fail_on=_limit(option("fail-on"), option("baseline") or option("against")),
         full_size=option("full-size"),
         debug=option("debug"),
