@@ -1,4 +1,4 @@
-"""What a command prints, as plain parts that the terminal, Markdown and a page each write in their own way."""
+"""What a command prints: as parts that the terminal, Markdown and a page each write in their own way, and as data for programs."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ class Table:
 
 Part = Heading | Lines | Table
 Document = Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows for programs: columns with units in their names, figures with all their digits, None where there is none."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
 
 
 def table(

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for a terminal without "†"
     try:
-        text, code = options.command(options)
+        text, code = options.command.run(options)
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:

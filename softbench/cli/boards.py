@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.datasets import machine_datasets
 from softbench.analysis.leaderboard.formatting import ended_early, unfinished
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.cli.command import (
     CASES,
+    FORMAT,
+    FORMATS,
     REPORTS,
     RUN,
     Command,
@@ -42,16 +45,21 @@ def _report(options: argparse.Namespace) -> CommandResult:
         raise InputError("a page of several runs has no file of its own; name one with --output")
     page = Path(options.output or path.with_name(f"{store.run_name(path)}.html"))
     write(page, report.render_machines(machines, published.bundled()))
-    return f"{tables.machine_tables(machines, width())}\npage:    {page}\n", 0
+    return _text(options, machines) + (f"\npage:    {page}\n" if options.format in FORMATS else ""), 0
 
 
 def _table(options: argparse.Namespace) -> CommandResult:
-    machines = _machines(options)
+    return _text(options, _machines(options)), 0
+
+
+def _text(options: argparse.Namespace, machines: Sequence[Machine]) -> str:
+    if options.format == "json":
+        return export.json_text(options.command.name, machine_datasets(machines))
     if options.format == "csv":
         notes = (note for machine in machines for note in (unfinished(machine.board), *machine.notes) if note)
         for note in dict.fromkeys(notes):
             print(f"softbench: {note}", file=sys.stderr)
-    return _FORMATS[options.format](machines), 0
+    return _FORMATS[options.format](machines)
 
 
 def _machines(options: argparse.Namespace) -> list[Machine]:
@@ -72,7 +80,7 @@ def _ended(section: Section, ended: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{p.run_id}: {ended[p.run_id]}" for p in section.passports if ended[p.run_id])
 
 
-_RUNS = (argument("runs", metavar="RUN", nargs="+", help=RUN), CASES, REPORTS)
+_RUNS = (argument("runs", metavar="RUN", nargs="+", help=RUN), CASES, FORMAT, REPORTS)
 REPORT = Command(
     "report",
     "render the HTML page of a run and print its tables",
@@ -89,17 +97,14 @@ REPORT = Command(
 )
 TABLE = Command(
     "table",
-    "print a run as text, Markdown or CSV",
+    "print a run as text, Markdown, CSV or JSON",
     (
         ("softbench table latest", "the ranking and the figures, as pytest --softbench ends"),
         ("softbench table RUN --format markdown", "for a README"),
         ("softbench table RUN --cases 'rmsnorm-*'", "some of its cases, ranked among themselves"),
-        ("softbench table RUN --format csv > run.csv", "every cell with all its figures"),
+        ("softbench table RUN --format csv > run.csv", "every cell with all its figures; or json"),
         ("softbench table RUN RUN", "runs of one machine as one, the newest of each case; others side by side"),
     ),
-    (
-        *_RUNS,
-        argument("--format", choices=tuple(_FORMATS), default="text", help="default: %(default)s"),
-    ),
+    (*_RUNS,),
     _table,
 )

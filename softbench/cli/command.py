@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from softbench.analysis.document import Document
+from softbench.analysis.document import Dataset, Document
 from softbench.model import Run
 from softbench.records import store
 from softbench.render import export, tables
@@ -51,11 +51,24 @@ FORMATS: dict[str, Callable[[Document], str]] = {
     "markdown": export.document_markdown,
 }
 """The writers of a document, by --format."""
-
-
-FORMAT = argument("--format", choices=tuple(FORMATS), default="text", help="default: %(default)s")
+ALL_FORMATS = (*FORMATS, "csv", "json")
+FORMAT = argument(
+    "--format", choices=ALL_FORMATS, default="text", help="default: %(default)s; csv and json for programs"
+)
 REPORTS = argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
 CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")
+
+
+def printed(options: argparse.Namespace, document: Document, datasets: Iterable[Dataset], page: str = "") -> str:
+    """A document, or the same as data, in the form of --format: JSON has all datasets, CSV the first one.
+
+    People are told of a page that was written.
+    """
+    if options.format == "json":
+        return export.json_text(options.command.name, datasets)
+    if options.format == "csv":
+        return export.csv_text(next(iter(datasets)))
+    return FORMATS[options.format](document) + (f"\npage:    {page}\n" if page else "")
 
 
 def read(options: argparse.Namespace, name: str) -> Run:

@@ -9,6 +9,7 @@ from softbench.analysis import compare
 from softbench.analysis.compare import summary
 from softbench.cli.command import (
     CASES,
+    FORMAT,
     FORMATS,
     REPORTS,
     RUN,
@@ -16,10 +17,11 @@ from softbench.cli.command import (
     CommandResult,
     argument,
     only,
+    printed,
     read,
     write,
 )
-from softbench.render import export, report
+from softbench.render import report
 from softbench.texts import InputError, share
 
 
@@ -30,12 +32,10 @@ def _run(options: argparse.Namespace) -> CommandResult:
     if options.output:
         title = f"{comparison.after.run_id} against {comparison.before.run_id}"
         write(Path(options.output), report.render_document(title, summary.document(comparison, whole=True, fold=True)))
-    if options.format == "csv":
-        text = export.csv_text(summary.COLUMNS, summary.csv_lines(comparison))
-    else:
-        text = FORMATS[options.format](summary.document(comparison, whole=options.all))
-        text += f"\npage:    {options.output}\n" if options.output else ""
-        text += f"\n--fail-on {options.fail_on} {summary.gate(comparison, limit)}\n" if limit is not None else ""
+    document, data = summary.document(comparison, whole=options.all), summary.datasets(comparison, limit)
+    text = printed(options, document, data, options.output or "")
+    if limit is not None and options.format in FORMATS:
+        text += f"\n--fail-on {options.fail_on} {summary.gate(comparison, limit)}\n"
     return text, int(limit is not None and bool(comparison.failures(limit)))
 
 
@@ -62,7 +62,7 @@ COMMAND = Command(
         CASES,
         REPORTS,
         argument("--all", action="store_true", help="also list cells whose verdict is same or cannot tell"),
-        argument("--format", choices=(*FORMATS, "csv"), default="text", help="default: %(default)s"),
+        FORMAT,
         argument("--output", metavar="FILE", help="also write a page of every cell"),
         argument(
             "--fail-on",

@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from softbench.cli.command import REPORTS, Command, CommandResult, argument, width
-from softbench.render import tables
+from softbench.cli.command import FORMAT, REPORTS, Command, CommandResult, argument, printed
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
@@ -19,7 +18,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
 
     parts = doctor.examine(Path(options.reports), options.contests, progress)
     progress("")
-    return tables.document_text(doctor.document(parts), width()), int(doctor.failed(parts))
+    return printed(options, doctor.document(parts), doctor.datasets(parts)), int(doctor.failed(parts))
 
 
 def _count(text: str) -> int:
@@ -40,6 +39,7 @@ COMMAND = Command(
             type=_count,
             help="contests of one kernel against itself (default: as many as start within 15 s)",
         ),
+        FORMAT,
     ),
     _run,
 )

@@ -6,16 +6,15 @@ import argparse
 from pathlib import Path
 
 from softbench.analysis import experiments
-from softbench.cli.command import REPORTS, Command, CommandResult, argument, read, write
+from softbench.cli.command import ALL_FORMATS, REPORTS, Command, CommandResult, argument, printed, read, write
 from softbench.records import published
 from softbench.records.comparable.sections import one_machine
-from softbench.render import export
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
     runs = one_machine([read(options, name) for name in options.runs])
     figures = published.read(Path(options.published)) if options.published else published.bundled()
-    text = export.document_markdown(experiments.document(runs, figures))
+    text = printed(options, experiments.document(runs, figures), experiments.datasets(runs, figures))
     if not options.output:
         return text, 0
     write(Path(options.output), text)
@@ -33,6 +32,9 @@ COMMAND = Command(
             "--published",
             metavar="DIR",
             help="folder of the published figures (default: those that come with softbench)",
+        ),
+        argument(
+            "--format", choices=ALL_FORMATS, default="markdown", help="default: %(default)s; csv and json for programs"
         ),
         argument("--output", metavar="FILE", help="file of the page (default: stdout)"),
     ),

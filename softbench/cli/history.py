@@ -8,7 +8,7 @@ from pathlib import Path
 from softbench.analysis import history
 from softbench.analysis.document import lines
 from softbench.analysis.history import summary
-from softbench.cli.command import FORMAT, FORMATS, Command, CommandResult, argument, write
+from softbench.cli.command import FORMAT, Command, CommandResult, argument, printed, write
 from softbench.model import Run
 from softbench.records import store
 from softbench.render import report
@@ -26,12 +26,10 @@ def _run(options: argparse.Namespace) -> CommandResult:
         )
     parts = [part for own in histories for part in summary.document(own)]
     parts += lines(summary.HOW, *(f"Left out: {error}." for error in unread))
-    text = FORMATS[options.format](parts)
     if options.output:
         drawn = [figure for number, own in enumerate(histories) for figure in figures(own, str(number or ""))]
         write(Path(options.output), report.render_document(f"history of {folder}", parts, drawn))
-        text += f"\npage:    {options.output}\n"
-    return text, 0
+    return printed(options, parts, summary.datasets(histories, unread), options.output or ""), 0
 
 
 def _read(folder: Path) -> tuple[list[Run], list[str]]:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from softbench import resources
-from softbench.analysis.document import Heading, Part, lines, table
+from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard.formatting import plural, short, some
-from softbench.cli.command import FORMAT, FORMATS, Command, CommandResult, argument
+from softbench.cli.command import FORMAT, Command, CommandResult, argument, printed
 from softbench.measure import device
 from softbench.model import Variant
+
+
+class Row(NamedTuple):
+    """One implementation. here is what a run does with it on this machine: "yes" (time it), "checked", "compiled" or "no"."""
+
+    implementation: str
+    family: str
+    operators: tuple[str, ...]
+    variants: int
+    only_if_named: bool
+    requires: tuple[str, ...]
+    here: str
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
@@ -22,27 +36,23 @@ def _run(options: argparse.Namespace) -> CommandResult:
         groups.setdefault(variant.implementation, []).append(variant)
     card = device.gpu()
     missing = {need: device.missing(need, card) for group in groups.values() for need in group[0].requires}
-    lacking = sorted(need for need, why in missing.items() if why)
-    rows = [(*_row(name, group, lacking), _here(group[0], card)) for name, group in groups.items()]
-    able = sum(row[-1] == "yes" for row in rows)
-    text = f"{plural(len(rows), 'implementation')}; this machine meets the requirements of {able}."
-    if card is None:
-        text += " Without a GPU Triton kernels are checked in its interpreter, and kernels with cubins are compiled."
-    header = ("implementation", "family", "operators", "variants", "takes part", "requires", "here")
-    parts: list[Part] = [Heading(str(device.describe().get("name", "this machine"))), *lines(text)]
-    parts += table("", header, rows, left=(0, 1, 2, 4, 5, 6))
-    parts += table("✗ missing here", ("requirement", "why"), [(need, missing[need]) for need in lacking], left=(0, 1))
-    return FORMATS[options.format](parts), 0
+    rows = [_row(name, group, card) for name, group in groups.items()]
+    machine = str(device.describe().get("name", "this machine"))
+    datasets = (
+        Dataset("implementations", Row._fields, tuple(rows)),
+        Dataset("requirements", ("requirement", "missing"), tuple(missing.items())),
+        Dataset("machine", ("name", "has_gpu"), ((machine, card is not None),)),
+    )
+    lacking = {need: why for need, why in sorted(missing.items()) if why}
+    return printed(options, [Heading(machine), *_document(rows, lacking, card is not None)], datasets), 0
 
 
-def _row(name: str, group: list[Variant], lacking: list[str]) -> tuple[str, ...]:
+def _row(name: str, group: list[Variant], card: device.Gpu | None) -> Row:
     """The row of one implementation, whose variants differ by operator and parameters."""
-    operators = list(dict.fromkeys(variant.operator for variant in group))
+    first = group[0]
+    operators = tuple(dict.fromkeys(variant.operator for variant in group))
     points = len(dict.fromkeys(variant.params for variant in group))
-    needs = group[0].requires
-    marked = ", ".join(f"✗ {need}" if need in lacking else need for need in needs)
-    takes_part = "when named" if group[0].ladder else "always"
-    return short(name), short(group[0].family), some(operators), str(points), takes_part, marked
+    return Row(name, first.family, operators, points, first.ladder, first.requires, _here(first, card))
 
 
 def _here(variant: Variant, card: device.Gpu | None) -> str:
@@ -52,6 +62,25 @@ def _here(variant: Variant, card: device.Gpu | None) -> str:
     mode, _ = mode_of(variant, card)
     words = {"measure": "yes", "interpret": "checked", "compile": "compiled"}
     return words.get(mode, "no")
+
+
+def _document(rows: Sequence[Row], lacking: Mapping[str, str], has_gpu: bool) -> Document:
+    able = sum(row.here == "yes" for row in rows)
+    text = f"{plural(len(rows), 'implementation')}; this machine meets the requirements of {able}."
+    if not has_gpu:
+        text += " Without a GPU Triton kernels are checked in its interpreter, and kernels with cubins are compiled."
+    header = ("implementation", "family", "operators", "variants", "takes part", "requires", "here")
+    parts: list[Part] = lines(text)
+    parts += table("", header, [_texts(row, lacking) for row in rows], left=(0, 1, 2, 4, 5, 6))
+    parts += table("✗ missing here", ("requirement", "why"), list(lacking.items()), left=(0, 1))
+    return parts
+
+
+def _texts(row: Row, lacking: Mapping[str, str]) -> tuple[str, ...]:
+    needs = ", ".join(f"✗ {need}" if need in lacking else need for need in row.requires)
+    takes_part = "when named" if row.only_if_named else "always"
+    names = (short(row.implementation), short(row.family), some(row.operators))
+    return (*names, str(row.variants), takes_part, needs, row.here)
 
 
 COMMAND = Command(

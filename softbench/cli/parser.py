@@ -32,7 +32,7 @@ TAKES_RUNS = re.compile(r"\b(RUN|A B|CASE::NAME|latest)\b")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parsed `command` runs the command; `parser` is this parser, for completion."""
+    """The parsed `command` is the `Command`; `parser` is this parser, for completion."""
     whole = argparse.ArgumentParser(
         prog="softbench",
         description="Pages, tables and comparisons of benchmark runs, from their records;\nruns are made by pytest --softbench.",
@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
             epilog=_examples(command.examples),
             formatter_class=whole.formatter_class,
         )
-        sub.set_defaults(command=command.run, parser=whole)
+        sub.set_defaults(command=command, parser=whole)
         for name, settings in command.arguments:
             sub.add_argument(name, **settings)
     return whole

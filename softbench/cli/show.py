@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Iterator
+from dataclasses import astuple, fields
 
 from softbench.analysis import leaderboard
-from softbench.analysis.document import Heading, Lines, Part, lines, table
+from softbench.analysis.document import Dataset, Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.datasets import cells
 from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, microseconds, number, status_text
-from softbench.cli.command import FORMAT, FORMATS, REPORTS, RUN, Command, CommandResult, argument, read, width
-from softbench.model import Record, Samples, stats
+from softbench.cli.command import FORMAT, REPORTS, RUN, Command, CommandResult, argument, printed, read
+from softbench.model import KernelResources, Record, Samples, Telemetry, stats
 from softbench.render import tables
 from softbench.render.report.contents import repeat_command
 from softbench.resources import choose_from
@@ -23,8 +25,9 @@ def _run(options: argparse.Namespace) -> CommandResult:
     case_id, _, who = _bare(options.cell).partition("::")
     case = _case(board, case_id)
     if not who:
-        return f"{tables.case_table(board, case.case, width())}\n", 0
-    return FORMATS[options.format](list(_document(board, _cell(case, who)))), 0
+        return printed(options, tables.case_document(board, case.case), [cells(case.all_cells)]), 0
+    cell = _cell(case, who)
+    return printed(options, list(_document(board, cell)), _datasets(board, cell)), 0
 
 
 def _bare(cell: str) -> str:
@@ -65,8 +68,8 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     declared = f"Declared beforehand: {record.known_failure}" if record.known_failure else ""
     source = f"{variant.path}, family {variant.family}, source {variant.source_hash}"
     yield from lines(f"{status_text(record)}{role}", record.reason, declared, variant.summary, source, *record.notes)
-    for title, printed in (("Traceback", record.traceback), ("Kernel output", record.output)):
-        yield from (Heading(title), Lines(printed, commands=True)) if printed else ()
+    for title, own in (("Traceback", record.traceback), ("Kernel output", record.output)):
+        yield from (Heading(title), Lines(own, commands=True)) if own else ()
     figures = zip(FIGURES, cell_figures(cell), strict=True)
     yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
     for samples in record.samples:
@@ -77,6 +80,27 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     if record.role != "roof":
         yield Heading("Repeat it")
         yield Lines((repeat_command(record, board.passport),), commands=True)
+
+
+def _datasets(board: Board, cell: Cell) -> Iterator[Dataset]:
+    record = cell.record
+    yield cells([cell])
+    placements = [
+        (own.clock, own.heat, own.cache, own.launches, place, rounds)
+        for own in record.samples
+        for place, rounds in enumerate(own.ns, start=1)
+    ]
+    yield Dataset("samples", ("clock", "heat", "cache", "launches", "placement", "sample_ns"), tuple(placements))
+    kernels = tuple(map(astuple, record.kernels))
+    yield Dataset("kernels", tuple(field.name for field in fields(KernelResources)), kernels)
+    states = tuple((place, *astuple(state)) for place, state in enumerate(record.telemetry, start=1))
+    yield Dataset("telemetry", ("placement", *(field.name for field in fields(Telemetry))), states)
+    texts = {
+        "traceback": record.traceback,
+        "output": record.output,
+        "repeat": () if record.role == "roof" else (repeat_command(record, board.passport),),
+    }
+    yield Dataset("lines", ("of", "line"), tuple((of, line) for of, lines in texts.items() for line in lines))
 
 
 def _samples(samples: Samples) -> Iterator[Part]:

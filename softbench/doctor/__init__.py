@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from softbench.analysis.document import Document, Heading, Lines
+from softbench.analysis.document import Dataset, Document, Heading, Lines
 from softbench.doctor import against_itself, examples, known_durations, machine
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
@@ -51,6 +51,17 @@ def document(parts: tuple[Findings, ...]) -> Document:
     failures = _all(parts, "failures")
     sections.append((f"{len(failures)} failed" if failures else "Nothing failed.", failures))
     return [part for title, own in sections for part in (Heading(title), *([Lines(own, commands=True)] if own else ()))]
+
+
+def datasets(parts: tuple[Findings, ...]) -> Iterator[Dataset]:
+    """Every line of the findings with its kind, and what was read."""
+    kinds = {"finding": "lines", "failure": "failures", "trust": "trust"}
+    rows = (
+        (part.title, kind, text) for part in parts for kind, field in kinds.items() for text in getattr(part, field)
+    )
+    yield Dataset("findings", ("part", "kind", "text"), tuple(rows))
+    for part in parts:
+        yield from part.data
 
 
 def failed(parts: tuple[Findings, ...]) -> bool:

@@ -7,7 +7,9 @@ import statistics
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import astuple
 
+from softbench.analysis.document import Dataset
 from softbench.cases import registry
 from softbench.doctor.examples import TWINS
 from softbench.doctor.findings import Findings, Target
@@ -86,7 +88,8 @@ def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
     trust = f"ranks: in {budget_s:g} s per case, kernels that differ by less than {_percent(width)} are rarely distinguished"
     if width >= 1:
         trust = f"ranks: none in {budget_s:g} s per case: one kernel's own times vary too much; is this machine busy?"
-    return Findings(TITLE, lines, tuple(failures), (trust,))
+    data = Dataset("contests", ("verdict", "ratio", "low", "high", "placements"), tuple(map(astuple, comparisons)))
+    return Findings(TITLE, lines, tuple(failures), (trust,), (data,))
 
 
 def allowed(count: int) -> int:

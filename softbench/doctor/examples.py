@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from softbench.analysis.document import Dataset
 from softbench.cases import registry
 from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure import device
@@ -115,12 +116,14 @@ def look(target: Target) -> Findings:
     """Run all examples with an honest implementation; a missed cheat, or an accused honest one, is a failure."""
     target.progress(f"{len(EXAMPLES)} examples of cheats and mistakes")
     records = outcomes(target.card)
-    lines, failures = [], []
+    lines, failures, rows = [], [], []
     caught = not_tried = 0
     for example in EXAMPLES:
         record = records[example.name]
         why = missed(example, record)
+        outcome = "missed" if why else "caught"
         if record.status is Status.UNAVAILABLE and (target.card is None or example.is_of_cpu):
+            outcome = "not tried"
             not_tried += 1
             lines.append(f"{NOT_TRIED if target.card is None else OF_CPU}: {_described(record.variant)}")
         elif why:
@@ -129,6 +132,7 @@ def look(target: Target) -> Findings:
         else:
             caught += 1
             lines += [f"caught: {_described(record.variant)}", f"        {_short(record.reason)}"]
+        rows.append((example.name, outcome, record.status.value, record.reason))
     for name, record in records.items():
         if name.split()[0] not in {e.name for e in EXAMPLES} and record.status is not Status.PASSED:
             failures.append(f"{name}, which is honest: {record.status.value}: {record.reason}")
@@ -136,7 +140,8 @@ def look(target: Target) -> Findings:
     trust = f"results: {caught} of {tried} cheats and mistakes were caught by their names"
     if not_tried:
         trust += f"; {not_tried} were not tried, since they {'need' if target.card is None else 'are not for'} a GPU"
-    return Findings("Cheats and mistakes", tuple(lines), tuple(failures), (trust,))
+    data = Dataset("cheats", ("implementation", "outcome", "status", "reason"), tuple(rows))
+    return Findings("Cheats and mistakes", tuple(lines), tuple(failures), (trust,), (data,))
 
 
 def missed(example: Example, record: Record) -> str:

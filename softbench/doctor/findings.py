@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from softbench.analysis.document import Dataset
 from softbench.measure import device
 
 NOT_TRIED = "not tried here: needs a GPU"
@@ -27,9 +28,11 @@ class Findings:
 
     failures  what is wrong
     trust     what it means for the numbers of this machine
+    data      what was read, for programs
     """
 
     title: str
     lines: tuple[str, ...]
     failures: tuple[str, ...] = ()
     trust: tuple[str, ...] = ()
+    data: tuple[Dataset, ...] = ()

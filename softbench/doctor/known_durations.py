@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import astuple
 
+from softbench.analysis.document import Dataset
 from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure.contest import calibrating
 from softbench.measure.contest.worker_pool import WorkerPool
@@ -35,4 +37,5 @@ def tell(calibrations: Sequence[Calibration]) -> Findings:
         names = ", ".join(c.clock for c in right)
         trust.append(f"clocks: {names} are right within {worst:.2%}, by the GPU's own timer")
     trust += [f"clocks: no {c.clock} clock here: {c.fault}" for c in calibrations if c.fault]
-    return Findings(TITLE, tuple(map(calibration.describe, calibrations)), tuple(wrong), tuple(trust))
+    read = Dataset("calibrations", ("clock", "known_ns", "read_ns", "fault"), tuple(map(astuple, calibrations)))
+    return Findings(TITLE, tuple(map(calibration.describe, calibrations)), tuple(wrong), tuple(trust), (read,))

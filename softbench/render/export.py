@@ -1,15 +1,16 @@
-"""Boards and documents as Markdown, and boards as CSV. Pure."""
+"""Boards and documents as Markdown, datasets as CSV and JSON. Pure."""
 
 from __future__ import annotations
 
 import csv as csv_module
 import io
+import json
+import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, fields
 
-from softbench.analysis.document import Document, Heading, Lines
-from softbench.analysis.leaderboard import Board, CaseBoard, Cell, is_declared
+from softbench.analysis.document import Dataset, Document, Heading, Lines
+from softbench.analysis.leaderboard import Board, CaseBoard, datasets
 from softbench.analysis.leaderboard.formatting import (
     cell_text,
     clock_note,
@@ -17,7 +18,6 @@ from softbench.analysis.leaderboard.formatting import (
     names,
     outcome_counts,
     rate_title,
-    resources,
     section_title,
     sections,
     shape_head,
@@ -26,16 +26,10 @@ from softbench.analysis.leaderboard.formatting import (
 )
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
-from softbench.model import Traffic
 from softbench.render.tables import ranking_header, standing_row
 
-COLUMNS = (
-    *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role"),
-    *("implementation", "variant", "family", "status", "declared", "rank", "mark", "dagger", "best_of"),
-    *("latency_ns", "low_ns", "high_ns", "bandwidth_gb_s", "tflop_s", "percent_of_roof", "speedup", "call_ns"),
-    *("device_ns", "cache", "registers", "stack_bytes", "shared_bytes", "traffic_factor", "read_bytes"),
-    *("written_bytes", "kernels_ns", "l1_hit_percent", "l2_hit_percent", "reason", "notes", "reproduce"),
-)
+SCHEMA = 1
+"""Number of the format of `json_text`: another one if a column goes or changes."""
 _FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?$")
 """A text that begins with a sign and is a figure, not a formula."""
 
@@ -99,51 +93,51 @@ def _fenced(text: str) -> str:
 
 
 def csv(board: Board) -> str:
-    """One line per cell under the header `COLUMNS`, figures with all their digits, "" if there is none."""
-    return csv_text(COLUMNS, _cells(board))
+    """The cells of a board, one per line."""
+    return csv_text(datasets.board_cells(board))
 
 
 def machines_csv(machines: Sequence[Machine]) -> str:
     """`csv` of one machine; of several with a first column that names the machine."""
     if len(machines) == 1:
         return csv(machines[0].board)
-    lines = ([machine.title, *line] for machine in machines for line in _cells(machine.board))
-    return csv_text(("machine", *COLUMNS), lines)
+    return csv_text(next(datasets.machine_datasets(machines)))
 
 
-def csv_text(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+def csv_text(dataset: Dataset) -> str:
+    """A line of columns and one line per row; "" where there is no value."""
     buffer = io.StringIO()
     writer = csv_module.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_inert(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
+    writer.writerow(dataset.columns)
+    writer.writerows(map(_csv_value, row) for row in dataset.rows)
     return buffer.getvalue()
+
+
+def _csv_value(value: object) -> object:
+    """A shape as 4096x1024, other lists with "; " between their items."""
+    if isinstance(value, tuple):
+        value = ("x" if all(isinstance(item, int) for item in value) else "; ").join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _inert(value) if isinstance(value, str) else value
+
+
+def json_text(command: str, tables: Iterable[Dataset]) -> str:
+    """All datasets of a command as the object that schema.json describes, on one line of ASCII."""
+    found = {
+        own.name: [dict(zip(own.columns, map(_json_value, row), strict=True)) for row in own.rows] for own in tables
+    }
+    return json.dumps({"schema": SCHEMA, "command": command, "tables": found}, allow_nan=False) + "\n"
+
+
+def _json_value(value: object) -> object:
+    """null for a figure that is not finite: JSON has no other."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _inert(text: str) -> str:
     """A text that no spreadsheet takes for a formula; a single sign is none."""
     return f"'{text}" if len(text) > 1 and text.lstrip(" ")[:1] in tuple("=+-@\t\r\n") else text
-
-
-def _cells(board: Board) -> Iterable[list[object]]:
-    return (_line(cell) for case in board.cases for cell in case.all_cells)
-
-
-def _line(cell: Cell) -> list[object]:
-    record = cell.record
-    case, variant = record.case, record.variant
-    cache = cell.samples[0].cache if cell.samples else ""
-    return [
-        *(case.id, case.operator, "x".join(map(str, case.shape)), case.dtype, case.out_dtype, case.layout),
-        *(case.distribution, str(case.timed).lower(), record.role, variant.implementation, variant.id, variant.family),
-        *(record.status.value, str(is_declared(record)).lower()),
-        *(cell.rank, cell.mark, str(cell.dagger).lower(), record.best_of),
-        *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.tflop_s),
-        *(cell.percent_of_roof, cell.speedup),
-        *(cell.call_ns, cell.device_ns, cache, *resources(record)),
-        cell.traffic_factor,
-        *(astuple(record.traffic) if record.traffic else [None] * len(fields(Traffic))),
-        *(record.reason, "; ".join(record.notes), record.reproduce),
-    ]
 
 
 def _summary_row(case: CaseBoard, shown: Sequence[str], has_roof: bool) -> list[str]:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from softbench.analysis.document import Document, Heading, Lines, Table
+from softbench.analysis.document import Document, Heading, Lines, Table, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
@@ -106,6 +106,11 @@ def correctness_table(board: Board, width: int = WIDTH) -> str:
 
 
 def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
+    """`case_document` as text."""
+    return document_text(case_document(board, case), width)
+
+
+def case_document(board: Board, case: Case) -> Document:
     """The board of one case, without empty columns; KeyError if the run does not have the case."""
     own = board.find(case.id)
     header = [FIGURES[0], "implementation", "status", *FIGURES[1:]]
@@ -113,9 +118,7 @@ def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
     rows = [_case_row(cell, variant_text(cell.record) + ("†" if cell.dagger else "")) for cell in cells]
     rows += [_case_row(cell, f"({short(name)}: reference)") for name, cell in own.references.items()]
     rows += [_case_row(own.roof, f"({short(own.roof.record.variant.implementation)}: roof)")] if own.roof else []
-    used = [index for index in range(len(header)) if index in (1, 2) or any(row[index] for row in rows)]
-    shown = [[row[index] for index in used] for row in [header, *rows]]
-    return f"{case.id}\n{_folded(shown, (used.index(1), used.index(2)), used.index(1) + 1, width)}"
+    return table(case.id, header, rows, left=(1, 2), labels=2)
 
 
 def _case_row(cell: Cell, label: str) -> list[str]:
@@ -204,15 +207,15 @@ def document_text(document: Document, width: int = WIDTH) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _fitted(table: Table, width: int) -> str:
+def _fitted(own: Table, width: int) -> str:
     """The table if it fits; else with words wrapped in their columns, and further columns below."""
-    rows = [table.header, *table.rows]
+    rows = [own.header, *own.rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(widths) + len(GAP) * (len(widths) - 1) <= width:
-        return _grid(rows, table.left)
-    room = max(LEAST, width - sum(widths[: table.labels]) - len(GAP) * table.labels)
-    lines = [line for row in rows for line in _wrapped(row, table.labels, room)]
-    return _folded(lines, table.left, table.labels, width)
+        return _grid(rows, own.left)
+    room = max(LEAST, width - sum(widths[: own.labels]) - len(GAP) * own.labels)
+    lines = [line for row in rows for line in _wrapped(row, own.labels, room)]
+    return _folded(lines, own.left, own.labels, width)
 
 
 def _wrapped(row: Sequence[str], labels: int, room: int) -> list[tuple[str, ...]]:
@@ -240,9 +243,9 @@ def _signs(line: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def _folded(table: Sequence[Sequence[str]], left: Sequence[int], fixed: int, width: int) -> str:
+def _folded(rows: Sequence[Sequence[str]], left: Sequence[int], fixed: int, width: int) -> str:
     """A grid of at most width columns; further columns follow below, each block with the same first `fixed` columns."""
-    columns = [_padded(column, index in left) for index, column in enumerate(zip(*table, strict=True))]
+    columns = [_padded(column, index in left) for index, column in enumerate(zip(*rows, strict=True))]
     labels = [GAP.join(parts) for parts in zip(*columns[:fixed], strict=True)]
     blocks = _blocks(labels, columns[fixed:], width)
     return "\n\n".join(_grid(zip(labels, *block, strict=True)) for block in blocks)

@@ -87,5 +87,5 @@ def test_every_example_of_the_help_is_understood(command: Any) -> None:
     for line, text in command.examples:
         words = shlex.split(line.partition(" >")[0].replace("[RUN ...]", "RUN"))
         assert words[:2] == ["softbench", command.name]
-        assert parser().parse_args(words[1:]).command is command.run
+        assert parser().parse_args(words[1:]).command is command
         assert text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +12,14 @@ from types import SimpleNamespace
 import pytest
 from support import builders
 from support.grids import over
+from support.schemas import tables_of, valid
 
 from softbench import cli, doctor
-from softbench.doctor import against_itself, examples, machine
+from softbench.doctor import against_itself, examples, known_durations, machine
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
-from softbench.model import Record, Status, Telemetry, stats
+from softbench.model import Calibration, Record, Status, Telemetry, stats
+from softbench.render import export
 
 Says = Callable[..., str]
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1")
@@ -192,3 +196,16 @@ def test_where_records_go_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
     assert (
         machine.look(target(reports=Path("/proc/self"))).lines[-1].startswith("records: /proc/self cannot be written (")
     )
+
+
+def test_the_json_has_what_was_read() -> None:
+    clocks = [Calibration("graph", (1_000, 2_000), (1_001, 2_000)), Calibration("device", fault="no profiler")]
+    contests = [stats.Comparison("tied", 1.0001, 0.999, 1.001, 8), stats.Comparison("unknown", 1.0, 0.0, math.inf, 1)]
+    parts = (looked(zeros=builders.timed(CASE, "zeros", 1e4)), known_durations.tell(clocks))
+    text = export.json_text("doctor", doctor.datasets((*parts, against_itself.tell(contests, 1.0))))
+    tables = valid(text)
+    assert all(tables[name] for name in tables_of("doctor"))
+    assert Counter(row["outcome"] for row in tables["cheats"]) == {"missed": 1, "caught": len(examples.EXAMPLES) - 1}
+    assert [row["read_ns"] for row in tables["calibrations"]] == [[1_001, 2_000], []]
+    assert [row["high"] for row in tables["contests"]] == [1.001, None]
+    assert {"part": "Cheats and mistakes", "kind": "failure", "text": "zeros: not caught: PASSED"} in tables["findings"]

@@ -14,6 +14,7 @@ import pytest
 from support import builders as make
 
 from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import datasets
 from softbench.measure.contest import traffic
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.traffic import TrafficError, measure, read_counters
@@ -157,4 +158,4 @@ def test_figures_go_to_the_record_the_tables_and_the_csv(tmp_path):
     header, *lines = (line.split(",") for line in export.csv(board).splitlines())
     first = dict(zip(header, next(line for line in lines if "reads_twice" in line), strict=True))
     assert (first["traffic_factor"], first["written_bytes"], first["l1_hit_percent"]) == ("1.25", "8388608", "25.0")
-    assert (first["l2_hit_percent"], len(header)) == ("", len(export.COLUMNS))
+    assert (first["l2_hit_percent"], len(header)) == ("", len(datasets.COLUMNS))

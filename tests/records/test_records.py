@@ -20,11 +20,11 @@ from support.grids import over
 from support.paths import ROOT
 
 from softbench import model
+from softbench.analysis.leaderboard import datasets
 from softbench.measure import device
 from softbench.model import Calibration, KernelResources, Status, Telemetry, Traffic
 from softbench.records import store
 from softbench.records.store import lines
-from softbench.render import export
 from softbench.run import passport
 from softbench.run.settings import Settings
 
@@ -86,7 +86,7 @@ def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_
     outcome = {True: "passed", False: "failed"}
     expected = {s.value: "skipped" if s.is_refusal else outcome[s.is_success] for s in Status}
     assert {row[0].strip("`"): row[2] for row in rows(PAGE, "status")} == expected
-    assert words("column") == list(export.COLUMNS)
+    assert words("column") == list(datasets.COLUMNS)
 
 
 @pytest.mark.parametrize("cls", STORED, ids=lambda cls: cls.__name__)

@@ -11,7 +11,7 @@ import pytest
 from support import builders as make
 
 from softbench.analysis.document import Heading, table
-from softbench.analysis.leaderboard import Board, build
+from softbench.analysis.leaderboard import Board, build, datasets
 from softbench.analysis.leaderboard.formatting import LEGEND, clock_note, failures, short
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.inversions import lead_note
@@ -153,7 +153,7 @@ def test_an_empty_run_renders():
     empty = board()
     assert (tables.summary_table(empty), tables.statuses(empty)) == ("", "")
     assert tables.ranking_table(empty).count("\n") == 1
-    assert export.csv(empty) == ",".join(export.COLUMNS) + "\n"
+    assert export.csv(empty) == ",".join(datasets.COLUMNS) + "\n"
     assert export.markdown(empty) == "The run holds no cells.\n"
 
 

@@ -1,13 +1,13 @@
-"""A comparison as a document, and as lines of CSV. Pure."""
+"""A comparison as a document and as datasets. Pure."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, VERDICTS, Pair, RunComparison
-from softbench.analysis.document import Document, Heading, Part, lines, table
+from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard import Cell
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, some, status_text
 from softbench.model import stats
@@ -22,6 +22,7 @@ COLUMNS = (
     *("placements", "latency_ns_before", "latency_ns_after", "percent_of_roof_before", "percent_of_roof_after"),
     *("source_before", "source_after", "notes", "reason_after"),
 )
+"""Of a cell in two runs; ratio, low and high are time over the roof's, after / before."""
 REASON = 60
 
 
@@ -82,18 +83,35 @@ def gate(comparison: RunComparison, limit: float) -> str:
     return text + (f"; {plural(unclear, 'cell')} cannot be told" if unclear else "")
 
 
-def csv_lines(comparison: RunComparison) -> Iterator[Sequence[object]]:
-    """One line per cell under `COLUMNS`, figures with all their digits."""
-    for cell in comparison.cells:
-        change, before, after = cell.change, cell.before, cell.after
-        figures = (change.ratio, change.low, change.high, change.placements) if change else ("",) * 4
-        yield (
-            *(cell.case.id, cell.implementation, cell.moved),
-            *(status_text(before.record), status_text(after.record), cell.verdict, *figures),
-            *(before.latency_ns, after.latency_ns, before.percent_of_roof, after.percent_of_roof),
-            *(before.record.variant.source_hash, after.record.variant.source_hash),
-            *("; ".join(cell.notes), after.record.reason),
-        )
+def datasets(comparison: RunComparison, limit: float | None = None) -> Iterator[Dataset]:
+    """Every cell under `COLUMNS`, what else differs, and with a limit whether it holds."""
+    yield Dataset("cells", COLUMNS, tuple(map(pair_row, comparison.cells)))
+    runs = (("before", comparison.before.run_id), ("after", comparison.after.run_id))
+    yield Dataset("runs", ("which", "run"), runs)
+    changes = tuple((change.what, change.before, change.after) for change in comparison.changes)
+    yield Dataset("changes", ("what", "before", "after"), changes)
+    yield Dataset("roof", ("ratio",), tuple((ratio,) for ratio in comparison.roof))
+    left = [(cell, reason) for cell, reason in comparison.apart]
+    for ids, run in ((comparison.gone, comparison.before), (comparison.new, comparison.after)):
+        left += [(cell, f"only in {run.run_id}") for cell in ids]
+    yield Dataset("not_compared", ("cell", "reason"), tuple(left))
+    if limit is not None:
+        failing = tuple(f"{pair.case.id}::{pair.implementation}" for pair in comparison.failures(limit))
+        row = (limit, not failing, failing, comparison.unclear(limit))
+        yield Dataset("limit", ("limit_share", "holds", "failing_cells", "unclear_cells"), (row,))
+
+
+def pair_row(pair: Pair) -> tuple[object, ...]:
+    """A cell of two runs under `COLUMNS`."""
+    change, before, after = pair.change, pair.before, pair.after
+    figures = (change.ratio, change.low, change.high, change.placements) if change else (None,) * 4
+    return (
+        *(pair.case.id, pair.implementation, pair.moved),
+        *(status_text(before.record), status_text(after.record), pair.verdict, *figures),
+        *(before.latency_ns, after.latency_ns, before.percent_of_roof, after.percent_of_roof),
+        *(before.record.variant.source_hash, after.record.variant.source_hash),
+        *(pair.notes, after.record.reason),
+    )
 
 
 def percent(share: float) -> str:

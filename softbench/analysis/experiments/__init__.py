@@ -6,17 +6,18 @@ implementation plays which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from softbench.analysis import leaderboard
-from softbench.analysis.document import Document, Heading, Lines, Part
+from softbench.analysis.document import Dataset, Document, Heading, Lines, Part
 from softbench.analysis.experiments import fusion, overhead, stability, triton
-from softbench.analysis.experiments.evidence import Evidence
+from softbench.analysis.experiments.evidence import Evidence, Findings
+from softbench.analysis.leaderboard import datasets as board_datasets
 from softbench.model import Run
 from softbench.records.published import PublishedError, PublishedTable
 
-__all__ = ["EXPERIMENTS", "document"]
+__all__ = ["EXPERIMENTS", "datasets", "document"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,28 @@ def document(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> Do
     Where several runs have a case, the last one counts. Raises PublishedError for a published table that is missing, and for
     runs that have none of the implementations in question.
     """
+    parts: list[Part] = [Heading("Experiments", level=1), *_origin(runs)]
+    for name, section in _sections(runs, published).items():
+        source = published[name]
+        origin = f"Profile `experiment-{name}`. Published: {source.source}; GPU: {source.gpu}; {source.what}."
+        parts += [Heading(EXPERIMENTS[name].title), Lines((origin,), markdown=True), *section]
+    return parts
+
+
+def datasets(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> Iterator[Dataset]:
+    """The findings, and the cells of the runs that they are about. Raises as `document` does."""
+    sections = _sections(runs, published)
+    found = [
+        (name, f) for name, parts in sections.items() for p in parts if isinstance(p, Findings) for f in p.findings
+    ]
+    rows = tuple((name, finding.statement, finding.holds, finding.measured) for name, finding in found)
+    yield Dataset("findings", ("experiment", "statement", "holds", "measured"), rows)
+    names = {row["implementation"] for row in published[_ROLES].rows}
+    cases = Evidence(tuple(map(leaderboard.build, runs)), "", published[_ROLES]).cases
+    yield board_datasets.cells(cell for case in cases for name, cell in case.by_implementation.items() if name in names)
+
+
+def _sections(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> dict[str, list[Part]]:
     for name in (*EXPERIMENTS, _ROLES):
         if name not in published:
             raise PublishedError(f"the published figures of {name} are missing: {name}.csv")
@@ -57,14 +80,12 @@ def document(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> Do
     subjects = {row["implementation"] for row in roles.rows if row["part"] != "context"}
     if not any(subjects & set(case.cells) for board in boards for case in board.cases):
         raise PublishedError("none of these runs has a cell of an experiment's implementation: nothing to compare")
-    parts: list[Part] = [Heading("Experiments", level=1), *_origin(runs)]
     for name, experiment in EXPERIMENTS.items():
-        source = published[name]
-        source.require(experiment.columns)
-        origin = f"Profile `experiment-{name}`. Published: {source.source}; GPU: {source.gpu}; {source.what}."
-        parts += [Heading(experiment.title), Lines((origin,), markdown=True)]
-        parts += experiment.section(Evidence(boards, name, roles), source)
-    return parts
+        published[name].require(experiment.columns)
+    return {
+        name: experiment.section(Evidence(boards, name, roles), published[name])
+        for name, experiment in EXPERIMENTS.items()
+    }
 
 
 def _origin(runs: Sequence[Run]) -> list[Part]:

@@ -64,9 +64,16 @@ class Finding:
         return f"- {self.statement} **{word}**" + (f": {self.measured}." if self.measured else ".")
 
 
-def listed(items: Iterable[object]) -> Lines:
-    """A list of findings, or of other lines that are Markdown."""
-    return Lines(tuple(map(str, items)), markdown=True)
+@dataclass(frozen=True)
+class Findings(Lines):
+    """A list of findings as Markdown."""
+
+    findings: tuple[Finding, ...] = ()
+
+
+def listed(findings: Iterable[Finding]) -> Findings:
+    kept = tuple(findings)
+    return Findings(tuple(map(str, kept)), markdown=True, findings=kept)
 
 
 def finding(statement: str, parts: Sequence[bool | None], measured: str = "") -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from softbench.analysis.document import Part, Table, lines
+from softbench.analysis.document import Lines, Part, Table, lines
 from softbench.analysis.experiments.evidence import Evidence, Finding, listed
 from softbench.analysis.leaderboard import CaseBoard
 from softbench.analysis.leaderboard.ranks import gains
@@ -38,7 +38,7 @@ def section(evidence: Evidence, published: PublishedTable) -> list[Part]:
         rows.append((f"the plan: {word}", *plan, ""))
     header = ("implementation", *(title for title, _ in _METRICS.values()), "matrices")
     findings = [_reached(metric, word, published, figures) for metric in _METRICS for word in ("target", "stretch")]
-    steps = listed(_steps(list(rungs), large))
+    steps = Lines(tuple(_steps(list(rungs), large)), markdown=True)
     return [Table(header, tuple(rows)), listed(findings), *lines("What each step is worth:"), steps]
 
 

@@ -1,4 +1,4 @@
-"""A history as a document: the steps, scores and cells drawn as a line of text, and the runs. Pure."""
+"""A history as a document and as datasets: the steps, scores and cells drawn as a line of text, and the runs. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE
+from softbench.analysis.compare import summary as compare_summary
 from softbench.analysis.compare.summary import change_text, percent
-from softbench.analysis.document import Document, Heading, Part, lines, table
-from softbench.analysis.history import STEP, History, Line, Step
+from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
+from softbench.analysis.history import STEP, History, Line, Point, Step
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.model import Passport, stats
 
@@ -32,6 +33,50 @@ def document(history: History) -> Document:
         own = [line for line in history.scores if line.of == operator]
         parts += _drawn(history, f"Score, {operator}", own, "implementation")
     return [*parts, *_drawn(history, "Cells, % of roof", history.cells, "cell"), *_runs(history)]
+
+
+def datasets(histories: Sequence[History], unread: Sequence[str] = ()) -> Iterator[Dataset]:
+    """Scores, chosen cells, the steps cell by cell, what else changed at each, the runs, and the errors of unread files.
+
+    history counts from 1. Scores of one history may be compared if their case_set, a number, is the same.
+    """
+    numbered = list(enumerate(histories, start=1))
+    yield Dataset(
+        "scores",
+        ("history", "operator", "implementation", "run", "score_percent", "case_set"),
+        tuple((*who, point.value, point.question) for n, own in numbered for who, point in _points(n, own, own.scores)),
+    )
+    yield Dataset(
+        "cells",
+        ("history", "case", "implementation", "run", "percent_of_roof"),
+        tuple((*who, point.value) for n, own in numbered for who, point in _points(n, own, own.cells)),
+    )
+    steps = [
+        ((n, own.runs[s.at].run_id, own.runs[s.since].run_id, s.operator), s) for n, own in numbered for s in own.steps
+    ]
+    at = ("history", "run", "since", "operator")
+    changed = tuple((*where, *compare_summary.pair_row(cell)) for where, step in steps for cell in step.cells)
+    yield Dataset("steps", (*at, *compare_summary.COLUMNS), changed)
+    changes = tuple((*where, step.implementation, *vars(c).values()) for where, step in steps for c in step.changes)
+    yield Dataset("changes", (*at, "implementation", "what", "before", "after"), changes)
+    yield Dataset(
+        "runs",
+        ("history", "machine", "clock", "run", "started", "timed_cases", "driver", "commit"),
+        tuple(row for n, own in numbered for row in _run_rows(n, own)),
+    )
+    yield Dataset("unread", ("error",), tuple((error,) for error in unread))
+
+
+def _points(number: int, history: History, drawn: Sequence[Line]) -> Iterator[tuple[tuple[object, ...], Point]]:
+    for line in drawn:
+        for point in line.points:
+            yield (number, line.of, line.implementation, history.runs[point.run].run_id), point
+
+
+def _run_rows(number: int, history: History) -> Iterator[tuple[object, ...]]:
+    for run, timed in zip(history.runs, history.timed, strict=True):
+        name, driver = (str(run.device.get(key, "")) for key in ("name", "driver"))
+        yield number, name, run.ranking_clock, run.run_id, run.started, timed, driver, run.commit
 
 
 def verdict(history: History) -> str:

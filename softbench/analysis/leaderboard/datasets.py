@@ -1,0 +1,71 @@
+"""Boards as datasets: every cell with all its figures, the standings, and what the boards were made of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, fields
+
+from softbench.analysis.document import Dataset
+from softbench.analysis.leaderboard.board import Board, Cell, is_declared
+from softbench.analysis.leaderboard.formatting import resources, unfinished
+from softbench.analysis.leaderboard.machines import Machine
+from softbench.model import Traffic
+
+COLUMNS = (
+    *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role"),
+    *("implementation", "variant", "family", "status", "declared", "rank", "mark", "dagger", "best_of"),
+    *("latency_ns", "low_ns", "high_ns", "bandwidth_gb_s", "tflop_s", "percent_of_roof", "speedup", "call_ns"),
+    *("device_ns", "cache", "registers", "stack_bytes", "shared_bytes", "traffic_factor", "read_bytes"),
+    *("written_bytes", "kernels_ns", "l1_hit_percent", "l2_hit_percent", "reason", "notes", "reproduce"),
+)
+"""Of a cell: docs/records.md says what each is."""
+STANDING = (
+    *("operator", "implementation", "family", "rank", "score_percent", "passed", "timed", "speedup", "speedup_cases"),
+    *("wins", "ties", "failed_hard"),
+)
+
+
+def cells(own: Iterable[Cell]) -> Dataset:
+    return Dataset("cells", COLUMNS, tuple(map(_row, own)))
+
+
+def board_cells(board: Board) -> Dataset:
+    """The cells of all records of a run."""
+    return cells(cell for case in board.cases for cell in case.all_cells)
+
+
+def machine_datasets(machines: Sequence[Machine]) -> Iterator[Dataset]:
+    """Cells, standings and the machines themselves; the first column of each names the machine."""
+    boards = [(machine.title, board_cells(machine.board)) for machine in machines]
+    yield Dataset("cells", ("machine", *COLUMNS), tuple((title, *row) for title, own in boards for row in own.rows))
+    standings = ((machine.title, *astuple(own)) for machine in machines for own in machine.board.ranking)
+    yield Dataset("standings", ("machine", *STANDING), tuple(standings))
+    header = ("machine", "clock", "baseline", "runs", "cases", "missing_cases", "notes")
+    yield Dataset("machines", header, tuple(map(_machine, machines)))
+
+
+def _machine(machine: Machine) -> tuple[object, ...]:
+    board = machine.board
+    runs = tuple(passport.run_id for passport in machine.passports)
+    notes = tuple(note for note in (unfinished(board), *machine.notes) if note)
+    return (
+        *(machine.title, board.passport.ranking_clock, board.baseline, runs),
+        *(len(board.cases), board.missing, notes),
+    )
+
+
+def _row(cell: Cell) -> tuple[object, ...]:
+    record = cell.record
+    case, variant = record.case, record.variant
+    return (
+        *(case.id, case.operator, case.shape, case.dtype, case.out_dtype, case.layout, case.distribution, case.timed),
+        *(record.role, variant.implementation, variant.id, variant.family, record.status.value, is_declared(record)),
+        *(cell.rank, cell.mark, cell.dagger, record.best_of),
+        *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.tflop_s),
+        *(cell.percent_of_roof, cell.speedup, cell.call_ns, cell.device_ns),
+        cell.samples[0].cache if cell.samples else "",
+        *(int(text) if text else None for text in resources(record)),
+        cell.traffic_factor,
+        *(astuple(record.traffic) if record.traffic else [None] * len(fields(Traffic))),
+        *(record.reason, record.notes, record.reproduce),
+    )

@@ -1,0 +1,144 @@
+"""--format json and csv: every command that prints a table gives its figures to programs, as schema.json says."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from support.builders import ended, passport, samples, softmax_case, stored, timed
+from support.compared import CASE, contest, new, old
+from support.grids import over
+from support.schemas import SCHEMA, tables_of, valid
+
+from softbench import cli, doctor
+from softbench.analysis import compare
+from softbench.analysis.compare import summary
+from softbench.analysis.leaderboard.datasets import COLUMNS
+from softbench.cli.parser import COMMANDS
+from softbench.measure import device
+from softbench.model import KernelResources, Run, Status, Telemetry, Traffic
+from softbench.render import export
+
+Says = Callable[..., str]
+PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
+WITHOUT_TABLES = {"figure", "badge", "new", "completion"}
+LINES = [
+    ("report", "new"),
+    ("table", "old", "other"),
+    ("compare", "old", "new", "--fail-on", "2%"),
+    ("history", "reports", "--cells", "*::mine"),
+    ("show", f"{CASE.id}::mine", "--run", "new"),
+    ("show", f"{CASE.id}::wrong", "--run", "new"),
+    ("show", CASE.id, "--run", "new"),
+    ("list",),
+    ("experiments", "new"),
+    ("doctor",),
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In reports/ two runs of one machine, one of another, and a file that is no run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor, "examine", lambda *given: ())
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    wrong = ended(CASE, "wrong", Status.INCORRECT, "every\telement is 0 \x1b[2J†", traceback=("a line",))
+    details: dict[str, Any] = {
+        "samples": (samples(5_500), samples(9_000, clock="call")),
+        "kernels": (KernelResources("kernel", 64, 8, 1024),),
+        "telemetry": (Telemetry(1980, None, 500, 40, "power_cap"),),
+        "traffic": Traffic(10**7, 2, 5_000, None, 12.5),
+        "notes": ("one", "two"),
+    }
+    before = contest(CASE, timed(CASE, "mine", 5_000), timed(CASE, "wrong", 5_000), timed(softmax_case(8), "mine", 900))
+    after = contest(CASE, timed(CASE, "mine", 5_500, **details), wrong)
+    after.append(ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan"))
+    other = Run(passport(run_id="other", device={"name": "NVIDIA H100"}), tuple(before))
+    stored(tmp_path / "reports", old(*before, commit="a"), new(*after, commit="b"), other)
+    Path("reports/none.jsonl").write_text("")
+
+
+def test_every_command_that_prints_a_table_has_the_same_formats() -> None:
+    formats = {c.name: own["choices"] for c in COMMANDS for name, own in c.arguments if name == "--format"}
+    assert set(formats) == {command.name for command in COMMANDS} - WITHOUT_TABLES
+    assert set(formats.values()) == {("text", "markdown", "csv", "json")}
+    assert set(formats) == {line[0] for line in LINES}
+
+
+def test_every_output_is_as_the_schema_says_and_every_table_of_it_occurs(says: Says) -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    filled: dict[str, set[str]] = {}
+    for line in LINES:
+        arguments = (*line, "--format", "json")
+        tables = valid(says(*arguments, status=1 if "--fail-on" in line else 0))
+        filled.setdefault(line[0], set()).update(name for name, rows in tables.items() if rows)
+    examined = filled.pop("doctor")
+    assert filled == {command: set(tables_of(command)) for command in filled}
+    assert not examined, "nothing is measured here; tests/doctor has its tables"
+
+
+def test_words_and_columns_of_the_schema_are_those_of_the_code() -> None:
+    cell, pair = SCHEMA["$defs"]["cell"], SCHEMA["$defs"]["compared_cell"]
+    assert cell["properties"]["status"]["enum"] == [status.value for status in Status]
+    assert pair["properties"]["verdict"]["enum"] == ["", *compare.VERDICTS.values()]
+    assert list(cell["properties"]) == cell["required"]
+    assert (set(cell["required"]), set(pair["required"])) == (set(COLUMNS), set(summary.COLUMNS))
+    assert SCHEMA["properties"]["schema"]["const"] == export.SCHEMA
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@over("line", [line for line in LINES if line[0] != "doctor"])
+def test_csv_is_the_first_table_with_the_same_digits(line: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {}
+    for form in ("json", "csv"):
+        assert cli.main([*line, "--format", form]) == int("--fail-on" in line)
+        texts[form] = capsys.readouterr().out
+    first, rows = next(iter(valid(texts["json"]).values())), read(texts["csv"])
+    assert len(first) == len(rows) > 0
+    for data, row in zip(first, rows, strict=True):
+        assert set(data) - set(row) <= {"machine"}
+        for name, text in row.items():
+            if isinstance(data[name], float):
+                assert float(text) == data[name]
+            elif data[name] is None:
+                assert text in ("", "nan", "inf")
+
+
+def test_figures_are_numbers_and_lists_are_lists(says: Says) -> None:
+    tables = valid(says("show", f"{CASE.id}::mine", "--run", "new", "--format", "json"))
+    (cell,) = tables["cells"]
+    assert (cell["shape"], cell["timed"], cell["notes"]) == ([4096, 1024], True, ["one", "two"])
+    assert (cell["registers"], cell["read_bytes"], cell["l1_hit_percent"]) == (64, 10**7, None)
+    assert cell["latency_ns"] == pytest.approx(5_500, rel=1e-3)
+    assert Counter(row["clock"] for row in tables["samples"]) == {"graph": 8, "call": 8}
+    taken = samples(5_500)
+    assert [row["sample_ns"] for row in tables["samples"][:8]] == [list(rounds) for rounds in taken.ns]
+
+
+def test_a_limit_that_fails_names_its_cells_and_prints_nothing_else(says: Says) -> None:
+    line = ("compare", "old", "new", "--fail-on", "2%", "--output", "page.html", "--format", "json")
+    (limit,) = valid(says(*line, status=1))["limit"]
+    assert (limit["limit_share"], limit["holds"]) == (0.02, False)
+    assert limit["failing_cells"] == [f"{CASE.id}::wrong", f"{CASE.id}::mine"]
+    assert Path("page.html").exists()
+
+
+def test_a_figure_that_is_not_finite_is_null(says: Says) -> None:
+    for make, ns in ((old, 5_000), (new, 5_500)):
+        run = make(*contest(CASE, timed(CASE, "mine", ns, placements=1)))
+        stored(Path("short"), run)
+    cells = valid(says("compare", "old", "new", "--reports", "short", "--format", "json"))["cells"]
+    assert [cell["high"] for cell in cells if cell["implementation"] == "mine"] == [None]
+
+
+def test_an_error_is_one_line_and_no_json(says: Says) -> None:
+    assert "no run 'nope' in reports" in says("table", "nope", "--format", "json", status=2)
