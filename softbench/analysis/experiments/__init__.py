@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from softbench.analysis import leaderboard
 from softbench.analysis.document import Dataset, Document, Heading, Lines, Part
 from softbench.analysis.experiments import fusion, overhead, stability, triton
-from softbench.analysis.experiments.evidence import Evidence, Findings
+from softbench.analysis.experiments.evidence import Evidence, FindingList
 from softbench.analysis.leaderboard import datasets as board_datasets
 from softbench.model import Run
 from softbench.records.published import PublishedError, PublishedTable
@@ -61,7 +61,7 @@ def datasets(runs: Sequence[Run], published: Mapping[str, PublishedTable]) -> It
     """The findings, and the cells of the runs that they are about. Raises as `document` does."""
     sections = _sections(runs, published)
     found = [
-        (name, f) for name, parts in sections.items() for p in parts if isinstance(p, Findings) for f in p.findings
+        (name, f) for name, parts in sections.items() for p in parts if isinstance(p, FindingList) for f in p.findings
     ]
     rows = tuple((name, finding.statement, finding.holds, finding.measured) for name, finding in found)
     yield Dataset("findings", ("experiment", "statement", "holds", "measured"), rows)

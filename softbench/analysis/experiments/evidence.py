@@ -65,15 +65,15 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Findings(Lines):
+class FindingList(Lines):
     """A list of findings as Markdown."""
 
     findings: tuple[Finding, ...] = ()
 
 
-def listed(findings: Iterable[Finding]) -> Findings:
+def listed(findings: Iterable[Finding]) -> FindingList:
     kept = tuple(findings)
-    return Findings(tuple(map(str, kept)), markdown=True, findings=kept)
+    return FindingList(tuple(map(str, kept)), markdown=True, findings=kept)
 
 
 def finding(statement: str, parts: Sequence[bool | None], measured: str = "") -> Finding:
