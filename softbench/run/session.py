@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from softbench import packages
 from softbench.measure import busy, device
 from softbench.measure.contest.progress import Progress
 from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Run, calibration, notes
 from softbench.records.shards import Shard
 from softbench.render import tables
-from softbench.run import debugging, multi_gpu, replay, resuming, settings, watching
+from softbench.run import debugging, multi_gpu, page, replay, resuming, settings, watching
 from softbench.run.bench import Bench
 from softbench.run.collect import CellItem, Collecting
 from softbench.run.events import Events
@@ -192,7 +190,8 @@ class BenchSession:
         run, records = self._journal.result(), self._journal.record_file
         if run is not None and run.records and records is not None:
             if not self._settings.no_page:
-                self._page = self._write_page(run, records.with_name(f"{records.name.removesuffix('.jsonl')}.html"))
+                name = f"{records.name.removesuffix('.jsonl')}.html"
+                self._page = page.write(run, records.with_name(name), self._note)
             if self._watch is not None:
                 self._watch.end(records, run, self._selection.variants)
             if self._regression is not None:
@@ -226,32 +225,6 @@ class BenchSession:
         terminalreporter.write_line(f"records: {self._journal.record_file}")
         if self._page is not None:
             terminalreporter.write_line(f"page:    {self._page} (also {self._page.with_name('latest.html').name})")
-
-    def _write_page(self, run: Run, path: Path) -> Path | None:
-        from softbench.records import published
-        from softbench.render import report
-
-        try:
-            tables = published.bundled()
-        except published.PublishedError as error:
-            self._line(f"softbench: {error}; the page goes without published figures")
-            tables = {}
-        try:
-            page = report.render(run, published=tables)
-        except ModuleNotFoundError as error:
-            self._line(
-                f"softbench: no page is written: {packages.advice(error.name or '')}; then: softbench report latest"
-            )
-            return None
-        for target in (path, path.with_name("latest.html")):
-            try:
-                target.write_text(page, encoding="utf-8")
-            except OSError as error:
-                self._line(f"softbench: {target} cannot be written ({error.strerror}); the records are kept")
-                with contextlib.suppress(OSError):
-                    target.unlink()  # it may be incomplete
-                return None
-        return path
 
     def _case_board(self, case: Case) -> None:
         from softbench.analysis import leaderboard
