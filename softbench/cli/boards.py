@@ -13,13 +13,13 @@ from softbench.analysis.leaderboard.formatting import ended_early, unfinished
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.cli.command import (
     CASES,
-    FORMAT,
     FORMATS,
     REPORTS,
     RUN,
     Command,
     CommandResult,
     argument,
+    formats,
     only,
     read,
     width,
@@ -28,13 +28,14 @@ from softbench.cli.command import (
 from softbench.model import Run
 from softbench.records import published, store
 from softbench.records.comparable.sections import Section, arrange
-from softbench.render import export, report, tables
+from softbench.render import export, github, report, tables
 from softbench.texts import InputError
 
 _FORMATS: dict[str, Callable[[Sequence[Machine]], str]] = {
     "text": lambda machines: tables.machine_tables(machines, width()),
     "markdown": export.machines_markdown,
     "csv": export.machines_csv,
+    "action-benchmark": github.benchmarks,
 }
 
 
@@ -80,7 +81,7 @@ def _ended(section: Section, ended: Mapping[str, str]) -> Iterator[str]:
         yield from (f"{p.run_id}: {ended[p.run_id]}" for p in section.passports if ended[p.run_id])
 
 
-_RUNS = (argument("runs", metavar="RUN", nargs="+", help=RUN), CASES, FORMAT, REPORTS)
+_RUNS = (argument("runs", metavar="RUN", nargs="+", help=RUN), CASES, REPORTS)
 REPORT = Command(
     "report",
     "render the HTML page of a run and print its tables",
@@ -91,6 +92,7 @@ REPORT = Command(
     ),
     (
         *_RUNS,
+        formats(),
         argument("--output", metavar="FILE", help="file of the page (default: next to the records of one run)"),
     ),
     _report,
@@ -103,8 +105,9 @@ TABLE = Command(
         ("softbench table RUN --format markdown", "for a README"),
         ("softbench table RUN --cases 'rmsnorm-*'", "some of its cases, ranked among themselves"),
         ("softbench table RUN --format csv > run.csv", "every cell with all its figures; or json"),
+        ("softbench table RUN --format action-benchmark", "for github-action-benchmark: customSmallerIsBetter"),
         ("softbench table RUN RUN", "runs of one machine as one, the newest of each case; others side by side"),
     ),
-    (*_RUNS,),
+    (*_RUNS, formats("action-benchmark")),
     _table,
 )

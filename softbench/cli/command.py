@@ -52,9 +52,15 @@ FORMATS: dict[str, Callable[[Document], str]] = {
 }
 """The writers of a document, by --format."""
 ALL_FORMATS = (*FORMATS, "csv", "json")
-FORMAT = argument(
-    "--format", choices=ALL_FORMATS, default="text", help="default: %(default)s; csv and json for programs"
-)
+
+
+def formats(*further: str) -> Argument:
+    """--format, with the forms that only one command has."""
+    choices, what = (*ALL_FORMATS, *further), "default: %(default)s; csv and json for programs"
+    return argument("--format", choices=choices, default="text", help=what)
+
+
+FORMAT = formats()
 REPORTS = argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
 CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")
 

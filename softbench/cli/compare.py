@@ -9,19 +9,19 @@ from softbench.analysis import compare
 from softbench.analysis.compare import summary
 from softbench.cli.command import (
     CASES,
-    FORMAT,
     FORMATS,
     REPORTS,
     RUN,
     Command,
     CommandResult,
     argument,
+    formats,
     only,
     printed,
     read,
     write,
 )
-from softbench.render import report
+from softbench.render import github, report
 from softbench.texts import InputError, share
 
 
@@ -32,8 +32,11 @@ def _run(options: argparse.Namespace) -> CommandResult:
     if options.output:
         title = f"{comparison.after.run_id} against {comparison.before.run_id}"
         write(Path(options.output), report.render_document(title, summary.document(comparison, whole=True, fold=True)))
-    document, data = summary.document(comparison, whole=options.all), summary.datasets(comparison, limit)
-    text = printed(options, document, data, options.output or "")
+    if options.format == "comment":
+        text = github.comment(comparison, limit)
+    else:
+        document, data = summary.document(comparison, whole=options.all), summary.datasets(comparison, limit)
+        text = printed(options, document, data, options.output or "")
     if limit is not None and options.format in FORMATS:
         text += f"\n--fail-on {options.fail_on} {summary.gate(comparison, limit)}\n"
     return text, int(limit is not None and bool(comparison.failures(limit)))
@@ -53,7 +56,7 @@ COMMAND = Command(
         ("softbench compare RUN latest", "what the newest run changed"),
         ("softbench compare A B --fail-on 2%", "for CI: exit code 1 where a cell fell, or lost 2 % or more"),
         ("softbench compare A B --output page.html", "every cell, as a page"),
-        ("softbench compare A B --format markdown", "for a pull request"),
+        ("softbench compare A B --format comment", "for a pull request"),
         ("softbench compare A B --format csv --cases 'softmax-*'", "some cases, with all digits"),
     ),
     (
@@ -62,7 +65,7 @@ COMMAND = Command(
         CASES,
         REPORTS,
         argument("--all", action="store_true", help="also list cells whose verdict is same or cannot tell"),
-        FORMAT,
+        formats("comment"),
         argument("--output", metavar="FILE", help="also write a page of every cell"),
         argument(
             "--fail-on",

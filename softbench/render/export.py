@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as csv_module
+import html
 import io
 import json
 import math
@@ -30,59 +31,67 @@ from softbench.render.tables import ranking_header, standing_row
 
 SCHEMA = 1
 """Number of the format of `json_text`: another one if a column goes or changes."""
-_FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?$")
-"""A text that begins with a sign and is a figure, not a formula."""
+_FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?( to [+-][\d.]+ %)?$")
+"""A text that begins with a sign and is a figure or an interval, not a formula."""
 
 
 def markdown(board: Board) -> str:
     """Verdict, ranking (or counts if nothing was timed) and the timed cases."""
-    parts = [_escaped(text) for text in (verdict(board), unfinished(board)) if text]
+    parts = ranking(board)
+    for section, cases in sections(board).items():
+        shown = names(board, section[0], cases)
+        parts.append(f"### {escaped(section_title(section))}: latency (ms) / {rate_title(cases)}")
+        roof = ["roof"] if any(case.roof for case in cases) else []
+        rows = [_summary_row(case, shown, bool(roof)) for case in cases]
+        parts.append(table_markdown([shape_head(cases), *shown, *roof], rows))
+    parts += [escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
+    return "\n\n".join(parts) + "\n"
+
+
+def ranking(board: Board) -> list[str]:
+    """Verdict and ranking, or counts if nothing was timed, as parts of a Markdown text."""
+    parts = [escaped(text) for text in (verdict(board), unfinished(board)) if text]
     if board.has_scores:
-        parts.append(_escaped(clock_note(board)))
+        parts.append(escaped(clock_note(board)))
         rows = [standing_row(standing) for standing in board.ranking]
         header = ranking_header(board)
     else:
         header = ["implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
         rows = [[s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]
-    parts += [_table(header, rows)] if rows else []
-    for section, cases in sections(board).items():
-        shown = names(board, section[0], cases)
-        parts.append(f"### {_escaped(section_title(section))}: latency (ms) / {rate_title(cases)}")
-        roof = ["roof"] if any(case.roof for case in cases) else []
-        rows = [_summary_row(case, shown, bool(roof)) for case in cases]
-        parts.append(_table([shape_head(cases), *shown, *roof], rows))
-    parts += [_escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
-    return "\n\n".join(parts) + "\n"
+    return [*parts, table_markdown(header, rows)] if rows else parts
 
 
 def machines_markdown(machines: Sequence[Machine]) -> str:
     """The board of one machine, or those of several under their names after a table of % of roof."""
     parts: list[str] = []
     if len(machines) > 1:
-        parts.append(_escaped(ACROSS))
+        parts.append(escaped(ACROSS))
         header = ["[M, N]", "implementation", *(machine.title for machine in machines)]
         for title, rows in shares(machines).items():
-            parts += [f"## {_escaped(title)}: % of roof", _table(header, rows)]
+            parts += [f"## {escaped(title)}: % of roof", table_markdown(header, rows)]
     for machine in machines:
-        parts += [f"## {_escaped(machine.title)}"] if len(machines) > 1 else []
+        parts += [f"## {escaped(machine.title)}"] if len(machines) > 1 else []
         parts.append(markdown(machine.board).rstrip())
-        parts += ["\n".join(f"- {_escaped(note)}" for note in machine.notes)] if machine.notes else []
+        parts += ["\n".join(f"- {escaped(note)}" for note in machine.notes)] if machine.notes else []
     return "\n\n".join(parts) + "\n"
 
 
 def document_markdown(document: Document) -> str:
-    """A document as Markdown."""
+    """A document as Markdown; a folded table is folded where HTML is understood, as on GitHub."""
     parts: list[str] = []
     for part in document:
         if isinstance(part, Heading):
-            parts.append(f"{'#' * part.level} {_escaped(part.text)}")
+            parts.append(f"{'#' * part.level} {escaped(part.text)}")
         elif isinstance(part, Lines):
             text = "\n".join(part.lines)
-            escaped = text if part.markdown else "\n\n".join(map(_escaped, part.lines))
-            parts.append(_fenced(text) if part.commands else escaped)
+            flowing = text if part.markdown else "\n\n".join(map(escaped, part.lines))
+            parts.append(_fenced(text) if part.commands else flowing)
+        elif part.folded:
+            head = f"<details><summary>{html.escape(part.title)}</summary>"
+            parts += [head, table_markdown(part.header, part.rows), "</details>"]
         else:
-            parts += [f"**{_escaped(part.title)}**"] if part.title else []
-            parts.append(_table(part.header, part.rows))
+            parts += [f"**{escaped(part.title)}**"] if part.title else []
+            parts.append(table_markdown(part.header, part.rows))
     return "\n\n".join(parts) + "\n"
 
 
@@ -145,16 +154,17 @@ def _summary_row(case: CaseBoard, shown: Sequence[str], has_roof: bool) -> list[
     return [shape_text(case.case), *cells, *[cell_text(case.roof) if case.roof else ""] * has_roof]
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table_markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([_row(header), "| " + " | ".join(["---"] * len(header)) + " |", *map(_row, rows)])
 
 
 def _row(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(_escaped(text if _FIGURE.match(text) else _inert(text)) for text in texts) + " |"
+    return "| " + " | ".join(escaped(text if _FIGURE.match(text) else _inert(text)) for text in texts) + " |"
 
 
-def _escaped(text: str) -> str:
-    """Text on one line, in which Markdown finds no markup."""
+def escaped(text: str) -> str:
+    """Text on one line, in which Markdown finds no markup, and GitHub neither a person nor an issue to link to."""
     flat = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
     flat = re.sub(r"[\\|*`]", r"\\\g<0>", flat).replace("](", "]\\(")
+    flat = re.sub(r"@(?=\w)|#(?=\d)", r"\g<0>&#8203;", flat)
     return re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", flat)

@@ -208,7 +208,7 @@ def test_bash_completes(says: Says) -> None:
     assert set(offered("")) == {c.name for c in COMMANDS} | {"--help", "--version"}
     assert offered("comp") == ["compare", "completion"]
     assert offered("compare", "--fa") == ["--fail-on"]
-    assert offered("table", "--format", "") == ["text", "markdown", "csv", "json"]
+    assert offered("table", "--format", "") == ["text", "markdown", "csv", "json", "action-benchmark"]
     assert offered("compare", "") == ["latest", "run-1", "reports"]
     assert offered("compare", "run-1", "la") == ["latest"]
     assert offered("show", "x", "--run", "run") == ["run-1"]

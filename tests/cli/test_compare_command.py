@@ -79,6 +79,18 @@ def test_markdown(says: Says) -> None:
     assert row in says("compare", "old", "new", "--format", "markdown")
 
 
+def test_comment(says: Says) -> None:
+    first, _, answer, *_ = says(
+        "compare", "old", "new", "--format", "comment", "--fail-on", "20%", status=1
+    ).splitlines()
+    assert first == "<!-- softbench -->"
+    assert (
+        answer
+        == "This pull request is not slower by 20 % or more in 3 of 3 timed cells; 1 cell no longer passes. 1 cell is faster."
+    )
+    assert "slower in 1 of 3" in says("compare", "old", "new", "--format", "comment")
+
+
 def test_the_page_has_every_cell_and_is_the_same_each_time(says: Says) -> None:
     assert says("compare", "old", "new", "--output", "page.html").endswith("page:    page.html\n")
     page = Path("page.html").read_text()

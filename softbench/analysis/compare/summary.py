@@ -37,13 +37,14 @@ def document(comparison: RunComparison, whole: bool = False, fold: bool = False)
     surroundings = [(change.what, change.before, change.after) for change in comparison.changes]
     parts += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
     parts += lines(_roof(comparison))
-    parts += _summary(comparison)
+    parts += by_implementation(comparison)
     for word in VERDICTS.values():
         cells = comparison.of(word)
         if cells and (whole or word in ("slower", "faster")):
             title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
             parts += _changes(title, cells, folded=fold and word not in ("slower", "faster"))
-    return [*parts, *lines(*_rest(comparison), HOW if any(cell.change for cell in comparison.cells) else "")]
+    others = rest(comparison, comparison.before.run_id, comparison.after.run_id)
+    return [*parts, *lines(*others, HOW if any(cell.change for cell in comparison.cells) else "")]
 
 
 def cells(comparison: RunComparison) -> Document:
@@ -55,7 +56,7 @@ def cells(comparison: RunComparison) -> Document:
             a, b, change = cell.before, cell.after, cell.change
             word = f"{cell.moved}: {status_text(b.record)}" if cell.moved else cell.verdict or status_text(b.record)
             figures = (change_text(change.ratio), interval_text(change)) if change else ("", "")
-            rows.append((cell.case.id, short(cell.implementation), word, *figures, *_times(a, b)[:3]))
+            rows.append((cell.case.id, short(cell.implementation), word, *figures, *times(a, b)[:3]))
     return table("Since the last run", header, rows, left=(0, 1, 2), labels=2)
 
 
@@ -144,7 +145,7 @@ def _moves(comparison: RunComparison) -> list[Part]:
     return table("Changes of status", header, rows, left=(0, 1, 2, 3, 4, 5), labels=3)
 
 
-def _summary(comparison: RunComparison) -> list[Part]:
+def by_implementation(comparison: RunComparison, folded: bool = False) -> list[Part]:
     """One row per implementation, without zeros; its change is the geometric mean over the cells with one."""
     header = ("implementation", *VERDICTS.values(), "mean change", "fell", "rose", "source")
     rows = []
@@ -156,7 +157,7 @@ def _summary(comparison: RunComparison) -> list[Part]:
         *verdicts, fell, rose = (str(words.count(word) or "") for word in (*VERDICTS.values(), FELL, ROSE))
         mean = change_text(stats.geometric_mean(ratios)) if ratios else ""
         rows.append((short(name), *verdicts, mean, fell, rose, "changed" if changed else ""))
-    return table("By implementation", header, rows)
+    return table("By implementation", header, rows, folded=folded)
 
 
 def _changes(title: str, cells: Iterable[Pair], folded: bool) -> list[Part]:
@@ -166,18 +167,18 @@ def _changes(title: str, cells: Iterable[Pair], folded: bool) -> list[Part]:
         a, b, change = cell.before, cell.after, cell.change
         assert change is not None
         who = (cell.case.id, short(cell.implementation))
-        figures = (change_text(change.ratio), interval_text(change), *_times(a, b))
-        rows.append((*who, *figures, "; ".join(map(_brief, cell.notes))))
+        figures = (change_text(change.ratio), interval_text(change), *times(a, b))
+        rows.append((*who, *figures, "; ".join(map(brief, cell.notes))))
     return table(title, header, rows, left=(0, 1, 8), folded=folded, labels=2)
 
 
-def _times(a: Cell, b: Cell) -> tuple[str, ...]:
+def times(a: Cell, b: Cell) -> tuple[str, ...]:
     """Times and shares of the roof, each after and before."""
-    times = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (b, a))
-    return (*times, *(number(x.percent_of_roof, "{:.1f}".format) for x in (b, a)))
+    texts = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (b, a))
+    return (*texts, *(number(x.percent_of_roof, "{:.1f}".format) for x in (b, a)))
 
 
-def _brief(note: str) -> str:
+def brief(note: str) -> str:
     """A note for the end of a row: the row names the implementation already."""
     return "another source" if note.startswith("two versions of") else note
 
@@ -192,12 +193,13 @@ def _roof(comparison: RunComparison) -> str:
     return f"The roof's own time: {middle} in the median {where}, {low} to {high}."
 
 
-def _rest(comparison: RunComparison) -> Iterator[str]:
+def rest(comparison: RunComparison, old: str, new: str) -> Iterator[str]:
+    """Which cells are not compared, and which only one of the runs has; old and new are what the runs are called."""
     reasons: dict[str, list[str]] = {}
-    for cell, reason in comparison.apart:
+    for cell, reason in sorted(comparison.apart):
         reasons.setdefault(reason, []).append(cell)
     for reason, cells in reasons.items():
         yield f"Not compared: {some(cells)}: {reason}."
-    for ids, run in ((comparison.gone, comparison.before), (comparison.new, comparison.after)):
+    for ids, name in ((comparison.gone, old), (comparison.new, new)):
         if ids:
-            yield f"Only in {run.run_id}: {plural(len(ids), 'cell')} ({some(ids)})."
+            yield f"Only in {name}: {plural(len(ids), 'cell')} ({some(sorted(ids))})."

@@ -1,0 +1,73 @@
+"""A comparison for the readers of a pull request: the same parts in the same order after every run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softbench.analysis.compare import FELL, OTHER, ROSE, Pair, RunComparison
+from softbench.analysis.compare.summary import (
+    HOW,
+    REASON,
+    brief,
+    by_implementation,
+    change_text,
+    interval_text,
+    percent,
+    rest,
+    times,
+)
+from softbench.analysis.document import Document, Part, lines, table
+from softbench.analysis.leaderboard.formatting import first_line, plural, short, status_text
+
+CHANGED = (FELL, "slower", "faster", ROSE, OTHER)
+_HEADER = ("", "case", "implementation", "change", "interval", "ms", "ms was", "% of roof", "% was", "note")
+
+
+def document(comparison: RunComparison, limit: float | None = None) -> Document:
+    """The verdict, the changed cells, and folded the other ones. limit: the share that a gate allows, or None.
+
+    Neither the runs nor the sizes of changes decide the order, so that two comments differ only where the cells do.
+    """
+    cells = sorted(comparison.cells, key=lambda cell: (cell.case.id, cell.implementation))
+    rows = [_row(cell) for word in CHANGED for cell in cells if _word(cell) == word]
+    others = [_row(cell) for cell in cells if _word(cell) not in CHANGED]
+    parts: list[Part] = lines(verdict(comparison, limit))
+    parts += table("Changed cells", _HEADER, rows)
+    parts += by_implementation(comparison, folded=True)
+    surroundings = sorted((change.what, change.before, change.after) for change in comparison.changes)
+    parts += table("What else changed", ("what", "before", "after"), surroundings, folded=True)
+    parts += table(f"Other cells: {len(others)}", _HEADER, others, folded=True)
+    only = rest(comparison, "the old run", "the new run")
+    return [*parts, *lines(*only, HOW if any(cell.change for cell in cells) else "")]
+
+
+def verdict(comparison: RunComparison, limit: float | None = None) -> str:
+    """Whether the pull request is slower, in one sentence; then whether something is faster."""
+    timed, unclear = sum(bool(cell.verdict) for cell in comparison.cells), comparison.unclear(limit or 0.0)
+    failures = comparison.failures(limit or 0.0)
+    slower = [cell.change.ratio for cell in failures if cell.moved != FELL and cell.change]
+    fell, by = len(failures) - len(slower), f" by {percent(limit)} or more" if limit else ""
+    cells = plural(timed, "timed cell")
+    if slower:
+        found = [f"is slower{by} in {len(slower)} of {cells} (at most {change_text(max(slower))})"]
+    else:
+        found = [f"is not slower{by} in {timed - unclear} of {cells}" if timed else "has no time to compare"]
+    found += [f"{plural(fell, 'cell')} no longer {'passes' if fell == 1 else 'pass'}"] if fell else []
+    found += [f"{plural(unclear, 'cell')} cannot be told"] if unclear else []
+    faster = len(comparison.of("faster"))
+    better = f" {plural(faster, 'cell')} {'is' if faster == 1 else 'are'} faster." if faster else ""
+    return f"This pull request {'; '.join(found)}.{better}"
+
+
+def _word(cell: Pair) -> str:
+    return cell.moved or cell.verdict or status_text(cell.after.record)
+
+
+def _row(cell: Pair) -> Sequence[str]:
+    a, b, change = cell.before, cell.after, cell.change
+    figures = (change_text(change.ratio), interval_text(change)) if change else ("", "")
+    note = "; ".join(map(brief, cell.notes))
+    if cell.moved:
+        reason = short(first_line(b.record.reason or a.record.reason), REASON)
+        note = f"{status_text(a.record)}, now {status_text(b.record)}" + (f": {reason}" if reason else "")
+    return (_word(cell), cell.case.id, short(cell.implementation), *figures, *times(a, b), note)

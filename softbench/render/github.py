@@ -1,0 +1,212 @@
+"""A run for GitHub: annotations, the summary of a step, the comment of a pull request, github-action-benchmark. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from softbench.analysis.compare import FELL, Pair, RunComparison, pull_request, summary
+from softbench.analysis.document import Document, Heading, Lines, Part, Table, lines, table
+from softbench.analysis.leaderboard import Board, Cell, is_declared
+from softbench.analysis.leaderboard.formatting import (
+    milliseconds,
+    number,
+    plural,
+    short,
+    status_groups,
+    status_text,
+    who,
+)
+from softbench.analysis.leaderboard.machines import Machine
+from softbench.model import Record
+from softbench.render import export
+from softbench.texts import InputError, printable
+
+MARKER = "<!-- softbench -->"
+"""The first line of a comment, by which a bot finds the one that it replaces."""
+MOST_COMMENT = 65_000
+"""Bytes: GitHub takes 65536 characters."""
+MOST_SUMMARY = 2**20
+"""Bytes of all that the commands of one step append."""
+MOST_ERRORS = 10
+"""GitHub shows as many annotations of one kind per step."""
+_MOST_TITLE, _MOST_MESSAGE, _MOST_REASON = 100, 2000, 160
+_CUT = "The rest is cut: GitHub takes no more."
+
+T = TypeVar("T")
+Place = tuple[str, int]
+"""A file relative to the checkout and a line of it; ("", 0) for a file outside."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an annotation says; record is the cell that it begins with, None if it has none, and then its place is given."""
+
+    title: str
+    message: str
+    record: Record | None = None
+    place: Place = ("", 0)
+
+
+def failures(records: Iterable[Record]) -> list[Finding]:
+    """One finding per implementation with a failure that is not declared."""
+    groups = _grouped((record.variant.implementation, record) for record in records if _is_failed(record))
+    return [
+        Finding(
+            f"{name}: {found[0].status.value}",
+            f"{found[0].case.id}: {found[0].reason}\n{_more(len(found))}repeat it with: {found[0].reproduce}",
+            found[0],
+        )
+        for name, found in groups.items()
+    ]
+
+
+def regressions(comparison: RunComparison, limit: float) -> list[Finding]:
+    """One finding per implementation that exceeds the limit, without cells that `failures` has."""
+    pairs = (pair for pair in comparison.failures(limit) if not _is_failed(pair.after.record))
+    return [
+        Finding(
+            f"{name}: {'no longer passes' if found[0].moved == FELL else 'slower'}",
+            f"{found[0].case.id}: {_regression(found[0])}\n{_more(len(found))}".rstrip(),
+            found[0].after.record,
+        )
+        for name, found in _grouped((pair.implementation, pair) for pair in pairs).items()
+    ]
+
+
+def _is_failed(record: Record) -> bool:
+    return record.role == "entrant" and record.status.is_failure and not is_declared(record)
+
+
+def _grouped(named: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
+    for name, one in named:
+        groups.setdefault(name, []).append(one)
+    return groups
+
+
+def _more(count: int) -> str:
+    return f"and {plural(count - 1, 'further cell')}\n" if count > 1 else ""
+
+
+def _regression(cell: Pair) -> str:
+    a, b, change = cell.before, cell.after, cell.change
+    if change is None or cell.moved == FELL:
+        reason = f": {b.record.reason}" if b.record.reason else ""
+        return f"{status_text(a.record)}, now {status_text(b.record)}{reason}"
+    ms, was = (number(x.latency_ns, milliseconds) for x in (b, a))
+    return f"{summary.change_text(change.ratio)} ({summary.interval_text(change)}), {ms} ms, was {was} ms"
+
+
+def errors(findings: Sequence[Finding], place: Callable[[Record], Place]) -> Iterator[str]:
+    """Workflow commands, each on one line, at most as many as GitHub shows."""
+    shown = findings if len(findings) <= MOST_ERRORS else findings[: MOST_ERRORS - 1]
+    for finding in shown:
+        file, line = place(finding.record) if finding.record else finding.place
+        yield error(finding.title, finding.message, file, line)
+    if rest := findings[len(shown) :]:
+        yield error(f"{len(rest)} more", "\n".join(finding.title for finding in rest))
+
+
+def error(title: str, message: str, file: str = "", line: int = 0) -> str:
+    """The workflow command of one annotation. Texts of kernels stay on its line, and cannot begin another command."""
+    properties = {"file": file, "line": str(line or ""), "title": f"softbench: {short(title, _MOST_TITLE)}"}
+    given = ",".join(f"{key}={_property(printable(value))}" for key, value in properties.items() if value)
+    text = "\n".join(map(printable, message.splitlines()))
+    return f"::error {given}::{_data(text if len(text) <= _MOST_MESSAGE else f'{text[: _MOST_MESSAGE - 1]}…')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def step_summary(
+    board: Board, verdict: str = "", comparison: RunComparison | None = None, most: int = MOST_SUMMARY
+) -> str:
+    """Verdict of a comparison, ranking, what failed, and the comparison as Markdown of at most so many bytes."""
+    parts: list[Part] = [Heading("softbench"), *lines(verdict)]
+    parts += [Lines((text,), markdown=True) for text in export.ranking(board)]
+    rows = [
+        (group.word, str(len(group.records)), who(group.records), *_why(group.reason, group.only), first.reproduce)
+        for group in status_groups(board)
+        if not (first := group.records[0]).status.is_refusal and not is_declared(first)
+    ]
+    parts += table("What failed", ("status", "cells", "implementations", "reason", "only", "repeat one with"), rows)
+    return fitted([*parts, *(summary.document(comparison) if comparison else ())], most)
+
+
+def _why(*texts: str) -> Iterator[str]:
+    return (text if len(text) <= _MOST_REASON else f"{text[: _MOST_REASON - 1]}…" for text in texts)
+
+
+def comment(comparison: RunComparison, limit: float | None = None) -> str:
+    """The comment of a pull request, as Markdown."""
+    document = pull_request.document(comparison, limit)
+    return fitted([Lines((MARKER,), markdown=True), *document], MOST_COMMENT)
+
+
+def fitted(document: Document, most: int) -> str:
+    """A document as Markdown of at most so many bytes; what does not fit is cut after whole rows, and a line says so."""
+    whole = export.document_markdown(document)
+    if _bytes(whole) <= most:
+        return whole
+    left, kept = most - _bytes(_CUT) - 2, list[str]()
+    for part in document:
+        text = _shortened(part, left - 1)
+        if not text:
+            break
+        kept.append(text)
+        left -= _bytes(text) + 1
+    return "\n".join([*kept, f"{_CUT}\n"]) if left >= 0 else ""
+
+
+def _shortened(part: Part, most: int) -> str:
+    """A part as Markdown, a table with fewer rows if it is too long; "" if nothing of it fits."""
+    text = export.document_markdown([part])
+    while _bytes(text) > most:
+        if not isinstance(part, Table) or len(part.rows) < 2:
+            return ""
+        part = replace(part, rows=part.rows[: len(part.rows) // 2])
+        text = export.document_markdown([part])
+    return text
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+def benchmarks(machines: Sequence[Machine]) -> str:
+    """The array that github-action-benchmark reads as customSmallerIsBetter: one entry per time, in us.
+
+    Raises InputError if no cell has one: the action takes no empty array.
+    """
+    entries = [
+        _entry(machine, f"{machine.title}: " if len(machines) > 1 else "", f"{case.case.id}::{name}", cell)
+        for machine in machines
+        for case in machine.board.timed
+        for name, cell in case.cells.items()
+        if cell.latency_ns is not None
+    ]
+    if not entries:
+        raise InputError("no cell of the run has a time, and github-action-benchmark takes no empty list")
+    return json.dumps(entries, indent=2) + "\n"
+
+
+def _entry(machine: Machine, where: str, name: str, cell: Cell) -> dict[str, str | float]:
+    assert cell.latency_ns is not None
+    half, variant = cell.half_width, cell.record.variant
+    share = number(cell.percent_of_roof, "{:.1f} % of roof".format)
+    return {
+        "name": printable(where + name),
+        "unit": "us",
+        "value": round(cell.latency_ns / 1e3, 4),
+        **({"range": f"± {half * cell.latency_ns / 1e5:.4g}"} if half is not None and math.isfinite(half) else {}),
+        "extra": "\n".join(printable(text) for text in (share, variant.id, machine.title) if text),
+    }

@@ -1,0 +1,199 @@
+"""What GitHub gets: annotations, the summary of a step, the comment of a pull request, github-action-benchmark's JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builders import ended, passport, run, softmax_case, timed
+from support.compared import CASE, contest, new, old
+from support.golden import differences
+
+from softbench.analysis import compare, leaderboard
+from softbench.analysis.compare import RunComparison, summary
+from softbench.analysis.leaderboard.machines import Machine
+from softbench.model import Record, Run, Status
+from softbench.render import github
+from softbench.texts import InputError
+
+WIDE = softmax_case(4096, 2048)
+HOSTILE = "died | a `b` <img src=x> @octocat #12\n::error file=a.py,line=1::owned\n100%\r::add-mask::x\x1b[2J"
+TRACE = ('  File "triton/wrong.py", line 12, in launch', "ValueError")
+
+
+def records(mine: float, gained: float, *others: Record) -> list[Record]:
+    own = (timed(CASE, "mine", mine), timed(WIDE, "mine", mine), timed(CASE, "gained", gained))
+    return [*contest(CASE, *own, timed(CASE, "alike", 7_000), *others), *contest(WIDE)]
+
+
+def runs() -> tuple[Run, Run]:
+    """`mine` lost 10 % in two cases, `gained` won 10 %, `alike` is the same, `wrong` and `evil` fell, `hers` was declared."""
+    right = [timed(CASE, name, 5_000) for name in ("wrong", "evil", "hers", "lost")]
+    wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0: row 0, column 0", traceback=TRACE)
+    evil = ended(CASE, "evil", Status.CRASHED, HOSTILE)
+    declared = ended(CASE, "hers", Status.INCORRECT, "nan", known_failure="known")
+    refused = ended(CASE, "lost", Status.UNSUPPORTED, "rows of 16 only")
+    return old(*records(5_000, 5_000, *right)), new(*records(5_500, 4_500, wrong, evil, declared, refused))
+
+
+def compared() -> RunComparison:
+    return compare.compare(*runs())
+
+
+def place(record: Record) -> github.Place:
+    return f"kernels/{record.variant.implementation}.py", 12 if record.traceback else 3
+
+
+def test_annotations() -> None:
+    findings = [*github.failures(runs()[1].records), *github.regressions(compared(), 0.02)]
+    text = "".join(f"{line}\n" for line in github.errors(findings, place))
+    assert differences("annotations.txt", text) == ""
+    assert [line.partition(" ")[0] for line in text.split("\n")] == ["::error"] * 5 + [""]
+    assert text.isprintable() or set(text) - {"\n"} == {c for c in text if c.isprintable()}
+
+
+def test_each_sign_that_ends_a_message_or_a_property_is_escaped() -> None:
+    line = github.error("a,b:c%\nd", "e,f:g%\r\nh", "i,j:k.py", 7)
+    title = "softbench%3A a%2Cb%3Ac%25 d"
+    assert line == f"::error file=i%2Cj%3Ak.py,line=7,title={title}::e,f:g%25%0Ah"
+
+
+def test_no_more_annotations_than_github_shows() -> None:
+    records = [ended(CASE, f"k{number}", Status.CRASHED, "x" * 9000) for number in range(25)]
+    found = list(github.errors(github.failures(records), place))
+    assert len(found) == 10
+    assert "16 more" in found[-1]
+    assert "k24" in found[-1]
+    assert max(map(len, found)) < 2500
+    one = github.failures([ended(case, "k", Status.CRASHED, "died") for case in (CASE, WIDE)])
+    assert [finding.message.splitlines()[1] for finding in one] == ["and 1 further cell"]
+
+
+def test_the_summary() -> None:
+    comparison = compared()
+    text = github.step_summary(leaderboard.build(runs()[1]), summary.gate(comparison, 0.02), comparison)
+    assert differences("summary.md", text) == ""
+    assert "rows of 16 only" in text
+    assert (
+        text.index("fails: 4 cells fell")
+        < text.index("| rank |")
+        < text.index("What failed")
+        < text.index("## new against old")
+    )
+
+
+def test_the_summary_of_a_run_without_a_baseline_or_times() -> None:
+    text = github.step_summary(leaderboard.build(run([ended(CASE, "mine", Status.CRASHED, "died")])))
+    assert "| CRASHED | 1 | mine | died |" in text
+    assert "against" not in text
+
+
+def test_texts_are_as_long_as_github_takes() -> None:
+    names = [f"kernel_{number}" for number in range(3000)]
+    lots = [
+        ended(CASE, name, Status.CRASHED, f"{name} {'é' * 300}"[:200].replace(str(n), "x" * n))
+        for n, name in enumerate(names)
+    ]
+    board = leaderboard.build(run(lots))
+    whole = github.step_summary(board)
+    for most in (len(whole.encode()) - 1, 20_000, 500, 40, 0, -5):
+        text = github.step_summary(board, most=most)
+        assert len(text.encode()) <= max(most, 0)
+        assert not text or text.endswith("The rest is cut: GitHub takes no more.\n")
+        assert all(line.endswith(" |") for line in text.splitlines() if line.startswith("|"))
+    slower = [[timed(CASE, name, ns) for name in names[:900]] for ns in (5_000, 6_000)]
+    text = github.comment(compare.compare(old(*contest(CASE, *slower[0])), new(*contest(CASE, *slower[1]))))
+    assert len(text) < 65_536
+    assert text.endswith("The rest is cut: GitHub takes no more.\n")
+    assert text.count("<details>") == text.count("</details>")
+
+
+def test_the_comment() -> None:
+    assert differences("comment.md", github.comment(compared(), 0.02)) == ""
+
+
+def test_a_comment_begins_with_its_marker_and_the_answer() -> None:
+    marker, _, answer, *_ = github.comment(compared()).splitlines()
+    assert marker == "<!-- softbench -->"
+    assert answer == (
+        "This pull request is slower in 2 of 4 timed cells (at most +10.01 %); 4 cells no longer pass. 1 cell is faster."
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "limit", "answer"),
+    [
+        (5_000, 5_000, None, "is not slower in 1 of 1 timed cell."),
+        (5_000, 5_100, 0.05, "is not slower by 5 % or more in 1 of 1 timed cell."),
+        (5_000, 5_400, 0.05, "is slower by 5 % or more in 1 of 1 timed cell (at most +8.01 %)."),
+        (5_000, 0, None, "has no time to compare; 1 cell no longer passes."),
+        (0, 0, None, "has no time to compare."),
+        (5_000, -5_000, None, "is not slower in 0 of 1 timed cell; 1 cell cannot be told."),
+    ],
+)
+def test_the_answer(before: float, after: float, limit: float | None, answer: str) -> None:
+    def own(ns: float) -> list[Record]:
+        one = (
+            timed(CASE, "mine", abs(ns), spread=0.1 if ns < 0 else 1e-4) if ns else ended(CASE, "mine", Status.CRASHED)
+        )
+        return contest(CASE, one)
+
+    text = github.comment(compare.compare(old(*own(before)), new(*own(after))), limit)
+    assert text.splitlines()[2] == f"This pull request {answer}"
+
+
+def test_a_comment_changes_only_where_cells_do() -> None:
+    """Neither the names, the times nor the order of the runs are in it."""
+    before, after = runs()
+    later = passport(run_id="r9", started="2027-02-03T00:00:00Z", seed=5, command="another")
+    other = (Run(replace(one.passport, run_id="r8"), one.records[::-1]) for one in (before, Run(later, after.records)))
+    assert github.comment(compare.compare(*other)) == github.comment(compared())
+
+
+def test_texts_of_kernels_are_texts() -> None:
+    for text in (github.comment(compared()), github.step_summary(leaderboard.build(runs()[1]))):
+        assert not re.search(r"^::|<img|@octocat|#12|\x1b|\r", text, re.M)
+        assert r"died \| a \`b\` &lt;img" in text
+
+
+REQUIRED: dict[str, Any] = {"name": str, "unit": str, "value": (int, float)}
+OPTIONAL = {"range": str, "extra": str}
+"""The fields of an entry of customSmallerIsBetter, as github-action-benchmark documents them."""
+
+
+def machine(one: Run, title: str = "NVIDIA H200") -> Machine:
+    return Machine(title, leaderboard.build(one), (one.passport,))
+
+
+def test_github_action_benchmark_reads_the_times() -> None:
+    entries = json.loads(github.benchmarks([machine(runs()[1])]), parse_constant=pytest.fail)
+    for entry in entries:
+        assert REQUIRED.keys() <= entry.keys() <= REQUIRED.keys() | OPTIONAL.keys()
+        assert all(isinstance(entry[key], kind) for key, kind in {**REQUIRED, **OPTIONAL}.items() if key in entry)
+        assert math.isfinite(entry["value"])
+        assert re.fullmatch(r"± [\d.]+(e-\d+)?", entry["range"])
+    assert {entry["name"] for entry in entries} == {
+        *(f"{CASE.id}::{name}" for name in ("mine", "gained", "alike")),
+        f"{WIDE.id}::mine",
+    }
+    assert entries[0] == entries[0] | {"unit": "us", "extra": "72.7 % of roof\nmine\nNVIDIA H200"}
+    assert entries[0]["value"] == pytest.approx(5.5, rel=1e-3)
+
+
+def test_names_of_several_machines_differ_and_no_time_is_an_error() -> None:
+    entries = json.loads(github.benchmarks([machine(runs()[1]), machine(runs()[1], "H100")]))
+    assert len({entry["name"] for entry in entries}) == len(entries) == 8
+    with pytest.raises(InputError, match="no cell of the run has a time"):
+        github.benchmarks([machine(run([ended(CASE, "mine")]))])
+
+
+def test_goldens_are_what_tests_name() -> None:
+    folder = Path(__file__).parents[1] / "support" / "data"
+    assert {path.name for path in folder.iterdir()} == {
+        *("annotations.txt", "comment.md", "h200-peers.csv", "junit.xml", "summary.md"),
+    }
