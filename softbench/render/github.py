@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from softbench.analysis.compare import FELL, Pair, RunComparison, pull_request, summary
+from softbench.analysis.compare.versions import VersionPair
 from softbench.analysis.document import Document, Heading, Lines, Part, Table, lines, table
 from softbench.analysis.leaderboard import Board, Cell, is_declared
 from softbench.analysis.leaderboard.formatting import (
@@ -21,7 +22,7 @@ from softbench.analysis.leaderboard.formatting import (
     who,
 )
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.model import Record
+from softbench.model import Record, stats
 from softbench.render import export
 from softbench.texts import InputError, printable
 
@@ -37,25 +38,25 @@ _MOST_TITLE, _MOST_MESSAGE, _MOST_REASON = 100, 2000, 160
 _CUT = "The rest is cut: GitHub takes no more."
 
 T = TypeVar("T")
-Place = tuple[str, int]
+FileLine = tuple[str, int]
 """A file relative to the checkout and a line of it; ("", 0) for a file outside."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class Annotation:
     """What an annotation says; record is the cell that it begins with, None if it has none, and then its place is given."""
 
     title: str
     message: str
     record: Record | None = None
-    place: Place = ("", 0)
+    place: FileLine = ("", 0)
 
 
-def failures(records: Iterable[Record]) -> list[Finding]:
-    """One finding per implementation with a failure that is not declared."""
+def failures(records: Iterable[Record]) -> list[Annotation]:
+    """One per implementation with a failure that is not declared."""
     groups = _grouped((record.variant.implementation, record) for record in records if _is_failed(record))
     return [
-        Finding(
+        Annotation(
             f"{name}: {found[0].status.value}",
             f"{found[0].case.id}: {found[0].reason}\n{_more(len(found))}repeat it with: {found[0].reproduce}",
             found[0],
@@ -64,16 +65,31 @@ def failures(records: Iterable[Record]) -> list[Finding]:
     ]
 
 
-def regressions(comparison: RunComparison, limit: float) -> list[Finding]:
-    """One finding per implementation that exceeds the limit, without cells that `failures` has."""
+def regressions(comparison: RunComparison, limit: float) -> list[Annotation]:
+    """One per implementation that exceeds the limit, without cells that `failures` has."""
     pairs = (pair for pair in comparison.failures(limit) if not _is_failed(pair.after.record))
     return [
-        Finding(
+        Annotation(
             f"{name}: {'no longer passes' if found[0].moved == FELL else 'slower'}",
             f"{found[0].case.id}: {_regression(found[0])}\n{_more(len(found))}".rstrip(),
             found[0].after.record,
         )
         for name, found in _grouped((pair.implementation, pair) for pair in pairs).items()
+    ]
+
+
+def slower_versions(pairs: Iterable[VersionPair], limit: float) -> list[Annotation]:
+    """The same for the pairs of two versions in one run."""
+    failing = (pair for pair in pairs if pair.fails(limit) and not _is_failed(pair.new))
+    groups = _grouped((pair.new.variant.implementation, pair) for pair in failing)
+    return [
+        Annotation(
+            f"{name}: {'no longer passes' if found[0].fell else 'slower'}",
+            f"{found[0].new.case.id}: {_change(found[0].change) or found[0].verdict} against {found[0].old.variant.implementation}"
+            f"\n{_more(len(found))}".rstrip(),
+            found[0].new,
+        )
+        for name, found in groups.items()
     ]
 
 
@@ -98,17 +114,21 @@ def _regression(cell: Pair) -> str:
         reason = f": {b.record.reason}" if b.record.reason else ""
         return f"{status_text(a.record)}, now {status_text(b.record)}{reason}"
     ms, was = (number(x.latency_ns, milliseconds) for x in (b, a))
-    return f"{summary.change_text(change.ratio)} ({summary.interval_text(change)}), {ms} ms, was {was} ms"
+    return f"{_change(change)}, {ms} ms, was {was} ms"
 
 
-def errors(findings: Sequence[Finding], place: Callable[[Record], Place]) -> Iterator[str]:
+def _change(change: stats.Comparison | None) -> str:
+    return f"{summary.change_text(change.ratio)} ({summary.interval_text(change)})" if change else ""
+
+
+def errors(annotations: Sequence[Annotation], place: Callable[[Record], FileLine]) -> Iterator[str]:
     """Workflow commands, each on one line, at most as many as GitHub shows."""
-    shown = findings if len(findings) <= MOST_ERRORS else findings[: MOST_ERRORS - 1]
-    for finding in shown:
-        file, line = place(finding.record) if finding.record else finding.place
-        yield error(finding.title, finding.message, file, line)
-    if rest := findings[len(shown) :]:
-        yield error(f"{len(rest)} more", "\n".join(finding.title for finding in rest))
+    shown = annotations if len(annotations) <= MOST_ERRORS else annotations[: MOST_ERRORS - 1]
+    for annotation in shown:
+        file, line = place(annotation.record) if annotation.record else annotation.place
+        yield error(annotation.title, annotation.message, file, line)
+    if rest := annotations[len(shown) :]:
+        yield error(f"{len(rest)} more", "\n".join(annotation.title for annotation in rest))
 
 
 def error(title: str, message: str, file: str = "", line: int = 0) -> str:
@@ -127,11 +147,9 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def step_summary(
-    board: Board, verdict: str = "", comparison: RunComparison | None = None, most: int = MOST_SUMMARY
-) -> str:
-    """Verdict of a comparison, ranking, what failed, and the comparison as Markdown of at most so many bytes."""
-    parts: list[Part] = [Heading("softbench"), *lines(verdict)]
+def step_summary(board: Board, gate: str = "", comparison: Document = (), most: int = MOST_SUMMARY) -> str:
+    """Whether a limit holds, ranking, what failed, and a comparison as Markdown of at most so many bytes."""
+    parts: list[Part] = [Heading("softbench"), *lines(gate)]
     parts += [Lines((text,), markdown=True) for text in export.ranking(board)]
     rows = [
         (group.word, str(len(group.records)), who(group.records), *_why(group.reason, group.only), first.reproduce)
@@ -139,7 +157,7 @@ def step_summary(
         if not (first := group.records[0]).status.is_refusal and not is_declared(first)
     ]
     parts += table("What failed", ("status", "cells", "implementations", "reason", "only", "repeat one with"), rows)
-    return fitted([*parts, *(summary.document(comparison) if comparison else ())], most)
+    return fitted([*parts, *comparison], most)
 
 
 def _why(*texts: str) -> Iterator[str]:

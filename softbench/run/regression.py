@@ -7,20 +7,27 @@ from dataclasses import dataclass
 
 from softbench.analysis import compare
 from softbench.analysis.compare import summary, versions
+from softbench.analysis.document import Document
 from softbench.model import Case, Passport, Run, Variant
 from softbench.records import store
 from softbench.records.comparable.sections import one_machine
-from softbench.render import tables
+from softbench.render import github, tables
 from softbench.run.settings import Settings, SettingsError
 from softbench.texts import InputError
 
 
 @dataclass(frozen=True)
 class RegressionResult:
-    """The comparison as text, and whether the limit was exceeded."""
+    """The comparison as text and as a document, and whether the limit was exceeded.
+
+    gate says so in one line, "" without a limit; annotations say where.
+    """
 
     text: str
     failed: bool = False
+    document: Document = ()
+    gate: str = ""
+    annotations: Sequence[github.Annotation] = ()
 
 
 @dataclass(frozen=True)
@@ -79,13 +86,18 @@ class RegressionCheck:
         try:
             comparison = compare.compare(self.run, run)
         except InputError as error:
-            return RegressionResult(f"softbench: --softbench-baseline: {error}", self.limit is not None)
+            why = f"softbench: --softbench-baseline: {error}"
+            failed = self.limit is not None
+            annotations = [github.Annotation("nothing to compare", why)] if failed else []
+            return RegressionResult(why, failed, gate=why, annotations=annotations)
         document = summary.cells(comparison) if self.is_brief else summary.document(comparison)
         text = tables.document_text(document, width).rstrip()
         if self.limit is None:
-            return RegressionResult(text)
+            return RegressionResult(text, document=document)
         gate = f"--softbench-fail-on={100 * self.limit:g}% {summary.gate(comparison, self.limit)}"
-        return RegressionResult(f"{text}\n\n{gate}", bool(comparison.failures(self.limit)))
+        annotations = github.regressions(comparison, self.limit)
+        failed = bool(comparison.failures(self.limit))
+        return RegressionResult(f"{text}\n\n{gate}", failed, document, gate, annotations)
 
 
 @dataclass(frozen=True)
@@ -108,8 +120,13 @@ class VersionsCheck:
     def judge(self, run: Run, width: int = tables.WIDTH) -> RegressionResult:
         """The comparison as text, width columns wide; no pair counts as a limit that is exceeded."""
         found = versions.pairs(run)
-        text = tables.document_text(versions.document(found, run.passport.ranking_clock), width).rstrip()
+        document = versions.document(found, run.passport.ranking_clock)
+        text = tables.document_text(document, width).rstrip()
         if self.limit is None:
-            return RegressionResult(text)
+            return RegressionResult(text, document=document)
         gate = f"--softbench-fail-on={100 * self.limit:g}% {versions.gate(found, self.limit)}"
-        return RegressionResult(f"{text}\n\n{gate}", not found or any(pair.fails(self.limit) for pair in found))
+        annotations = github.slower_versions(found, self.limit)
+        if not found:
+            annotations = [github.Annotation("nothing to compare", gate)]
+        failed = not found or any(pair.fails(self.limit) for pair in found)
+        return RegressionResult(f"{text}\n\n{gate}", failed, document, gate, annotations)

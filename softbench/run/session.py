@@ -15,7 +15,7 @@ from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Run, calibration, notes
 from softbench.records.shards import Shard
 from softbench.render import tables
-from softbench.run import debugging, multi_gpu, page, replay, resuming, settings, watching
+from softbench.run import debugging, github, multi_gpu, page, replay, resuming, settings, watching
 from softbench.run.bench import Bench
 from softbench.run.collect import CellItem, Collecting
 from softbench.run.events import Events
@@ -63,6 +63,8 @@ def start(config: pytest.Config) -> None:
     if session.controller is not None:
         config.pluginmanager.register(session.controller, "softbench-multi-gpu")
     config.pluginmanager.register(session, "softbench-session")
+    if orders is None and github.is_here():
+        config.pluginmanager.register(github.GitHubReport(selection, session.outcome), "softbench-github")
 
 
 class BenchSession:
@@ -183,6 +185,10 @@ class BenchSession:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._events.end(int(session.exitstatus))
         return (yield)
+
+    def outcome(self) -> tuple[Run | None, RegressionResult]:
+        """The run as far as it came, and its comparison with an earlier one."""
+        return self._journal.result(), self._verdict
 
     def _conclude(self) -> None:
         if self.controller is not None:

@@ -43,7 +43,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "yaml": ("cases.matrix",),
     "pynvml": ("measure.device",),
     "rich": ("run.live",),
-    "pytest": ("run.collect", "run.session", "run.watching", "run.multi_gpu", "plugin"),
+    "pytest": ("run.collect", "run.github", "run.session", "run.watching", "run.multi_gpu", "plugin"),
     "xdist": ("run.multi_gpu",),
     "pytest_benchmark": ("run.replay",),
     "cuda": (),

@@ -45,13 +45,13 @@ def compared() -> RunComparison:
     return compare.compare(*runs())
 
 
-def place(record: Record) -> github.Place:
+def place(record: Record) -> github.FileLine:
     return f"kernels/{record.variant.implementation}.py", 12 if record.traceback else 3
 
 
 def test_annotations() -> None:
-    findings = [*github.failures(runs()[1].records), *github.regressions(compared(), 0.02)]
-    text = "".join(f"{line}\n" for line in github.errors(findings, place))
+    annotations = [*github.failures(runs()[1].records), *github.regressions(compared(), 0.02)]
+    text = "".join(f"{line}\n" for line in github.errors(annotations, place))
     assert differences("annotations.txt", text) == ""
     assert [line.partition(" ")[0] for line in text.split("\n")] == ["::error"] * 5 + [""]
     assert text.isprintable() or set(text) - {"\n"} == {c for c in text if c.isprintable()}
@@ -71,12 +71,14 @@ def test_no_more_annotations_than_github_shows() -> None:
     assert "k24" in found[-1]
     assert max(map(len, found)) < 2500
     one = github.failures([ended(case, "k", Status.CRASHED, "died") for case in (CASE, WIDE)])
-    assert [finding.message.splitlines()[1] for finding in one] == ["and 1 further cell"]
+    assert [annotation.message.splitlines()[1] for annotation in one] == ["and 1 further cell"]
 
 
 def test_the_summary() -> None:
     comparison = compared()
-    text = github.step_summary(leaderboard.build(runs()[1]), summary.gate(comparison, 0.02), comparison)
+    text = github.step_summary(
+        leaderboard.build(runs()[1]), summary.gate(comparison, 0.02), summary.document(comparison)
+    )
     assert differences("summary.md", text) == ""
     assert "rows of 16 only" in text
     assert (
@@ -195,5 +197,5 @@ def test_names_of_several_machines_differ_and_no_time_is_an_error() -> None:
 def test_goldens_are_what_tests_name() -> None:
     folder = Path(__file__).parents[1] / "support" / "data"
     assert {path.name for path in folder.iterdir()} == {
-        *("annotations.txt", "comment.md", "h200-peers.csv", "junit.xml", "summary.md"),
+        *("annotations.txt", "comment.md", "h200-peers.csv", "junit.xml", "log.txt", "summary.md"),
     }

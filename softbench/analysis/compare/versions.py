@@ -77,6 +77,8 @@ def _ns(record: Record, clock: str) -> float | None:
 def gate(found: Iterable[VersionPair], limit: float) -> str:
     """Whether a limit holds, in one line."""
     all_pairs = list(found)
+    if not all_pairs:
+        return "fails: no cell of two versions can be compared"
     fell = sum(pair.fell for pair in all_pairs)
     slower = sum(pair.fails(limit) for pair in all_pairs) - fell
     if fell or slower:
