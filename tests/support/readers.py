@@ -36,7 +36,7 @@ def write_blocks(folder: Path, language: str) -> None:
     for block in HOW_TO:
         if block.language == language:
             path = folder / block.value
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
 
 
