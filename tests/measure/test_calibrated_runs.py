@@ -175,7 +175,7 @@ def test_the_terminal_warns_once_of_each_clock(monkeypatch: pytest.MonkeyPatch) 
     reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
     plugins = {"terminalreporter": reporter}
     config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
-    settings: Any = SimpleNamespace(budget_s=1.0)
+    settings: Any = SimpleNamespace(budget_s=1.0, is_again=False)
     shown = session.BenchSession(config, settings, Selection())
     monkeypatch.setattr(shown._journal, "result", lambda case: run_with(FAST, CALL, BLIND))
     for _ in range(2):
