@@ -49,8 +49,9 @@ def test_a_run(tmp_path: Path) -> None:
     assert (end["event"], end["exit_code"]) == ("end", done.returncode) == ("end", 1)
     cells = {e["implementation"]: e for e in events if e["event"] == "cell"}
     assert cells["own_zeros"]["status"] == "INCORRECT"
-    assert cells["own_zeros"]["reason"].startswith("every element is 0: row 0, column 0: got 0, expected ")
-    assert cells["own_right"]["low_ns"] < cells["own_right"]["time_ns"] < cells["own_right"]["high_ns"]
+    assert cells["own_zeros"]["reason"].startswith("every element is 0: row 0, column 0: got ")
+    assert cells["own_right"]["time_ns"] > 0
+    assert cells["own_zeros"]["time_ns"] is None
     assert cells.keys() == {"own_right", "own_zeros"}
     stages = [e["stage"] for e in events if e["event"] == "stage"]
     assert stages[0] == "compiling and checking"
