@@ -8,7 +8,8 @@ import os
 import re
 import subprocess
 import tarfile
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,17 +45,20 @@ def find(against: str, folders: Sequence[Path]) -> tuple[Variant, ...]:
 
 def _at(revision: str, folders: Sequence[Path]) -> tuple[re.Match[str] | None, list[Path]]:
     """The label of a revision, and where the folders are unpacked as they were then."""
-    places, commit = [], ""
+    places, commit, named = [], "", f"{revision}^{{commit}}"
     for folder in folders:
         top = _git(folder, "rev-parse", "--show-toplevel").decode().strip()
         try:
-            commit = (
-                _git(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
-            )
+            commit = _git(folder, "rev-parse", "--verify", "--end-of-options", named).decode().strip()
         except RevisionError:
             raise RevisionError(f"--softbench-against: {revision!r:.60} is no revision of {shown(Path(top))}") from None
         inside = folder.resolve().relative_to(Path(top).resolve()).as_posix()
-        places.append(_unpacked(Path(top), commit, inside))
+        try:
+            places.append(_unpacked(Path(top), commit, inside))
+        except (OSError, tarfile.TarError) as error:  # such as a full disk
+            raise RevisionError(
+                f"--softbench-against: {shown(folder)} at {revision:.60} cannot be unpacked: {error}"
+            ) from None
     return _LABEL.fullmatch(revision) or _LABEL.match(commit[:12]), places
 
 
@@ -65,21 +69,16 @@ def _unpacked(top: Path, commit: str, inside: str) -> Path:
     target = place / (Path(inside).name or "root")
     if not target.is_dir():
         archive = _git(top, "archive", "--format=tar", commit, "--", inside)
-        part = place.with_name(f"{place.name}.{os.getpid()}")
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            tar.extractall(part, members=_sources(tar, inside), filter="data")
         place.mkdir(parents=True, exist_ok=True)
-        try:
-            (part / inside).rename(target)
-        except OSError:  # another process was faster
-            if not target.is_dir():
-                raise
+        with tempfile.TemporaryDirectory(dir=place) as part, tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            # A link could lead out of the folder.
+            tar.extractall(part, members=[m for m in tar if m.isfile() or m.isdir()], filter="data")
+            try:
+                Path(part, inside).rename(target)
+            except OSError:  # another process was faster
+                if not target.is_dir():
+                    raise
     return target
-
-
-def _sources(tar: tarfile.TarFile, inside: str) -> Iterator[tarfile.TarInfo]:
-    """Plain files and folders: a link could lead out of the folder."""
-    return (member for member in tar if member.isfile() or member.isdir())
 
 
 def _git(folder: Path, *arguments: str) -> bytes:

@@ -27,7 +27,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of kernels in a repository, of which the first commit is tagged v1; the file has changed since."""
+    """A folder of kernels in a git repository. Its first commit has the tag v1, and one file has changed since."""
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "project" / "kernels"
     (folder / "deep").mkdir(parents=True)
@@ -118,3 +118,21 @@ def test_a_folder_that_was_not_there_then(kernels: Path) -> None:
     (new / "a.py").write_text(KERNEL)
     with pytest.raises(RevisionError, match="git archive in "):
         revisions.find("git:v1", [new])
+
+
+def test_a_repository_of_kernels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "mine.py").write_text(KERNEL)
+    git(folder, "init")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-m", "first")
+    assert revisions.find("git:HEAD", [folder])[0].implementation == "mine@HEAD"
+    assert len(list((tmp_path / "cache" / "against").glob("*/*"))) == 1  # nothing else is left
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(kernels: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(RevisionError, match=r"--softbench-against: .* at v1 cannot be unpacked: .*Not a directory"):
+        revisions.find("git:v1", [kernels])
