@@ -148,7 +148,7 @@ def _property(text: str) -> str:
 
 
 def step_summary(board: Board, gate: str = "", comparison: Document = (), most: int = MOST_SUMMARY) -> str:
-    """Whether a limit holds, ranking, what failed, and a comparison as Markdown of at most so many bytes."""
+    """The summary of a run as Markdown, at most `most` bytes: the limit, the ranking, what failed, the comparison."""
     parts: list[Part] = [Heading("softbench"), *lines(gate)]
     parts += [Lines((text,), markdown=True) for text in export.ranking(board)]
     rows = [
@@ -171,7 +171,7 @@ def comment(comparison: RunComparison, limit: float | None = None) -> str:
 
 
 def fitted(document: Document, most: int) -> str:
-    """A document as Markdown of at most so many bytes; what does not fit is cut after whole rows, and a line says so."""
+    """A document as Markdown of at most `most` bytes. If it is longer, it is cut after a whole row, and a line says so."""
     whole = export.document_markdown(document)
     if _bytes(whole) <= most:
         return whole

@@ -19,7 +19,7 @@ def run(*records: Record) -> Run:
 
 
 def cell(name: str, ns: float, **changes: Any) -> Record:
-    """A cell whose placements lie around ns; those of one name are drawn anew for every time."""
+    """A cell that takes about ns per launch."""
     return timed(CASE, name, ns, **changes)
 
 

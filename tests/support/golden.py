@@ -11,10 +11,10 @@ DATA = Path(__file__).parent / "data"
 
 
 def differences(name: str, text: str) -> str:
-    """How a text differs from the golden file of that name; "" if it does not. Delete the file to have it written anew."""
+    """Why a text is not the golden file of that name; "" if it is. A file that is missing is written: delete it to renew it."""
     path, text = DATA / name, _ELEMENT.sub("#", text)
     if not path.exists():
         path.write_text(text, encoding="utf-8")
         return f"{path} is new: read it, and run again"
     kept = path.read_text(encoding="utf-8")
-    return "" if text == kept else f"not as in {path}, which may be deleted to be written anew:\n{text}"
+    return "" if text == kept else f"not as in {path}; to renew that file, delete it and run the test again:\n{text}"
