@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+
 from softbench import LAYER_EPS, RMS_EPS, Unsupported, implementation
 
 # liger_kernel.ops.utils.calculate_settings raises above it.
@@ -41,39 +44,47 @@ def liger(case):
     return LAUNCHES[case.operator](case)
 
 
-def softmax(case):
-    from liger_kernel.ops import LigerSoftmaxFunction
+def ops(*module):
+    """Liger's kernels, or one module of them, imported as where peft and transformers are missing.
 
-    return LigerSoftmaxFunction.apply
+    Liger tries to import both, only to learn whether there is an NPU or a model to patch. That takes 8 s.
+    """
+    hidden = {other: None for other in ("peft", "transformers") if other not in sys.modules}
+    sys.modules.update(hidden)
+    try:
+        return importlib.import_module(".".join(["liger_kernel.ops", *module]))
+    finally:
+        for other in hidden:
+            del sys.modules[other]
+
+
+def softmax(case):
+    return ops().LigerSoftmaxFunction.apply
 
 
 def softmax_backward(case):
     """The function that its autograd function calls with its forward's output."""
-    from liger_kernel.ops.softmax import _softmax_backward
-    from liger_kernel.ops.utils import calculate_settings
-
-    block, warps = calculate_settings(case.columns)
-    return lambda dy, y: _softmax_backward(dy, y, block, warps, False)
+    block, warps = ops("utils").calculate_settings(case.columns)
+    backward = ops("softmax")._softmax_backward
+    return lambda dy, y: backward(dy, y, block, warps, False)
 
 
 def rmsnorm(case):
     """Casting mode "gemma": float32 up to the one rounding of y; "llama", the default, rounds x rstd as well."""
-    from liger_kernel.ops.rms_norm import rms_norm_forward
-
-    return lambda x, weight: rms_norm_forward(x.contiguous(), weight, RMS_EPS, 0.0, "gemma", False)[0]
+    forward = ops("rms_norm").rms_norm_forward
+    return lambda x, weight: forward(x.contiguous(), weight, RMS_EPS, 0.0, "gemma", False)[0]
 
 
 def layernorm(case):
-    from liger_kernel.ops.layer_norm import layer_norm_forward
-
-    return lambda x, weight, bias: layer_norm_forward(x.contiguous(), weight, bias, LAYER_EPS)[0]
+    forward = ops("layer_norm").layer_norm_forward
+    return lambda x, weight, bias: forward(x.contiguous(), weight, bias, LAYER_EPS)[0]
 
 
 def add_rmsnorm(case):
-    from liger_kernel.ops.fused_add_rms_norm import fused_add_rms_norm_forward
+    forward = ops("fused_add_rms_norm").fused_add_rms_norm_forward
 
     def launch(x, residual, weight):
-        return fused_add_rms_norm_forward(x.contiguous(), residual.contiguous(), weight, RMS_EPS, 0.0, "gemma")[:3]
+        return forward(x.contiguous(), residual.contiguous(), weight, RMS_EPS, 0.0, "gemma")[:3]
 
     return launch
 
