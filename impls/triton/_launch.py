@@ -97,6 +97,13 @@ def build(call, plan, unaligned=(), target=HOPPER):
     return triton.compile(source, target=target, options=options)
 
 
+def compile_dense(case, plan, target):
+    """Compile the kernels of a plan for dense and aligned rows, into triton's cache."""
+    plan = runnable(plan)
+    for call in calls(case, plan, (case.columns, 1)):
+        build(call, plan, target=target)
+
+
 def bind(call, plan, unaligned):
     """launch(*tensors) of one kernel on the current device, without triton's dispatch.
 

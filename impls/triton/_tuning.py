@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 import triton
+from triton.runtime import driver
 
 from . import _launch, _plans
 
@@ -20,6 +23,7 @@ ROUND_S = 0.5e-3
 """Time of one candidate's turn: events resolve half a microsecond, and launches queue up after the first."""
 LIMIT_S = 40.0
 """No further candidate is compiled after this; a factory may take 120 s."""
+MOST_THREADS = 8
 COLD_BYTES = 2**28
 """Inputs and outputs alternate among at least this many bytes, four times the L2 of an H200."""
 
@@ -92,6 +96,7 @@ def measure(case, plans):
     dtype = getattr(torch, case.dtype)
     count = max(1, min(64, -(-COLD_BYTES // (case.elements * dtype.itemsize))))
     inputs = [torch.randn(case.shape, device="cuda").to(dtype) for _ in range(count)]
+    compile_all(case, plans, started + LIMIT_S)
     launches = {}
     for plan in plans:
         if time.monotonic() - started > LIMIT_S:
@@ -104,6 +109,19 @@ def measure(case, plans):
             continue
         launches[plan] = launch
     return race(launches, inputs)
+
+
+def compile_all(case, plans, deadline):
+    """Compile on several cores; `launch` then finds the kernels on disk. What a plan raises, it raises there again."""
+    target = driver.active.get_current_target()
+
+    def attempt(plan):
+        with contextlib.suppress(Exception):
+            if time.monotonic() < deadline:
+                _launch.compile_dense(case, plan, target)
+
+    with ThreadPoolExecutor(max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // 2))) as pool:
+        list(pool.map(attempt, plans))
 
 
 def race(launches, inputs):

@@ -144,14 +144,18 @@ def launched(monkeypatch):
     )
     monkeypatch.setitem(globals_, "driver", SimpleNamespace(active=active))
 
-    def build(call, plan, unaligned, target):
+    built: list[tuple] = []
+
+    def build(call, plan, unaligned=(), target=None):
+        built.append((call, plan, unaligned, target))
+
         def run(*arguments):
             asked.append((call, plan, unaligned, arguments))
 
         return SimpleNamespace(run=run, function="function", packed_metadata="metadata")
 
     monkeypatch.setitem(globals_, "build", build)
-    return SimpleNamespace(asked=asked, target=target, prepare=of("_launch", "prepare"))
+    return SimpleNamespace(asked=asked, built=built, target=target, prepare=of("_launch", "prepare"))
 
 
 @pytest.mark.parametrize("shape", [(16, 256), (2, 100_000), (200, 20_000), (200, 70_000)], ids=str)
@@ -194,6 +198,22 @@ def test_dependent_launches_are_for_hopper(launched):
     call, used, _, _ = launched.asked[0]
     assert not used.pdl
     assert not call.constants["PDL"]
+
+
+@pytest.mark.parametrize("shape", [(4096, 1024), (4, 2**18)], ids=str)
+def test_candidates_are_compiled_ahead_as_they_will_be_launched(launched, monkeypatch, shape):
+    which, compile_all = case(*shape), of("_tuning", "compile_all")
+    monkeypatch.setitem(compile_all.__globals__, "driver", of("_launch", "bind").__globals__["driver"])
+    plans = of("_plans", "candidates")(which)
+    compile_all(which, plans, math.inf)
+    ahead, launched.built[:] = {repr(b) for b in launched.built}, []
+    for chosen in plans:
+        launched.prepare(which, chosen)(torch.zeros(shape, dtype=torch.float16))
+    assert ahead == {repr(b) for b in launched.built}
+    assert len(ahead) >= len(plans)
+    launched.built.clear()
+    compile_all(which, plans, -math.inf)
+    assert not launched.built
 
 
 def test_choices_are_remembered(tmp_path, monkeypatch):
