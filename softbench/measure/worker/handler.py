@@ -71,7 +71,7 @@ class RequestHandler:
     def do_prepare(self, request: Message) -> Message:
         """Import, build and check one variant for a case; its launch stays in the slot.
 
-        A variant that is only to be profiled is not checked again.
+        A variant that this run has checked already is not checked again.
         """
         self.case = case_of(request["case"])
         self.operator = operators.get(self.case.operator)
@@ -89,7 +89,7 @@ class RequestHandler:
         if not callable(launch):
             raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
         self.phase = "launch"
-        if not request.get("is_profiled") and (wrong := self._check(launch, request)):
+        if not request.get("is_checked") and (wrong := self._check(launch, request)):
             return _incorrect(wrong)
         self.slots[request["slot"]] = Slot(launch)
         return {}
@@ -178,7 +178,13 @@ class RequestHandler:
     def _repeated(self, launch: clocks.Launch, buffers: clocks.Placement, exact_rows: int) -> str:
         """What is wrong with the second of two launches on an input that changes in between."""
         inputs, outputs = self.clock.repeat(launch, buffers)
-        return modes.left_on() or check.compare(self.case, inputs, outputs, exact_rows=exact_rows).reason
+        if left_on := modes.left_on():
+            return left_on
+        changed = buffers.changed_at
+        found = check.compare(
+            self.case, inputs, outputs, exact_rows=exact_rows, blocks=check.AGAIN_BLOCKS, changed=changed
+        )
+        return found.reason
 
     def do_call(self, request: Message) -> Message:
         """Host time of single calls; if requested, also times after a flush of the L2."""
