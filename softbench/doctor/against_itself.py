@@ -14,7 +14,8 @@ from softbench.cases import registry
 from softbench.doctor.examples import TWINS
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Status, stats
 

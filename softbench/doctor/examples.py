@@ -12,7 +12,8 @@ from softbench.analysis.document import Dataset
 from softbench.cases import registry
 from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure import device
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
 from softbench.model.limits import Limits

@@ -63,6 +63,8 @@ def start(config: pytest.Config) -> None:
     if session.controller is not None:
         config.pluginmanager.register(session.controller, "softbench-multi-gpu")
     config.pluginmanager.register(session, "softbench-session")
+    if session.measures_here and not config.option.collectonly:
+        session.bench.start()
     if orders is None and github.is_here():
         config.pluginmanager.register(github.GitHubReport(selection, session.outcome), "softbench-github")
 
@@ -140,10 +142,31 @@ class BenchSession:
             for name in OtherProcesses(device.Monitor(card)).names().values()
         ]
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Any:
+        """Measure all cases before any cell reports: all have a verdict then before any is measured on."""
         if (records := self._journal.record_file) is not None:
             self._events.begin(records, len(self._selection.takes_part))
+        if self._measures_ahead(session):
+            try:
+                self.bench.measure()
+            except InputError as error:  # further cells could not be kept, or run
+                pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+            finally:
+                self._live.close()
+        return (yield)
+
+    def _measures_ahead(self, session: pytest.Session) -> bool:
+        """Not where pytest may leave cells out that come later."""
+        option = self._config.option
+        stops = session.testsfailed and not option.continue_on_collection_errors
+        may_stop = option.maxfail or getattr(option, "stepwise", False)
+        return self.measures_here and not (stops or may_stop or option.collectonly or option.setuponly)
+
+    @property
+    def measures_here(self) -> bool:
+        """Whether this process measures all cells, by workers of its own."""
+        return self.controller is None and not self._is_worker and not self._settings.debug
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Any:

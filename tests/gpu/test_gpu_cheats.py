@@ -11,7 +11,8 @@ from softbench.doctor.examples import EXAMPLES, Example
 from softbench.measure import device
 from softbench.measure.check import check
 from softbench.measure.clocks import GraphClock
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import Plan
 from softbench.model import Case, Record, Status

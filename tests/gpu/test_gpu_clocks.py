@@ -14,7 +14,8 @@ from softbench import resources
 from softbench.cases import operators, registry
 from softbench.measure import device, spin_kernels
 from softbench.measure.contest import calibrating
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.cupti_clock import DeviceClock, Unseen
 from softbench.measure.plans import Plan, plan_graph

@@ -8,7 +8,8 @@ import pytest
 
 from softbench.cases import registry
 from softbench.measure import device
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import in_process
 from softbench.model import Case, Record, Status

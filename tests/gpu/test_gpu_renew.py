@@ -13,7 +13,8 @@ from support.paths import ROOT
 from softbench.cases import operators, registry
 from softbench.measure import clocks, device, renew
 from softbench.measure.contest import calibrating
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
 from softbench.measure.worker import loading

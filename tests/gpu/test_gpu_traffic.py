@@ -10,8 +10,9 @@ from softbench import resources
 from softbench.cases import registry
 from softbench.measure import device, roof
 from softbench.measure.contest import traffic
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
 from softbench.model import Case, Traffic

@@ -21,7 +21,8 @@ from softbench.cases import registry
 from softbench.doctor import against_itself, examples
 from softbench.measure import device, roof
 from softbench.measure.contest import steady
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Record, Status, Variant, stats
 

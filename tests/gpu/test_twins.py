@@ -9,7 +9,8 @@ import pytest
 from softbench import resources
 from softbench.cases import registry
 from softbench.measure import device
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Status
 

@@ -18,7 +18,8 @@ from support.pools import warmed
 from softbench.analysis import leaderboard
 from softbench.cases import registry
 from softbench.measure import busy, cores
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import notes
 from softbench.render.report.trust import checks

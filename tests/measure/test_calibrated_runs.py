@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +16,10 @@ from softbench.analysis import leaderboard
 from softbench.doctor import known_durations
 from softbench.measure.contest import calibrating as parent
 from softbench.measure.contest import contest as contest_module
-from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.stage_times import StageTimes
+from softbench.measure.contest import measuring
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Measuring, Rules
+from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.model import Calibration, Run, calibration
@@ -32,12 +33,11 @@ def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tup
     """What a contest asks of its workers, and the notes of one of them."""
     world = World(monkeypatch)
     entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
-    monkeypatch.setattr(contest_module, "Asker", lambda *_: world.ask)
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
     card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0)
-    preparation: Any = SimpleNamespace(run=lambda entrants: None)
-    made = Contest(Rules(budget_s=1e9), pool, card, calibrations=calibrations)  # type: ignore[arg-type]
-    made._measure(make.softmax_case(), entrants, preparation, random.Random(1), StageTimes())
+    monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
+    monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
+    Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card, calibrations=calibrations).run(3)  # type: ignore[arg-type]
     assert all(entrant.is_open for entrant in entrants)
     return world, entrants[1].notes
 
@@ -64,16 +64,18 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(
     """`cold` reads events, as `graph` does."""
     world = World(monkeypatch)
     entrant = world.enter("a")
-    made = Contest(Rules(), SimpleNamespace(), SimpleNamespace(l2_bytes=1), calibrations=found)  # type: ignore[arg-type]
     both = Answer(True, {"call": [[7]], "cold": [[9]]})
-    made._calls([entrant], Plan(500, 500, "warm"), lambda asked: dict.fromkeys(asked, both), random.Random(1))  # type: ignore[arg-type]
+    monkeypatch.setattr(measuring, "Asker", lambda *_: lambda asked: dict.fromkeys(asked, both))
+    card: Any = SimpleNamespace(l2_bytes=1)
+    made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), card, calibrations=found)  # type: ignore[arg-type]
+    made._calls([entrant], Plan(500, 500, "warm"), card)
     assert {samples.clock for samples in entrant.samples} == kept
 
 
 def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A pool for contests that calibrate and measure nothing."""
-    monkeypatch.setattr(contest_module.Preparation, "run", lambda self, entrants: None)
-    monkeypatch.setattr(Contest, "_measure", lambda *_: None)
+    monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
+    monkeypatch.setattr(Measuring, "_measure", lambda *_: None)
     return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
 
 

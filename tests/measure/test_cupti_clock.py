@@ -201,7 +201,7 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> 
     def ask(requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
         keys = {entrant: (str(request["op"]), entrant.variant.implementation) for entrant, request in requests.items()}
         asked.extend(keys.values())
-        assert all(request.get("is_profiled", True) for request in requests.values())
+        assert all(request.get("is_checked", True) for request in requests.values())
         return {entrant: answers.get(key, Answer(True)) for entrant, key in keys.items()}
 
     pool: Any = Pool("unstarted")
@@ -227,7 +227,7 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
     request["source_hash"] = ""
     request |= {"op": "prepare", "role": "entrant", "seed": 1}
     assert served.handle(request)["ok"] is False
-    assert served.handle(request | {"is_profiled": True})["ok"] is True
+    assert served.handle(request | {"is_checked": True})["ok"] is True
     given: list[Any] = []
     sampling = SimpleNamespace(samples=lambda *arguments: given.append(arguments) or [[3], [4]])
     monkeypatch.setattr(served, "device_clock", sampling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from types import SimpleNamespace
 
@@ -11,11 +12,11 @@ from support.simulated import PLAN, World, at
 
 from softbench.measure.contest import admission
 from softbench.measure.contest.admission import RESERVE
-from softbench.measure.contest.contest import Contest, Rules, _recorded
+from softbench.measure.contest.contest import _recorded
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.stage_times import StageTimes
+from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.workers import Answer
-from softbench.model import Status
+from softbench.model import Status, stats
 
 ALWAYS = ["roof", "eager"]
 
@@ -52,8 +53,9 @@ FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMe
 
 def contest(world: World, *entrants: Entrant, free_bytes: int | None = 0) -> None:
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: free_bytes)
-    made = Contest(Rules(budget_s=1e9), pool, object())  # type: ignore[arg-type]
-    made._heats(make.softmax_case(), list(entrants), PLAN, world.ask, random.Random(1), StageTimes())  # type: ignore[arg-type]
+    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, object())  # type: ignore[arg-type]
+    made._ask, made.rng = world.ask, random.Random(1)  # type: ignore[assignment]
+    made._run_heats(list(entrants), PLAN, len(stats.LOOKS), math.inf)
 
 
 def test_nobody_is_admitted_where_no_worker_lives(world: World) -> None:

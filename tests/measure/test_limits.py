@@ -13,8 +13,9 @@ from support.paths import ROOT
 from support.simulated import PLAN, World
 
 from softbench.analysis import leaderboard
-from softbench.measure.contest.contest import Contest, Rules
-from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Measuring, Rules
+from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.trials import Trials
 from softbench.model import Samples, Status, limits
 from softbench.model.limits import Limits
@@ -167,16 +168,14 @@ def test_an_impossible_variant_is_not_chosen(world: World) -> None:
 def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
     made = Contest(Rules(), pool, None, limits=Limits.of(H200))  # type: ignore[arg-type]
-    monkeypatch.setattr(
-        "softbench.measure.contest.contest.Preparation", lambda *_: SimpleNamespace(run=lambda entrants: None)
-    )
+    monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
 
-    def measure(case: Any, entrants: list[Entrant], *_: Any) -> None:
-        for entrant, ns in zip(entrants, (1000.0, 40_000.0), strict=True):
+    def measure(self: Measuring, *_: Any) -> None:
+        for entrant, ns in zip(self.entrants, (1000.0, 40_000.0), strict=True):
             entrant.samples = [taken(LEAST_NS * 1.1), taken(ns, clock, launches=1)]
             entrant.settle(Status.PASSED, "")
 
-    monkeypatch.setattr(made, "_measure", measure)
+    monkeypatch.setattr(Measuring, "_measure", measure)
     forged, honest = made.run(make.softmax_case(32768, 1024), [make.variant("forged"), make.variant("honest")])
     assert (forged.status, honest.status) == (Status.INCORRECT, Status.PASSED)
     assert f"by the {clock} clock" in forged.reason

@@ -14,7 +14,8 @@ from support.pools import Forked
 from support.projects import bench, project, record_lines
 
 from softbench.cases import registry
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.model import Case, Status
 

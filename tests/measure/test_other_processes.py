@@ -137,7 +137,7 @@ class Contest:
         self.card, self._during = card, during
         self.pool = SimpleNamespace(close=lambda: None)
 
-    def run(self, case: Any, variants: Any) -> list[Record]:
+    def run(self, case: Any, variants: Any, **_: Any) -> list[Record]:
         self._during()
         return [
             builders.timed(case, "fast", 2e4, notes=("built and checked in 0.1 s",)),
@@ -205,7 +205,7 @@ def test_who_was_crowded_out_says_so_and_is_measured_again(
     nvml.compute = {stranger: who} if who else {}
     contest, case = Contest(CARD), builders.softmax_case()
     full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]
-    monkeypatch.setattr(contest, "run", lambda *_: full)
+    monkeypatch.setattr(contest, "run", lambda *_, **__: full)
     record, _ = measured(tmp_path, monkeypatch, contest)
     assert record.reason.startswith("launch: no")
     assert ("other processes held memory on this GPU" in record.reason) == crowded

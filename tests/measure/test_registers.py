@@ -10,7 +10,8 @@ import pytest
 from support.pools import Forked
 
 from softbench.cases import registry
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Record, Status
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from textwrap import indent
 
 from softbench.cases import registry
-from softbench.measure.contest.contest import Contest, Rules
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import isolation
 from softbench.model import Case, Record

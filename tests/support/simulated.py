@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from softbench.measure.contest import rounds, steady, trials
+from softbench.measure.contest import rounds, steady, trials, turns
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.rounds import Heat
 from softbench.measure.contest.workers import Answer
@@ -41,9 +41,8 @@ class World:
         self.changed: Callable[[Entrant, dict[str, Any], Answer], Answer] = lambda entrant, request, answer: answer
         """What the contest hears in place of each answer."""
         clock = SimpleNamespace(monotonic=lambda: self.now_ns / 1e9, perf_counter_ns=lambda: self.now_ns)
-        monkeypatch.setattr(rounds, "time", clock)
-        monkeypatch.setattr(trials, "time", clock)
-        monkeypatch.setattr(steady, "time", clock)
+        for module in (rounds, trials, turns, steady):
+            monkeypatch.setattr(module, "time", clock)
 
     def enter(
         self,

@@ -52,13 +52,13 @@ def gpus():
 class Contest:
     """Times that follow from the names; a file beside this one says what else happens, and the number of rows where."""
 
-    pool = SimpleNamespace(close=lambda: None)
+    pool, open = SimpleNamespace(close=lambda: None), {}
 
     def __init__(self, bench):
         self.card = device.gpu()
         self.eager = bench.selection.baselines({"softmax"})["softmax"]
 
-    def run(self, case, variants):
+    def run(self, case, variants, **_):
         with open(HERE / "log", "a") as log:
             print(json.dumps([case.id, os.environ.get("CUDA_VISIBLE_DEVICES"), os.getpid()]), file=log)
         if (HERE / "killed").exists() and case.rows == 2:

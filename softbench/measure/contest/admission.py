@@ -46,6 +46,7 @@ def once_more(heat: Heat, always: Sequence[Entrant], plan: Plan, ask: Ask, rng: 
     if len(contenders) > 1 and any(e in heat.out_of_memory for e in always):
         for entrant in heat.entrants:
             entrant.leave(heat.number)
+        heat.is_unfinished = False
         return parts(always, contenders, 2)
     groups = []
     for entrant in heat.out_of_memory:

@@ -70,6 +70,11 @@ class Entrant:
         if status is not Status.PASSED:
             self.samples.clear()
 
+    def reopen(self) -> None:
+        """Take a cell that passed back into its contest; it has to be prepared again."""
+        if self.status is Status.PASSED:
+            self.status, self.prepared_in = None, None
+
     def leave(self, heat: int) -> None:
         """Keep nothing of a heat that will be measured again."""
         self.samples = [samples for samples in self.samples if samples.heat != heat]

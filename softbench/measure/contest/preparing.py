@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from softbench.measure.contest.entrant import Entrant, Tell, silent
 from softbench.measure.contest.processes import Worker
@@ -17,6 +18,7 @@ class Preparation:
     def __init__(self, case: Case, pool: WorkerPool, timeout_s: float, seed: int, tell: Tell = silent) -> None:
         self._case, self._pool, self._timeout_s, self._seed, self._tell = case, pool, timeout_s, seed, tell
         self._field: Sequence[Entrant] = ()
+        self._is_again = False
 
     def run(self, entrants: Sequence[Entrant]) -> None:
         """Close the cells of entrants that fail; the others are ready afterwards.
@@ -33,19 +35,27 @@ class Preparation:
             for entrant, answer in self._ask(wave).items():
                 if entrant.take(answer):
                     entrant.prepared_in = entrant.worker
-                    entrant.notes.append(f"built and checked in {answer.seconds:.1f} s")
+                    entrant.notes += [] if self._is_again else [f"built and checked in {answer.seconds:.1f} s"]
         for entrant in entrants:
             if entrant.is_open and entrant.mode != "measure":
                 self._without_gpu(entrant)
 
+    def again(self, entrants: Sequence[Entrant]) -> None:
+        """Build entrants once more whose launches were dropped; they are not checked a second time."""
+        self._is_again = True
+        self.run(entrants)
+
     def _ask(self, wave: dict[Worker, Entrant]) -> dict[Entrant, Answer]:
-        requests = {w: e.request("prepare", case=self._case, seed=self._seed) for w, e in wave.items()}
+        requests = {w: self._request(e) for w, e in wave.items()}
         answers = {wave[w]: answer for w, answer in gather(requests, self._timeout_s, self._say).items()}
         for entrant, answer in answers.items():
             if answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
                 answers[entrant] = self._alone(entrant)
             self._pool.note(entrant, answers[entrant])
         return answers
+
+    def _request(self, entrant: Entrant) -> dict[str, Any]:
+        return entrant.request("prepare", case=self._case, seed=self._seed, is_checked=self._is_again)
 
     def _say(self, answered: int) -> None:
         done = sum(e.is_ready or not e.is_open for e in self._field)
@@ -58,7 +68,7 @@ class Preparation:
             return Answer(
                 False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True
             )
-        return ask(entrant.worker, entrant.request("prepare", case=self._case, seed=self._seed), self._timeout_s)
+        return ask(entrant.worker, self._request(entrant), self._timeout_s)
 
     def _without_gpu(self, entrant: Entrant) -> None:
         """Settle as CHECKED in the interpreter or COMPILED for sm_90a, which is all that a machine without a GPU can do."""

@@ -25,9 +25,7 @@ def measure(
     pool.assign(list(twins))
     seed = rng.getrandbits(40)
     assigned = [twin for twin in twins if twin.is_open]
-    for twin, answer in ask(
-        {t: t.request("prepare", case=case, seed=seed, is_profiled=True) for t in assigned}
-    ).items():
+    for twin, answer in ask({t: t.request("prepare", case=case, seed=seed, is_checked=True) for t in assigned}).items():
         twin.take(answer)
     for twin, entrant in twins.items():
         why = twin.reason

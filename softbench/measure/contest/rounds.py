@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from softbench.measure.contest import steady
+from softbench.measure.contest import steady, turns
 from softbench.measure.contest.auditing import Audit
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, possible, silent
 from softbench.measure.contest.stage_times import StageTimes
@@ -18,19 +17,21 @@ from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.model import Samples, Status, Telemetry, stats
 
-ROUNDS, CPU_ROUNDS = 4, 8
-"""On an H200 eight gave intervals 12 % narrower (90 cells): places differ more than rounds. On a CPU, by `wall`, rounds do."""
-FAR_ROUNDS = 3
+ROUNDS, CPU_ROUNDS = 3, 8
+"""On an H200 places differ more than rounds: three and four gave intervals of the same width (64 cells), and eight were 12 %
+narrower than four (90 cells). On a CPU, by `wall`, rounds differ more."""
+FAR_ROUNDS, CPU_FAR_ROUNDS = 1, 3
 FAR_FROM_LEADER = 1.25
 """Entrants this far behind after the first placement take only the first rounds of the later ones."""
+LEAD_IN_S, LEAD_IN_TURNS = 0.02, 2
+"""Before the turns that count: rounds behind a new placement, turns behind a verification. In 448 turns behind placements on an
+H200 those of the first 15 ms took 1 to 2 % longer, some 11 %; behind 47 verifications the first took 0.2 % longer, and the others
+no longer. On a CPU, which a verification leaves with other caches, either is a round."""
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
 """Chance that timed calls of a placement are verified. Those of one of the first two always are, and in every placement those of
 the leader and the entrants near it."""
-_WARM_UP_S = (0.15, 2.0)
-_SETTLED = 0.003
-_BLOCK = 3
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Heat:
     readings  the telemetry of each placement
     aside     placement (from 0) -> why its rounds do not count; they are in `unsteady`, and empty in `ns`
     racing    the entrants whose rank is open
+    is_unfinished  whether ranks are open, and another `run` may decide them
     """
 
     entrants: list[Entrant]
@@ -48,7 +50,7 @@ class Heat:
     number: int
     ask: Ask
     rng: random.Random
-    deadline: float
+    deadline: float = math.inf
     read_telemetry: Callable[[], Telemetry] = Telemetry
     tell: Tell = silent
     racing: list[Entrant] = field(default_factory=list)
@@ -59,6 +61,10 @@ class Heat:
     readings: list[Telemetry] = field(default_factory=list)
     aside: dict[int, str] = field(default_factory=dict)
     stopped: str = ""
+    spent_s: float = 0.0
+    is_unfinished: bool = False
+    _looks: list[int] = field(default_factory=lambda: list(stats.LOOKS))
+    _looked_at: int = 0
     _whole: int = 0
     _short: set[int] = field(default_factory=set)
     fault: Fault = possible
@@ -67,40 +73,46 @@ class Heat:
     def __post_init__(self) -> None:
         self.audit = Audit(self.clock, self.plan)
 
-    def run(self) -> None:
-        """Measure until all ranks are decided, and hand the samples to the entrants that are still open."""
-        self.ns = {e: [] for e in self.entrants}
-        self.unsteady = {e: [] for e in self.entrants}
-        active, looks = list(self.entrants), list(stats.LOOKS)
-        self._whole, self._short = self._verified()
-        looked_at = 0
-        for number in itertools.count(1):
+    def run(self, most_looks: int = len(stats.LOOKS)) -> None:
+        """Measure until all ranks are decided, or for so many looks; hand the samples to the entrants that are still open.
+
+        Called again, it goes on with the entrants in `racing`.
+        """
+        began, first = time.monotonic(), len(self.readings) + 1
+        if first == 1:
+            self.ns, self.unsteady = {e: [] for e in self.entrants}, {e: [] for e in self.entrants}
+            self.racing = list(self.entrants)
+            self._whole, self._short = self._verified()
+        active, last_look, self.stopped = self.racing, self._looks[:most_looks][-1], ""
+        for number in itertools.count(first):
             self.tell("rounds", f"placement {number}")  # the first round of a placement is thrown away
             with self.times.stage("placing"):
-                active = self.racing = self._place(active)
-            if number == 1:
+                active = self.racing = self._place([e for e in active if e.is_open])
+            if number == first:
                 with self.times.stage("warm-up"):
-                    self._warm_up(active)
+                    turns.warm_up(active, self.ask, self.tell)
             with self.times.stage("rounds"):
                 active = self._rounds(active, number)
-            self._set_aside(active, looked_at)
+            self._set_aside(active)
             counted = number - len(self.aside)
-            is_look = counted == looks[0]
+            is_look = counted == self._looks[0]
             if is_look:
-                active, looked_at = self._undecided(active), number
+                active, self._looked_at = self._undecided(active), number
                 self.racing = active
-                looks.pop(0)
-            self.stopped = self._end(active, counted, is_look, is_last=not looks)
-            if self.stopped:
+                self._looks.pop(0)
+            self.stopped = self._end(active, counted, is_look)
+            if self.stopped or (is_look and counted == last_look):
                 break
+        self.spent_s += time.monotonic() - began
+        self.is_unfinished = bool(active and self._looks)
         self._hand_over()
 
-    def _end(self, active: list[Entrant], counted: int, is_look: bool, is_last: bool) -> str:
+    def _end(self, active: list[Entrant], counted: int, is_look: bool) -> str:
         """Why the heat ends here; "" if it continues."""
         after = f"after {counted} placements"
         if not active:
             return f"{'decided' if is_look else 'no entrant left'} {after}"
-        if is_last:
+        if not self._looks:
             return f"the last look, {after}"
         return f"out of budget {after}" if counted >= 2 and self._is_over() else ""
 
@@ -122,7 +134,8 @@ class Heat:
                 fate = "does not count" if number in self.aside else "counts all the same"
                 placements.setdefault(f"{fate}: {why}", []).append(str(number + 1))
         notes = [f"heat {self.number}, placement {', '.join(numbers)} {text}" for text, numbers in placements.items()]
-        return [f"heat {self.number}: {self.stopped}", *notes]
+        open_ones = f"open after {len(self.readings) - len(self.aside)} placements"
+        return [f"heat {self.number}: {self.stopped or open_ones}", *notes]
 
     def _place(self, active: list[Entrant]) -> list[Entrant]:
         seeds = {e: self.rng.getrandbits(40) for e in active}
@@ -142,23 +155,6 @@ class Heat:
                 entrant.take(answer)
         return [e for e in active if e in stay]
 
-    def _warm_up(self, active: list[Entrant]) -> None:
-        """Run real load until the medians settle: clocks and power take most of a second after a pause."""
-        start = time.monotonic()
-        totals: list[float] = []
-        while active and time.monotonic() - start < _WARM_UP_S[1]:
-            self.tell("warming up")
-            total = 0
-            for entrant in active:
-                answer = self.ask({entrant: entrant.request("turn")})[entrant]
-                total += int(answer.data.get("ns", 0)) if answer.ok else 0
-                if not answer.ok:
-                    entrant.take(answer)
-            active = [e for e in active if e.is_open]
-            totals.append(total)
-            if time.monotonic() - start > _WARM_UP_S[0] and _is_settled(totals):
-                return
-
     def _verified(self) -> tuple[int, set[int]]:
         """The placement in which every entrant's timed calls are compared in full, and those in which they are compared in part.
 
@@ -168,21 +164,17 @@ class Heat:
         return always, {n for n in range(1, most + 1) if n != always and self.rng.random() < VERIFIED_SHARE}
 
     def _rounds(self, active: list[Entrant], placement: int) -> list[Entrant]:
-        """Shuffled rounds; an entrant that fails leaves, and the others are untouched.
-
-        The first round is discarded, and so is the round after a verification: after the pause of a new placement a replay
-        reads up to 10 % slow.
-        """
+        """Shuffled rounds; an entrant that fails leaves, and the others are untouched."""
         active = [e for e in active if e.is_open]
         for entrant in active:
             self.ns[entrant].append([])
-        rounds = CPU_ROUNDS if self.clock == "wall" else ROUNDS
+        rounds, far_rounds = (CPU_ROUNDS, CPU_FAR_ROUNDS) if self.clock == "wall" else (ROUNDS, FAR_ROUNDS)
         far, verify_after = self._far(active), self.rng.randrange(rounds)
         self.audit.begin(active)
-        self._round(active, counts=False)
+        self._lead_in(active, behind_placing=True)
         watch = steady.Watch(self.read_telemetry)
         for number in range(rounds):
-            takes_part = active if number < FAR_ROUNDS else [e for e in active if e not in far]
+            takes_part = active if number < far_rounds else [e for e in active if e not in far]
             self._round(takes_part, counts=True)
             watch.glance()
             self.tell("rounds", f"placement {placement}, round {number + 1}", amid_rounds=number + 1 < rounds)
@@ -191,7 +183,7 @@ class Heat:
                 everybody = not is_short or placement in self._short
                 self._verify(ours if everybody else self._leading(ours), is_short=is_short)
                 if number + 1 < rounds:
-                    self._round(takes_part, counts=False)
+                    self._lead_in(takes_part)
         self.audit.judge(active)
         for entrant in active:
             if entrant.is_open and (why := self.fault([self._samples(entrant, self.clock, self.ns[entrant][-1:])])):
@@ -204,12 +196,19 @@ class Heat:
 
     def _round(self, entrants: Sequence[Entrant], *, counts: bool) -> None:
         """A turn of every open entrant, in random order."""
-        order = [e for e in entrants if e.is_open]
-        self.rng.shuffle(order)
-        for entrant in order:
-            ns = turn(entrant, self.ask, self.audit.add)
+        for entrant in turns.shuffled(entrants, self.rng):
+            ns = turns.turn(entrant, self.ask, self.audit.add)
             if entrant.is_open and counts:
                 self.ns[entrant][-1].append(ns)
+
+    def _lead_in(self, entrants: Sequence[Entrant], *, behind_placing: bool = False) -> None:
+        """Turns that do not count, since what comes after a pause is slow: see `LEAD_IN_S`."""
+        if self.clock != "wall" and not behind_placing:
+            return self._round(turns.shuffled(entrants, self.rng)[:LEAD_IN_TURNS], counts=False)
+        began = time.monotonic()
+        self._round(entrants, counts=False)
+        while self.clock != "wall" and time.monotonic() - began < LEAD_IN_S and any(e.is_open for e in entrants):
+            self._round(entrants, counts=False)
 
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
         """Entrants so much slower than the leader that few rounds will do; none in the first placement."""
@@ -243,12 +242,12 @@ class Heat:
             entrant.take(answers[entrant])
             self.audit.add(entrant, time.perf_counter_ns() - before)
 
-    def _set_aside(self, active: Sequence[Entrant], looked_at: int) -> None:
+    def _set_aside(self, active: Sequence[Entrant]) -> None:
         """Take the rounds of an unsteady GPU out of the statistics; the heat continues until others replace them.
 
         Rounds that a look has used stay. So do those that cannot be replaced: two placements must count after the deadline.
         """
-        for number in range(looked_at, len(self.readings)):
+        for number in range(self._looked_at, len(self.readings)):
             counted = len(self.readings) - len(self.aside)
             if len(self.aside) == steady.MAX_AGAIN or (counted <= 2 and self._is_over()):
                 return
@@ -274,27 +273,10 @@ class Heat:
         return [leader, *open_ones] if open_ones else []
 
     def _hand_over(self) -> None:
+        """Their samples in place of what an earlier look had handed over."""
         for entrant in self.entrants:
             if entrant.is_open and any(self.ns[entrant]):
-                entrant.samples.append(self.samples_of(entrant))
+                kept = [s for s in entrant.samples if s.heat != self.number or s.clock not in (self.clock, "unsteady")]
+                entrant.samples = [*kept, self.samples_of(entrant)]
                 if any(self.unsteady[entrant]):
                     entrant.samples.append(self._samples(entrant, "unsteady", self.unsteady[entrant]))
-
-
-def turn(entrant: Entrant, ask: Ask, seen: Callable[[Entrant, int, int], None] = lambda *_: None) -> int:
-    """Nanoseconds of a turn, which the parent times as well; if they are impossible or missing, the cell is closed."""
-    before = time.perf_counter_ns()
-    answer = ask({entrant: entrant.request("turn")})[entrant]
-    elapsed = time.perf_counter_ns() - before
-    ns = int(answer.data["ns"]) if entrant.take(answer) else 0
-    seen(entrant, elapsed, ns)
-    if entrant.is_open and not 0 < ns <= elapsed:
-        entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
-    return ns
-
-
-def _is_settled(totals: list[float]) -> bool:
-    if len(totals) < 2 * _BLOCK:
-        return False
-    last, before = statistics.median(totals[-_BLOCK:]), statistics.median(totals[-2 * _BLOCK : -_BLOCK])
-    return abs(last - before) <= _SETTLED * before

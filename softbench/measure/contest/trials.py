@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, possible, silent
-from softbench.measure.contest.rounds import turn
+from softbench.measure.contest.turns import turn
 from softbench.measure.plans import Plan
 from softbench.model import Samples, Status, stats
 
-ROUNDS = 9
+ROUNDS = 5
 GROUP = 8
 """Variants that hold a placement at the same time; of more, the best of each group meet again."""
 _WARM_UP_S = 0.15

@@ -47,6 +47,11 @@ class WorkerPool:
         self._deaths: Counter[Key] = Counter()
         self._last: dict[Key, str] = {}
 
+    def start(self) -> None:
+        """Let the forkserver import torch while this process does something else. Raises OSError."""
+        if self._forkserver is None:
+            self._forkserver = self._make_forkserver()
+
     def assign(self, entrants: Sequence[Entrant]) -> None:
         """Give every open entrant a living worker; missing ones are started in parallel."""
         if self._forkserver is not None and not self._forkserver.is_alive:

@@ -1,0 +1,206 @@
+"""One case while it is measured: prepared and checked entrants, the choice among variants, the heats, the other clocks.
+
+Read this file to know what happens to a kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from softbench.cases import operators
+from softbench.measure import device
+from softbench.measure.contest import admission, compiled, profiled, traffic
+from softbench.measure.contest.asker import Asker
+from softbench.measure.contest.entrant import Entrant, Fault
+from softbench.measure.contest.preparing import Preparation
+from softbench.measure.contest.progress import CaseView
+from softbench.measure.contest.rounds import Heat
+from softbench.measure.contest.stage_times import StageTimes
+from softbench.measure.contest.trials import Trials
+from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.measure.plans import REPLAY_NS, Plan, plan_graph, plan_wall
+from softbench.model import BALANCE, Calibration, Case, Samples, Status, Telemetry, calibration
+
+CALL_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a run fixes for all its cases. Times in seconds; the budget is the measuring time of one case."""
+
+    budget_s: float = 10.0
+    timeout_s: float = 120.0
+    seed: int = 0
+    selection: str = ""
+    traffic: bool = False
+    device_clock: bool = False
+    registers: bool = False
+
+
+@dataclass
+class Measuring:
+    """fault says why samples of this case are impossible; calibrations are those of the clocks."""
+
+    case: Case
+    entrants: Sequence[Entrant]
+    rules: Rules
+    pool: WorkerPool
+    card: device.Gpu | None
+    view: CaseView = field(default_factory=CaseView)
+    read_telemetry: Callable[[], Telemetry] = Telemetry
+    fault: Fault = lambda samples: ""
+    calibrations: tuple[Calibration, ...] = ()
+    times: StageTimes = field(default_factory=StageTimes)
+    heats: list[Heat] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rules = self.rules
+        self.rng = random.Random(f"{rules.seed}/{self.case.id}")
+        seed = self.rng.getrandbits(40)
+        self._preparation = Preparation(self.case, self.pool, rules.timeout_s, seed, self.view.tell)
+        self._ask = Asker(self.pool, min(rules.timeout_s, max(30.0, rules.timeout_s / 4)))
+        self._ask_patiently = Asker(self.pool, rules.timeout_s)
+
+    def run(self, most_looks: int, most_s: float = math.inf) -> None:
+        """Everything, but of the heats so many looks, and so many seconds each."""
+        with self.times.stage("prepare"):
+            self._preparation.run(self.entrants)
+        players = [e for e in self.entrants if e.is_open and e.mode == "measure"]
+        if self.case.timed and players:
+            self._measure(players, most_looks, most_s)
+        self._refuse_impossible()
+
+    @property
+    def unfinished(self) -> list[Heat]:
+        """The heats with open ranks, and time left for them."""
+        return [heat for heat in self.heats if heat.is_unfinished and heat.spent_s < self.rules.budget_s]
+
+    @property
+    def gap(self) -> float:
+        """How near a leader and its nearest rival are, where their ranks are open: the log of the ratio of their times."""
+        speeds = [sorted(heat.speeds(heat.racing).values()) for heat in self.unfinished]
+        return min((math.log(first[1] / first[0]) for first in speeds if len(first) > 1), default=math.inf)
+
+    def look_again(self, most_s: float) -> None:
+        """One more look at the entrants whose ranks are open. What was checked is built anew, and not checked again."""
+        for heat in self.unfinished:
+            for entrant in heat.racing:
+                entrant.reopen()
+            self._preparation.again(heat.racing)
+            self._run(heat, 1, most_s)
+        self._refuse_impossible()
+
+    def _measure(self, players: list[Entrant], most_looks: int, most_s: float) -> None:
+        plan = self._plan(players)
+        finalists = players
+        if self._may_use("graph", players):
+            with self.times.stage("choose"):
+                self.pool.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches
+                trials = Trials(plan, self._ask, self.rng, self._preparation.run, self.view.tell, self.fault)
+                finalists = trials.choose(players)
+            with self.times.stage("heats"):
+                self._run_heats(finalists, plan, most_looks, most_s)
+        if self.card is not None:
+            with self.times.stage("calls"):
+                self._calls(finalists, plan, self.card)
+        if self.card is not None and self.rules.device_clock and self._may_use("device", finalists):
+            with self.times.stage("profiled"):
+                self._spans(finalists, plan, self.card)
+        if self.rules.registers:
+            with self.times.stage("registers"):
+                self.view.tell("registers")
+                compiled.read(self.case, [e for e in finalists if e.is_open], self.pool, self._ask_patiently)
+        if self.card is not None and self.rules.traffic:
+            with self.times.stage("traffic"):
+                self._traffic(finalists, plan, self.card)
+
+    def _refuse_impossible(self) -> None:
+        for entrant in self.entrants:  # also variants that were not chosen
+            if why := self.fault(entrant.samples):
+                entrant.settle(Status.INCORRECT, why)
+
+    def _may_use(self, clock: str, entrants: Sequence[Entrant]) -> bool:
+        """Whether a clock passed its calibration; if not, each entrant gets a note that says why it has no samples.
+
+        `cold` reads events, as `graph` does.
+        """
+        why = calibration.refusal(self.calibrations, "graph" if clock == "cold" else clock)
+        for entrant in entrants if why and clock != "cold" else ():
+            entrant.notes.append(f"no {clock} clock: {why}")
+        return not why
+
+    def _plan(self, players: Sequence[Entrant]) -> Plan:
+        moved = operators.moved_bytes(self.case)
+        if self.card is not None:
+            arithmetic_ns = operators.counted_flops(self.case) / (BALANCE * self.card.peak_gb_s)
+            return plan_graph(*moved, self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
+        for entrant in players:
+            answer = self._ask({entrant: entrant.request("estimate", seed=1)})[entrant]
+            if entrant.take(answer):
+                entrant.own_plan = plan_wall(float(answer.data["ns"]))
+        return plan_wall(REPLAY_NS)
+
+    def _run_heats(self, players: list[Entrant], plan: Plan, most_looks: int, most_s: float) -> None:
+        """Heats that fit the memory, and the ones that `admission.once_more` adds."""
+        always = [e for e in players if e.always_in_heats]
+        others = [e for e in players if not e.always_in_heats]
+        each = 2 * plan.bytes_held(*operators.moved_bytes(self.case))
+        self.pool.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
+        free = self.pool.free_bytes(players)
+        groups = [] if free is None else admission.heats(always, others, each, free)
+        clock = "graph" if self.card is not None else "wall"
+        while groups:
+            group = [e for e in groups.pop(0) if e.is_ready]
+            heat = Heat(
+                group, plan, clock, len(self.heats), self._ask, self.rng, read_telemetry=self.read_telemetry,
+                tell=self.view.tell, times=self.times, fault=self.fault,
+            )  # fmt: skip
+            self.heats.append(heat)
+            self._run(heat, most_looks, most_s)
+            groups += admission.once_more(heat, always, plan, self._ask, self.rng)
+
+    def _run(self, heat: Heat, most_looks: int, most_s: float) -> None:
+        """Measure for what is left of the case's budget, and at most for so many seconds; then free the GPU."""
+        before = heat.notes() if heat.readings else []
+        heat.deadline = time.monotonic() + min(most_s, self.rules.budget_s - heat.spent_s)
+        self.view.heat = heat
+        heat.run(most_looks)
+        self.view.heat = None
+        self.pool.everyone("release", CALL_TIMEOUT_S)
+        for entrant in heat.entrants:
+            entrant.notes = [note for note in entrant.notes if note not in before] + heat.notes()
+
+    def _calls(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
+        """Host time of a call, one entrant at a time, and cold single launches if the graph is warm."""
+        clocks = [clock for clock in ("call", "cold") if self._may_use(clock, players)]
+        for entrant in players:
+            if not entrant.is_ready:
+                continue
+            self.view.tell("host time of a call", entrant.variant.id)
+            flush = card.l2_bytes if plan.cache == "warm" else 0
+            request = entrant.request("call", seed=self.rng.getrandbits(40), cold_l2_bytes=flush)
+            answer = self._ask({entrant: request})[entrant]
+            if entrant.take(answer):
+                for clock in clocks:
+                    if clock in answer.data and (flush or clock != "cold"):
+                        entrant.samples.append(Samples(clock, 1, answer.data[clock], "cold" if clock == "cold" else ""))
+
+    def _spans(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
+        self.view.tell("the device clock")
+        ready = [e for e in players if e.is_ready]
+        profiled.measure(self.case, ready, plan, card.l2_bytes, self.pool, self._ask_patiently, self.rng)
+
+    def _traffic(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
+        calls = traffic.calls_for(sum(operators.moved_bytes(self.case)), card.l2_bytes)
+        for entrant in (e for e in players if e.is_ready):
+            self.view.tell("memory traffic", entrant.variant.id)
+            try:
+                entrant.traffic = traffic.measure(
+                    self.case, entrant, plan, calls, seed=self.rng.getrandbits(40), timeout_s=self.rules.timeout_s
+                )
+            except traffic.TrafficError as error:
+                entrant.notes.append(f"traffic: {error}")

@@ -1,0 +1,57 @@
+"""One turn of an entrant, and turns before the first placement that do not count."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from softbench.measure.contest.entrant import Ask, Entrant, Tell
+from softbench.model import Status
+
+_WARM_UP_S = (0.15, 2.0)
+_SETTLED = 0.003
+_BLOCK = 3
+
+
+def turn(entrant: Entrant, ask: Ask, seen: Callable[[Entrant, int, int], None] = lambda *_: None) -> int:
+    """Nanoseconds of a turn, which the parent times as well; if they are impossible or missing, the cell is closed."""
+    before = time.perf_counter_ns()
+    answer = ask({entrant: entrant.request("turn")})[entrant]
+    elapsed = time.perf_counter_ns() - before
+    ns = int(answer.data["ns"]) if entrant.take(answer) else 0
+    seen(entrant, elapsed, ns)
+    if entrant.is_open and not 0 < ns <= elapsed:
+        entrant.settle(Status.INCORRECT, f"clock: the worker reads {ns} ns, the parent saw {elapsed} ns")
+    return ns
+
+
+def shuffled(entrants: Sequence[Entrant], rng: random.Random) -> list[Entrant]:
+    """The open ones, in random order."""
+    order = [e for e in entrants if e.is_open]
+    rng.shuffle(order)
+    return order
+
+
+def warm_up(active: Sequence[Entrant], ask: Ask, tell: Tell) -> None:
+    """Run real load until the medians settle: clocks and power take most of a second after a pause."""
+    start = time.monotonic()
+    totals: list[float] = []
+    while (active := [e for e in active if e.is_open]) and time.monotonic() - start < _WARM_UP_S[1]:
+        tell("warming up")
+        total = 0
+        for entrant in active:
+            answer = ask({entrant: entrant.request("turn")})[entrant]
+            total += int(answer.data.get("ns", 0)) if answer.ok else 0
+            entrant.take(answer)
+        totals.append(total)
+        if time.monotonic() - start > _WARM_UP_S[0] and _is_settled(totals):
+            return
+
+
+def _is_settled(totals: list[float]) -> bool:
+    if len(totals) < 2 * _BLOCK:
+        return False
+    last, before = statistics.median(totals[-_BLOCK:]), statistics.median(totals[-2 * _BLOCK : -_BLOCK])
+    return abs(last - before) <= _SETTLED * before

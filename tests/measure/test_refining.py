@@ -1,0 +1,145 @@
+"""A case that is looked at again: who takes part, what is built anew, and what stands if it fails."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import builders as make
+from support.offenders import Arena, arena
+from support.simulated import World
+
+from softbench.cases import registry
+from softbench.measure.contest import apart, measuring
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.measuring import Measuring, Rules
+from softbench.measure.contest.preparing import Preparation
+from softbench.measure.contest.rounds import Heat
+from softbench.model import Case, Status, Variant, stats
+
+
+def open_case(world: World, monkeypatch: pytest.MonkeyPatch, *entrants: Entrant) -> tuple[Measuring, list[str]]:
+    """A simulated case after its first look, and who was built again."""
+    built: list[str] = []
+
+    def again(self: Preparation, entrants: Sequence[Entrant]) -> None:
+        for entrant in entrants:
+            assert entrant.is_open
+            built.append(entrant.variant.id)
+            entrant.prepared_in = SimpleNamespace(is_alive=True)  # type: ignore[assignment]
+
+    monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
+    monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
+    monkeypatch.setattr(Preparation, "again", again)
+    pool: Any = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+    card: Any = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0)
+    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card)
+    made.run(most_looks=1)
+    for entrant in entrants:
+        entrant.settle(Status.PASSED, "")
+    return made, built
+
+
+def test_only_who_is_open_is_built_and_measured_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    roof, far = world.enter("copy", 0.9e6, role="roof"), world.enter("far", 1.5e6)
+    a, b = world.enter("a", spread=5), world.enter("b", spread=5)
+    case, built = open_case(world, monkeypatch, roof, a, b, far)
+    assert len(case.unfinished) == 1
+    assert 0 < case.gap < 0.03
+    case.look_again(math.inf)
+    assert sorted(built) == ["a", "b"]
+    assert [len(e.samples[0].ns) for e in (roof, a, b, far)] == [8, 16, 16, 8]
+    (note,) = [n for n in a.notes if n.startswith("heat")]
+    assert note == "heat 0: open after 16 placements"  # in place of the first look's
+    assert [n for n in far.notes if n.startswith("heat")] == [note]
+    assert far.status is Status.PASSED
+    assert a.is_open
+
+
+def test_a_decided_case_is_not_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, _ = open_case(world, monkeypatch, world.enter("a"), world.enter("b", 1.1e6))
+    assert case.unfinished == []
+    assert case.gap == math.inf
+
+
+@pytest.fixture
+def undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is decided at the first look, and everybody at the second."""
+    monkeypatch.setattr(
+        Heat, "_undecided", lambda self, active: list(active) if len(self.readings) < stats.LOOKS[1] else []
+    )
+
+
+CASE = Case("softmax", (4, 64), "float32", "float32")
+GOOD = """
+from softbench import implementation
+
+CALLS = []
+
+
+@implementation(operator="softmax")
+def good(case):
+    CALLS.append(case.id)
+    built = len(CALLS)
+
+    def launch(x):
+        import torch
+
+        return torch.softmax(x, dim=-1) if built < WRONG_FROM else torch.zeros_like(x)
+
+    return launch
+"""
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Arena]:
+    with arena(tmp_path) as ground:
+        ground.contest.rules = replace(ground.contest.rules, budget_s=60.0)
+        yield ground
+
+
+def entered(ground: Arena, wrong_from: int = 99) -> list[Variant]:
+    """The honest implementation, and one that is wrong from a build on."""
+    (ground.folder / "good.py").write_text(GOOD.replace("WRONG_FROM", str(wrong_from)))
+    return registry.find([ground.folder])
+
+
+@pytest.mark.parametrize(("wrong_from", "status"), [(99, Status.PASSED), (2, Status.INCORRECT)])
+def test_real_processes_look_again(ground: Arena, undecided: None, wrong_from: int, status: Status) -> None:
+    """What is wrong only in the second build is seen there: its timed calls are compared as always."""
+    contest = ground.contest
+    first = {r.variant.id: r for r in contest.run(CASE, entered(ground, wrong_from), most_looks=1)}
+    assert first["good"].status is Status.PASSED
+    assert {len(s.ns) for s in first["good"].samples} == {8}
+    assert list(contest.open) == [CASE]
+    again = {r.variant.id: r for r in contest.refine(CASE)}
+    assert again.keys() == first.keys()
+    assert again["good"].status is status
+    assert not contest.open
+    if status is Status.PASSED:
+        assert {len(s.ns) for s in again["good"].samples} == {16}
+        assert again["good"].samples[0].ns[:8] == first["good"].samples[0].ns
+        assert again["good"].notes.count("heat 0: decided after 16 placements") == 1
+        assert sum(note.startswith("built and checked") for note in again["good"].notes) == 1
+
+
+def test_an_end_from_outside_leaves_what_there_was(
+    ground: Arena, undecided: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contest = ground.contest
+    contest.run(CASE, entered(ground), most_looks=1)
+    monkeypatch.setattr(apart, "ended", lambda entrants: list(entrants)[:1])
+    assert contest.refine(CASE) == []
+    assert not contest.open
+
+
+def test_without_a_limit_of_looks_nothing_stays_open(ground: Arena) -> None:
+    made: Contest = ground.contest
+    made.run(CASE, entered(ground))
+    assert not made.open
