@@ -19,7 +19,7 @@ from softbench.model import Samples, Status, stats
 ROUNDS = 5
 GROUP = 8
 """Variants that hold a placement at the same time; of more, the best of each group meet again."""
-_WARM_UP_S = 0.15
+_WARM_UP_S = 0.06
 
 
 @dataclass(frozen=True)
