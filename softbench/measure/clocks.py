@@ -187,11 +187,19 @@ class GraphClock:
         self._empty_cache()
         start, stop = self._event(enable_timing=True), self._event(enable_timing=True)
         renew = Renewal(buffers.inputs, buffers.outputs, is_warm=plan.cache == "warm")
-        renew()  # its kernels are compiled and loaded here, while other entrants are placed, and not in somebody's turn
+        renew()  # what `get_ready` did not load is loaded here, while others are placed, and not in somebody's turn
         for _ in range(_SETTLING):
             self._timers.replay(graph)
         self._timers.synchronize()
         return GraphPlacement(buffers, kept, graph, start, stop, self._timers, renew)
+
+    def get_ready(self, case: Case) -> None:
+        """Load the kernels that renew buffers of such a case: at a time when others are still being built."""
+        shape = (2, max(1, case.columns))
+        x, y = (
+            self._torch.zeros(shape, dtype=getattr(self._torch, d), device="cuda") for d in (case.dtype, case.out_dtype)
+        )
+        Renewal([(x,)], [y])()
 
     def repeat(self, launch: Launch, buffers: Placement) -> tuple[tuple[torch.Tensor, ...], Any]:
         """`Placement.repeat` in a graph: a kernel that keeps its output for an input during capture is wrong there."""

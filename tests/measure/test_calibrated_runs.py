@@ -81,7 +81,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[bool] = []
-    monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device: calls.append(device) or (RIGHT, CALL))
+    monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
     pool = idle(monkeypatch)
     card: Any = SimpleNamespace(l2_bytes=1, sm=90)
     made = Contest(Rules(device_clock=True), pool, card, calibrations=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import ask
@@ -11,10 +13,15 @@ TIMEOUT_S = 60.0
 _SPINNING = Variant("the calibration kernel", "", "", "", "")
 
 
-def calibrate(pool: WorkerPool, l2_bytes: int, *, device: bool) -> tuple[Calibration, ...]:
-    """The calibrations of `graph` and `call`, and of `device` if requested; one that cannot be tried says why."""
+def calibrate(
+    pool: WorkerPool, l2_bytes: int, *, device: bool, beside: Sequence[Entrant] = ()
+) -> tuple[Calibration, ...]:
+    """The calibrations of `graph` and `call`, and of `device` if requested; one that cannot be tried says why.
+
+    beside  entrants whose processes start at the same time, and then do nothing: each takes half a second
+    """
     entrant = Entrant(_SPINNING, "calibration")
-    pool.assign([entrant])
+    pool.assign([entrant, *beside])
     fault = entrant.reason
     if entrant.worker is not None and entrant.is_open:
         answer = ask(entrant.worker, entrant.request("calibrate", device=device, l2_bytes=l2_bytes), TIMEOUT_S)

@@ -91,6 +91,8 @@ class RequestHandler:
         self.phase = "launch"
         if not request.get("is_checked") and (wrong := self._check(launch, request)):
             return _incorrect(wrong)
+        if self.device == "cuda" and self.case.timed:
+            self.clock.get_ready(self.case)
         self.slots[request["slot"]] = Slot(launch)
         return {}
 
