@@ -82,7 +82,8 @@ class Heat:
         if first == 1:
             self.ns, self.unsteady = {e: [] for e in self.entrants}, {e: [] for e in self.entrants}
             self.racing = list(self.entrants)
-            self._whole, self._short = self._verified()
+            self._short = self._verified()
+        self._whole = first - 1 + self.rng.randint(1, 2)
         active, last_look, self.stopped = self.racing, self._looks[:most_looks][-1], ""
         for number in itertools.count(first):
             self.tell("rounds", f"placement {number}")  # the first round of a placement is thrown away
@@ -155,13 +156,12 @@ class Heat:
                 entrant.take(answer)
         return [e for e in active if e in stay]
 
-    def _verified(self) -> tuple[int, set[int]]:
-        """The placement in which every entrant's timed calls are compared in full, and those in which they are compared in part.
-
-        Both are drawn in advance, so that no count of calls predicts the next comparison.
+    def _verified(self) -> set[int]:
+        """The placements in which every entrant's timed calls are compared in part, drawn in advance, so that no count of calls
+        predicts the next comparison. One of the first two, `_whole`, has a comparison in full, also when the heat goes on.
         """
-        always, most = self.rng.randint(1, 2), stats.LOOKS[-1] + steady.MAX_AGAIN
-        return always, {n for n in range(1, most + 1) if n != always and self.rng.random() < VERIFIED_SHARE}
+        most = stats.LOOKS[-1] + steady.MAX_AGAIN
+        return {n for n in range(1, most + 1) if self.rng.random() < VERIFIED_SHARE}
 
     def _rounds(self, active: list[Entrant], placement: int) -> list[Entrant]:
         """Shuffled rounds; an entrant that fails leaves, and the others are untouched."""
