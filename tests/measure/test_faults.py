@@ -209,6 +209,11 @@ def test_hang_is_ended(outcome: Callable[[str], Outcome]) -> None:
     assert passed(second)
     for name, (place, _) in HANGS.items():
         _says(first[name], "TIMEOUT", f"^no end of compiling and checking within {HANG_TIMEOUT_S} s")
+        where = first[name].reason.rpartition("; it was in ")[2]
+        says = re.fullmatch(rf"[\w<>]+ \({name}\.py:\d+\)", where) is not None
+        assert says == (not name.startswith("stops")), where  # a stopped process says nothing
+        assert says == any(f"{name}.py" in line for line in first[name].traceback)
+        assert not any("Fatal" in line for line in first[name].traceback)
         assert len(set(pids[name])) == 2
         assert place == "import" or passed(second, [name]), second[name].reason
 

@@ -94,8 +94,12 @@ class Entrant:
         """Keep where it failed and what it printed; the reason of a crash says where as well."""
         folder = Path(self.variant.path).resolve().parent
         self.output, crash = traces.split(answer.output, [folder])
-        self.traceback = traces.bounded(answer.traceback, [folder]) or crash
-        if crash and (place := traces.crash_place(crash, folder.name)):
+        is_late = answer.status is Status.TIMEOUT
+        self.traceback = traces.bounded(answer.traceback, [folder]) or (crash[1:] if is_late else crash)
+        place = traces.crash_place(crash, folder.name)
+        if place and is_late:
+            self.reason = f"{self.reason}; it was in {place}"
+        elif place:
             how, separator, words = self.reason.partition("; its last words: ")
             self.reason = f"{how} in {place}{separator}{words}"
 

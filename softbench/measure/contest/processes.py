@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from softbench.measure.contest.tail import Tail
 
 START_TIMEOUT_S = 90.0
 _REAP_TIMEOUT_S = 20.0
+_SAY_S = 0.5
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 """Signals that a process causes by a fault of its own."""
 _BOOT = """
@@ -148,6 +150,19 @@ class Worker:
     def note_stop(self) -> None:
         """Note whether any of its processes is stopped."""
         self.was_killed |= any(procfs.stat(pid)[:1] == ["T"] for pid in procfs.tree(self.pid))
+
+    def say_where(self) -> None:
+        """Have the process print where it is: Python's fault handler does so, and ends it."""
+        pid = self.pid
+        for _ in range(2 if self.is_isolated else 1):  # from its guard down
+            pid = next(iter(procfs.children(pid)), 0)
+        deadline = time.monotonic() + _SAY_S
+        if pid and not self.was_killed:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGABRT)
+            while procfs.stat(pid)[:1] not in ([], ["Z"]) and time.monotonic() < deadline:
+                time.sleep(0.005)
+                self.drain()
 
     @property
     def last_words(self) -> str:

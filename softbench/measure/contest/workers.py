@@ -179,6 +179,7 @@ def _signal_name(number: int) -> str:
 
 def _too_late(question: _Question, timeout_s: float) -> Answer:
     question.worker.note_stop()
+    question.worker.say_where()
     question.worker.end()
     _, step, hint = answers.OPERATIONS[question.operation]
     return Answer(False, status=Status.TIMEOUT, fatal=True, reason=f"no end of {step} within {timeout_s:g} s{hint}")
