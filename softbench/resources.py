@@ -19,6 +19,12 @@ def bundled_shapes() -> Path:
     return _bundled("shapes.yaml")
 
 
+def shapes_of(folder: Path) -> Path:
+    """The shapes.yaml of a folder, else the bundled one."""
+    own = folder / "shapes.yaml"
+    return (own if own.is_file() else bundled_shapes()).resolve()
+
+
 def bundled_published() -> Path:
     """The folder of published figures that comes with softbench; FileNotFoundError if the installation lacks it."""
     return _bundled("reports/published")

@@ -114,7 +114,7 @@ class VersionsCheck:
     def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
         """Raises SettingsError if no cell (unless there are none yet) has another version in the run."""
         names = {v.implementation for variants in cells.values() for v in variants}
-        if names and not any("@" in name and name.partition("@")[0] in names for name in names):
+        if names and len({name.partition("@")[0] for name in names}) == len(names):
             raise SettingsError("--softbench-against: no implementation that takes part is in the other version too")
 
     def judge(self, run: Run, width: int = tables.WIDTH) -> RegressionResult:

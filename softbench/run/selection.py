@@ -173,7 +173,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
 
 def _other_versions(settings: Settings) -> tuple[Variant, ...]:
     """Those of the folders that were named, or of the bundled one."""
-    return revisions.find(settings.against, settings.impls[1:] or settings.impls) if settings.against else ()
+    return revisions.find_all(settings.against, settings.impls[1:] or settings.impls)
 
 
 def _empty(cases: Sequence[Case], settings: Settings) -> str:

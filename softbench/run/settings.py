@@ -45,7 +45,7 @@ class Settings:
     registers: bool = False
     no_page: bool = False
     baseline: str = ""
-    against: str = ""
+    against: tuple[str, ...] = ()
     events: Path | None = None
     fail_on: float | None = None
     threads: int = 0
@@ -84,7 +84,11 @@ _OPTIONS = (
     ("reports", "DIR", "where records and pages go (default: ./reports)"),
     ("resume", "RUN", "resume a run (its id, its file, or 'latest')"),
     ("baseline", "RUN", "compare with an earlier run at the end (its id, its file, or 'latest')"),
-    ("against", "VERSION", "the same implementations at git:REVISION, or of a folder, in the same rounds"),
+    (
+        "against",
+        "VERSION",
+        "the same implementations at git:REVISION, or of a folder, in the same rounds; may be repeated",
+    ),
     (
         "fail-on",
         "PERCENT",
@@ -94,6 +98,7 @@ _OPTIONS = (
     ("threads", "N", "threads of what is timed on a CPU (default: OMP_NUM_THREADS, else 1)"),
     ("expect-gpu", "NAME", "refuse to run on any other GPU, e.g. H200"),
 )
+_REPEATED = ("impls", "against")
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
     ("--softbench-full-size", "without a GPU: time the cases as shapes.yaml has them, and cut no rows off"),
@@ -120,7 +125,7 @@ def add_options(group: Any) -> None:
     for flag, text in _FLAGS:
         group.addoption(flag, action="store_true", help=text)
     for name, metavar, text in _OPTIONS:
-        repeats: dict[str, Any] = {"action": "append", "default": []} if name == "impls" else {"default": ""}
+        repeats: dict[str, Any] = {"action": "append", "default": []} if name in _REPEATED else {"default": ""}
         group.addoption(f"--softbench-{name}", metavar=metavar, help=text, **repeats)
 
 
@@ -162,7 +167,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         registers=option("registers"),
         no_page=option("no-page"),
         baseline=_one_of_two(option("baseline"), option("against")),
-        against=option("against"),
+        against=tuple(option("against")),
         events=_path("events", root, option("events")) if option("events") else None,
         fail_on=_limit(option("fail-on"), option("baseline") or option("against")),
         full_size=option("full-size"),
@@ -191,10 +196,8 @@ def _profiles(text: str) -> tuple[str, ...]:
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With "=" before values: in a checkout that is not installed pytest takes a separate folder for one of tests."""
-    given = [("profile", profiles)] + [
-        (name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from", "against")
-    ]
-    given += [("impls", folder) for folder in option("impls")]
+    given = [("profile", profiles)] + [(name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from")]
+    given += [(name, value) for name in reversed(_REPEATED) for value in option(name)]
     flags = [f"--softbench-{name}" for name in ("ladders", "quick", "full-size") if option(name)]
     return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])
 
@@ -204,8 +207,7 @@ def _shapes(root: Path, given: str) -> Path:
 
     if given:
         return _path("shapes", root, given).resolve()
-    own = root / "shapes.yaml"
-    return own.resolve() if own.is_file() else resources.bundled_shapes().resolve()
+    return resources.shapes_of(root)
 
 
 def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
@@ -236,13 +238,13 @@ def _seconds(name: str, text: str, default: float) -> float:
     return value
 
 
-def _one_of_two(baseline: str, against: str) -> str:
+def _one_of_two(baseline: str, against: list[str]) -> str:
     if baseline and against:
         raise SettingsError("--softbench-baseline and --softbench-against are two comparisons; leave one out")
     return baseline
 
 
-def _limit(text: str, baseline: str) -> float | None:
+def _limit(text: str, baseline: str | list[str]) -> float | None:
     """The share by which a cell may get slower; None without a limit."""
     if not text:
         return None
