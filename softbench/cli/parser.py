@@ -8,13 +8,26 @@ import textwrap
 from collections.abc import Iterable
 
 from softbench import __version__
-from softbench.cli import boards, compare, completion, doctor, drawings, experiments, history, listing, new, show
+from softbench.cli import (
+    bisect,
+    boards,
+    compare,
+    completion,
+    doctor,
+    drawings,
+    experiments,
+    history,
+    listing,
+    new,
+    show,
+)
 from softbench.cli.command import RUN, Command
 
 COMMANDS: tuple[Command, ...] = (
     boards.REPORT,
     boards.TABLE,
     compare.COMMAND,
+    bisect.COMMAND,
     history.COMMAND,
     show.COMMAND,
     drawings.FIGURE,

@@ -78,7 +78,9 @@ def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
         cli.main([*name.split(), "--help"])
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
-    assert ("RUN is the id of a run" in text) == (name not in ("list", "new", "doctor", "completion", "history"))
+    assert ("RUN is the id of a run" in text) == (
+        name not in ("bisect", "list", "new", "doctor", "completion", "history")
+    )
 
 
 @over("command", COMMANDS)

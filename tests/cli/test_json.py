@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from support.bisected import Simulated, committed
 from support.builders import ended, passport, samples, softmax_case, stored, timed
 from support.compared import CASE, contest, new, old
 from support.grids import over
@@ -32,6 +33,7 @@ LINES = [
     ("report", "new"),
     ("table", "old", "other"),
     ("compare", "old", "new", "--fail-on", "2%"),
+    ("bisect", "v1", "HEAD", "-k", "mine", "--impls", "kernels"),
     ("history", "reports", "--cells", "*::mine"),
     ("show", f"{CASE.id}::mine", "--run", "new"),
     ("show", f"{CASE.id}::wrong", "--run", "new"),
@@ -44,8 +46,11 @@ LINES = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In reports/ two runs of one machine, one of another, and a file that is no run."""
+    """In reports/ two runs of one machine, one of another, and a file that is no run; a kernel under git."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    committed(tmp_path)
+    Simulated(monkeypatch)
     monkeypatch.setattr(doctor, "examine", lambda *given: ())
     monkeypatch.setattr(device, "gpus", lambda: ())
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every\telement is 0 \x1b[2J†", traceback=("a line",))

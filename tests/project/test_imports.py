@@ -195,7 +195,7 @@ def test_only_workers_run_implementation_files():
 @pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])
 def test_rendering_reaches_nothing_that_needs_torch(room):
     """But for what the command line imports when it is asked for it: see test_cli."""
-    found = reached(room, without=("cli.doctor", "cli.listing", "cli.new", "doctor"))
+    found = reached(room, without=("cli.bisect", "cli.doctor", "cli.listing", "cli.new", "doctor"))
     assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "run"]) and module != "measure.device"]
 
 

@@ -16,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,12 @@ from typing import Any
 import pytest
 
 from softbench import cli, doctor, resources
+from softbench.cli import bisect
 from softbench.cli.parser import parser
 from softbench.model import Status
 from softbench.records import store
 from softbench.run import settings
-from support import warm
+from support import bisected, warm
 from support.builders import ended, passport, softmax_case, timed
 from support.paths import ROOT
 from support.projects import PYTHONPATH
@@ -35,7 +37,7 @@ from support.projects import PYTHONPATH
 MARKS = ("", "file", "append", "exit", "exact", "gpu", "install")
 CASE = softmax_case(4096, 1024)
 PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
-STANDS_FOR = {"RUN": "run-1", "A": "run-1", "B": "run-2", "CASE": CASE.id}
+STANDS_FOR = {"RUN": "run-1", "A": "run-1", "B": "run-2", "CASE": CASE.id, "v1.2": "v1"}
 """What the pages' words are in the folder of `two_runs`."""
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^>\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 _MODULES = {"pytest": "pytest -p softbench.plugin", "softbench": "softbench"}
@@ -158,6 +160,11 @@ def two_runs(folder: Path) -> Path:
 def run_softbench(line: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """A command line of the pages in the folder of `two_runs`, in this process: its exit code. Nothing is measured."""
     monkeypatch.setattr(doctor, "examine", lambda *given: ())  # test_cheats has what it measures
+    if line[1] == "bisect":
+        monkeypatch.setattr(bisect, "_say", bisect._silent)
+        monkeypatch.chdir(tempfile.mkdtemp(dir="."))
+        bisected.committed(Path())
+        bisected.Simulated(monkeypatch)
     words = [word.replace("CASE::NAME", f"{CASE.id}::mine").replace("CASE::", f"{CASE.id}::") for word in line[1:]]
     return cli.main([STANDS_FOR.get(word, word) for word in words])
 

@@ -1,0 +1,71 @@
+"""`pytest --softbench` in a process of its own, for commands that measure."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from softbench.model import Run
+from softbench.records import store
+from softbench.texts import InputError
+
+_COMMAND = ("-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "-o", "addopts=", "--softbench")
+_OUTER = ("PYTEST_ADDOPTS", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
+"""Variables that are for another pytest, or would have GitHub show every run."""
+_CELL = re.compile(r"^.*::([^:\s]+)::([^:\s]+)$", re.M)
+_PREFIX = re.compile(r"^(ERROR: )?(softbench: )?")
+_REFUSED = (4, 5)
+
+
+class RunRefused(InputError):
+    """Nothing was measured: an option, a file or the selection cannot be used."""
+
+
+class RunFailed(InputError):
+    """The run ended early, so further runs would too."""
+
+
+def cells(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """(case id, variant id) of all cells that a command selects. Raises RunRefused or RunFailed."""
+    return _CELL.findall(_pytest([*arguments, "--collect-only", "-q"]))
+
+
+def measure(arguments: Sequence[str]) -> Run:
+    """The run that a command makes; its page is not written. Raises RunRefused, RunFailed, or what `store.read` raises."""
+    with tempfile.TemporaryDirectory(prefix="softbench-") as folder:
+        events = Path(folder) / "events"
+        output = _pytest([*arguments, f"--softbench-events={events}", "--softbench-no-page"])
+        lines = events.read_text(encoding="utf-8").splitlines() if events.is_file() else []
+    begun = next((event for event in map(json.loads, lines) if event["event"] == "begin"), None)
+    if begun is None:
+        raise RunFailed(f"pytest began no run: {_last(output)}")
+    return store.read(Path(begun["records"]))
+
+
+def _pytest(arguments: Sequence[str]) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in _OUTER}
+    done = subprocess.run(
+        [sys.executable, *_COMMAND, "--color=no", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode in (0, 1):
+        return done.stdout
+    why = _last(done.stderr) or _last(done.stdout)
+    raise (RunRefused if done.returncode in _REFUSED else RunFailed)(why or f"pytest ended with {done.returncode}")
+
+
+def _last(output: str) -> str:
+    """The last line that says something."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return _PREFIX.sub("", lines[-1])[:500] if lines else ""

@@ -1,0 +1,138 @@
+"""The search for a commit: where it looks next, what is left, and what a contest says."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.builders import ended, run, softmax_case, timed
+from support.grids import over
+
+from softbench.analysis import bisect
+from softbench.analysis.bisect import BAD, GOOD, OPEN, Contest, Question, Step
+from softbench.model import Status
+
+CASE, OTHER = softmax_case(), softmax_case(8)
+
+
+def search(count: int, first: int, blind: frozenset[int] = frozenset()) -> tuple[range, int]:
+    """What is left, and how many commits were tried, where `first` is the first bad one and the blind ones say nothing."""
+    verdicts, tried = [""] * (count - 1) + [BAD], 0
+    while (index := bisect.following(verdicts)) is not None:
+        verdicts[index] = OPEN if index in blind else BAD if index >= first else GOOD
+        tried += 1
+    return bisect.left(verdicts), tried
+
+
+@given(st.data())
+def test_it_finds_any_commit_in_as_many_looks_as_it_takes(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 300))
+    first = data.draw(st.integers(0, count - 1))
+    assert search(count, first)[0] == range(first, first + 1)
+    assert search(count, first)[1] <= math.ceil(math.log2(count)) + 1
+
+
+@given(st.data())
+def test_what_says_nothing_is_left_only_next_to_the_commit(data: st.DataObject) -> None:
+    """All commits between the last good one and the first bad one are left, and no other."""
+    count = data.draw(st.integers(1, 40))
+    first = data.draw(st.integers(0, count - 1))
+    blind = frozenset(data.draw(st.sets(st.integers(0, count - 2)))) if count > 1 else frozenset()
+    seen = [index for index in range(count) if index not in blind]
+    low = max((index for index in seen if index < first), default=-1) + 1
+    high = min(index for index in seen if index >= first)
+    assert search(count, first, blind)[0] == range(low, high + 1)
+
+
+def contest(ratio: float, placements: int = 8, status: Status = Status.PASSED, case: object = CASE) -> Contest:
+    """A kernel that takes `ratio` times as long as it did, or ended with another status."""
+    new = timed(CASE, "mine@b", 5_000 * ratio, placements=placements)
+    if status is not Status.PASSED:
+        new = ended(CASE, "mine@b", status, "why\nand more")
+    (found,) = bisect.contests(run([new, timed(CASE, "mine@a", 5_000)]), "mine@b", "mine@a")
+    return found
+
+
+@over(
+    ("found", "limit", "verdict"),
+    [
+        (contest(1.05), 1.02, BAD),
+        (contest(1.01), 1.02, GOOD),
+        (contest(0.9), 1.02, GOOD),
+        (contest(1.02), 1.02, OPEN),
+        (contest(1.5, placements=1), 1.02, OPEN),
+        (contest(1, status=Status.INCORRECT), 1.02, OPEN),
+        (contest(1, status=Status.INCORRECT), None, BAD),
+        (contest(1, status=Status.UNSUPPORTED), None, BAD),
+        (contest(3), None, GOOD),
+        (Contest("case", reason="not there"), None, OPEN),
+        (Contest("case", reason="not there"), 1.02, OPEN),
+    ],
+)
+def test_verdicts(found: Contest, limit: float | None, verdict: str) -> None:
+    asked = Question(CASE.id, limit)
+    assert asked.verdict(found) == verdict
+    assert asked.may_be_told(found) == (verdict == OPEN and found.passes)
+
+
+def test_the_question_is_the_case_that_fails_else_the_one_that_lost_the_most() -> None:
+    def of(**ratios: float) -> list[Contest]:
+        return [
+            Contest(name, *(contest(ratio).new, contest(1).old), contest(ratio).log_ratios)
+            for name, ratio in ratios.items()
+        ]
+
+    wrong = contest(1, status=Status.INCORRECT)
+    assert bisect.question(of(a=1.02, b=1.08, c=1.0), None) == Question(
+        "b", pytest.approx(math.sqrt(1.08), rel=1e-3), 1
+    )
+    assert bisect.question([*of(a=1.5), wrong], None) == Question(CASE.id, None, 1)
+    assert bisect.question(of(a=1.02), 1.01) == Question("a", 1.01)
+    assert bisect.question(of(a=1.02), 1.03) is None
+    assert bisect.question(of(a=0.9, b=1.0), None) is None
+    never = ended(CASE, "mine@a", Status.INCORRECT, "why")
+    (unusable,) = bisect.contests(run([timed(CASE, "mine@b", 5_000), never]), "mine@b", "mine@a")
+    assert bisect.question([unusable], None) is None
+    assert bisect.worst([unusable], None) is None
+
+
+def test_only_what_may_be_slower_is_measured_again() -> None:
+    assert bisect.is_open(contest(1.5, placements=1), None)
+    assert bisect.is_open(contest(1.02), 1.02)
+    assert not any(bisect.is_open(contest(ratio), None) for ratio in (0.9, 1.0, 1.1))
+    assert not bisect.is_open(contest(1, status=Status.CRASHED), None)
+    both = [contest(1.3), contest(1.2, placements=1)]
+    assert bisect.worst(both, None) is both[1]
+
+
+def test_two_runs_of_a_contest_are_one() -> None:
+    both = contest(1.5, placements=1).and_more(contest(1.5))
+    assert (both.change.placements, both.change.verdict) == (9, "slower")
+
+
+def test_implementations_are_compared_by_the_variant_that_was_chosen_in_the_last_heat_of_both() -> None:
+    cells = [timed(CASE, "mine@b", 6_000, heat=1), timed(CASE, "mine@a", 5_000, heat=1), timed(OTHER, "mine@b", 1)]
+    (found,) = bisect.contests(run(cells), "mine@b", "mine@a")
+    assert found.change.ratio == pytest.approx(1.2, rel=1e-3)
+    cells[1] = timed(CASE, "mine@a", 5_000, heat=2)
+    (apart,) = bisect.contests(run(cells), "mine@b", "mine@a")
+    assert not apart.is_timed
+
+
+@over(
+    ("found", "words"),
+    [
+        (contest(1.018), r"c{12} 1\.8\d % slower than v1 \[1\.7\d, 1\.8\d\]: bad"),
+        (contest(0.9), r"c{12} (9\.9|10\.0)\d % faster than v1 \[(9\.9|10\.0)\d, 10\.0\d\]: bad"),
+        (contest(1.5, placements=1), r"c{12} \S+ % slower than v1 \[unknown\]: bad"),
+        (contest(1, status=Status.INCORRECT), r"c{12} INCORRECT \(why\): bad"),
+        (Contest("case", reason="not there"), r"c{12} cannot be run \(not there\): bad"),
+    ],
+)
+def test_a_step_says_what_was_found(found: Contest, words: str) -> None:
+    step = Step("c" * 40, "subject", "a" * 40, "v1", found, BAD)
+    assert re.fullmatch(words, step.sentence), step.sentence
+    assert len(step.row) == len(bisect.COLUMNS)

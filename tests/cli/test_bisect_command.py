@@ -1,0 +1,207 @@
+"""`softbench bisect`: which commit made a kernel slower, or wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.bisected import CASES, Simulated, committed, git
+from support.schemas import valid
+
+from softbench import cli
+from softbench.cli import measuring
+
+TIMED, CHECKED = (case.id for case in CASES)
+Answer = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The commits of a project, which is the working directory; v1 is the first."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    return committed(tmp_path)
+
+
+@pytest.fixture
+def bisected(capsys: pytest.CaptureFixture[str]) -> Answer:
+    """Runs the command; its output, and what it says on the way or as its one line of error."""
+
+    def run(*words: str, status: int = 0) -> tuple[str, str]:
+        code = cli.main(["bisect", *words, "-k", "mine", "--impls", "kernels"])
+        shown = capsys.readouterr()
+        assert code == status, shown
+        return shown.out, shown.err
+
+    return run
+
+
+def test_the_commit_that_made_it_slower(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wrong one between cannot be timed and is left aside; two further contests, and one with the commit before."""
+    simulated = Simulated(monkeypatch)
+    text, steps = bisected("v1", "HEAD", "--cases", TIMED)
+    five, four = commits["five"][:12], commits["four"][:12]
+    assert re.match(rf"{five} made mine slower in {TIMED}: (299|300)\.\d\d % slower than {four} \[(299|300)\.", text)
+    assert f"\n  five: four times the work (Ann, {git(Path(), 'log', '-1', '--format=%as')})\n" in text
+    assert "\nThe last of 5 commits that changed its sources: " in text
+    lines = steps.splitlines()
+    assert lines[0] == "5 commits changed the sources of mine after v1"
+    assert [line.rpartition(": ")[2] for line in lines[1:]] == ["bad", "cannot tell", "good", "bad", "bad"]
+    assert lines[2] == f"{commits['three'][:12]} INCORRECT (row 0 is wrong): cannot tell"
+    assert re.fullmatch(rf"{five} (299|300)\.\d\d % slower than v1 \[299\.\d\d, 300\.\d\d\]: bad", lines[4])
+    assert len(simulated.runs) == 5
+    assert "--softbench-reports=reports/bisect" in simulated.runs[0]
+    assert simulated.runs[-1][-2:] == [f"{Path('shapes.yaml').resolve()}::{TIMED}::mine@{own}" for own in (five, four)]
+
+
+def test_the_commit_that_made_it_wrong(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case that is only checked will do; nothing is measured twice."""
+    simulated = Simulated(monkeypatch)
+    text, _ = bisected("v1", commits["three"], "--cases", CHECKED)
+    assert text.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (row 0 is wrong).\n")
+    assert len(simulated.runs) == 2
+
+
+def test_for_programs(commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    Simulated(monkeypatch)
+    text, steps = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json")
+    tables = valid(text)
+    (result,) = tables["result"]
+    assert (result["found"], result["question"], result["commits"]) == (True, "slower", [commits["five"]])
+    assert result["limit_ratio"] == pytest.approx(2.0, rel=0.01)
+    assert (result["subject"], result["author"]) == ("five: four times the work", "Ann")
+    assert [row["verdict"] for row in tables["steps"]] == ["bad", "cannot tell", "good", "bad", "bad"]
+    assert tables["steps"][0]["ratio"] == pytest.approx(4.0, rel=0.01)
+    assert steps == ""
+
+
+def test_what_cannot_be_told_is_measured_once_more_with_more_time(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both runs count: their placements are pooled."""
+    simulated = Simulated(monkeypatch, vague=1)
+    text, _ = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json")
+    first = valid(text)["steps"][0]
+    assert (first["placements"], first["runs"]) == (9, ["run-1", "run-2"])
+    assert "--softbench-budget=20" in simulated.runs[1]
+    assert not [word for run in (simulated.runs[0], simulated.runs[2]) for word in run if "budget" in word]
+
+
+def test_a_range_is_left_where_nothing_tells(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit before the slow one is wrong, so either may have made it slower."""
+    kernel = Path("kernels/mine/own.py")
+    slow = kernel.read_text()
+    git(Path(), "reset", "-q", "--hard", commits["three"])
+    kernel.write_text(slow)
+    git(Path(), "commit", "-qam", "slow: right")
+    last = git(Path(), "rev-parse", "HEAD")
+    Simulated(monkeypatch)
+    text, _ = bisected("v1", "HEAD", "--cases", TIMED, status=1)
+    assert text.startswith(f"One of 2 commits made mine slower in {TIMED}; the others cannot be told:\n")
+    assert f"\n  {commits['three'][:12]} three: wrong\n  {last[:12]} slow: right\n" in text
+
+
+def test_sources_that_came_back_are_not_run_again(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One comes back, and is good without a run; then five."""
+    kernel = Path("kernels/mine/own.py")
+    slow = kernel.read_text()
+    git(Path(), "reset", "-q", "--hard", commits["two"])
+    for subject, text in (("as one", "\n" + git(Path(), "show", "v1:./kernels/mine/own.py") + "\n"), ("as five", slow)):
+        kernel.write_text(text)
+        git(Path(), "commit", "-qam", subject)
+    simulated = Simulated(monkeypatch)
+    text, steps = bisected("v1", "HEAD", "--cases", TIMED)
+    assert " has sources that were run: good\n" in steps
+    assert "  as five (Ann, " in text
+    assert len(simulated.runs) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("nope", "HEAD"), "'nope' is no revision of ."),
+        (("HEAD", "v1"), "HEAD is no ancestor of v1; name the older revision first"),
+        (("v1", "v1"), "no commit after v1 up to v1 changed kernels"),
+        (("v1", "HEAD", "--by", "x"), "--by: 'x' is no limit; give per cent from 0 to 1000"),
+        (("v1", "HEAD", "--cases", "no*"), f"no case of mine is selected; one of 2 cases is {TIMED}"),
+        (("v1", "HEAD~8", "--cases", TIMED), "mine did not get worse: "),
+        (("v1", "HEAD", "--by", "400%", "--cases", TIMED), "mine did not get worse: "),
+    ],
+)
+def test_what_cannot_be_searched_is_one_line(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
+) -> None:
+    Simulated(monkeypatch)
+    _, said = bisected(*words, status=2)
+    assert f"softbench: {line}" in said.splitlines()[-1]
+
+
+def test_other_folders_and_kernels(
+    commits: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def error(*words: str) -> str:
+        assert cli.main(["bisect", "v1", "HEAD", *words]) == 2
+        return capsys.readouterr().err
+
+    assert "no implementation 'mien' at HEAD; did you mean 'mine'?" in error("-k", "mien", "--impls", "kernels")
+    assert error("-k", "mine", "--impls", "nowhere").startswith("softbench: git rev-parse in nowhere: ")
+    assert error("-k", "mine").endswith("; --impls names a folder of your own\n")
+    monkeypatch.setenv("PATH", "")
+    assert error("-k", "mine", "--impls", "kernels") == "softbench: git is not on the PATH; install it\n"
+
+
+def test_a_commit_that_another_contest_does_not_confirm_is_not_found(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the last two runs the commit and the one before it take the same time."""
+    simulated = Simulated(monkeypatch)
+    simulated.level = 5
+    text, _ = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json", status=1)
+    tables = valid(text)
+    assert (tables["result"][0]["found"], tables["result"][0]["commits"]) == (False, [commits["five"]])
+    simulated.runs.clear()
+    text, _ = bisected("v1", "HEAD", "--cases", TIMED, status=1)
+    assert text.startswith(
+        f"{commits['five'][:12]} is the first that is slower in {TIMED}, but another contest does not "
+    )
+
+
+def test_a_run_that_ends_early_ends_the_search(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated = Simulated(monkeypatch)
+
+    def measure(arguments: list[str]) -> object:
+        if len(simulated.runs) == 2:
+            raise measuring.RunFailed("the GPU is gone")
+        return simulated.measure(arguments)
+
+    monkeypatch.setattr(measuring, "measure", measure)
+    _, said = bisected("v1", "HEAD", "--cases", TIMED, status=2)
+    assert said.endswith("\nsoftbench: the GPU is gone\n")
+
+
+def test_what_cannot_be_run_at_a_commit_is_left_aside(
+    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated = Simulated(monkeypatch)
+
+    def measure(arguments: list[str]) -> object:
+        if any(commits["three"] in word for word in arguments):
+            raise measuring.RunRefused("a file is no Python")
+        return simulated.measure(arguments)
+
+    monkeypatch.setattr(measuring, "measure", measure)
+    text, steps = bisected("v1", "HEAD", "--cases", TIMED)
+    assert f"{commits['three'][:12]} cannot be run (a file is no Python): cannot tell" in steps
+    assert text.startswith(f"{commits['five'][:12]} made mine slower")

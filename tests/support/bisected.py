@@ -1,0 +1,120 @@
+"""A project under git whose kernel gets slower in one commit and is wrong in another, and contests without a measurement."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from softbench.cases import revisions
+from softbench.cli import measuring
+from softbench.model import Case, Record, Run, Status
+from support.builders import ended, passport, samples, softmax_case, timed, variant
+
+CASES = (softmax_case(16, 256, "float32"), softmax_case(8, 100, "float32", timed=False))
+"""Of the project; the second is only checked."""
+SHAPES = """
+profiles:
+  cpu:
+    description: one tiny case that is timed
+    groups: [{operator: softmax, dtype: float32, shapes: [[16, 256]]}]
+  checked:
+    description: one tiny case that is only checked
+    timed: false
+    groups: [{operator: softmax, dtype: float32, shapes: [[8, 100]]}]
+"""
+KERNEL = """
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def mine(case):
+    import time, torch
+
+    def launch(x):
+        time.sleep({ms} / 1000)  # {note}
+        return torch.softmax(x, dim=-1) * {factor}
+
+    return launch
+"""
+COMMITS = (
+    ("one: the first", 1, 1),
+    ("two: another note", 1, 1),
+    ("three: wrong", 1, 1.5),
+    ("four: right again", 1, 1),
+    ("five: four times the work", 4, 1),
+    ("six: another note", 4, 1),
+)
+"""Subject, milliseconds of a launch, and a factor of its output, which is wrong unless it is 1."""
+
+
+def git(folder: Path, *words: str) -> str:
+    own = ("-c", "user.name=Ann", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+    done = subprocess.run(["git", "-C", folder, *own, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def committed(folder: Path, commits: Sequence[tuple[str, float, float]] = COMMITS) -> dict[str, str]:
+    """A project under git, with a commit of another file after each of these. Returns the first word of a subject -> its hash."""
+    kernel = folder / "kernels" / "mine" / "own.py"
+    kernel.parent.mkdir(parents=True)
+    (folder / "shapes.yaml").write_text(SHAPES)
+    git(folder, "init", "-q")
+    for number, (subject, ms, factor) in enumerate(commits):
+        kernel.write_text(KERNEL.format(ms=ms, note=number, factor=factor))
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", subject)
+        if number == 0:
+            git(folder, "tag", "v1")
+        (folder / "notes.txt").write_text(str(number))
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", "a note")
+    lines = git(folder, "log", "--format=%H %s", "--", "kernels").splitlines()
+    return {line.split()[1].rstrip(":"): line.split()[0] for line in lines}
+
+
+class Simulated:
+    """Stands for `measuring`: times and outputs are what the sources of a version state. vague: so many contests cannot be told.
+
+    From the run `level` on all versions take the same time.
+    """
+
+    level = 99
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, vague: int = 0) -> None:
+        self.vague, self.runs = vague, []  # type: tuple[int, list[list[str]]]
+        monkeypatch.setattr(measuring, "measure", self.measure)
+        monkeypatch.setattr(measuring, "cells", self.cells)
+
+    def cells(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
+        return [(case.id, f"mine@{name}") for case in CASES for name in self._versions(arguments)]
+
+    def measure(self, arguments: Sequence[str]) -> Run:
+        self.runs.append(list(arguments))
+        asked = [case for case in CASES if any(f"::{case.id}::" in word for word in arguments)]
+        placements = 1 if len(self.runs) <= self.vague else 8
+        found = self._versions(arguments).items()
+        records = [self._record(case, name, source, placements) for case in asked for name, source in found]
+        return Run(passport(run_id=f"run-{len(self.runs)}", settings={"budget_s": 5.0}), tuple(records))
+
+    def _versions(self, arguments: Sequence[str]) -> dict[str, str]:
+        """The sources of each version."""
+        known = {}
+        for word in arguments:
+            if commit := re.fullmatch("--softbench-against=git:([0-9a-f]{40})", word):
+                _, (own,) = revisions.at(revisions.Commit(commit[1], "", "", ""), Path("kernels"))
+                known[commit[1][:12]] = Path(own.path).read_text()
+        return known
+
+    def _record(self, case: Case, name: str, source: str, placements: int) -> Record:
+        who, ms = f"mine@{name}", float(re.search(r"sleep\(([\d.]+)", source)[1])  # type: ignore[index]
+        ms = 1 if len(self.runs) >= self.level else ms
+        if "* 1\n" not in source:
+            return ended(case, who, Status.INCORRECT, "row 0 is wrong")
+        if not case.timed:
+            return ended(case, who, Status.CHECKED, "right")
+        seeded = samples(ms * 1e6 + int(name[:4], 16) % 97, placements=placements)  # another draw for each
+        return replace(timed(case, who, ms * 1e6), samples=(seeded,), variant=variant(who))
