@@ -35,8 +35,8 @@ COMPARED_CALLS = 8
 COMPARED_ELEMENTS = 2**22
 """Most elements of the timed calls that are compared at a time, but at least one call: milliseconds on a GPU."""
 
-_SETTLING = 1
-"""Replays of a new placement besides the one before its turns count: on an H200 the first two in new memory took 12 % longer."""
+_SETTLING = 2
+"""Replays of a new placement that do not count: on an H200 the first two in new memory took 12 % longer."""
 CALLS = 20
 WARM_CALLS = 3
 """Calls at the start of each group that do not count."""

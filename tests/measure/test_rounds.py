@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.simulated import PLAN, World, at
 
+from softbench.measure.contest import rounds
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.rounds import FAR_ROUNDS, LEAD_IN_TURNS, ROUNDS, Heat
 from softbench.measure.contest.workers import Answer
@@ -36,14 +37,15 @@ def test_clear_differences_are_decided_after_eight_placements(world: World) -> N
     assert placements(alone) == placements(roof) == 8
 
 
-def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world: World) -> None:
+def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "ROUNDS", 8)
     a, far = world.enter("a", 1e6), world.enter("far", 1.4e6)
     assert world.heat(a, far).stopped == "decided after 8 placements"
-    assert [len(taken) for taken in a.samples[0].ns] == [ROUNDS] * 8
-    assert [len(taken) for taken in far.samples[0].ns] == [ROUNDS] + [FAR_ROUNDS] * 7
+    assert [len(taken) for taken in a.samples[0].ns] == [8] * 8
+    assert [len(taken) for taken in far.samples[0].ns] == [8] + [FAR_ROUNDS] * 7
     assert stats.compare(far.samples[0], a.samples[0]).ratio == pytest.approx(1.4, rel=5e-3)
     turns = "".join(e.variant.id[0] for op, e in world.log if op == "turn")
-    assert turns.endswith("a" * (ROUNDS - FAR_ROUNDS))  # it takes part in the first rounds alone
+    assert turns.endswith("a" * (8 - FAR_ROUNDS))  # it takes part in the first rounds alone
 
 
 def test_a_roof_that_is_much_faster_leaves_the_entrants_their_rounds(world: World) -> None:
@@ -242,6 +244,26 @@ def test_behind_new_buffers_turns_count_only_after_a_while(world: World, entrant
     second = operations.split("p" * entrants)[2].split("v")[0]
     assert len(second) % entrants == 0
     assert lead_in < len(second) // entrants <= lead_in + ROUNDS
+
+
+def test_one_slow_round_behind_new_buffers_moves_no_time(world: World) -> None:
+    """With outputs of 1 GB an H200 is slow for longer than the turns that do not count; also for who is far behind."""
+    pair = world.enter("a", 4e6), world.enter("far", 6e6)
+    placed = [0]
+
+    def slow(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
+        if request["op"] == "place":
+            placed[0] = world.now_ns
+        is_slow = request["op"] == "turn" and world.now_ns - placed[0] < 38_000_000
+        world.now_ns += round(0.1 * answer.data["ns"]) if is_slow else 0
+        return Answer(True, {"ns": round(1.1 * answer.data["ns"])}) if is_slow else answer
+
+    world.changed = slow
+    world.heat(*pair)
+    for entrant in pair:
+        firsts = [taken[0] / taken[-1] for taken in entrant.samples[0].ns]
+        assert sum(first > 1.05 for first in firsts) > 4
+        assert stats.per_launch_ns(entrant.samples[0]) * PLAN.launches == pytest.approx(world.base[entrant], rel=0.005)
 
 
 def test_a_verification_costs_two_turns_and_not_a_round(world: World) -> None:

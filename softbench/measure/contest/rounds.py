@@ -20,13 +20,15 @@ from softbench.model import Samples, Status, Telemetry, stats
 ROUNDS, CPU_ROUNDS = 3, 8
 """On an H200 places differ more than rounds: three and four gave intervals of the same width (64 cells), and eight were 12 %
 narrower than four (90 cells). On a CPU, by `wall`, rounds differ more."""
-FAR_ROUNDS, CPU_FAR_ROUNDS = 1, 3
+FAR_ROUNDS = 3
 FAR_FROM_LEADER = 1.25
-"""Entrants this far behind after the first placement take only the first rounds of the later ones."""
+"""Entrants this far behind after the first placement take only the first rounds of the later ones. With one round on an H200
+their times were up to 10 % too long in large cases: see `LEAD_IN_S`."""
 LEAD_IN_S, LEAD_IN_TURNS = 0.02, 2
-"""Before the turns that count: rounds behind a new placement, turns behind a verification. In 448 turns behind placements on an
-H200 those of the first 15 ms took 1 to 2 % longer, some 11 %; behind 47 verifications the first took 0.2 % longer, and the others
-no longer. On a CPU, which a verification leaves with other caches, either is a round."""
+"""Before the turns that count: rounds behind a new placement, turns behind a verification. On an H200 whatever runs in the first
+milliseconds behind a placement takes up to 12 % longer: 5 ms with outputs of 256 MB, 25 ms with 512 MB, and with 1 GB some of the
+first round that counts, which is why a placement has three and their median counts. Behind 47 verifications the first turn took
+0.2 % longer, and the others no longer. On a CPU, which a verification leaves with other caches, either is a round."""
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
@@ -168,13 +170,13 @@ class Heat:
         active = [e for e in active if e.is_open]
         for entrant in active:
             self.ns[entrant].append([])
-        rounds, far_rounds = (CPU_ROUNDS, CPU_FAR_ROUNDS) if self.clock == "wall" else (ROUNDS, FAR_ROUNDS)
+        rounds = CPU_ROUNDS if self.clock == "wall" else ROUNDS
         far, verify_after = self._far(active), self.rng.randrange(rounds)
         self.audit.begin(active)
         self._lead_in(active, behind_placing=True)
         watch = steady.Watch(self.read_telemetry)
         for number in range(rounds):
-            takes_part = active if number < far_rounds else [e for e in active if e not in far]
+            takes_part = active if number < FAR_ROUNDS else [e for e in active if e not in far]
             self._round(takes_part, counts=True)
             watch.glance()
             self.tell("rounds", f"placement {placement}, round {number + 1}", amid_rounds=number + 1 < rounds)
