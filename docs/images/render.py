@@ -56,17 +56,18 @@ def file_hash(path: Path) -> str:
 
 def made_from() -> dict[str, Any]:
     """What the pictures are made from now: the run, the page, and each picture."""
-    pictures = {path.name: file_hash(path) for path in [HERE / "badge.svg", *sorted(HERE.glob("*.png"))]}
+    pictures = {path.name: file_hash(path) for path in [HERE / "badge.svg", *sorted(HERE.glob("*.webp"))]}
     return {"run": RUN, "run_hash": file_hash(ROOT / RUN), "page_hash": page_hash(page_text()), "pictures": pictures}
 
 
 def small(png: bytes) -> bytes:
-    """The same picture with a palette of 128 colours, which a page of text and tables does not exceed visibly."""
+    """The same picture as WebP, with a palette of 128 colours, which a page of text and tables does not exceed visibly."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(png)).convert("RGB")
     written = io.BytesIO()
-    image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
+    reduced = image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).convert("RGB")
+    reduced.save(written, "WEBP", lossless=True, quality=100, method=6)
     return written.getvalue()
 
 
@@ -87,7 +88,7 @@ def write_tables() -> None:
 
 
 def draw(browser: Any, page: Path) -> None:
-    """The four views, as HERE/report-NAME.png."""
+    """The four views, as HERE/report-NAME.webp."""
 
     def opened(width: int, height: int, scheme: str = "light") -> Any:
         tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -96,7 +97,7 @@ def draw(browser: Any, page: Path) -> None:
         return tab
 
     def keep(tab: Any, name: str) -> None:
-        (HERE / f"report-{name}.png").write_bytes(small(tab.screenshot()))
+        (HERE / f"report-{name}.webp").write_bytes(small(tab.screenshot()))
         tab.close()
 
     keep(opened(1280, 945), "desktop")
