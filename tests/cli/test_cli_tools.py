@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 LEADERBOARD = "20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.gz"
-OLDER, NEWER = "20261121-191821-h200-few-odd-norms-add-norms.jsonl.gz", "20261121-200233-h200-norms-add-norms.jsonl.gz"
+OLDER, NEWER = "20261121-200233-h200-norms-add-norms.jsonl.gz", "20261122-010732-h200-norms.jsonl.gz"
 
 
 @over(
