@@ -10,31 +10,22 @@ import ast
 import itertools
 import math
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from softbench.cases import literals, sources
+from softbench.cases.declarations import NotPython, Reader, RegistryError, folders, parse, python_files
 from softbench.cases.decorators import cubins_of, full_name, imported_names
 from softbench.cases.operators.vocabulary import OPERATORS
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.resources import choose_from, read_utf8, shown
-from softbench.texts import InputError
 
 MAX_ID = 500
 MAX_VARIANTS = 256
 KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
-
-
-class RegistryError(InputError):
-    """A folder or a declaration that cannot be read; the message is one line."""
-
-
-class NotPython(RegistryError):
-    """A file is not Python; the others can be used."""
 
 
 def find(
@@ -87,17 +78,17 @@ def _read_directory(
     if not directory.is_dir():
         what = "is a file; give the folder that it lies in" if directory.exists() else "does not exist"
         raise RegistryError(f"{shown(directory)}: this folder of implementations {what}")
-    own = {path: found for path in _files(directory) if (found := declared(path))}
+    own = {path: found for path in python_files(directory) if (found := declared(path))}
     if own:
         _refuse_nested(directory, next(iter(own)))
         return own
-    files = itertools.chain.from_iterable(map(_files, _folders(directory)))
-    return {path: found for path in files if (found := declared(path))}
+    nested = itertools.chain.from_iterable(map(python_files, folders(directory)))
+    return {path: found for path in nested if (found := declared(path))}
 
 
 def _refuse_nested(family: Path, own: Path) -> None:
     """Refuse a declaration in a sub-folder of a family: sub-folders are private, so it would be ignored silently."""
-    for path in itertools.chain.from_iterable(map(_files, _folders(family))):
+    for path in itertools.chain.from_iterable(map(python_files, folders(family))):
         try:
             found = _declarations(path, OPERATORS)
         except RegistryError:
@@ -108,27 +99,12 @@ def _refuse_nested(family: Path, own: Path) -> None:
             raise RegistryError(f"{place}: implementation {name!r} would be overlooked: {why}; move one of them")
 
 
-def _files(folder: Path) -> list[Path]:
-    return [path for path in _entries(folder) if path.suffix == ".py" and path.name[0] != "_" and path.is_file()]
-
-
-def _folders(folder: Path) -> list[Path]:
-    return [path for path in _entries(folder) if path.name[0] not in "_." and path.is_dir()]
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError as failure:
-        raise RegistryError(f"{shown(folder)}: cannot be read: {failure.strerror}") from None
-
-
 def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, ...]:
     """What one file declares, in its order; nothing if the file does not import softbench."""
     text = read_utf8(path, NotPython)
     if "softbench" not in text:
         return ()
-    tree = _parse(path, text)
+    tree = parse(path, text)
     nodes = list(ast.walk(tree))
     names = imported_names(nodes)
     if not any(full.split(".")[0] == "softbench" for full in names.values()):
@@ -142,47 +118,20 @@ def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, .
     found = []
     for function, decorator in sorted(factories, key=lambda pair: pair[0].lineno):
         reader = _Reader(path, function, tuple(operators))
-        reader.check_place(tree, [factory for factory, _ in factories])
+        reader.check_place(tree, [factory for factory, _ in factories], "a factory")
         doc = (ast.get_docstring(function) or ast.get_docstring(tree) or "").strip().partition("\n")[0].strip()
         found.append(reader.read(decorator, has_cubins=function.name in with_cubins, summary=doc))
     return tuple(found)
 
 
-def _parse(path: Path, text: str) -> ast.Module:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in an implementation is not ours to report
-            return ast.parse(text)
-    except SyntaxError as mistake:
-        raise NotPython(
-            f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no reason given'}"
-        ) from None
-    except (ValueError, RecursionError, MemoryError) as mistake:
-        why = str(mistake) or "nested too deeply to be read"
-        raise NotPython(f"{shown(path)}:1: not valid Python: {why}") from None
-
-
 @dataclass(frozen=True)
-class _Reader:
-    """Reads and checks the declaration of one function."""
+class _Reader(Reader):
+    """Reads and checks the declaration of one factory."""
 
-    path: Path
-    function: ast.FunctionDef | ast.AsyncFunctionDef
     operators: tuple[str, ...]
 
-    def error(self, node: ast.stmt | ast.expr | ast.keyword, text: str) -> RegistryError:
-        return RegistryError(f"{shown(self.path)}:{node.lineno}: {self.function.name}: {text}")
-
-    def check_place(self, tree: ast.Module, factories: Sequence[ast.stmt]) -> None:
-        if self.function not in tree.body or isinstance(self.function, ast.AsyncFunctionDef):
-            raise self.error(self.function, "a factory must be a plain function at the top level of its file")
-        for node in tree.body[tree.body.index(self.function) + 1 :]:
-            defines = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            if defines and node not in factories and getattr(node, "name", "") == self.function.name:
-                raise self.error(node, "the name is defined again here and hides the factory; rename this one")
-
     def read(self, decorator: ast.expr, *, has_cubins: bool, summary: str) -> _Declaration:
-        nodes = self.keywords(decorator)
+        nodes = self.keywords(decorator, "implementation", KEYWORDS)
         values = {name: self.literal(node) for name, node in nodes.items()}
         at = {name: nodes.get(name, decorator) for name in KEYWORDS}
         requires = values.get("requires", ())
@@ -226,27 +175,6 @@ class _Reader:
             what = f"operator {unknown[0]!r} is not known" if unknown else "operator is missing"
             raise self.error(node, f"{what}; {choose_from(str(*unknown[:1]), self.operators)}")
         return tuple(dict.fromkeys(names))
-
-    def keywords(self, decorator: ast.expr) -> dict[str, ast.expr]:
-        if not isinstance(decorator, ast.Call):
-            raise self.error(decorator, "@implementation takes arguments; write @implementation(operator=...)")
-        if decorator.args or any(keyword.arg is None for keyword in decorator.keywords):
-            raise self.error(decorator, f"@implementation takes keywords only: {', '.join(KEYWORDS)}")
-        nodes: dict[str, ast.expr] = {}
-        for keyword in decorator.keywords:
-            name = str(keyword.arg)
-            if name not in KEYWORDS:
-                raise self.error(keyword, f"unknown keyword {name!r}; {choose_from(name, KEYWORDS)}")
-            if name in nodes:
-                raise self.error(keyword, f"keyword {name!r} is given twice")
-            nodes[name] = keyword.value
-        return nodes
-
-    def literal(self, node: ast.expr) -> Any:
-        try:
-            return literals.value_of(node)
-        except ValueError as mistake:
-            raise self.error(node, str(mistake)) from None
 
     def params(self, node: ast.expr, value: Any) -> dict[str, tuple[Scalar, ...]]:
         params = {} if value is None else value

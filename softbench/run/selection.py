@@ -11,6 +11,7 @@ from pathlib import Path
 from softbench import resources
 from softbench.analysis.leaderboard.formatting import plural
 from softbench.cases import matrix, operators, registry, revisions, shrinking
+from softbench.cases.declarations import NotPython
 from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import device
 from softbench.measure.contest import traffic
@@ -157,7 +158,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}
     fits = (lambda case: case) if settings.full_size or device.gpu() is not None else shrinking.fit
     fitted = {case: fits(case) for case in selected}
-    unread: list[registry.NotPython] = []
+    unread: list[NotPython] = []
     return Selection(
         tuple(dict.fromkeys(fitted.values())),
         registry.find(settings.impls, unread=unread) + _other_versions(settings),

@@ -1,0 +1,100 @@
+"""How a file that declares something is found, parsed and read with `ast`; no file is imported here."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softbench.cases import literals
+from softbench.resources import choose_from, shown
+from softbench.texts import InputError
+
+
+class RegistryError(InputError):
+    """A folder or a declaration that cannot be read; the message is one line."""
+
+
+class NotPython(RegistryError):
+    """A file is not Python; the others can be used."""
+
+
+def python_files(folder: Path) -> list[Path]:
+    """The files directly in a folder that may declare something: without a leading underscore, by name."""
+    return [path for path in _entries(folder) if path.suffix == ".py" and path.name[0] != "_" and path.is_file()]
+
+
+def folders(folder: Path) -> list[Path]:
+    """Its folders that are neither private nor hidden, by name."""
+    return [path for path in _entries(folder) if path.name[0] not in "_." and path.is_dir()]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as failure:
+        raise RegistryError(f"{shown(folder)}: cannot be read: {failure.strerror}") from None
+
+
+def parse(path: Path, text: str) -> ast.Module:
+    """A file's syntax. Raises NotPython with the line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in an implementation is not ours to report
+            return ast.parse(text)
+    except SyntaxError as mistake:
+        raise NotPython(
+            f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no reason given'}"
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as mistake:
+        why = str(mistake) or "nested too deeply to be read"
+        raise NotPython(f"{shown(path)}:1: not valid Python: {why}") from None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads and checks what a decorator declares of one function."""
+
+    path: Path
+    function: ast.FunctionDef | ast.AsyncFunctionDef
+
+    def error(self, node: ast.stmt | ast.expr | ast.keyword, text: str) -> RegistryError:
+        """A mistake at this node: the message names file, line and function."""
+        return RegistryError(f"{shown(self.path)}:{node.lineno}: {self.function.name}: {text}")
+
+    def check_place(self, tree: ast.Module, declared: Sequence[ast.stmt], what: str) -> None:
+        """Refuse a function that its decorator does not declare for good: nested, async, or hidden by another."""
+        if self.function not in tree.body or isinstance(self.function, ast.AsyncFunctionDef):
+            raise self.error(self.function, f"{what} must be a plain function at the top level of its file")
+        for node in tree.body[tree.body.index(self.function) + 1 :]:
+            defines = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            if defines and node not in declared and getattr(node, "name", "") == self.function.name:
+                raise self.error(
+                    node, f"the name is defined again here and hides the {what.partition(' ')[2]}; rename this one"
+                )
+
+    def keywords(self, decorator: ast.expr, name: str, known: Sequence[str]) -> dict[str, ast.expr]:
+        """The arguments of the decorator called `name`."""
+        if not isinstance(decorator, ast.Call):
+            raise self.error(decorator, f"@{name} takes arguments; write @{name}({known[0]}=...)")
+        if decorator.args or any(keyword.arg is None for keyword in decorator.keywords):
+            raise self.error(decorator, f"@{name} takes keywords only: {', '.join(known)}")
+        nodes: dict[str, ast.expr] = {}
+        for keyword in decorator.keywords:
+            key = str(keyword.arg)
+            if key not in known:
+                raise self.error(keyword, f"unknown keyword {key!r}; {choose_from(key, known)}")
+            if key in nodes:
+                raise self.error(keyword, f"keyword {key!r} is given twice")
+            nodes[key] = keyword.value
+        return nodes
+
+    def literal(self, node: ast.expr) -> Any:
+        """The value of an argument."""
+        try:
+            return literals.value_of(node)
+        except ValueError as mistake:
+            raise self.error(node, str(mistake)) from None
