@@ -8,6 +8,8 @@ What a kernel needs to know of its operator is here too: `RMS_EPS` and `LAYER_EP
 `scale_of`, the number of keys and the scale of an attention case; `parse_layout`, which turns the name of a layout into a
 `Layout`; `DTYPE_BYTES`, the size of an element.
 
+The file of an operator of a project's own takes `operator`.
+
 Programs that read runs take `load` and the types of records: `Run`, `Record`, `Case`, `Variant`, `Status`, `Samples`::
 
     import softbench
@@ -23,6 +25,7 @@ from softbench.contract import Unsupported, implementation
 
 if TYPE_CHECKING:
     from softbench.cases.operators.attention import keys_of, scale_of
+    from softbench.cases.operators.in_files import operator
     from softbench.cases.operators.norms import LAYER_EPS, RMS_EPS
     from softbench.cases.operators.vocabulary import Layout, parse_layout
     from softbench.model import DTYPE_BYTES, Case, Record, Run, Samples, Status, Variant
@@ -44,6 +47,7 @@ __all__ = [
     "implementation",
     "keys_of",
     "load",
+    "operator",
     "parse_layout",
     "scale_of",
 ]
@@ -56,6 +60,7 @@ _OWNERS = {
     "Layout": "cases.operators.vocabulary",
     "parse_layout": "cases.operators.vocabulary",
     "load": "records.store",
+    "operator": "cases.operators.in_files",
 }
 """The modules of the names that are not in `softbench.model`."""
 

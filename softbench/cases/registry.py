@@ -18,7 +18,7 @@ from typing import Any
 from softbench.cases import literals, sources
 from softbench.cases.declarations import NotPython, Reader, RegistryError, folders, parse, python_files
 from softbench.cases.decorators import cubins_of, full_name, imported_names
-from softbench.cases.operators.vocabulary import OPERATORS
+from softbench.cases.operators import names
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.resources import choose_from, read_utf8, shown
 
@@ -26,21 +26,23 @@ MAX_ID = 500
 MAX_VARIANTS = 256
 KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
+OPERATOR = "softbench.operator"
 
 
 def find(
-    directories: Sequence[Path], operators: Sequence[str] = OPERATORS, unread: list[NotPython] | None = None
+    directories: Sequence[Path], operators: Sequence[str] = (), unread: list[NotPython] | None = None
 ) -> tuple[Variant, ...]:
     """Every variant that the files of these folders declare, by family, then file, then line, then parameters.
 
     A folder is either a family, which holds implementation files, or holds family folders. A file that is found twice is
     read once. `Variant.path` is absolute. Raises RegistryError at the first mistake.
 
+    operators  the names that a declaration may have; by default those of all operators that this process knows
     unread  collects the errors of files that are not Python, instead of raising them
     """
     read: dict[Path, tuple[_Declaration, ...]] = {}
     for directory in directories:
-        read.update(_read_directory(directory.resolve(), operators, unread))
+        read.update(_read_directory(directory.resolve(), operators or names(), unread))
     families = {folder: sources.read(folder, RegistryError) for folder in {path.parent for path in read}}
     places: dict[str, str] = {}
     variants: list[Variant] = []
@@ -90,7 +92,7 @@ def _refuse_nested(family: Path, own: Path) -> None:
     """Refuse a declaration in a sub-folder of a family: sub-folders are private, so it would be ignored silently."""
     for path in itertools.chain.from_iterable(map(python_files, folders(family))):
         try:
-            found = _declarations(path, OPERATORS)
+            found = _declarations(path, names())
         except RegistryError:
             continue  # a private file may be anything
         if found:
@@ -106,11 +108,18 @@ def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, .
         return ()
     tree = parse(path, text)
     nodes = list(ast.walk(tree))
-    names = imported_names(nodes)
-    if not any(full.split(".")[0] == "softbench" for full in names.values()):
+    imports = imported_names(nodes)
+    if not any(full.split(".")[0] == "softbench" for full in imports.values()):
         return ()
     functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    factories = [(f, d) for f in functions for d in f.decorator_list if full_name(d, names) in DECORATORS]
+    decorated = [(f, d, full_name(d, imports)) for f in functions for d in f.decorator_list]
+    for function, _, full in decorated:
+        if full == OPERATOR:
+            what = "is an operator, which judges implementations and cannot lie among them"
+            raise RegistryError(
+                f"{shown(path)}:{function.lineno}: {function.name} {what}; move it to the operators folder next to shapes.yaml"
+            )
+    factories = [(f, d) for f, d, full in decorated if full in DECORATORS]
     if not factories:
         remedy = "decorate a factory with @implementation(...), or rename the file to start with _"
         raise RegistryError(f"{shown(path)}:1: the file imports softbench but declares no implementation; {remedy}")

@@ -31,6 +31,11 @@ class Family:
         return hashlib.sha256(f"{path.name}\0{digest.hexdigest()}".encode()).hexdigest()[:16]
 
 
+def alone(path: Path, text: str) -> Family:
+    """A file with this text as a family of its own, without its neighbours."""
+    return Family(path.parent, {path.name: text.encode()})
+
+
 def read(folder: Path, error: type[Exception] = OSError) -> Family:
     """All sources below a family folder, in a fixed order. Raises `error`, in one line, if one cannot be read."""
     files: dict[str, bytes] = {}

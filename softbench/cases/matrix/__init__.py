@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from softbench.cases.matrix.places import Place, ShapesError, compose
+from softbench.cases.operators import names
 from softbench.cases.operators.drawn_cases import LAST_SEED, case_of
-from softbench.cases.operators.vocabulary import OPERATORS, check_case, check_distribution, parse_layout
+from softbench.cases.operators.vocabulary import check_case, check_distribution, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
 from softbench.resources import choose_from, shown
 
@@ -42,13 +43,21 @@ class Matrix:
         return self.cases[name]
 
 
+def profile_names(path: Path) -> tuple[str, ...]:
+    """The profiles of a shapes file; nothing in them is checked yet."""
+    return tuple(_profiles_of(path))
+
+
+def _profiles_of(path: Path) -> dict[str, Place]:
+    return compose(path).mapping(known=("profiles",), required=("profiles",))["profiles"].mapping()
+
+
 def load(path: Path) -> Matrix:
     """Read and check a whole shapes file; raises ShapesError at the first mistake."""
-    root = compose(path).mapping(known=("profiles",), required=("profiles",))
     profiles: dict[str, str] = {}
     cases: dict[str, tuple[Case, ...]] = {}
     ladders: set[str] = set()
-    for name, place in root["profiles"].mapping().items():
+    for name, place in _profiles_of(path).items():
         if not re.fullmatch(r"[A-Za-z][\w-]*", name):
             raise place.error(f"{name!r} is not a name; use a letter, then letters, digits, _ and -")
         fields = place.mapping(known=("description", "timed", "ladders", "groups"), required=("description", "groups"))
@@ -155,8 +164,12 @@ def _one_of(what: str, choices: Iterable[str]) -> Callable[[str], None]:
     return check
 
 
+def _check_operator(word: str) -> None:
+    _one_of("an operator", names())(word)  # which a command may add to
+
+
 _CHECKS: dict[str, Callable[[str], object]] = {
-    "operator": _one_of("an operator", OPERATORS),
+    "operator": _check_operator,
     "dtype": _one_of("a dtype", DTYPES),
     "out_dtype": _one_of("a dtype", DTYPES),
     "layout": parse_layout,

@@ -1,13 +1,18 @@
 """The operators: inputs, reference, error bound, ideal bytes. Nothing outside this package names an operator.
 
+A process also knows the operators of files that it was given (`use`): those of a command, or of a worker's request.
+
 Importing this package imports no torch; its functions do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from softbench.cases.operators.attention import ATTENTIONS
 from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.cases.operators.expected import Expected, Invariant
+from softbench.cases.operators.in_files import FileOperator
 from softbench.cases.operators.norms import NORMS
 from softbench.cases.operators.operator import Operator
 from softbench.cases.operators.outputs import OutputSpec
@@ -21,6 +26,7 @@ __all__ = [
     "OPERATORS",
     "ROW_OPERATORS",
     "Expected",
+    "FileOperator",
     "Invariant",
     "Operator",
     "OutputSpec",
@@ -28,7 +34,30 @@ __all__ = [
 ]
 
 _ALL: tuple[Operator, ...] = (Softmax(), SoftmaxBackward(), *NORMS.values(), *ATTENTIONS.values())
-_BY_NAME = {operator.name: operator for operator in _ALL}
+_BY_NAME: dict[str, Operator] = {operator.name: operator for operator in _ALL}
+_OF_FILES: dict[str, FileOperator] = {}
+
+
+def use(operators: Iterable[FileOperator]) -> None:
+    """Know these operators of files in this process, and no others."""
+    found = {operator.name: operator for operator in operators}
+    _OF_FILES.clear()
+    _OF_FILES.update(found)
+
+
+def own() -> tuple[FileOperator, ...]:
+    """The operators of files that this process knows."""
+    return tuple(_OF_FILES.values())
+
+
+def of_file(name: str) -> FileOperator | None:
+    """The operator of this name if a file declares it."""
+    return _OF_FILES.get(name)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all operators that this process knows."""
+    return (*OPERATORS, *_OF_FILES)
 
 
 def counted_flops(case: Case) -> int:
@@ -46,6 +75,7 @@ def moved_bytes(case: Case) -> tuple[int, int]:
 
 def get(name: str) -> Operator:
     """The operator of this name. Raises ValueError, naming the choices, for an unknown one."""
-    if name not in _BY_NAME:
-        raise ValueError(f"unknown operator {name!r}; choose one of {', '.join(OPERATORS)}")
-    return _BY_NAME[name]
+    found = _BY_NAME.get(name) or of_file(name)
+    if found is None:
+        raise ValueError(f"unknown operator {name!r}; choose one of {', '.join(names())}")
+    return found

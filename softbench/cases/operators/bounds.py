@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from softbench.cases.operators.expected import Expected, Invariant
@@ -58,6 +58,37 @@ def allowed(values: Tensor, slack: Tensor, dtype: str) -> Tensor:
 
     limits = torch.finfo(getattr(torch, dtype))
     return (slack + values.abs()).mul_(limits.eps).add_(slack).add_(limits.smallest_normal * limits.eps)
+
+
+def overflown(values: Tensor, dtype: str) -> Tensor:
+    """The values, with an infinity in place of what `dtype` rounds to one; a new tensor."""
+    import torch
+
+    rounded = values.to(getattr(torch, dtype)).double()
+    return values.where(rounded.isfinite(), rounded)
+
+
+def _magnitudes(values: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    """|r| and the magnitudes of all inputs, element by element."""
+    total = values.abs()
+    for x in inputs:
+        total = total + x.abs().nan_to_num(0.0, 0.0, 0.0)
+    return total
+
+
+BOUNDS: dict[str, Callable[[float, Tensor, Sequence[Tensor]], Tensor]] = {
+    "exact": lambda unit, values, inputs: values.new_zeros(values.shape),
+    "relative": lambda unit, values, inputs: values.abs() * unit,
+    "row": lambda unit, values, inputs: values.abs() * ((1 + SUM_FACTOR) * unit),
+    "elementwise": lambda unit, values, inputs: _magnitudes(values, inputs) * unit,
+}
+"""Error bounds that a file may name, with the unit u of `slack_unit` and the right value r: what arithmetic may add to a rounding.
+
+exact        nothing: one operation, or a choice among inputs
+relative     u |r|: a handful of operations without cancellation
+row          5 u |r|: the same, and a division by a sum or a root of one over the row whose terms do not cancel
+elementwise  u (|r| + the magnitudes of the element's inputs): a handful of operations whose terms may cancel
+"""
 
 
 def row_sums(name: str, case: Case, expected: Expected, got: Tensor, *, magnitudes: bool = False) -> Invariant:

@@ -1,0 +1,235 @@
+"""Finds the operators of a project's own and reads their declarations with `ast`; no file is imported here.
+
+Every .py file without a leading underscore directly in an operators folder is read; a file that does not import softbench
+declares nothing. An operator is one file: it imports nothing from its folder, so that its source says all that it asks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softbench.cases import literals, operators, sources
+from softbench.cases.declarations import Reader, RegistryError, parse, python_files
+from softbench.cases.decorators import full_name, imported_names
+from softbench.cases.operators import FileOperator, bounds, streams
+from softbench.cases.operators.in_files import BASELINE
+from softbench.cases.operators.streams import Stream
+from softbench.cases.operators.vocabulary import OPERATORS
+from softbench.cases.registry import OPERATOR
+from softbench.model import Variant
+from softbench.resources import choose_from, read_utf8, shown
+
+FOLDER = "operators"
+"""The folder next to shapes.yaml that is read if a command names none."""
+KEYWORDS = ("reads", "writes", "bound")
+LONGEST = 60
+MOST_BYTES = 2**16
+"""Of a file: a run's passport holds it."""
+
+
+def beside(folder: Path) -> tuple[Path, ...]:
+    """The operators folder of a project, if it has one."""
+    found = folder / FOLDER
+    return (found,) if found.is_dir() else ()
+
+
+def load(folders: Sequence[Path], kernels: Sequence[Path] = ()) -> tuple[FileOperator, ...]:
+    """Find the operators of some folders and know them in this process. Raises RegistryError at the first mistake.
+
+    kernels  folders of implementations: what they hold is judged, so no operator may come from there
+    """
+    found: dict[str, FileOperator] = {}
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
+        _refuse_folder(folder, kernels)
+        for path in python_files(folder):
+            declared = read(path)
+            if declared is None:
+                continue
+            if declared.name in OPERATORS:
+                raise RegistryError(
+                    f"{declared.place}: operator {declared.name!r} is one of softbench's own; rename this one"
+                )
+            if other := found.get(declared.name):
+                raise RegistryError(
+                    f"{declared.place}: operator {declared.name!r} is declared in {other.place} too; rename one"
+                )
+            found[declared.name] = declared
+    operators.use(found.values())
+    return tuple(found.values())
+
+
+def _refuse_folder(folder: Path, kernels: Sequence[Path]) -> None:
+    if not folder.is_dir():
+        what = "is a file; give the folder that it lies in" if folder.exists() else "does not exist"
+        raise RegistryError(f"{shown(folder)}: this folder of operators {what}")
+    for other in kernels:
+        if folder.is_relative_to(other):
+            what = f"lies in {shown(other)}, whose kernels they judge"
+            raise RegistryError(f"{shown(folder)}: this folder of operators {what}; move it out of there")
+
+
+def baseline(declared: FileOperator) -> Variant:
+    """The torch function of an operator's file, as an implementation."""
+    return Variant(
+        implementation=declared.baseline,
+        operator=declared.name,
+        family=literals.word(declared.path.parent.name),
+        path=str(declared.path),
+        source_hash=declared.source_hash,
+        requires=("torch",),
+        summary=declared.summary,
+    )
+
+
+def read(path: Path) -> FileOperator | None:
+    """The operator that a file declares; None if the file does not import softbench. Raises RegistryError."""
+    text = read_utf8(path, RegistryError)
+    if "softbench" not in text:
+        return None
+    tree = parse(path, text)
+    nodes = list(ast.walk(tree))
+    names = imported_names(nodes)
+    if not any(full.split(".")[0] == "softbench" for full in names.values()):
+        return None
+    if len(text.encode()) > MOST_BYTES:
+        raise RegistryError(f"{shown(path)}:1: is longer than {MOST_BYTES >> 10} KiB, the most for an operator's file")
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            where = f"{shown(path)}:{node.lineno}"
+            raise RegistryError(f"{where}: an operator is one file and imports no neighbour; write it into this one")
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    found = [(f, d) for f in functions for d in f.decorator_list if full_name(d, names) == OPERATOR]
+    if not found:
+        remedy = "decorate its reference with @operator(...), or rename the file to start with _"
+        raise RegistryError(f"{shown(path)}:1: the file imports softbench but declares no operator; {remedy}")
+    if len(found) > 1:
+        name, line = found[1][0].name, found[1][0].lineno
+        raise RegistryError(f"{shown(path)}:{line}: {name}: the file declares a second operator; give it its own file")
+    reference, decorator = found[0]
+    reader = _Reader(path, reference, tree)
+    if reference.name in (*names, BASELINE):
+        raise reader.error(
+            reference, f"the name {reference.name!r} has another meaning in this file; rename the operator"
+        )
+    return reader.read(decorator, text)
+
+
+@dataclass(frozen=True)
+class _Reader(Reader):
+    """Reads and checks the declaration of one operator; function is its reference."""
+
+    tree: ast.Module
+
+    def read(self, decorator: ast.expr, text: str) -> FileOperator:
+        self.check_place(self.tree, [self.function], "a reference")
+        name = self.function.name
+        if name[0] == "_" or len(name) > LONGEST or not name.isascii():
+            raise self.error(
+                self.function, f"an operator's name begins with a letter and has at most {LONGEST} characters"
+            )
+        nodes = self.keywords(decorator, "operator", KEYWORDS)
+        for key in KEYWORDS[:2]:
+            if key not in nodes:
+                raise self.error(
+                    decorator, f"the keyword {key!r} is missing; name its streams, such as {key}={{'x': 'case'}}"
+                )
+        reads = self.streams(nodes["reads"], is_written=False)
+        writes = self.streams(nodes["writes"], is_written=True)
+        self.check_reads(nodes["reads"], reads)
+        try:
+            streams.roof(reads, writes)
+        except ValueError as mistake:
+            raise self.error(decorator, str(mistake)) from None
+        error = self.bound(decorator, nodes.get("bound"), writes)
+        self.check_baseline(len(reads))
+        doc = (ast.get_docstring(self.tree) or ast.get_docstring(self.function) or "").strip().partition("\n")[0]
+        return FileOperator(
+            name=name,
+            path=self.path,
+            place=f"{shown(self.path)}:{self.function.lineno}: {name}",
+            source=text,
+            source_hash=sources.alone(self.path, text).hash_of(self.path),
+            reads=reads,
+            writes=writes,
+            error=error,
+            summary=literals.word(doc),
+        )
+
+    def streams(self, node: ast.expr, *, is_written: bool) -> tuple[Stream, ...]:
+        """The streams of one keyword."""
+        value: Any = self.literal(node)
+        if not isinstance(value, dict) or not value or not all(isinstance(name, str) for name in value):
+            raise self.error(node, "streams are a dict of names and shapes, such as {'x': 'case'}")
+        try:
+            return tuple(streams.of(name, item, is_written=is_written) for name, item in value.items())
+        except (TypeError, ValueError) as mistake:
+            raise self.error(node, str(mistake)) from None
+
+    def check_reads(self, node: ast.expr, reads: Sequence[Stream]) -> None:
+        """The reference takes the streams that are read, in their order, and uses each."""
+        names, taken = [stream.name for stream in reads], self.parameters(self.function)
+        if names != taken:
+            text = f"reads has {', '.join(names)}, and the reference takes {', '.join(taken) or 'nothing'}"
+            raise self.error(node, f"{text}; give both the same names in the same order")
+        first = reads[0]
+        if (first.shape, first.mean, first.spread) != ("case", 0.0, 1.0):
+            raise self.error(
+                node, f"the first stream, {first.name!r}, is drawn by the case; describe it as 'case' only"
+            )
+        used = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        if unused := [name for name in names if name not in used]:
+            raise self.error(
+                node, f"the stream {unused[0]!r} is never used by the reference; use it, or take it out of reads"
+            )
+
+    def bound(self, decorator: ast.expr, node: ast.expr | None, writes: Sequence[Stream]) -> str:
+        """The name of the error bound; "" if the file has a slack of its own."""
+        own = self.decorated("slack")
+        if node is None and own is None:
+            known = ", ".join(bounds.BOUNDS)
+            raise self.error(
+                decorator,
+                f"no error bound; give one as bound=..., one of {known}, or declare @{self.function.name}.slack",
+            )
+        if node is None:
+            return ""
+        if own is not None:
+            raise self.error(own, f"the bound is given by name and by @{self.function.name}.slack; leave one out")
+        value = self.literal(node)
+        if not isinstance(value, str) or value not in bounds.BOUNDS:
+            raise self.error(node, f"{value!r} is no error bound; {choose_from(str(value), bounds.BOUNDS)}")
+        if value == "elementwise" and (rows := next((s for s in writes if s.shape != "case"), None)):
+            raise self.error(
+                node, f"the bound 'elementwise' has no meaning for {rows.name!r}, one element per row; choose another"
+            )
+        return str(value)
+
+    def check_baseline(self, count: int) -> None:
+        """The baseline is there, has its name, and takes what is read."""
+        found, name = self.decorated("baseline"), self.function.name
+        if found is None:
+            remedy = f"decorate a function {BASELINE} of torch with @{name}.baseline"
+            raise self.error(self.function, f"there is no baseline; {remedy}")
+        if found.name != BASELINE:
+            what = f"the baseline is called {found.name!r}, and boards state speed-ups over {BASELINE}"
+            raise self.error(found, f"{what}; rename it {BASELINE}")
+        if len(self.parameters(found)) != count:
+            raise self.error(found, f"the baseline takes {len(self.parameters(found))} inputs, and reads has {count}")
+
+    def decorated(self, how: str) -> ast.FunctionDef | None:
+        """The function at the top level below ``@NAME.how``."""
+        for node in self.tree.body:
+            if isinstance(node, ast.FunctionDef) and any(
+                full_name(d, {}) == f"{self.function.name}.{how}" for d in node.decorator_list
+            ):
+                return node
+        return None
+
+    @staticmethod
+    def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+        """Names of what a function takes by position."""
+        return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]

@@ -1,0 +1,197 @@
+"""Operators that a project declares in files of its own: `@operator`, and what it makes of a file's functions.
+
+`softbench.cases.operator_files` reads the declarations without importing the files. A worker imports them, and gives the
+operator its functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases.operators import bounds, streams
+from softbench.cases.operators.expected import Expected, Invariant
+from softbench.cases.operators.inputs import take_rows
+from softbench.cases.operators.outputs import OutputSpec, as_tuple
+from softbench.cases.operators.streams import Stream
+from softbench.model import DTYPE_BYTES, Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BASELINE = "torch_eager"
+"""What the baseline's function is called: boards state speed-ups over that name."""
+
+
+class OperatorCode:
+    """The functions of an operator's file: the decorated reference, and what its own decorators add."""
+
+    def __init__(self, reference: Callable[..., Any], writes: tuple[Stream, ...]) -> None:
+        self.reference, self._writes = reference, writes
+        self.own_slack: Callable[..., Any] | None = None
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.reference(*inputs)
+
+    def baseline(self, function: Callable[..., Any]) -> Callable[[Case], Callable[..., Any]]:
+        """Declare ``function(*inputs) -> outputs`` by torch as what speed-ups are stated over; its outputs get their dtypes.
+
+        Where a case's out_dtype has more bits than its dtype, the function gets inputs of the out_dtype.
+        """
+
+        def factory(case: Case) -> Callable[..., Any]:
+            import torch
+
+            dtypes = [getattr(torch, stream.written(case).dtype) for stream in self._writes]
+
+            wide = getattr(torch, case.out_dtype) if DTYPE_BYTES[case.out_dtype] > DTYPE_BYTES[case.dtype] else None
+
+            def launch(*inputs: Any) -> Any:
+                outputs = as_tuple(function(*(inputs if wide is None else [x.to(wide) for x in inputs])))
+                found = tuple(y.to(dtype) for y, dtype in zip(outputs, dtypes, strict=True))
+                return found if len(found) > 1 else found[0]
+
+            return launch
+
+        return factory
+
+    def slack(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare ``function(unit, outputs..., inputs...)`` as the error that right arithmetic may make before it rounds.
+
+        It gets the unit (2^-20: sixteen roundings in float32), then the right outputs, then the inputs, all float64, and returns
+        a tensor of the output's shape, or a tuple of them.
+        """
+        self.own_slack = function
+        return function
+
+
+def operator(
+    *, reads: Mapping[str, Any], writes: Mapping[str, Any], bound: str = ""
+) -> Callable[[Callable[..., Any]], OperatorCode]:
+    """Declare that the decorated function is the float64 reference of an operator, which has its name.
+
+    All arguments must be literals: softbench reads them from the source without importing the file.
+
+    reads   name of each input -> "case" (the case's shape, dtype and layout), "columns" or "rows" (one element per column or
+            row), or a dict: shape, dtype, mean, spread (`streams.Stream`). The first is "case", drawn by the case's distribution.
+    writes  name of each output -> "case" or "rows", or a dict: shape, dtype
+    bound   the error that arithmetic in float32 may make, by name (`bounds.BOUNDS`); or declare it with ``@NAME.slack``
+
+    The reference gets the inputs in this order, in float64: some rows of "case" as (rows, columns), "rows" as (rows, 1),
+    "columns" as (columns,). It returns the outputs, a tensor or a tuple: "case" as (rows, columns), "rows" as (rows, 1). Rows
+    are independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes.
+    """
+    del reads, bound  # read from the source by softbench.cases.operator_files
+    written = tuple(streams.of(name, value, is_written=True) for name, value in writes.items())
+    return lambda reference: OperatorCode(reference, written)
+
+
+@dataclass(frozen=True)
+class FileOperator:
+    """The operator of one file; see `Operator` for the methods. `source_hash` covers the file, which is all of it.
+
+    place  the file and the line of the reference, as messages name it
+    error  a name of `bounds.BOUNDS`, or "" for a slack of its own
+    code   its functions, in a worker
+    """
+
+    name: str
+    path: Path
+    place: str
+    source: str
+    source_hash: str
+    reads: tuple[Stream, ...]
+    writes: tuple[Stream, ...]
+    error: str
+    summary: str = ""
+    code: OperatorCode | None = None
+    baseline: str = BASELINE
+    bound: str = "memory"
+
+    @property
+    def roof(self) -> str:
+        """The set that moves as many streams of the case's size."""
+        return streams.roof(self.reads, self.writes)
+
+    def with_code(self, code: OperatorCode) -> FileOperator:
+        """The operator with its functions."""
+        return replace(self, code=code)
+
+    def ideal_bytes(self, case: Case) -> int:
+        """Bytes of all streams, each once."""
+        return sum(s.read_bytes(case) for s in self.reads) + sum(spec.nbytes for spec in self.output_specs(case))
+
+    def ideal_flops(self, case: Case) -> int:
+        """0: memory bounds all operators of files so far."""
+        return 0
+
+    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
+        """See `Operator.make_inputs`."""
+        inputs = tuple(stream.made(case, device) for stream in self.reads)
+        self.refill(case, inputs, seed)
+        return inputs
+
+    def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
+        """See `Operator.refill`."""
+        for number, (stream, x) in enumerate(zip(self.reads, inputs, strict=True)):
+            stream.draw(case, x, seed, is_first=number == 0)
+
+    def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
+        """See `Operator.output_specs`."""
+        return tuple(stream.written(case) for stream in self.writes)
+
+    def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
+        """See `Operator.expected`; one block per output. A value too large for an output's dtype is an infinity."""
+        given = [self._given(case, stream, x, rows, device) for stream, x in zip(self.reads, inputs, strict=True)]
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        values = self._shaped("the reference", case, count, self._code.reference(*given))
+        slacks = self._slack(case, count, values, given)
+        for number, spec in enumerate(self.output_specs(case)):
+            right = bounds.overflown(values[number], spec.dtype)
+            allowed = bounds.allowed(right, slacks[number], spec.dtype).masked_fill_(right.isinf(), 0.0)
+            yield Expected(right, slacks[number], allowed, output=number)
+
+    def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant | None:
+        """Sums of the magnitudes of a row, of outputs that have the case's shape: see `bounds.row_sums`."""
+        if self.writes[expected.output].shape != "case":
+            return None
+        return bounds.row_sums("row size", case, expected, got, magnitudes=True)
+
+    @property
+    def _code(self) -> OperatorCode:
+        if self.code is None:
+            raise ValueError(f"{self.place}: the functions of {self.name} are not loaded; only a worker loads them")
+        return self.code
+
+    @staticmethod
+    def _given(case: Case, stream: Stream, x: Tensor, rows: slice | Tensor, device: str) -> Tensor:
+        """Some rows of an input as the reference gets it."""
+        import torch
+
+        own = x if stream.shape == "columns" else take_rows(x, case.rows, rows)
+        return own.to(device).to(torch.float64, copy=True)
+
+    def _slack(self, case: Case, count: int, values: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+        """Of each output; 0 where an input is infinite or NaN."""
+        unit, own = bounds.slack_unit(case), self._code.own_slack
+        if own is not None:
+            found = self._shaped("the slack", case, count, own(unit, *values, *given))
+        else:
+            found = [bounds.BOUNDS[self.error](unit, y, given) for y in values]
+        return [slack.nan_to_num(0.0, 0.0, 0.0) for slack in found]
+
+    def _shaped(self, what: str, case: Case, count: int, returned: Any) -> list[Tensor]:
+        """What a function of the file returned, as a matrix in float64 per output. Raises ValueError if it is something else."""
+        import torch
+
+        found = as_tuple(returned)
+        if len(found) != len(self.writes):
+            raise ValueError(f"{what} returned {len(found)} outputs, and writes has {len(self.writes)}")
+        for stream, y in zip(self.writes, found, strict=True):
+            wanted = (count, case.columns if stream.shape == "case" else 1)
+            if not isinstance(y, torch.Tensor) or y.dtype is not torch.float64 or tuple(y.shape) != wanted:
+                shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
+                raise ValueError(f"{what} returned {shown} for {stream.name!r}, and float64 {list(wanted)} is expected")
+        return list(found)
