@@ -214,7 +214,8 @@ class Record:
     """One cell of a run: what one variant did on one case. Only a PASSED record carries samples.
 
     gpu is the id of the card, "" for a CPU; all records of a case are from the same one. The first record of a timed case has the
-    calibrations of its clocks. ideal_flops is 0 for an operator that memory limits. A failure has the lines of its traceback,
+    calibrations of its clocks. ideal_flops is 0 for an operator that memory limits. operator_hash is that of the file of an
+    operator of the project's own. A failure has the lines of its traceback,
     from the implementation's own file on, and the end of what the implementation printed; each at most about 8 KB.
     """
 
@@ -237,6 +238,7 @@ class Record:
     calibrations: tuple[Calibration, ...] = ()
     traceback: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
+    operator_hash: str = ""
 
     def __post_init__(self) -> None:
         if self.samples and self.status is not Status.PASSED:
@@ -267,10 +269,18 @@ class Record:
 
 
 @dataclass(frozen=True)
+class OperatorSource:
+    """The file of an operator that a run was judged by: its hash, and its lines."""
+
+    source_hash: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Passport:
     """Where and with what a run was made; one per run, the header of its file.
 
-    cases is how many it was asked for, 0 if unknown: a run that was ended early has fewer.
+    cases is how many it was asked for, 0 if unknown: a run that was ended early has fewer. operators has those of files.
     """
 
     run_id: str
@@ -285,6 +295,7 @@ class Passport:
     commit: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     cases: int = 0
+    operators: dict[str, OperatorSource] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

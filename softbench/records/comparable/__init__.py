@@ -130,6 +130,8 @@ def _other_question(a: Record, b: Record) -> str:
         return f"{name} is timed in one run and only checked in the other"
     if a.case != b.case:
         return f"{name} names two cases"
+    if a.operator_hash != b.operator_hash:
+        return f"{name}: the file of the operator {a.case.operator} is another in one run than in the other"
     if a.ideal_bytes and b.ideal_bytes and a.ideal_bytes != b.ideal_bytes:
         moved = f"{a.ideal_bytes} ideal bytes in one run and {b.ideal_bytes} in the other"
         return f"{name} has {moved}: the operator was redefined"

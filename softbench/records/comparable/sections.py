@@ -123,17 +123,22 @@ def _by_case(run: Run) -> dict[str, dict[tuple[str, str], Record]]:
 
 def _versions_apart(runs: Sequence[Run], records: Sequence[Record]) -> tuple[tuple[Record, ...], list[str]]:
     """The records, with a name of its own for each older version of an implementation."""
-    newest = {r.variant.implementation: r.variant.source_hash for run in runs for r in run.records if r.role != "roof"}
+    newest = {_answerer(r): r.variant.source_hash for run in runs for r in run.records if r.role != "roof"}
     named: list[Record] = []
     notes: dict[str, None] = {}
     for record in records:
         variant = record.variant
-        if record.role != "roof" and variant.source_hash != newest[variant.implementation]:
+        if record.role != "roof" and variant.source_hash != newest[_answerer(record)]:
             name = f"{variant.implementation}@{variant.source_hash[:7]}"
             notes[f"{variant.implementation} was changed: its older cells are those of {name}"] = None
             variant = replace(variant, implementation=name)
         named.append(record if variant is record.variant else replace(record, variant=variant))
     return tuple(named), list(notes)
+
+
+def _answerer(record: Record) -> tuple[str, str]:
+    """The baselines of operators in files have one name and a source each."""
+    return record.case.operator, record.variant.implementation
 
 
 def _titles(passports: Sequence[Passport]) -> list[str]:
