@@ -96,6 +96,7 @@ MORE = "; --softbench-timeout gives more"
 OPERATIONS: dict[str, tuple[type, str, str]] = {
     "hello": (Memory, "the start of its process", ""),
     "prepare": (Done, "compiling and checking", MORE),
+    "prove": (Done, "proving its operator", MORE),
     "compile": (Kernels, "building cubins", MORE),
     "estimate": (Time, "the first timed calls", MORE),
     "place": (Done, "making the buffers of a placement", MORE),

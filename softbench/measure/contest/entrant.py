@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from softbench import texts
+from softbench.cases import operators
 from softbench.measure import device
 from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.workers import Answer
@@ -119,6 +120,7 @@ class Entrant:
                 "name": self.variant.declared_name,
                 "source_hash": self.variant.source_hash,
                 "params": dict(self.variant.params),
+                **operator_of(case.operator),
             }
         return base | more
 
@@ -143,7 +145,16 @@ class Entrant:
             best_of=self.best_of,
             traceback=self.traceback,
             output=self.output,
+            operator_hash=declared.source_hash if (declared := operators.of_file(case.operator)) else "",
         )
+
+
+def operator_of(name: str) -> dict[str, Any]:
+    """What a message to a worker says of an operator: where its file is, if it is a file's."""
+    declared = operators.of_file(name)
+    if declared is None:
+        return {}
+    return {"operator": {"path": str(declared.path), "source_hash": declared.source_hash}}
 
 
 Fault = Callable[[Sequence[Samples]], str]

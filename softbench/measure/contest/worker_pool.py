@@ -10,6 +10,7 @@ from softbench.measure.contest import descriptors
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker, environment_for
 from softbench.measure.contest.workers import Answer, ask, gather
+from softbench.measure.worker.wire import Message
 from softbench.model import Status
 from softbench.texts import InputError
 
@@ -125,16 +126,25 @@ class WorkerPool:
 
     def refused(self) -> str:
         """Why a fresh process, which has imported no implementation, cannot use the device; "" if it can."""
+        answer = self.apart({"op": "hello", "device": self.device}, timeout_s=_HELLO_TIMEOUT_S)
+        return answer.reason if answer is not None and not answer.ok else ""
+
+    def apart(self, *requests: Message, timeout_s: float) -> Answer | None:
+        """What a fresh process answers to the first request that fails, or to the last; None if no process can be started."""
         try:
             if self._forkserver is None or not self._forkserver.is_alive:
                 self.close()
                 self._forkserver = self._make_forkserver()
             worker = Worker(self._forkserver, environment_for("measure"))
         except ForkserverError:
-            return ""  # which says nothing about the device
-        answer = ask(worker, {"op": "hello", "device": self.device}, _HELLO_TIMEOUT_S)
+            return None
+        answer = None
+        for request in requests:
+            answer = ask(worker, request, timeout_s)
+            if not answer.ok:
+                break
         worker.end()
-        return "" if answer.ok else answer.reason
+        return answer
 
     def close(self) -> None:
         """End every worker and the forkserver."""

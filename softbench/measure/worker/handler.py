@@ -17,7 +17,7 @@ from softbench.measure import check, clocks, cupti_clock, roof, wall
 from softbench.measure.check import modes
 from softbench.measure.cores import PINNED
 from softbench.measure.plans import Plan
-from softbench.measure.worker import clock_readings, faults, interpreter, loading, process_limits, wire
+from softbench.measure.worker import clock_readings, faults, interpreter, loading, process_limits, proving, wire
 from softbench.measure.worker.tamper import TamperCheck
 from softbench.measure.worker.wire import Message
 from softbench.model import WRONG_WHEN_TIMED, Case
@@ -73,6 +73,8 @@ class RequestHandler:
 
         A variant that this run has checked already is not checked again.
         """
+        self.phase = "operator"
+        proving.take_operator(request)
         self.case = case_of(request["case"])
         self.operator = operators.get(self.case.operator)
         self._share_cores()
@@ -121,6 +123,12 @@ class RequestHandler:
             torch.set_num_threads(threads)
             if self.device != "cuda":  # for other libraries of an implementation, which read it when they are loaded
                 os.environ["OMP_NUM_THREADS"] = str(threads)
+
+    def do_prove(self, request: Message) -> Message:
+        """Hold an operator's file against itself and its baseline; no implementation is imported in this process."""
+        self.phase = "operator"
+        wrong = proving.fault(proving.take_operator(request))
+        return _incorrect(wrong) if wrong else {}
 
     def do_compile(self, request: Message) -> Message:
         """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""

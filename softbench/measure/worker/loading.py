@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.cases import sources
+from softbench.cases.operators import FileOperator
 from softbench.model import SOURCES_CHANGED
 
 _ROOT = "_softbench_implementations"
@@ -37,6 +38,17 @@ def load(path: Path, name: str, source_hash: str = "") -> Any:
     return getattr(_module(path.resolve(), source_hash), name)
 
 
+def operator(declared: FileOperator) -> FileOperator:
+    """The operator of a file with its functions: its text is executed by itself, with no neighbour to import.
+
+    `load` finds the baseline in it from then on. Raises what the file raises.
+    """
+    path = declared.path.resolve()
+    if _alone(path, declared.source_hash) is None:
+        _add(_Finder(_package_name(f"{path} {declared.source_hash}"), sources.alone(path, declared.source), path))
+    return declared.with_code(load(path, declared.name, declared.source_hash))
+
+
 def require_unchanged(path: Path) -> None:
     """Raises SourcesChanged if a source that the implementation reads itself (not Python) is not what was hashed."""
     finder = _finder(path.resolve().parent)
@@ -52,7 +64,7 @@ def folders() -> list[Path]:
 
 
 def _module(path: Path, source_hash: str) -> types.ModuleType:
-    finder = _finder(path.parent)
+    finder = _alone(path, source_hash) or _finder(path.parent)
     if source_hash and finder.family.hash_of(path) != source_hash:
         sys.meta_path.remove(finder)  # they may have been restored by the next request
         raise SourcesChanged(f"the sources in {path.parent.name} changed")
@@ -74,14 +86,26 @@ def _module(path: Path, source_hash: str) -> types.ModuleType:
 
 def _finder(folder: Path) -> _Finder:
     """The finder of a family; the first request reads its sources."""
-    package = f"{_ROOT}.f{hashlib.sha256(str(folder).encode()).hexdigest()[:10]}"
+    package = _package_name(str(folder))
     found = next((f for f in sys.meta_path if isinstance(f, _Finder) and f.package == package), None)
-    if found is None:
-        found = _Finder(package, sources.read(folder))
-        sys.meta_path.insert(0, found)
-        _package(_ROOT, None)
-        _package(package, folder)
-    return found
+    return found or _add(_Finder(package, sources.read(folder)))
+
+
+def _alone(path: Path, source_hash: str) -> _Finder | None:
+    """The finder of a file that was loaded by itself, in the version of this hash."""
+    finders = (f for f in sys.meta_path if isinstance(f, _Finder) and f.only == path)
+    return next((f for f in finders if f.family.hash_of(path) == source_hash), None)
+
+
+def _add(finder: _Finder) -> _Finder:
+    sys.meta_path.insert(0, finder)
+    _package(_ROOT, None)
+    _package(finder.package, finder.family.folder)
+    return finder
+
+
+def _package_name(place: str) -> str:
+    return f"{_ROOT}.f{hashlib.sha256(place.encode()).hexdigest()[:10]}"
 
 
 def _package(name: str, folder: Path | None) -> None:
@@ -92,10 +116,13 @@ def _package(name: str, folder: Path | None) -> None:
 
 
 class _Finder:
-    """Finds the modules of one family among the sources that were read; the rest is left to Python's own finders."""
+    """Finds the modules of one family among the sources that were read; the rest is left to Python's own finders.
 
-    def __init__(self, package: str, family: sources.Family) -> None:
-        self.package, self.family = package, family
+    only  the file that is all of the family, None for a folder
+    """
+
+    def __init__(self, package: str, family: sources.Family, only: Path | None = None) -> None:
+        self.package, self.family, self.only = package, family, only
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None

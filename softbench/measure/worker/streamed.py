@@ -19,13 +19,14 @@ from typing import Any
 from softbench.cases import operators
 from softbench.measure import clocks
 from softbench.measure.plans import Plan
-from softbench.measure.worker import loading
+from softbench.measure.worker import loading, proving
 from softbench.measure.worker.handler import case_of
 
 
 def main(argument: str) -> None:
     """Make the calls; raises what the implementation raises."""
     request = json.loads(argument)
+    proving.take_operator(request)
     case = case_of(request["case"])
     operator = operators.get(case.operator)
     plan = Plan(**request["plan"])

@@ -1,0 +1,23 @@
+"""Holds operators of files against themselves before they judge anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from softbench.cases import operators
+from softbench.measure.contest.entrant import operator_of
+from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.texts import InputError
+
+
+class UnsoundOperator(InputError):
+    """The file of an operator contradicts itself; the message names it and what to do."""
+
+
+def prove(names: Iterable[str], pool: WorkerPool, timeout_s: float) -> None:
+    """Raises UnsoundOperator at the first operator of a file that cannot judge; see `softbench.measure.worker.proving`."""
+    for declared in filter(None, map(operators.of_file, names)):
+        requests = {"op": "hello", "device": "cpu"}, {"op": "prove", **operator_of(declared.name)}
+        answer = pool.apart(*requests, timeout_s=timeout_s)
+        if answer is not None and not answer.ok:
+            raise UnsoundOperator(f"{declared.place}: {answer.reason}")

@@ -1,0 +1,76 @@
+"""The worker's side of operators in files: takes their code, and proves that a file agrees with itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from softbench.cases import operator_files, operators
+from softbench.cases.operators import FileOperator
+from softbench.measure import check
+from softbench.measure.worker import loading
+from softbench.measure.worker.wire import Message
+from softbench.model import Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SHAPE = (6, 96)
+"""Of the case of a proof, in float32."""
+
+
+def take_operator(request: Message) -> FileOperator | None:
+    """Know the operator of a request with its functions, if it is a file's.
+
+    Its file is read and executed before any implementation is. Raises SourcesChanged if it is not what the run began with, and
+    what the file raises.
+    """
+    given = request.get("operator")
+    if given is None:
+        return None
+    path, source_hash = Path(given["path"]), given["source_hash"]
+    for known in operators.own():
+        if known.code and (known.path, known.source_hash) == (path, source_hash):
+            return known
+    declared = operator_files.read(path)
+    if declared is None or declared.source_hash != source_hash:
+        raise loading.SourcesChanged(f"{path.parent.name}/{path.name} changed")
+    loaded = loading.operator(declared)
+    operators.use([*(other for other in operators.own() if other.name != loaded.name), loaded])
+    return loaded
+
+
+def fault(operator: FileOperator | None) -> str:
+    """What is wrong with an operator of a file, in a small case on the CPU; "" if nothing is. Raises what its functions raise."""
+    if operator is None:
+        return "the request names no operator's file"
+    case = Case(operator.name, SHAPE, "float32", "float32", timed=False)
+    inputs = operator.make_inputs(case, "cpu", 1)
+    whole = _right(operator, case, inputs, slice(0, case.rows))
+    for number, (stream, x) in enumerate(zip(operator.reads, inputs, strict=True)):
+        kept = x.clone()
+        stream.draw(case, x, 2, is_first=number == 0)
+        if _are(whole, _right(operator, case, inputs, slice(0, case.rows)), within=0.0):
+            what = f"the stream {stream.name!r} is never used: the reference gives the same for other values of it"
+            return f"{what}; use it, or take it out of reads"
+        x.copy_(kept)
+    half = case.rows // 2
+    if not _are([y[half:] for y in whole], _right(operator, case, inputs, slice(half, case.rows))):
+        return "the reference mixes rows: it gives other values for some rows alone; compute each row from itself"
+    baseline = loading.load(operator.path, operator.baseline, operator.source_hash)(case)
+    verdict = check.compare(case, inputs, baseline(*inputs))
+    what = f"{operator.baseline} disagrees with the reference in {case.id}"
+    return "" if verdict.ok else f"{what}: {verdict.reason}; mend one of them, or widen the bound"
+
+
+def _right(operator: FileOperator, case: Case, inputs: tuple[Tensor, ...], rows: slice) -> list[Tensor]:
+    """The reference's values of some rows, one matrix per output."""
+    return [expected.values for expected in operator.expected(case, inputs, rows, "cpu")]
+
+
+def _are(some: list[Tensor], others: list[Tensor], within: float = 1e-12) -> bool:
+    """Whether values are the same, by default but for the last digits of float64, which the order of a sum changes."""
+    import torch
+
+    pairs = zip(some, others, strict=True)
+    return all(torch.allclose(x, y, rtol=within, atol=within, equal_nan=True) for x, y in pairs)

@@ -1,0 +1,153 @@
+"""Operators of files in a worker: their code, what they expect of outputs, and what proves one unsound."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from support.grids import over
+from support.own_operators import GELU, L2NORM
+
+from softbench.cases import operator_files, operators
+from softbench.cases.operators import FileOperator
+from softbench.measure import check
+from softbench.measure.contest.entrant import operator_of
+from softbench.measure.worker import loading, proving
+from softbench.model import Case
+
+CASE = Case("gelu", (6, 40), "float32", "float32")
+
+
+@pytest.fixture(autouse=True)
+def _forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test has an operators folder, and leaves neither operators nor finders of files behind."""
+    monkeypatch.chdir(tmp_path)
+    Path("operators").mkdir()
+    before = list(sys.meta_path)
+    yield
+    sys.meta_path[:] = before
+    operators.use(())
+
+
+def loaded(text: str, name: str = "gelu") -> FileOperator:
+    """The operator of a file with this text, as a worker has it."""
+    Path("operators", f"{name}.py").write_text(text)
+    operator_files.load([Path("operators")])
+    found = proving.take_operator(operator_of(name))
+    assert found is not None
+    return found
+
+
+def block(operator: FileOperator, x: torch.Tensor, case: Case = CASE) -> check.judging.Expected:
+    """What an operator of one input and one output expects of all rows."""
+    (found,) = operator.expected(case, (x,), slice(0, case.rows), "cpu")
+    return found
+
+
+def test_a_worker_takes_the_text_that_was_hashed_and_a_newer_one_after_it() -> None:
+    first = loaded(GELU)
+    assert operators.get("gelu") is first
+    assert proving.take_operator(operator_of("gelu")) is first
+    request = operator_of("gelu")
+    Path("operators/gelu.py").write_text(GELU.replace("0.5", "0.75"))
+    operators.use(())
+    with pytest.raises(loading.SourcesChanged, match=r"operators/gelu\.py changed"):
+        proving.take_operator(request)
+    second = loaded(GELU.replace("0.5", "0.75"))
+    x = torch.ones(6, 40)
+    assert float(block(second, x).values[0, 0] / block(first, x).values[0, 0]) == 1.5
+    baseline = loading.load(second.path, "torch_eager", second.source_hash)(CASE)
+    assert torch.equal(baseline(x), torch.nn.functional.gelu(x))
+    assert proving.take_operator({"op": "prepare"}) is None
+
+
+def test_no_other_process_runs_its_functions() -> None:
+    Path("operators/gelu.py").write_text(GELU)
+    (found,) = operator_files.load([Path("operators")])
+    with pytest.raises(
+        ValueError, match=r"gelu\.py:11: gelu: the functions of gelu are not loaded; only a worker loads them"
+    ):
+        block(found, torch.ones(6, 40))
+
+
+@over(
+    ("bound", "slack"),
+    [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)],
+)
+def test_each_named_bound_lets_arithmetic_err_by_as_much(bound: str, slack: float) -> None:
+    operators.use(())
+    operator = loaded(
+        GELU.replace("elementwise", bound).replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "3 * x")
+    )
+    found = block(operator, torch.ones(6, 40))
+    assert float(found.slack[0, 0]) == slack * 2**-20
+    assert float(found.allowed[0, 0]) == pytest.approx(slack * 2**-20 + 3 * 2**-23, rel=1e-5)
+
+
+def test_infinities_are_exact_and_what_a_dtype_cannot_hold_is_one() -> None:
+    operator = loaded(GELU.replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "x.square()"))
+    case = Case("gelu", (6, 40), "float16", "float16")
+    x = torch.full((6, 40), 300.0, dtype=torch.float16)
+    x[0, 0] = float("-inf")
+    found = block(operator, x, case)
+    assert bool(found.values.isposinf().all())
+    assert not bool(found.allowed.any())
+    assert check.compare(case, (x,), x.square()).ok
+    assert not check.compare(case, (x,), torch.full_like(x, 65504.0)).ok
+
+
+def test_inputs_are_drawn_as_declared_and_a_reference_may_write_into_its_own() -> None:
+    operator = loaded(
+        L2NORM.replace("    length = x.square()", "    x += 0\n    weight *= 1\n    length = x.square()", 1), "l2norm"
+    )
+    case = Case("l2norm", (3, 4, 5000), "float32", "float32", layout="broadcast")
+    x, weight = inputs = operator.make_inputs(case, "cpu", 1)
+    assert (tuple(x.shape), x.stride()[:2], tuple(weight.shape)) == ((3, 4, 5000), (0, 0), (5000,))
+    assert float(weight.mean()) == pytest.approx(1, abs=0.02)
+    assert float(weight.std()) == pytest.approx(0.25, abs=0.02)
+    again = operator.make_inputs(case, "cpu", 1)
+    y, length = operator.expected(case, inputs, torch.tensor([1, 7]), "cpu")
+    assert (tuple(y.values.shape), tuple(length.values.shape), length.output) == ((2, 5000), (2, 1), 1)
+    assert all(map(torch.equal, inputs, again))
+    assert operator.output_specs(case)[1].dtype == "float32"
+    assert proving.fault(operator) == ""
+
+
+@over(
+    ("old", "new", "words"),
+    [
+        (
+            "/ length * weight",
+            "/ length * (weight * 0 + 1)",
+            "the stream 'weight' is never used: the reference gives the same for",
+        ),
+        (
+            "* weight, length",
+            "* weight, length.flatten()",
+            "the reference returned float64 [6] for 'length', and float64 [6, 1]",
+        ),
+        ("return 6 * unit * y.abs(), ", "return ", "the slack returned 1 outputs, and writes has 2"),
+        ("length.flatten()", "length", "output 1: wrong shape: (6, 1) where (6,) is expected"),
+    ],
+)
+def test_an_operator_is_held_against_itself(old: str, new: str, words: str) -> None:
+    operators.use(())
+    head, reference, tail = L2NORM.partition("def l2norm")
+    operator = loaded(head + reference + tail.replace(old, new, 1), "l2norm")
+    try:
+        said = proving.fault(operator)
+    except ValueError as error:  # which a worker reports like a fault
+        said = str(error)
+    assert words in said
+
+
+def test_the_baseline_gets_wide_inputs_where_its_output_is_wide() -> None:
+    operator = loaded(GELU)
+    case = Case("gelu", (6, 40), "float16", "float32")
+    inputs = operator.make_inputs(case, "cpu", 1)
+    baseline = loading.load(operator.path, "torch_eager", operator.source_hash)(case)
+    assert check.compare(case, inputs, baseline(*inputs)).ok
+    assert not check.compare(case, inputs, torch.nn.functional.gelu(inputs[0]).float()).ok
