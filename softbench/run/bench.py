@@ -13,6 +13,7 @@ from softbench import packages
 from softbench.analysis.leaderboard.formatting import plural
 from softbench.cases import operators
 from softbench.measure import busy, device, roof
+from softbench.measure.contest import proving
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.progress import Progress
@@ -131,6 +132,8 @@ class Bench:
         self.journal.writer()
         if self._contest is None:
             self._contest = self._make_contest(self.journal.begin().seed)
+            asked = [operator.name for operator in self.selection.operators]
+            proving.prove(asked, self._contest.pool, self.settings.timeout_s)
             self._began = time.monotonic()
         contest, variants, most_s = self._contest, self.selection.takes_part[case], self._share_s()
         try:

@@ -12,6 +12,7 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from softbench import packages
 from softbench.measure.contest.descriptors import TooFewFiles
+from softbench.measure.contest.proving import UnsoundOperator
 from softbench.measure.contest.worker_pool import DeviceLost
 from softbench.model import Case, Record, Variant
 from softbench.records.store import StoreError
@@ -221,7 +222,12 @@ class CellItem(pytest.Function):
             return self._debug()
         try:
             record = self.outcome = self.bench.record(self.case, self.variant)
-        except (StoreError, DeviceLost, TooFewFiles) as error:  # further cells could not be kept, or run
+        except (
+            StoreError,
+            DeviceLost,
+            TooFewFiles,
+            UnsoundOperator,
+        ) as error:  # further cells could not be kept, or run
             pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
         self._note_figures(record)
         if record.status.is_refusal:

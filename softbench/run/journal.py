@@ -50,8 +50,7 @@ class Journal:
             if self.shard is not None:
                 self._passport = self.shard.passport
             elif self.settings.resume:
-                variants = self.selection.variants
-                self._writer, self._passport = resuming.reopen(self.settings, variants, self._listener.note)
+                self._writer, self._passport = resuming.reopen(self.settings, self.selection, self._listener.note)
                 self._is_held = True
             else:
                 self._passport = self._issued()
@@ -61,7 +60,8 @@ class Journal:
     def _issued(self) -> Passport:
         seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
         count = len(self.selection.takes_part)
-        return passport.issue(self.settings, self.selection.variants, seed, self.gpus, count)
+        chosen = self.selection
+        return passport.issue(self.settings, chosen.variants, seed, self.gpus, count, chosen.operators)
 
     def start(self) -> None:
         """Do what can be done before it is known which cells take part."""

@@ -15,8 +15,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from softbench import __version__
+from softbench.cases.operators import FileOperator
 from softbench.measure import cores, device
-from softbench.model import Passport, Variant
+from softbench.model import OperatorSource, Passport, Variant
 from softbench.run.settings import Settings
 
 _ALWAYS = ("torch", "triton", "nvidia-cuda-nvrtc", "pytest", "pytest-benchmark")
@@ -25,9 +26,17 @@ _SELF_CONTAINED = ("torch", "triton", "pytest", "pytest-benchmark")
 
 
 def issue(
-    settings: Settings, variants: Sequence[Variant], seed: int, gpus: Sequence[str] = (), cases: int = 0
+    settings: Settings,
+    variants: Sequence[Variant],
+    seed: int,
+    gpus: Sequence[str] = (),
+    cases: int = 0,
+    operators: Sequence[FileOperator] = (),
 ) -> Passport:
-    """A new passport for a run of this many cases that starts now; gpus are the ids of all workers' GPUs."""
+    """A new passport for a run of this many cases that starts now; gpus are the ids of all workers' GPUs.
+
+    operators  those of files that it is judged by
+    """
     card = device.gpu()
     now = datetime.now(timezone.utc)
     machine = device.describe()
@@ -48,7 +57,13 @@ def issue(
         commit=commit(),
         settings=measuring(settings) | {"selection": settings.selection},
         cases=cases,
+        operators=sources_of(operators),
     )
+
+
+def sources_of(operators: Sequence[FileOperator]) -> dict[str, OperatorSource]:
+    """The files of operators as a passport holds them."""
+    return {found.name: OperatorSource(found.source_hash, tuple(found.source.splitlines())) for found in operators}
 
 
 def measuring(settings: Settings) -> dict[str, float | int | bool]:

@@ -8,23 +8,25 @@ from dataclasses import replace
 from softbench.model import Passport, Run, Variant
 from softbench.records import shards, store
 from softbench.run import passport
+from softbench.run.selection import Selection
 from softbench.run.settings import Settings, SettingsError
 from softbench.texts import InputError
 
 
-def reopen(
-    settings: Settings, variants: Sequence[Variant], note: Callable[[str], None]
-) -> tuple[store.Writer, Passport]:
+def reopen(settings: Settings, selection: Selection, note: Callable[[str], None]) -> tuple[store.Writer, Passport]:
     """The file of the run, locked against other commands, and its passport. Raises InputError.
 
     The passport names the sources and packages of the implementations that any command of the run found.
     """
+    variants, operators = selection.variants, passport.sources_of(selection.operators)
     path = store.find(settings.reports, settings.resume)
     writer = store.Writer(path)
     writer.lock()
     try:
         found = store.header(path)
-        if why := passport.difference(found, variants) or _other_settings(found, settings):
+        changed = (name for name, own in operators.items() if found.operators.get(name, own) != own)
+        why = next((f"the operator {name} has changed since" for name in changed), "")
+        if why := why or passport.difference(found, variants) or _other_settings(found, settings):
             raise _refusal(path.name, why)
         for damage in store.mend(path):
             note(f"{damage}: set aside in {path.name}.damaged")
@@ -34,7 +36,8 @@ def reopen(
         if why := _other_sources(store.read(path), variants):
             raise _refusal(path.name, why)
         mine = {v.implementation: v.source_hash for v in variants}
-        known = replace(found, sources=found.sources | mine, packages=passport.packages(variants) | found.packages)
+        packages = passport.packages(variants) | found.packages
+        known = replace(found, sources=found.sources | mine, packages=packages, operators=found.operators | operators)
         if known != found:
             writer.relabel(known)
     except InputError:

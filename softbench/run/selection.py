@@ -10,8 +10,9 @@ from pathlib import Path
 
 from softbench import resources
 from softbench.analysis.leaderboard.formatting import plural
-from softbench.cases import matrix, operators, registry, revisions, shrinking
+from softbench.cases import matrix, operator_files, operators, registry, revisions, shrinking
 from softbench.cases.declarations import NotPython
+from softbench.cases.operators import FileOperator
 from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import device
 from softbench.measure.contest import traffic
@@ -61,6 +62,7 @@ class Selection:
 
     unread      what is wrong with files that declare nothing because they are not Python
     shrunk      how many cases were cut down for a CPU; several may have become the same case
+    operators   those of files that a case asks for
     takes_part  the variants of each case once -k and its like have been applied, filled by `add` while pytest collects
     """
 
@@ -69,6 +71,7 @@ class Selection:
     ladders: Ladders = Ladders()
     unread: tuple[str, ...] = ()
     shrunk: int = 0
+    operators: tuple[FileOperator, ...] = ()
     takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
 
     def add(self, case: Case, variant: Variant) -> None:
@@ -132,7 +135,7 @@ def default_profile(path: Path, preferred: str) -> str:
     """The profile to use if none is named: the preferred one, or the only one. Raises SettingsError that lists all."""
     if path == resources.bundled_shapes().resolve():
         return preferred  # which it has
-    names = list(matrix.load(path).profiles)
+    names = matrix.profile_names(path)
     if preferred not in names and len(names) > 1:
         what = f"no profile {preferred!r}, which is the default here; name one with --softbench-profile"
         raise SettingsError(f"{resources.shown(path)}: {what}: {', '.join(names)}")
@@ -141,6 +144,7 @@ def default_profile(path: Path, preferred: str) -> str:
 
 def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     """Read shapes and implementations; no process is started and nothing heavy is imported."""
+    own_operators = operator_files.load(settings.operators, settings.impls)
     shapes = matrix.load(settings.shapes)
     cases: dict[str, Case] = {}
     for name in settings.profiles:
@@ -161,7 +165,11 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     unread: list[NotPython] = []
     return Selection(
         tuple(dict.fromkeys(fitted.values())),
-        registry.find(settings.impls, unread=unread) + _other_versions(settings),
+        (
+            *map(operator_files.baseline, own_operators),
+            *registry.find(settings.impls, unread=unread),
+            *_other_versions(settings),
+        ),
         replace(
             ladders,
             cases=frozenset(fitted[case] for case in selected if case in own),
@@ -169,6 +177,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
         ),
         tuple(map(str, unread)),
         sum(case != found for case, found in fitted.items()),
+        operators=tuple(operator for operator in own_operators if operator.name in names),
     )
 
 

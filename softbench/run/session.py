@@ -51,7 +51,8 @@ def start(config: pytest.Config) -> None:
     if orders is not None:
         chosen = orders.settings(chosen)
     if watch is not None:
-        watch.entries = frozenset(Path(v.path) for v in selection.variants)
+        judges = {operator.path for operator in selection.operators}
+        watch.entries = frozenset(path for v in selection.variants if (path := Path(v.path)) not in judges)
     session = BenchSession(
         config, chosen, selection, regression, seats, orders.shard if orders else None, watch, events
     )

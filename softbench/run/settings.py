@@ -40,6 +40,7 @@ class Settings:
     expected_gpu: str
     any_gpu: bool
     axes: tuple[tuple[str, str], ...]
+    operators: tuple[Path, ...] = ()
     traffic: bool = False
     device_clock: bool = False
     registers: bool = False
@@ -68,6 +69,7 @@ _OPTIONS = (
     ("profile", "NAMES", "profiles of shapes.yaml, comma-separated (default: gpu with a GPU, else cpu)"),
     ("shapes", "FILE", "shapes.yaml to use (default: ./shapes.yaml, else the bundled one)"),
     ("impls", "DIR", "further folder of implementation files; may be repeated"),
+    ("operators", "DIR", "folder of operators of your own; may be repeated (default: operators next to shapes.yaml)"),
     ("dtype", "LIST", "only these dtypes, e.g. float16,float32"),
     ("rows", "LIST", "only these row counts, e.g. 1,4096-32768"),
     ("columns", "LIST", "only these column counts, e.g. 1024-8192,50257"),
@@ -98,7 +100,7 @@ _OPTIONS = (
     ("threads", "N", "threads of what is timed on a CPU (default: OMP_NUM_THREADS, else 1)"),
     ("expect-gpu", "NAME", "refuse to run on any other GPU, e.g. H200"),
 )
-_REPEATED = ("impls", "against")
+_REPEATED = ("operators", "impls", "against")
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
     ("--softbench-full-size", "without a GPU: time the cases as shapes.yaml has them, and cut no rows off"),
@@ -147,12 +149,13 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
 
     root = Path(config.invocation_params.dir)
     own_budget, has_both, run_budget = option("budget").partition(",")
-    shapes = _shapes(root, option("shapes"))
+    shapes, impls = _shapes(root, option("shapes")), _impls(root, option("impls"))
     profiles = _profiles(option("profile") or profile_of(shapes, preferred))
     return Settings(
         profiles=profiles,
         shapes=shapes,
-        impls=_impls(root, option("impls")),
+        impls=impls,
+        operators=_operators(root, shapes, option("operators"), impls),
         reports=_path("reports", root, option("reports") or "reports"),
         budget_s=_seconds("budget", own_budget, _budget(preferred, option("quick"))),
         run_budget_s=_seconds("budget", run_budget or option("budget"), 60.0) if has_both else 0.0,
@@ -215,6 +218,21 @@ def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
 
     own = (_path("impls", root, folder).resolve() for folder in given)
     return tuple(dict.fromkeys([resources.bundled_impls().resolve(), *own]))
+
+
+def _operators(root: Path, shapes: Path, given: list[str], impls: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Those given, else the folder next to shapes.yaml, unless it holds implementations.
+
+    With the bundled shapes.yaml it is the one in the folder of the command.
+    """
+    from softbench import resources
+    from softbench.cases import operator_files
+
+    is_bundled = shapes == resources.bundled_shapes().resolve()
+    if given:
+        return tuple(_path("operators", root, folder).resolve() for folder in given)
+    found = operator_files.beside(root if is_bundled else shapes.parent)
+    return tuple(folder for folder in found if not any(folder.resolve().is_relative_to(other) for other in impls))
 
 
 def _path(name: str, root: Path, text: str) -> Path:

@@ -106,7 +106,7 @@ def joined(config: pytest.Config, chosen: Settings) -> Watch | None:
     if watch is None:
         watch = Watch()
         config.pluginmanager.register(watch, "softbench-watch")
-    watch.begin(chosen.impls, chosen.shapes)
+    watch.begin((*chosen.impls, *chosen.operators), chosen.shapes)
     return watch
 
 

@@ -1,0 +1,180 @@
+"""Operators of a project's own, from their files to ranks: found, proven, judged by, and in the passport."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import own_operators
+from support.grids import over
+from support.own_operators import GELU, KERNELS
+from support.projects import SHAPES, bench, record_lines
+
+from softbench.records import store
+
+Says = Callable[..., str]
+
+
+def statuses(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
+    """(case, implementation) -> status and reason."""
+    _, *cells = record_lines(folder)
+    return {
+        ("-".join([cell["case"]["operator"], cell["case"]["dtype"]]), cell["variant"]["implementation"]): (
+            cell["status"],
+            cell.get("reason", ""),
+        )
+        for cell in cells
+        if cell["role"] != "roof"
+    }
+
+
+@pytest.fixture(scope="module")
+def gelu_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The project, and what a run of its gelu says."""
+    folder = own_operators.project(tmp_path_factory.mktemp("gelu"))
+    done = bench(folder, "--softbench-profile=gelu", "--softbench-seed=1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+def test_the_right_kernel_is_ranked_and_each_wrong_one_is_incorrect_with_its_reason(gelu_run: tuple[Path, str]) -> None:
+    folder, said = gelu_run
+    found = statuses(folder)
+    for dtype in ("float32", "bfloat16"):
+        assert found[f"gelu-{dtype}", "gelu_erf"] == ("PASSED", "")
+        assert found[f"gelu-{dtype}", "torch_eager"] == ("PASSED", "")
+        status, reason = found[f"gelu-{dtype}", "gelu_tail"]
+        assert (status, reason.partition(":")[0]) == ("INCORRECT", "tail from column 255 not written")
+        status, reason = found[f"gelu-{dtype}", "gelu_tanh"]
+        assert (status, "expected" in reason) == ("INCORRECT", True)
+    ranking = said[said.index("rank  implementation  family") :]
+    assert re.search(r"^ +\d\S* +gelu_erf +kernels .* 2/2 ", ranking, re.M), ranking
+    assert re.search(r"^ +\d\S* +torch_eager +operators .* 2/2 +1\.00x ", ranking, re.M), ranking
+
+
+def test_the_passport_holds_the_file_that_judged(gelu_run: tuple[Path, str]) -> None:
+    (path,) = (gelu_run[0] / "reports").glob("*.jsonl")
+    operators = store.read(path).passport.operators
+    assert set(operators) == {"gelu"}
+    assert operators["gelu"].lines == tuple(GELU.splitlines())
+    assert len(operators["gelu"].source_hash) == 16
+
+
+@over(
+    "command",
+    [
+        ("table", "latest"),
+        ("report", "latest"),
+        ("compare", "latest", "latest"),
+        ("history",),
+        ("show", "gelu-float32-16x256"),
+    ],
+)
+def test_records_are_read_without_the_operator(
+    gelu_run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Says, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "reports").mkdir(exist_ok=True)
+    for path in (gelu_run[0] / "reports").glob("*.jsonl"):
+        (tmp_path / "reports" / path.name).write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert "gelu" in says(*command)
+
+
+def test_a_changed_operator_is_another_question(
+    gelu_run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Says
+) -> None:
+    monkeypatch.chdir(own_operators.project(tmp_path))
+    (path,) = (gelu_run[0] / "reports").glob("*.jsonl")
+    Path("reports").mkdir()
+    Path("reports", path.name).write_bytes(path.read_bytes())
+    Path("operators/gelu.py").write_text(GELU.replace("elementwise", "relative"))
+    resumed = bench(tmp_path, "--softbench-profile=gelu", "--softbench-resume=latest")
+    assert resumed.returncode == 4
+    assert "cannot be resumed: the operator gelu has changed since; start a new run" in resumed.stdout + resumed.stderr
+    text = path.read_text().replace(store.read(path).passport.operators["gelu"].source_hash, "0" * 16)
+    Path("reports/other.jsonl").write_text(text.replace(path.name.removesuffix(".jsonl"), "other"))
+    for command in ("compare", "table"):
+        said = says(command, path.name, "other.jsonl", status=2)
+        assert "gelu-float32-16x256: the file of the operator gelu is another in one run than in the other" in said
+
+
+def test_both_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path: Path) -> None:
+    own_operators.project(tmp_path)
+    done = bench(tmp_path, "--softbench-profile=own,hard", "-k", "torch_eager or gelu_erf and float16")
+    assert done.returncode == 0, done.stdout
+    _, *cells = record_lines(tmp_path)
+    assert {cell["status"] for cell in cells if cell["role"] != "roof"} == {"PASSED"}
+    roofs = {(cell["variant"]["implementation"], cell["status"]) for cell in cells if cell["role"] == "roof"}
+    assert roofs == {("host_copy", "PASSED")}
+    moved = {cell["case"]["operator"]: cell["ideal_bytes"] for cell in cells if cell["case"]["shape"] == [16, 256]}
+    assert moved == {"gelu": 2 * 16 * 256 * 4, "l2norm": (2 * 16 * 256 + 256 + 16) * 4}
+
+
+@over(
+    ("old", "new", "words"),
+    [
+        (
+            "functional.gelu(x)",
+            "functional.silu(x)",
+            "torch_eager disagrees with the reference in gelu-float32-6x96-check: ",
+        ),
+        ("0.5 * x * (1", "0 * x + (1", "torch_eager disagrees with the reference"),
+        ("erf(x / math.sqrt(2))", "erf(x - x.mean())", "the reference mixes rows"),
+        (
+            "return 0.5 * x *",
+            "return torch.zeros_like(x) *",
+            "the stream 'x' is never used: the reference gives the same",
+        ),
+        ("return 0.5 * x *", "return 0.5, x *", "the reference returned 2 outputs, and writes has 1"),
+        ("x * (1 + torch.erf(x", "x.float() * (1 + torch.erf(x.float()", "the reference returned float32"),
+        (
+            "return 0.5 *",
+            "return 1 / 0 *",
+            "operator raised ZeroDivisionError: division by zero (gelu.py:12)",
+        ),
+        ("import math\n", "import math, lacking_package\n", "lacking_package"),
+    ],
+)
+def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path: Path, old: str, new: str, words: str) -> None:
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    own_operators.project(tmp_path)
+    (tmp_path / "operators" / "gelu.py").write_text(GELU.replace(old, new))
+    done = bench(tmp_path, "--softbench-profile=gelu", "-k", "gelu_erf")
+    assert done.returncode == 2, done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if "operators/gelu.py:11: gelu: " in line)
+    assert words in line
+    assert len(record_lines(tmp_path)) == 1
+
+
+def test_operators_are_named_by_folder_and_never_among_kernels(tmp_path: Path) -> None:
+    own_operators.project(tmp_path)
+    (tmp_path / "operators").rename(tmp_path / "law")
+    collect = ("--softbench-profile=gelu", "--collect-only", "-q")
+    lost = bench(tmp_path, *collect)
+    assert "'gelu' is not an operator" in lost.stderr
+    assert "gelu-float32-16x256::gelu_erf" in bench(tmp_path, *collect, "--softbench-operators=law").stdout
+    (tmp_path / "law").rename(tmp_path / "kernels" / "law")
+    among = bench(tmp_path, *collect, "--softbench-operators=kernels/law")
+    assert "kernels/law: this folder of operators lies in kernels, whose kernels they judge" in among.stderr
+
+
+def test_a_folder_of_implementations_may_be_called_operators(tmp_path: Path) -> None:
+    own_operators.project(tmp_path)
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    shutil.rmtree(tmp_path / "operators")
+    (tmp_path / "kernels" / "mine.py").write_text(KERNELS.replace('"gelu"', '"softmax"'))
+    (tmp_path / "kernels").rename(tmp_path / "operators")
+    (tmp_path / "kernels").mkdir()
+    done = bench(tmp_path, "--softbench-impls=operators", "--collect-only", "-q", "-k", "gelu_erf")
+    assert "softmax-float32-16x256::gelu_erf" in done.stdout
+
+
+def test_debugging_a_cell_of_an_own_operator(tmp_path: Path) -> None:
+    own_operators.project(tmp_path)
+    debug = ("--softbench-profile=gelu", "--softbench-debug")
+    assert bench(tmp_path, *debug, "-k", "float32 and gelu_erf").returncode == 0
+    assert "INCORRECT" in bench(tmp_path, *debug, "-k", "float32 and gelu_tail").stdout
