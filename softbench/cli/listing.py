@@ -28,8 +28,9 @@ class Row(NamedTuple):
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
-    from softbench.cases import registry  # imports the operators, which other commands do not need
+    from softbench.cases import operator_files, registry  # import the operators, which other commands do not need
 
+    operator_files.load(operator_files.beside(Path()))
     folders = [resources.bundled_impls(), *map(Path, options.impls)]
     groups: dict[str, list[Variant]] = {}
     for variant in registry.find(folders):

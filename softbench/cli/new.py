@@ -1,4 +1,4 @@
-"""`softbench new`: an implementation file to start from, which runs unchanged."""
+"""`softbench new`: an implementation file, or an operator's, to start from; both run unchanged."""
 
 from __future__ import annotations
 
@@ -14,35 +14,86 @@ from softbench.texts import InputError
 
 LANGUAGES = ("triton", "torch")
 LONGEST = 60
+RESERVED = ("operator", "torch", "torch_eager")
+"""Names in the template of an operator."""
+SHAPES = """profiles:
+  {name}:
+    description: {name}, timed
+    groups:
+      - operator: {name}
+        dtype: [float32, float16]
+        shapes: [[64, 512], [8, 781]]
+"""
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
-    folder = Path(options.folder)
-    name = _usable(options.name, folder)
+    if options.operator:
+        return _operator(options)
+    folder = Path(options.folder or "kernels")
+    name = _usable(options.name, folder, "implementation")
     path = folder / f"{name}.py"
-    template = (files.files("softbench.cli") / "templates" / f"{options.language}.txt").read_text(encoding="utf-8")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(template.replace("NAME", name))
-    except FileExistsError:
-        what = "exists, and is not overwritten; choose another name" if path.exists() else "is in the way"
-        raise InputError(f"{path if path.exists() else folder}: {what}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be written ({getattr(error, 'strerror', error)})") from None
+    _write(path, _template(options.language or LANGUAGES[0], name))
     text = f"written: {path}\ncheck and rank it with the others:\n\n"
     return text + f"  pytest --softbench --softbench-impls={folder} --softbench-columns=1024-4096 -k {name}\n", 0
 
 
-def _usable(name: str, folder: Path) -> str:
-    """The name, if it is valid for a Python function and a file, and no implementation has it."""
-    if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_]*", name) or keyword.iskeyword(name) or len(name) > LONGEST:
-        what = f"a letter, then letters, digits and _, {LONGEST} at the most"
-        raise InputError(f"{name!r:.80} cannot name an implementation: a name is {what}, and no word of Python's")
-    from softbench.cases import registry  # imports the operators, which other commands do not need
+def _operator(options: argparse.Namespace) -> CommandResult:
+    """An operator's file, and a shapes.yaml that asks for it if the folder has none."""
+    from softbench.cases.operator_files import FOLDER
 
-    folders = [resources.bundled_impls(), *([folder] if folder.is_dir() else [])]
-    for variant in registry.find(folders):
+    if options.language:
+        raise InputError("--language: an operator's file is written with torch; leave the option out")
+    folder = Path(options.folder or FOLDER)
+    name = _usable(options.name, folder, "operator")
+    path, shapes = folder / f"{name}.py", Path("shapes.yaml")
+    _write(path, _template("operator", name))
+    text = f"written: {path}\n"
+    profile = SHAPES.format(name=name)
+    if shapes.exists():
+        text += f"ask for it by a profile of {shapes}:\n\n{profile.partition(chr(10))[2]}\nthen check and time its baseline:\n\n"
+    else:
+        _write(shapes, profile)
+        text += f"written: {shapes}\ncheck and time its baseline:\n\n"
+    place = "" if folder == Path(FOLDER) else f" --softbench-operators={folder}"
+    return text + f"  pytest --softbench{place} --softbench-profile={name}\n", 0
+
+
+def _template(which: str, name: str) -> str:
+    template = files.files("softbench.cli") / "templates" / f"{which}.txt"
+    return template.read_text(encoding="utf-8").replace("NAME", name)
+
+
+def _write(path: Path, text: str) -> None:
+    """A new file; a file that exists is not overwritten."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        what = "exists, and is not overwritten; choose another name" if path.exists() else "is in the way"
+        raise InputError(f"{path if path.exists() else path.parent}: {what}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written ({getattr(error, 'strerror', error)})") from None
+
+
+def _usable(name: str, folder: Path, what: str) -> str:
+    """The name, if it is valid for a Python function and a file, and no implementation, or no operator, has it."""
+    if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_]*", name) or keyword.iskeyword(name) or len(name) > LONGEST:
+        rule = f"a letter, then letters, digits and _, {LONGEST} at the most"
+        raise InputError(f"{name!r:.80} cannot name an {what}: a name is {rule}, and no word of Python's")
+    # They import the operators, which other commands do not need.
+    from softbench.cases import operator_files, operators, registry
+
+    own = [folder] if folder.is_dir() else []
+    is_operator = what == "operator"
+    operator_files.load(own if is_operator else operator_files.beside(Path()))
+    if is_operator and name in RESERVED:
+        raise InputError(f"{name!r} cannot name an operator: it has another meaning in the file; choose another name")
+    if is_operator and name in operators.names():
+        declared = operators.of_file(name)
+        where = f"declared in {resources.shown(declared.path)}" if declared else "one of softbench's own"
+        raise InputError(f"{name!r} is {where} already; choose another name")
+    for variant in () if is_operator else registry.find([resources.bundled_impls(), *own]):
         if variant.implementation == name:
             where = resources.shown(Path(variant.path))
             raise InputError(f"{name!r} is declared in {where} already; choose another name")
@@ -51,15 +102,17 @@ def _usable(name: str, folder: Path) -> str:
 
 COMMAND = Command(
     "new",
-    "write a commented implementation file that runs unchanged",
+    "write a commented implementation file, or an operator's, that runs unchanged",
     (
         ("softbench new my_softmax", "a Triton kernel, in kernels/my_softmax.py"),
         ("softbench new my_softmax --language torch", "one with torch's own functions"),
+        ("softbench new --operator my_gelu", "an operator of your own, in operators/my_gelu.py"),
     ),
     (
-        argument("name", metavar="NAME", help="name of the implementation, and of its file"),
-        argument("--language", choices=LANGUAGES, default=LANGUAGES[0], help="its language (default: %(default)s)"),
-        argument("--folder", metavar="DIR", default="kernels", help="folder of the file (default: %(default)s)"),
+        argument("name", metavar="NAME", help="name of the implementation or operator, and of its file"),
+        argument("--operator", action="store_true", help="write an operator, and shapes.yaml if there is none"),
+        argument("--language", choices=LANGUAGES, help=f"language of an implementation (default: {LANGUAGES[0]})"),
+        argument("--folder", metavar="DIR", help="folder of the file (default: kernels, or operators)"),
     ),
     _run,
 )

@@ -164,6 +164,42 @@ def test_new_runs_as_it_is_by_the_command_that_it_names(folder: Path, says: Says
     assert re.search(rf"::mine(\[num_warps=4\])? {WORDS[language]}", done.stdout), done.stdout
 
 
+@pytest.mark.slow
+def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder: Path, says: Says) -> None:
+    text = says("new", "--operator", "mine")
+    assert text.startswith("written: operators/mine.py\nwritten: shapes.yaml\n")
+    (folder / "kernels").mkdir()
+    command = shlex.split(text.strip().splitlines()[-1])
+    done = bench(folder, "-v", *command[2:])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "mine-float16-8x781::torch_eager PASSED" in done.stdout
+    says("new", "uses")
+    Path("kernels/uses.py").write_text(
+        Path("kernels/uses.py").read_text().replace('operator="softmax"', 'operator="mine"')
+    )
+    assert re.search(r"^uses +kernels +mine ", says("list", "--impls", "kernels"), re.M)
+    other = says("new", "other", "--operator", "--folder", "law")
+    assert "\n\n  other:\n    description: other, timed\n" in other
+    assert other.endswith("pytest --softbench --softbench-operators=law --softbench-profile=other\n")
+
+
+@over(
+    ("arguments", "words"),
+    [
+        (("mine",), "operators/mine.py already; choose another name"),
+        (("softmax",), "'softmax' is one of softbench's own already; choose another name"),
+        (("torch",), "'torch' cannot name an operator: it has another meaning in the file; choose another name"),
+        (("1x",), "'1x' cannot name an operator: a name is a letter"),
+        (("new", "--language", "torch"), "--language: an operator's file is written with torch; leave the option out"),
+    ],
+)
+def test_an_operator_that_new_refuses(says: Says, arguments: tuple[str, ...], words: str) -> None:
+    if not Path("operators").exists():
+        says("new", "--operator", "mine")
+    assert words in says("new", "--operator", *arguments, status=2)
+    assert [path.name for path in Path("operators").iterdir()] == ["mine.py"]
+
+
 NO_NAMES = ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "é", "a b", "\x1b[2J")
 
 
