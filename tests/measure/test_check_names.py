@@ -89,6 +89,14 @@ def test_outputs_that_were_guessed_or_differ_at_every_launch():
     )
 
 
+def test_a_wrong_output_of_a_drawn_case_is_not_called_precomputed():
+    """Half of all seeds give such a case the same input again."""
+    case = Case("softmax", (6, 4096), "float32", "float32", distribution="drawn_5", timed=False)
+    assert reason(case, lambda x: (x * 1.001).softmax(-1)).startswith("row 0, ")
+    y = torch.randn(6, 4096).softmax(-1)
+    assert reason(case, lambda x: y.clone()).startswith("precomputed, ")
+
+
 @pytest.mark.parametrize("wrong_in", [2, 3])
 def test_a_launch_that_is_wrong_now_and_then(wrong_in):
     """A race that the first launch wins. Its third launch differs outside the row that changed, and is compared whole."""
