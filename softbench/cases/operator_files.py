@@ -44,9 +44,11 @@ def load(folders: Sequence[Path], kernels: Sequence[Path] = ()) -> tuple[FileOpe
     """
     found: dict[str, FileOperator] = {}
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        _refuse_folder(folder, kernels)
+        if not folder.is_dir():
+            what = "is a file; give the folder that it lies in" if folder.exists() else "does not exist"
+            raise RegistryError(f"{shown(folder)}: this folder of operators {what}")
         for path in python_files(folder):
-            declared = read(path)
+            declared = _outside(path, kernels)
             if declared is None:
                 continue
             if declared.name in OPERATORS:
@@ -62,14 +64,19 @@ def load(folders: Sequence[Path], kernels: Sequence[Path] = ()) -> tuple[FileOpe
     return tuple(found.values())
 
 
-def _refuse_folder(folder: Path, kernels: Sequence[Path]) -> None:
-    if not folder.is_dir():
-        what = "is a file; give the folder that it lies in" if folder.exists() else "does not exist"
-        raise RegistryError(f"{shown(folder)}: this folder of operators {what}")
-    for other in kernels:
-        if folder.is_relative_to(other):
-            what = f"lies in {shown(other)}, whose kernels they judge"
-            raise RegistryError(f"{shown(folder)}: this folder of operators {what}; move it out of there")
+def _outside(path: Path, kernels: Sequence[Path]) -> FileOperator | None:
+    """The operator that a file declares, which may not lie among kernels, not even by a link; other files may."""
+    among = next((folder for folder in kernels if path.resolve().is_relative_to(folder)), None)
+    try:
+        declared = read(path)
+    except RegistryError:
+        if among is None:
+            raise
+        return None  # a mistake in a file of kernels is reported there
+    if declared is not None and among is not None:
+        what = f"operator {declared.name!r} lies in {shown(among)}, whose kernels it judges"
+        raise RegistryError(f"{declared.place}: {what}; move it out of there")
+    return declared
 
 
 def baseline(declared: FileOperator) -> Variant:

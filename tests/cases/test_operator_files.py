@@ -209,10 +209,18 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(folder: Path) -> None:
             operator_files.load([Path(name)])
     (folder / "first.py").unlink()
     assert "operator 'softmax' is one of softbench's own; rename this one" in mistake(GELU.replace("gelu", "softmax"))
-    inside = Path("kernels/deep").absolute()
-    inside.mkdir(parents=True)
-    with pytest.raises(RegistryError, match="of operators lies in kernels, whose kernels they judge; move it"):
-        operator_files.load([inside], [inside.parent])
+    (folder / "gelu.py").unlink()
+    Path("kernels").mkdir()
+    Path("kernels/law.py").write_text(GELU)
+    Path("kernels/own.py").write_text("from softbench import implementation\nthis is no Python")
+    (folder / "linked.py").symlink_to(Path("kernels/law.py").absolute())
+    for place in ("kernels", "operators"):
+        with pytest.raises(
+            RegistryError, match="gelu: operator 'gelu' lies in kernels, whose kernels it judges; move it out"
+        ):
+            operator_files.load([Path(place)], [Path("kernels").absolute()])
+    Path("kernels/law.py").write_text("")
+    assert operator_files.load([Path("kernels"), folder], [Path("kernels").absolute()]) == ()
 
 
 def test_what_is_no_text_of_an_operator(folder: Path) -> None:
