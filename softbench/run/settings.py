@@ -149,13 +149,13 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
 
     root = Path(config.invocation_params.dir)
     own_budget, has_both, run_budget = option("budget").partition(",")
-    shapes, impls = _shapes(root, option("shapes")), _impls(root, option("impls"))
+    shapes = _shapes(root, option("shapes"))
     profiles = _profiles(option("profile") or profile_of(shapes, preferred))
     return Settings(
         profiles=profiles,
         shapes=shapes,
-        impls=impls,
-        operators=_operators(root, shapes, option("operators"), impls),
+        impls=_impls(root, option("impls")),
+        operators=_operators(root, shapes, option("operators")),
         reports=_path("reports", root, option("reports") or "reports"),
         budget_s=_seconds("budget", own_budget, _budget(preferred, option("quick"))),
         run_budget_s=_seconds("budget", run_budget or option("budget"), 60.0) if has_both else 0.0,
@@ -220,19 +220,14 @@ def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys([resources.bundled_impls().resolve(), *own]))
 
 
-def _operators(root: Path, shapes: Path, given: list[str], impls: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Those given, else the folder next to shapes.yaml, unless it holds implementations.
-
-    With the bundled shapes.yaml it is the one in the folder of the command.
-    """
+def _operators(root: Path, shapes: Path, given: list[str]) -> tuple[Path, ...]:
+    """Those given, else the folder next to shapes.yaml; with the bundled shapes.yaml, in the folder of the command."""
     from softbench import resources
     from softbench.cases import operator_files
 
     is_bundled = shapes == resources.bundled_shapes().resolve()
-    if given:
-        return tuple(_path("operators", root, folder).resolve() for folder in given)
-    found = operator_files.beside(root if is_bundled else shapes.parent)
-    return tuple(folder for folder in found if not any(folder.resolve().is_relative_to(other) for other in impls))
+    named = tuple(_path("operators", root, folder).resolve() for folder in given)
+    return named or operator_files.beside(root if is_bundled else shapes.parent)
 
 
 def _path(name: str, root: Path, text: str) -> Path:

@@ -28,6 +28,7 @@ from softbench.model import Calibration, KernelResources, Status
 GOOD: dict[str, dict[str, Any]] = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
     "prepare": {},
+    "prove": {},
     "compile": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},
     "estimate": {"ns": 1},
     "place": {},

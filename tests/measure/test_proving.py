@@ -56,6 +56,9 @@ def test_a_worker_takes_the_text_that_was_hashed_and_a_newer_one_after_it() -> N
     operators.use(())
     with pytest.raises(loading.SourcesChanged, match=r"operators/gelu\.py changed"):
         proving.take_operator(request)
+    Path("operators/gelu.py").write_text(GELU.replace("def gelu", "def"))
+    with pytest.raises(loading.SourcesChanged, match=r"operators/gelu\.py changed"):
+        proving.take_operator(request)
     second = loaded(GELU.replace("0.5", "0.75"))
     x = torch.ones(6, 40)
     assert float(block(second, x).values[0, 0] / block(first, x).values[0, 0]) == 1.5

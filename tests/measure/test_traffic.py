@@ -135,7 +135,15 @@ def test_all_calls_but_the_first_are_marked(monkeypatch):
 
 @pytest.mark.parametrize("option", ["traffic", "device_clock"])
 def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, option):
-    plain = {"profiles": ("cpu",), "traffic": False, "device_clock": False, "axes": (), "impls": (), "drawn": 0}
+    plain = {
+        "profiles": ("cpu",),
+        "traffic": False,
+        "device_clock": False,
+        "axes": (),
+        "impls": (),
+        "operators": (),
+        "drawn": 0,
+    }
     chosen = SimpleNamespace(**{**plain, option: True, "shapes": Path("shapes.yaml"), "drawn_from": 1})
     monkeypatch.setattr(selection.device, "gpus", lambda: ())
     with pytest.raises(settings.SettingsError, match=f"--softbench-{option}: .*no CUDA GPU".replace("_", "-")):

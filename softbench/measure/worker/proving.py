@@ -11,6 +11,7 @@ from softbench.measure import check
 from softbench.measure.worker import loading
 from softbench.measure.worker.wire import Message
 from softbench.model import Case
+from softbench.texts import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +33,10 @@ def take_operator(request: Message) -> FileOperator | None:
     for known in operators.own():
         if known.code and (known.path, known.source_hash) == (path, source_hash):
             return known
-    declared = operator_files.read(path)
+    try:
+        declared = operator_files.read(path)
+    except InputError:  # it was right when the run began
+        declared = None
     if declared is None or declared.source_hash != source_hash:
         raise loading.SourcesChanged(f"{path.parent.name}/{path.name} changed")
     loaded = loading.operator(declared)
