@@ -1,4 +1,4 @@
-"""A project with operators of its own: GELU, element by element, and a scaled L2 norm, row by row."""
+"""A project with operators of its own: GELU and GEGLU, element by element, and a scaled L2 norm, row by row."""
 
 from __future__ import annotations
 
@@ -49,21 +49,54 @@ def torch_eager(x, weight):
     length = wide.square().sum(-1, keepdim=True).sqrt()
     return wide / length * weight, length.flatten()
 '''
+GEGLU = '''"""A gated stream and the gate's activation: two streams of the case's size in, two out, and a scale per row."""
+
+import torch
+
+from softbench import operator
+
+
+@operator(
+    reads={
+        "x": "case",
+        "gate": {"shape": "case", "mean": 1, "spread": 2},
+        "scale": {"shape": "rows", "dtype": "float32"},
+    },
+    writes={"y": "case", "activation": "case"},
+)
+def geglu(x, gate, scale):
+    activation = torch.nn.functional.silu(gate)
+    return x * activation * scale, activation
+
+
+@geglu.slack
+def slack(unit, y, activation, x, gate, scale):
+    own = unit * (1 + gate.abs()) * activation.abs()
+    return own * (x * scale).abs() + 4 * unit * y.abs(), own
+
+
+@geglu.baseline
+def torch_eager(x, gate, scale):
+    wide = gate.double() if gate.dtype is torch.float64 else gate.float()
+    activation = torch.nn.functional.silu(wide)
+    return x.to(wide.dtype) * activation * scale.view(*x.shape[:-1], 1), activation
+'''
 SHAPES = """
 profiles:
   gelu:
     description: gelu, timed
     groups: [{operator: gelu, dtype: [float32, bfloat16], shapes: [[16, 256]]}]
   own:
-    description: both, timed
-    groups: [{operator: [gelu, l2norm], dtype: float32, shapes: [[16, 256]]}]
+    description: all, timed
+    groups: [{operator: [gelu, l2norm, geglu], dtype: float32, shapes: [[16, 256]]}]
   hard:
-    description: both, checked
+    description: all, checked
     timed: false
     groups:
-      - {operator: [gelu, l2norm], dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, strided-2, transposed]}
-      - {operator: [gelu, l2norm], dtype: float16, out_dtype: float32, shapes: [[6, 60]], distribution: [shifted_1e4, peaked]}
-      - {operator: [gelu, l2norm], drawn: 3}
+      - {operator: [gelu, l2norm, geglu], dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
+      - {operator: [gelu, l2norm, geglu], dtype: float16, out_dtype: float32, shapes: [[6, 60]], distribution: [peaked]}
+      - {operator: [gelu, l2norm, geglu], drawn: 3}
+      - {operator: geglu, dtype: bfloat16, shapes: [[0, 5], [5, 0], [1, 1], [7, 3]], layout: broadcast}
 """
 KERNELS = """
 import torch
@@ -91,9 +124,11 @@ def gelu_tail(case):
 
 
 def project(folder: Path) -> Path:
-    """The project: shapes.yaml, two operators and three implementations of gelu, of which one is right."""
-    for name, text in (("operators/gelu.py", GELU), ("operators/l2norm.py", L2NORM), ("kernels/mine.py", KERNELS)):
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
+    """The project: shapes.yaml, three operators and three implementations of gelu, of which one is right."""
+    (folder / "operators").mkdir()
+    (folder / "kernels").mkdir()
+    for name, text in (("gelu", GELU), ("l2norm", L2NORM), ("geglu", GEGLU)):
+        (folder / "operators" / f"{name}.py").write_text(text)
+    (folder / "kernels" / "mine.py").write_text(KERNELS)
     (folder / "shapes.yaml").write_text(SHAPES)
     return folder
