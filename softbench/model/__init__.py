@@ -269,18 +269,11 @@ class Record:
 
 
 @dataclass(frozen=True)
-class OperatorSource:
-    """The file of an operator that a run was judged by: its hash, and its lines."""
-
-    source_hash: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Passport:
     """Where and with what a run was made; one per run, the header of its file.
 
-    cases is how many it was asked for, 0 if unknown: a run that was ended early has fewer. operators has those of files.
+    cases is how many it was asked for, 0 if unknown: a run that was ended early has fewer. operators has the
+    lines of those of files, by name.
     """
 
     run_id: str
@@ -295,7 +288,7 @@ class Passport:
     commit: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     cases: int = 0
-    operators: dict[str, OperatorSource] = field(default_factory=dict)
+    operators: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from pathlib import Path
 from softbench import __version__
 from softbench.cases.operators import FileOperator
 from softbench.measure import cores, device
-from softbench.model import OperatorSource, Passport, Variant
+from softbench.model import Passport, Variant
 from softbench.run.settings import Settings
+from softbench.texts import cut, printable
 
 _ALWAYS = ("torch", "triton", "nvidia-cuda-nvrtc", "pytest", "pytest-benchmark")
 _SELF_CONTAINED = ("torch", "triton", "pytest", "pytest-benchmark")
@@ -61,9 +62,9 @@ def issue(
     )
 
 
-def sources_of(operators: Sequence[FileOperator]) -> dict[str, OperatorSource]:
-    """The files of operators as a passport holds them."""
-    return {found.name: OperatorSource(found.source_hash, tuple(found.source.splitlines())) for found in operators}
+def sources_of(operators: Sequence[FileOperator]) -> dict[str, tuple[str, ...]]:
+    """The lines of the files of operators, as a passport is read."""
+    return {found.name: tuple(printable(cut(line)) for line in found.source.splitlines()) for found in operators}
 
 
 def measuring(settings: Settings) -> dict[str, float | int | bool]:

@@ -74,6 +74,11 @@ class Selection:
     operators: tuple[FileOperator, ...] = ()
     takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
 
+    @property
+    def files(self) -> frozenset[Path]:
+        """Those of implementations; a change of another file, such as an operator's, concerns all cells."""
+        return frozenset(Path(v.path) for v in self.variants) - {operator.path for operator in self.operators}
+
     def add(self, case: Case, variant: Variant) -> None:
         """Let a variant take part in a case."""
         self.takes_part.setdefault(case, []).append(variant)

@@ -51,8 +51,7 @@ def start(config: pytest.Config) -> None:
     if orders is not None:
         chosen = orders.settings(chosen)
     if watch is not None:
-        judges = {operator.path for operator in selection.operators}
-        watch.entries = frozenset(path for v in selection.variants if (path := Path(v.path)) not in judges)
+        watch.entries = selection.files
     session = BenchSession(
         config, chosen, selection, regression, seats, orders.shard if orders else None, watch, events
     )

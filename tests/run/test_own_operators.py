@@ -58,9 +58,7 @@ def test_the_right_kernel_is_ranked_and_each_wrong_one_is_incorrect_with_its_rea
 def test_the_passport_holds_the_file_that_judged(gelu_run: tuple[Path, str]) -> None:
     (path,) = (gelu_run[0] / "reports").glob("*.jsonl")
     operators = store.read(path).passport.operators
-    assert set(operators) == {"gelu"}
-    assert operators["gelu"].lines == tuple(GELU.splitlines())
-    assert len(operators["gelu"].source_hash) == 16
+    assert operators == {"gelu": tuple(GELU.splitlines())}
 
 
 @over(
@@ -94,7 +92,7 @@ def test_a_changed_operator_is_another_question(
     resumed = bench(tmp_path, "--softbench-profile=gelu", "--softbench-resume=latest")
     assert resumed.returncode == 4
     assert "cannot be resumed: the operator gelu has changed since; start a new run" in resumed.stdout + resumed.stderr
-    text = path.read_text().replace(store.read(path).passport.operators["gelu"].source_hash, "0" * 16)
+    text = re.sub(r'"operator_hash":"\w{16}"', '"operator_hash":"0000000000000000"', path.read_text())
     Path("reports/other.jsonl").write_text(text.replace(path.name.removesuffix(".jsonl"), "other"))
     for command in ("compare", "table"):
         said = says(command, path.name, "other.jsonl", status=2)

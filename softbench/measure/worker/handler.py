@@ -73,9 +73,8 @@ class RequestHandler:
 
         A variant that this run has checked already is not checked again.
         """
-        self.phase = "operator"
+        self.phase, self.case = "operator", wire.case_of(request["case"])
         proving.take_operator(request)
-        self.case = case_of(request["case"])
         self.operator = operators.get(self.case.operator)
         self._share_cores()
         self.phase = "import"
@@ -127,8 +126,7 @@ class RequestHandler:
     def do_prove(self, request: Message) -> Message:
         """Hold an operator's file against itself and its baseline; no implementation is imported in this process."""
         self.phase = "operator"
-        wrong = proving.fault(proving.take_operator(request))
-        return _incorrect(wrong) if wrong else {}
+        return _incorrect(wrong) if (wrong := proving.fault(proving.take_operator(request))) else {}
 
     def do_compile(self, request: Message) -> Message:
         """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
@@ -139,7 +137,7 @@ class RequestHandler:
         factory = loading.load(path, request["name"], request["source_hash"])
         self.phase = "cubins"
         kernels = []
-        for name, code in factory.softbench_cubins(case_of(request["case"]), **request["params"]):
+        for name, code in factory.softbench_cubins(wire.case_of(request["case"]), **request["params"]):
             kernels += [asdict(found) | {"name": name} for found in cubin.resources(code)]
         loading.require_unchanged(path)
         if not kernels:
@@ -300,8 +298,3 @@ def _context_is_dead() -> bool:
     except Exception:
         return True
     return False
-
-
-def case_of(data: dict[str, Any]) -> Case:
-    """A case as it came over the wire."""
-    return Case(**{**data, "shape": tuple(data["shape"])})

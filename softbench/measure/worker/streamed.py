@@ -20,7 +20,7 @@ from softbench.cases import operators
 from softbench.measure import clocks
 from softbench.measure.plans import Plan
 from softbench.measure.worker import loading, proving
-from softbench.measure.worker.handler import case_of
+from softbench.measure.worker.wire import case_of
 
 
 def main(argument: str) -> None:

@@ -7,6 +7,8 @@ import socket
 import struct
 from typing import Any
 
+from softbench.model import Case
+
 Message = dict[str, Any]
 _LENGTH = struct.Struct("<I")
 MAX_BYTES = 1 << 20
@@ -79,3 +81,8 @@ class Buffer:
         if length > MAX_BYTES:
             raise Malformed(f"a message of {length} bytes")
         return int(length)
+
+
+def case_of(data: dict[str, Any]) -> Case:
+    """A case as it came over the wire."""
+    return Case(**{**data, "shape": tuple(data["shape"])})
