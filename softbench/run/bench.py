@@ -91,11 +91,11 @@ class Bench:
         if contest is None or not contest.open:
             return
         took, count = time.monotonic() - self._began, plural(len(contest.open), "case")
-        self._listener.note(f"first verdicts after {took:.0f} s; ranks of {count} are open, and are measured on")
+        self._listener.note(f"first verdicts after {took:.0f} s; {count} with open ranks, now measured on")
         while contest.open and self._left_s() > LEAST_BUDGET_S:
             self._refine(contest, min(contest.open, key=lambda case: contest.open[case].gap))
         if contest.open:
-            self._listener.note(f"out of budget: ranks of {plural(len(contest.open), 'case')} stay open")
+            self._listener.note(f"out of budget: {plural(len(contest.open), 'case')} with open ranks")
 
     def _refine(self, contest: Contest, case: Case) -> None:
         try:

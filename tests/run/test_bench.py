@@ -117,7 +117,7 @@ def test_first_verdicts_come_first_and_then_the_closest(ran: Callable[..., Any])
     firsts = [f"{rows} to look 1" for rows in (1, 2, 3, 4)]
     assert contest.log == [*firsts, "4 again", "2 again", "3 again", "3 again"]
     assert heard[:4] == [f"case {rows}" for rows in (1, 2, 3, 4)]
-    assert heard[4] == "first verdicts after 0 s; ranks of 3 cases are open, and are measured on"
+    assert heard[4] == "first verdicts after 0 s; 3 cases with open ranks, now measured on"
     assert heard[5:] == ["case 4", "case 2", "case 3", "case 3"]
     path = made.journal.record_file
     assert path is not None
@@ -158,4 +158,4 @@ def test_a_disk_that_is_full_ends_the_run(ran: Callable[..., Any]) -> None:
 def test_what_the_run_has_left_goes_to_open_ranks(ran: Callable[..., Any]) -> None:
     contest, _, heard = ran(run_budget_s=1e-9)
     assert not any("again" in entry for entry in contest.log)
-    assert heard[-1] == "out of budget: ranks of 3 cases stay open"
+    assert heard[-1] == "out of budget: 3 cases with open ranks"
