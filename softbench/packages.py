@@ -13,6 +13,7 @@ _EXTRAS = {
     "flash": ("flash_attn", "flash-attn"),
     "xdist": ("xdist",),
     "terminal": ("rich",),
+    "serve": ("starlette", "uvicorn"),
 }
 """Extra of softbench -> the modules and distributions that it installs."""
 _DISTRIBUTIONS = {"yaml": "pyyaml", "pytest_benchmark": "pytest-benchmark", "torch": "torch", "plotly": "plotly"}

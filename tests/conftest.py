@@ -17,7 +17,9 @@ from softbench.measure import device
 from softbench.measure.check import watching
 
 HERE = Path(__file__).parent
-TEST_PACKAGES = ("cuda", "cutlass", "hypothesis", "jsonschema", "py_mini_racer", "pyte", "rich", "tvm_ffi", "xdist")
+TEST_PACKAGES = (
+    "cuda", "cutlass", "hypothesis", "jsonschema", "py_mini_racer", "pyte", "rich", "starlette", "tvm_ffi", "uvicorn", "xdist",
+)  # fmt: skip
 """Modules that come with the extra `test`: a file of tests that lacks one is skipped, and says what to install."""
 
 STARTS_SOMETHING = {

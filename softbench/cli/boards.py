@@ -70,6 +70,15 @@ def _machines(options: argparse.Namespace) -> list[Machine]:
     if options.cases:
         chosen = only(runs, options.cases)
         runs = [run for run in chosen if run.records] or chosen
+    return _arranged(runs, ended)
+
+
+def table_json(run: Run) -> str:
+    """What `softbench table RUN --format json` prints."""
+    return export.json_text("table", machine_datasets(_arranged([run], {})))
+
+
+def _arranged(runs: Sequence[Run], ended: Mapping[str, str]) -> list[Machine]:
     return [
         Machine(s.title, leaderboard.build(s.run), s.passports, (*s.notes, *_ended(s, ended))) for s in arrange(runs)
     ]

@@ -44,15 +44,24 @@ def measure(arguments: Sequence[str]) -> Run:
         lines = events.read_text(encoding="utf-8").splitlines() if events.is_file() else []
     begun = next((event for event in map(json.loads, lines) if event["event"] == "begin"), None)
     if begun is None:
-        raise RunFailed(f"pytest began no run: {_last(output)}")
+        raise RunFailed(f"pytest began no run: {last_line(output)}")
     return store.read(Path(begun["records"]))
 
 
+def command(arguments: Sequence[str]) -> list[str]:
+    """The words of a command that runs `pytest --softbench` without the options of a configuration."""
+    return [sys.executable, *_COMMAND, "--color=no", *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Its variables: this process's, without those that are meant for another pytest."""
+    return {name: value for name, value in os.environ.items() if name not in _OUTER}
+
+
 def _pytest(arguments: Sequence[str]) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in _OUTER}
     done = subprocess.run(
-        [sys.executable, *_COMMAND, "--color=no", *arguments],
-        env=environment,
+        command(arguments),
+        env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -61,11 +70,11 @@ def _pytest(arguments: Sequence[str]) -> str:
     )
     if done.returncode in (0, 1):
         return done.stdout
-    why = _last(done.stderr) or _last(done.stdout)
+    why = last_line(done.stderr) or last_line(done.stdout)
     raise (RunRefused if done.returncode in _REFUSED else RunFailed)(why or f"pytest ended with {done.returncode}")
 
 
-def _last(output: str) -> str:
-    """The last line that says something."""
+def last_line(output: str) -> str:
+    """The last line of an output that says something, without what pytest puts before it."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return _PREFIX.sub("", lines[-1])[:500] if lines else ""

@@ -19,6 +19,7 @@ from softbench.cli import (
     history,
     listing,
     new,
+    serve,
     show,
 )
 from softbench.cli.command import RUN, Command
@@ -36,6 +37,7 @@ COMMANDS: tuple[Command, ...] = (
     new.COMMAND,
     experiments.COMMAND,
     doctor.COMMAND,
+    serve.COMMAND,
     completion.COMMAND,
 )
 

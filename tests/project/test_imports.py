@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, str] = {
     "run": "analysis cases measure model packages records render resources texts typed",
     "plugin": "measure packages run",
     "doctor": "analysis cases measure model run texts",
-    "cli": "analysis cases doctor measure model packages records render resources texts",
+    "cli": "analysis cases doctor measure model packages records render resources texts typed",
     "__init__": "cases contract model records",
     "__main__": "cli",
     "typed": "texts",
@@ -41,6 +41,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "numpy": ("measure.worker",),
     "plotly": ("render.report",),
     "yaml": ("cases.matrix",),
+    "starlette": ("cli.serve",),
+    "uvicorn": ("cli.serve",),
     "pynvml": ("measure.device",),
     "rich": ("run.live",),
     "pytest": ("run.collect", "run.github", "run.session", "run.watching", "run.multi_gpu", "plugin"),
@@ -195,7 +197,7 @@ def test_only_workers_run_implementation_files():
 @pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])
 def test_rendering_reaches_nothing_that_needs_torch(room):
     """But for what the command line imports when it is asked for it: see test_cli."""
-    found = reached(room, without=("cli.bisect", "cli.doctor", "cli.listing", "cli.new", "doctor"))
+    found = reached(room, without=("cli.bisect", "cli.doctor", "cli.listing", "cli.new", "cli.serve", "doctor"))
     assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "run"]) and module != "measure.device"]
 
 

@@ -1,0 +1,158 @@
+"""A server of `softbench serve` on a Unix socket, and somebody who submits kernels to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from support import warm
+from support.projects import PYTHONPATH
+
+TOKEN = "a-token-of-some-length"
+KERNEL = """
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def {name}(case):
+    import os, time, torch
+    def launch(x):
+        {first}
+        return torch.softmax(x, dim=-1)
+    return launch
+"""
+CHECKED = [{"operator": "softmax", "dtype": "float32", "shapes": [[8, 100]]}]
+DOES = {
+    "right": "pass",
+    "wrong": "x = x + x",
+    "crashes": "os.abort()",
+    "hangs": "time.sleep(600)",
+}
+"""What the first line of a launch does."""
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=60)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(str(self._path))
+
+
+def submission(name: str, first: str = "pass", **changes: Any) -> dict[str, Any]:
+    """A kernel of that name and one case that is only checked."""
+    source = KERNEL.format(name=name, first=first)
+    return {"name": f"{name}.py", "source": source, "groups": CHECKED, "timed": False, **changes}
+
+
+class Server:
+    """A server in a folder, which is ended with the block; it may be killed and started again."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder, self._options = folder, options
+        token = folder / "token"
+        token.touch(0o600)
+        token.write_text(f"{TOKEN}\n")
+        self.start()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "softbench", "serve", "--queue", "queue", "--socket", "s"]
+        own = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": PYTHONPATH}
+        self._said = (self.folder / "said").open("a")
+        self.process = warm.popen(PYTHONPATH)(
+            [*command, "--token-file", "token", *self._options],
+            cwd=self.folder,
+            env={**os.environ, **own},
+            stdout=self._said,
+            stderr=self._said,
+            start_new_session=True,
+        )
+        for _ in range(300):
+            if self.process.poll() is not None:
+                self._said.close()
+                raise AssertionError(self.said)
+            try:
+                self.ask("GET", "/jobs")
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError(f"no answer: {self.said}")
+
+    @property
+    def said(self) -> str:
+        return (self.folder / "said").read_text()
+
+    def end(self, how: int = signal.SIGTERM) -> None:
+        """Send a signal and wait."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        finally:
+            self._said.close()
+
+    def raw(self, method: str, path: str, body: bytes | None = None, token: str = TOKEN) -> tuple[int, bytes]:
+        """Status and body of an answer."""
+        connection = _Connection(self.folder / "s")
+        try:
+            connection.request(method, path, body, {"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def ask(self, method: str, path: str, data: Any = None, status: int = 0) -> Any:
+        """The JSON of an answer, which has this status if one is given."""
+        found, body = self.raw(method, path, None if data is None else json.dumps(data).encode())
+        assert status in (0, found), body
+        return json.loads(body)
+
+    def submit(self, data: dict[str, Any]) -> str:
+        """The id of a job that was accepted."""
+        return str(self.ask("POST", "/jobs", data, status=201)["id"])
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        return {job["id"]: job for job in self.ask("GET", "/jobs", status=200)["jobs"]}
+
+    def events(self, job: str) -> list[dict[str, Any]]:
+        """All events of a job; returns when it has ended."""
+        status, body = self.raw("GET", f"/jobs/{job}/events")
+        assert status == 200, body
+        return [json.loads(line) for line in body.splitlines()]
+
+    def awaited(self, job: str, state: str, patience_s: float = 30) -> dict[str, Any]:
+        """The job once it is in this state."""
+        end = time.monotonic() + patience_s
+        while time.monotonic() < end:
+            found: dict[str, Any] = self.ask("GET", f"/jobs/{job}", status=200)
+            if found["state"] == state:
+                return found
+            time.sleep(0.05)
+        raise AssertionError(found)
+
+
+def serving(folder: Path, *options: str) -> Iterator[Server]:
+    """For a fixture."""
+    with Server(folder, *options) as server:
+        yield server
