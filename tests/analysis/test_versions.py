@@ -49,17 +49,30 @@ def test_verdicts_and_a_limit_of_2_percent(ratio: float, verdict: str, fails: bo
 
 
 def test_who_is_paired_with_whom() -> None:
-    wide, narrow = (replace(cell(name, 1e4).variant, params=(("w", w),)) for name, w in (("mine", 2), ("mine@v1", 1)))
     records = (
         cell("mine", 1e4),
         cell("mine@v1", 1.1e4),
         cell("other", 1e4),
         cell("gone@v1", 1e4),
-        replace(cell("x", 1e4), variant=wide),
-        replace(cell("x", 1e4), variant=narrow),
         timed(softmax_case(8), "mine@v1", 1e4),
     )
     assert [(p.new.variant.id, p.old.variant.id) for p in versions.pairs(run(*records))] == [("mine", "mine@v1")]
+
+
+def test_versions_that_choose_other_parameters_are_compared() -> None:
+    """The trial of each chooses for itself; what was not chosen has no time in the heats."""
+
+    def of(name: str, width: int, **changes: Any) -> Record:
+        plain = cell(name, 1e4)
+        return replace(plain, variant=replace(plain.variant, params=(("w", width),)), **changes)
+
+    new, old = of("mine", 2), of("mine@v1", 1)
+    left = of("mine", 1, samples=()), of("mine@v1", 2, samples=())
+    (pair,) = versions.pairs(run(new, left[0], old, left[1]))
+    assert (pair.new, pair.old) == (new, old)
+    assert pair.change is not None
+    fell = replace(left[0], status=Status.INCORRECT, reason="every element is 0")
+    assert [p.verdict for p in versions.pairs(run(new, fell, old, left[1]))] == [pair.verdict, "PASSED -> INCORRECT"]
 
 
 def test_times_of_different_heats_are_not_compared() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from softbench.analysis.compare.summary import change_text, interval_text, percent
 from softbench.analysis.document import Document, table
 from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text
-from softbench.model import Record, Run, Status, stats
+from softbench.model import Case, Record, Run, Status, stats
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,24 @@ class VersionPair:
 
 
 def pairs(run: Run) -> list[VersionPair]:
-    """All pairs of a run, in its order."""
-    known = {(r.case, r.variant.implementation, r.variant.params): r for r in run.records if r.role == "entrant"}
-    found = []
-    for (case, name, params), old in known.items():
-        new = known.get((case, name.partition("@")[0], params))
-        if "@" in name and new is not None:
-            found.append(VersionPair(new, old, _change(new, old, run.passport.ranking_clock)))
+    """All pairs of a run, in its order.
+
+    Of an implementation with parameters, what each version chose for a case; and equal parameters whose statuses differ.
+    """
+    clock, found = run.passport.ranking_clock, []
+    cells: dict[tuple[Case, str], list[Record]] = {}
+    for record in run.records:
+        if record.role == "entrant":
+            cells.setdefault((record.case, record.variant.implementation), []).append(record)
+    for (case, name), olds in cells.items():
+        news = {r.variant.params: r for r in cells.get((case, name.partition("@")[0]), ()) if "@" in name}
+        chosen = [next((r for r in records if r.clock(clock)), None) for records in (news.values(), olds)]
+        if chosen[0] is not None and chosen[1] is not None:
+            found.append(VersionPair(chosen[0], chosen[1], _change(chosen[0], chosen[1], clock)))
+        for old in olds:
+            new = news.get(old.variant.params)
+            if new is not None and (None in chosen or new.status is not old.status):
+                found.append(VersionPair(new, old, None))
     return found
 
 
