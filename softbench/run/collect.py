@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
@@ -23,6 +23,12 @@ from softbench.texts import InputError
 
 class CellFailed(Exception):
     """A cell that did not pass; its text is the whole report."""
+
+
+def end(error: InputError) -> NoReturn:
+    """End the command: further cells could not be kept, or run. After a mistake in an operator's file a watch goes on."""
+    code = pytest.ExitCode.USAGE_ERROR if isinstance(error, UnsoundOperator) else pytest.ExitCode.INTERRUPTED
+    pytest.exit(f"softbench: {error}", returncode=code)
 
 
 def _failure_text(record: Record) -> str:
@@ -222,13 +228,8 @@ class CellItem(pytest.Function):
             return self._debug()
         try:
             record = self.outcome = self.bench.record(self.case, self.variant)
-        except (
-            StoreError,
-            DeviceLost,
-            TooFewFiles,
-            UnsoundOperator,
-        ) as error:  # further cells could not be kept, or run
-            pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+        except (StoreError, DeviceLost, TooFewFiles, UnsoundOperator) as error:
+            end(error)
         self._note_figures(record)
         if record.status.is_refusal:
             pytest.skip(f"{record.status.value}: {record.reason}")

@@ -77,7 +77,7 @@ class Selection:
     @property
     def files(self) -> frozenset[Path]:
         """Those of implementations; a change of another file, such as an operator's, concerns all cells."""
-        return frozenset(Path(v.path) for v in self.variants) - {operator.path for operator in self.operators}
+        return frozenset(Path(v.path) for v in self.variants) - {operator.path for operator in operators.own()}
 
     def add(self, case: Case, variant: Variant) -> None:
         """Let a variant take part in a case."""

@@ -17,7 +17,7 @@ from softbench.records.shards import Shard
 from softbench.render import tables
 from softbench.run import debugging, github, multi_gpu, page, replay, resuming, settings, watching
 from softbench.run.bench import Bench
-from softbench.run.collect import CellItem, Collecting
+from softbench.run.collect import CellItem, Collecting, end
 from softbench.run.events import Events
 from softbench.run.journal import Journal
 from softbench.run.listener import Listener
@@ -150,8 +150,8 @@ class BenchSession:
         if self._measures_ahead(session):
             try:
                 self.bench.measure()
-            except InputError as error:  # further cells could not be kept, or run
-                pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+            except InputError as error:
+                end(error)
             finally:
                 self._live.close()
         return (yield)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import own_operators
 from support.grids import over
 from support.projects import project, started
 
@@ -96,6 +97,24 @@ class Screen:
     @staticmethod
     def _before(line: str) -> str:
         return "" if line.startswith("softbench: watches ") else line
+
+
+def test_a_mistake_in_an_operator_does_not_end_the_watch(tmp_path: Path) -> None:
+    own_operators.project(tmp_path)
+    law = tmp_path / "operators" / "gelu.py"
+    right = law.read_text()
+    law.write_text(right.replace("return 0.5 *", "return 0.4 *"))
+    shown = Screen.__new__(Screen)
+    shown.process = started(
+        tmp_path, "--softbench-watch", "--softbench-quick", "--softbench-profile=gelu", "-k", "gelu_erf and float32"
+    )
+    try:
+        assert "disagrees with the reference" in shown.run()
+        law.write_text(right)
+        assert "passed" in shown.run()
+    finally:
+        shown.process.kill()
+        shown.process.communicate()
 
 
 @pytest.fixture
