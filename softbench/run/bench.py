@@ -6,7 +6,8 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from softbench import packages
@@ -56,6 +57,8 @@ class Bench:
         self._other_processes = OtherProcesses(device.Monitor(None))
         self._has_waited = False
         self._failed: dict[Case, Exception | str] = {}
+        self.took_s: defaultdict[Case, float] = defaultdict(float)
+        """Seconds that `measure` took for each case."""
         self._began = time.monotonic()
 
     def start(self) -> None:
@@ -82,7 +85,8 @@ class Bench:
         """
         for case in self.journal.waiting_cases:
             try:
-                self._run(case, most_looks=1)
+                with self._noting_time(case):
+                    self._run(case, most_looks=1)
             except InputError:
                 raise
             except Exception as error:
@@ -93,9 +97,19 @@ class Bench:
         took, count = time.monotonic() - self._began, plural(len(contest.open), "case")
         self._listener.note(f"first verdicts after {took:.0f} s; {count} with open ranks, now measured on")
         while contest.open and self._left_s() > LEAST_BUDGET_S:
-            self._refine(contest, min(contest.open, key=lambda case: contest.open[case].gap))
+            closest = min(contest.open, key=lambda case: contest.open[case].gap)
+            with self._noting_time(closest):
+                self._refine(contest, closest)
         if contest.open:
             self._listener.note(f"out of budget: {plural(len(contest.open), 'case')} with open ranks")
+
+    @contextlib.contextmanager
+    def _noting_time(self, case: Case) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.took_s[case] += time.monotonic() - began
 
     def _refine(self, contest: Contest, case: Case) -> None:
         try:

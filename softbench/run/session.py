@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -148,12 +149,11 @@ class BenchSession:
         if (records := self._journal.record_file) is not None:
             self._events.begin(records, len(self._selection.takes_part))
         if self._measures_ahead(session):
-            try:
-                self.bench.measure()
-            except InputError as error:
-                end(error)
-            finally:
-                self._live.close()
+            with contextlib.closing(self._live):
+                try:
+                    self.bench.measure()
+                except InputError as error:
+                    end(error)
         return (yield)
 
     def _measures_ahead(self, session: pytest.Session) -> bool:
@@ -179,10 +179,12 @@ class BenchSession:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
         report = yield
-        if isinstance(item, CellItem) and report.when == "call" and item.outcome is not None:
-            report.softbench_status = item.outcome.status.value
-            if item.outcome.output:
-                report.sections.append(("Captured kernel output", "\n".join(item.outcome.output)))
+        if isinstance(item, CellItem) and report.when == "call":
+            report.duration += self.bench.took_s.pop(item.case, 0.0)  # the first cell of a case has its time
+            if item.outcome is not None:
+                report.softbench_status = item.outcome.status.value
+                if item.outcome.output:
+                    report.sections.append(("Captured kernel output", "\n".join(item.outcome.output)))
         return report
 
     @pytest.hookimpl(tryfirst=True)
@@ -263,12 +265,7 @@ class BenchSession:
             self._live.done(case)
             width = self._live.width(tables.WIDTH)
             self._line("\n" + tables.case_table(leaderboard.build(run), case, width).rstrip())
-            also = (
-                note
-                for record in run.records
-                for note in record.notes
-                if note.startswith((notes.ALSO_ON_GPU, notes.CPU_BUSY))
-            )
+            also = [n for r in run.records for n in r.notes if n.startswith((notes.ALSO_ON_GPU, notes.CPU_BUSY))]
             for note in [*self._clocks_off(run), *dict.fromkeys(also)]:
                 self._line(f"softbench: WARNING: {note}")
 

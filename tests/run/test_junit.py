@@ -44,3 +44,11 @@ def test_the_interval_is_that_of_the_records(measured: Path) -> None:
         given = [properties[name].get(key) for key in ("time_low_us", "time_us", "time_high_us")]
         expected = [None if ns is None else str(round(ns / 1e3, 4)) for ns in (low, cell.latency_ns, high)]
         assert given == expected
+
+
+def test_the_first_cell_of_a_case_has_the_time_of_the_case(measured: Path) -> None:
+    """Cases are measured ahead of pytest's items, which only report."""
+    suite = next(ET.parse(measured / "junit.xml").iter("testsuite"))
+    times = [float(cell.get("time", "0")) for cell in suite.iter("testcase")]
+    assert max(times) == times[0] > 0.5 * sum(times)
+    assert sum(times) == pytest.approx(float(suite.get("time", "0")), rel=0.5)
