@@ -98,7 +98,7 @@ class Question:
         if not contest.is_timed or not contest.passes:
             return OPEN
         change = contest.change
-        return BAD if change.low >= self.limit else GOOD if change.high < self.limit else OPEN
+        return BAD if change.low > self.limit else GOOD if change.high < self.limit else OPEN
 
     def may_be_told(self, contest: Contest) -> bool:
         """Whether it is open and more measuring can help."""
