@@ -128,11 +128,11 @@ class Bench:
 
     def close(self) -> None:
         """End all processes of the run, unless they are kept warm, and let others append to its file."""
-        if self._pool is not None and self._warm is None:
-            self._pool.close()
-        elif self._pool is not None and self._warm is not None:
-            self._warm.pool = self._pool
+        if self._warm is not None:
+            self._warm.pool = self._pool or self._warm.pool
             self._warm.calibrations = self._contest.calibrations if self._contest else self._warm.calibrations
+        elif self._pool is not None:
+            self._pool.close()
         self._contest = self._pool = None
         self.journal.release()
 

@@ -8,7 +8,7 @@ from textwrap import indent
 
 import pytest
 from support.grids import over
-from support.offenders import BAD, C_ATEXIT, NEXT, Arena, arena, passed, write
+from support.offenders import BAD, C_ATEXIT, NEXT, PROCESSES_EACH, Arena, arena, passed, processes, write
 from support.projects import bench, project
 
 from softbench.model import Record
@@ -86,3 +86,11 @@ def test_the_command_ends_as_if_nothing_waited(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert bench(folder, "-k", "own_", "--softbench-resume=latest").returncode == 1
     assert path.read_bytes().startswith(before)
+
+
+def test_finder_of_processes_finds(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the other tests rely on: while a contest is open its processes are seen."""
+    folder = tmp_path_factory.mktemp("seen")
+    with arena(folder) as field:
+        field.run(NEXT)
+        assert len(processes(field.mark)) == 1 + PROCESSES_EACH

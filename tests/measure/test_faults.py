@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support import offenders
 from support.offenders import BAD, C_ATEXIT, NEXT, PLACES, arena, passed, write
 
 from softbench.measure.contest.worker_pool import MAX_DEATHS
@@ -293,11 +292,3 @@ def test_memory_limit_is_set(tmp_path_factory: pytest.TempPathFactory) -> None:
     with arena(folder) as field:
         limit = int(field.run(BAD)["limited"].reason)
     assert 0 < limit < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def test_finder_of_processes_finds(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What the other tests rely on: while a contest is open its processes are seen."""
-    folder = tmp_path_factory.mktemp("seen")
-    with arena(folder) as field:
-        field.run(NEXT)
-        assert len(offenders.processes(field.mark)) == 1 + offenders.PROCESSES_EACH

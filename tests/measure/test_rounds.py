@@ -7,17 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.simulated import PLAN, World, at
+from support.simulated import PLAN, World, at, placements
 
 from softbench.measure.contest import rounds
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.rounds import FAR_ROUNDS, LEAD_IN_TURNS, ROUNDS, Heat
+from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS, Heat
 from softbench.measure.contest.workers import Answer
 from softbench.model import Samples, Status, Telemetry, stats
-
-
-def placements(entrant: Entrant) -> int:
-    return len(entrant.samples[0].ns)
 
 
 def verdict(a: Entrant, b: Entrant) -> str:
@@ -164,132 +160,6 @@ def test_the_budget_ends_a_heat_and_says_so(world: World) -> None:
     assert heat.stopped == f"out of budget after {count} placements"
     assert 2 <= count < 32
     assert {op for op, _ in world.log} == {"place", "turn", "verify"}
-
-
-def verifications(world: World, entrant: Entrant) -> list[tuple[int, int]]:
-    """(placement, turns taken in it) at each verification of an entrant; turns that warm up count in the first."""
-    found, placement, turns = [], 0, 0
-    for op, e in world.log:
-        if e is entrant:
-            placement, turns = (placement + 1, 0) if op == "place" else (placement, turns + (op == "turn"))
-            found += [(placement, turns)] if op == "verify" else []
-    return found
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(
-    monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    world = World(monkeypatch, seed)
-    a, b = world.enter("a"), world.enter("b")
-    assert world.heat(a, b, budget_s=0).stopped == "out of budget after 2 placements"
-    assert verifications(world, a) == verifications(world, b)
-    assert 1 <= len(verifications(world, a)) <= 2
-
-
-def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world: World) -> None:
-    leader, near, other = world.enter("leader"), world.enter("near", 1.015e6), world.enter("other", 1.2e6)
-    roof = world.enter("copy", 0.9e6, role="roof")
-    world.heat(leader, near, other, roof)
-    assert [placement for placement, _ in verifications(world, leader)] == list(range(1, 9))
-    assert [placement for placement, _ in verifications(world, near)] == list(range(1, 9))
-    assert len(verifications(world, other)) < 8
-    assert len(verifications(world, roof)) < 8
-
-
-def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world: World) -> None:
-    kinds: dict[Entrant, list[bool]] = {}
-
-    def seen(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
-        if request["op"] == "verify":
-            kinds.setdefault(entrant, []).append(request["is_short"])
-        return answer
-
-    world.changed = seen
-    leader, other = world.enter("leader"), world.enter("other", 1.2e6)
-    world.heat(leader, other)
-    assert kinds[leader].count(False) == kinds[other].count(False) == 1
-    assert len(kinds[leader]) == 8
-
-
-@pytest.mark.parametrize("first", [1, *range(3, 9)])
-def test_a_leader_that_is_wrong_from_some_placement_on_does_not_pass(world: World, first: int) -> None:
-    wrong = Answer(False, status=Status.INCORRECT, reason="timed call: row 0")
-    bad = world.enter("bad", 0.5e6, fault=lambda op, number, _: wrong if op == "verify" and number >= first else None)
-    a, b = world.enter("a"), world.enter("b", 1.1e6)
-    world.heat(a, bad, b)
-    assert (bad.status, bad.reason, bad.samples) == (Status.INCORRECT, "timed call: row 0", [])
-    assert placements(a) == placements(b) == 8
-
-
-def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, int]] = []
-    for seed in range(40):
-        world = World(monkeypatch, seed)
-        a, b = world.enter("a", spread=12), world.enter("b", spread=12)
-        world.heat(a, b)
-        seen += verifications(world, a)
-        assert {len(taken) for taken in a.samples[0].ns} == {ROUNDS}
-    later = [turns for placement, turns in seen if placement > 1]
-    assert {placement for placement, _ in seen} == set(range(1, stats.LOOKS[-1] + 1))
-    assert set(later) == set(range(min(later), max(later) + 1))  # after any round that counts
-    assert len(set(later)) >= ROUNDS
-
-
-@pytest.mark.parametrize(("entrants", "lead_in"), [(2, 10), (24, 1)])
-def test_behind_new_buffers_turns_count_only_after_a_while(world: World, entrants: int, lead_in: int) -> None:
-    """On an H200 whatever ran in the first 15 ms took longer, so two kernels of a millisecond need more than one round."""
-    world.heat(*(world.enter(f"kernel_{i}") for i in range(entrants)))
-    operations = "".join(op[0] for op, _ in world.log)
-    second = operations.split("p" * entrants)[2].split("v")[0]
-    assert len(second) % entrants == 0
-    assert lead_in < len(second) // entrants <= lead_in + ROUNDS
-
-
-def test_one_slow_round_behind_new_buffers_moves_no_time(world: World) -> None:
-    """With outputs of 1 GB an H200 is slow for longer than the turns that do not count; also for who is far behind."""
-    pair = world.enter("a", 4e6), world.enter("far", 6e6)
-    placed = [0]
-
-    def slow(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
-        if request["op"] == "place":
-            placed[0] = world.now_ns
-        is_slow = request["op"] == "turn" and world.now_ns - placed[0] < 38_000_000
-        world.now_ns += round(0.1 * answer.data["ns"]) if is_slow else 0
-        return Answer(True, {"ns": round(1.1 * answer.data["ns"])}) if is_slow else answer
-
-    world.changed = slow
-    world.heat(*pair)
-    for entrant in pair:
-        firsts = [taken[0] / taken[-1] for taken in entrant.samples[0].ns]
-        assert sum(first > 1.05 for first in firsts) > 4
-        assert stats.per_launch_ns(entrant.samples[0]) * PLAN.launches == pytest.approx(world.base[entrant], rel=0.005)
-
-
-def test_a_verification_costs_two_turns_and_not_a_round(world: World) -> None:
-    entrants = [world.enter(name, 1e6 * (1 + 0.01 * i)) for i, name in enumerate("abcdefgh")]
-    world.heat(*entrants)
-    behind = "".join(op[0] for op, _ in world.log).split("v")[1:]
-    assert any(len(part.split("p")[0]) == LEAD_IN_TURNS + len(entrants) for part in behind)  # one round was left
-
-
-def test_the_round_after_a_verification_does_not_count(world: World) -> None:
-    """A pause makes the next replay slow: here by half."""
-    a = world.enter("a", spread=0)
-    paused: list[int] = []
-
-    def slow_after_a_pause(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
-        if request["op"] == "turn" and paused:
-            paused.clear()
-            world.now_ns += 500_000
-            return Answer(True, {"ns": answer.data["ns"] + 500_000})
-        paused.extend([1] if request["op"] == "verify" else [])
-        return answer
-
-    world.changed = slow_after_a_pause
-    world.heat(a)
-    assert verifications(world, a)
-    assert max(max(taken) for taken in a.samples[0].ns) < 1.1e6
 
 
 @pytest.mark.parametrize(("placement", "turn"), [(1, 3), (3, 1), (3, 4), (3, ROUNDS + 1)])

@@ -112,3 +112,8 @@ class Pool:
 def at(operation: str, placement: int, answer: Answer, turn: int = 0) -> Fault:
     """A fault at one point: an operation of a placement, and of its turns from a given one on."""
     return lambda op, number, turns: answer if op == operation and number == placement and turns >= turn else None
+
+
+def placements(entrant: Entrant) -> int:
+    """How many its only samples have."""
+    return len(entrant.samples[0].ns)

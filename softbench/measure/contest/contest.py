@@ -56,8 +56,8 @@ class Contest:
     ) -> list[Record]:
         """All records of one case: the selected variants', the roof's, and the baseline's if it was not selected.
 
-        Where ranks are open after so many looks, or so many seconds of measuring, and the case's budget is not used up, it is
-        in `open`.
+        A heat ends after `most_looks` looks or `most_s` seconds at the latest. If ranks are open then, and the case's budget is
+        not used up, the case is in `open`.
         Raises DeviceLost if the GPU is gone: that is no kernel's failure.
         """
         outcomes = []

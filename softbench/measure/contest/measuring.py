@@ -66,7 +66,7 @@ class Measuring:
         self._ask_patiently = Asker(self.pool, rules.timeout_s)
 
     def run(self, most_looks: int, most_s: float = math.inf) -> None:
-        """Everything, but of the heats so many looks, and so many seconds each."""
+        """All stages. A heat ends after `most_looks` looks or `most_s` seconds at the latest."""
         with self.times.stage("prepare"):
             self._preparation.run(self.entrants)
         players = [e for e in self.entrants if e.is_open and e.mode == "measure"]
@@ -86,7 +86,7 @@ class Measuring:
         return min((math.log(first[1] / first[0]) for first in speeds if len(first) > 1), default=math.inf)
 
     def look_again(self, most_s: float) -> None:
-        """One more look at the entrants whose ranks are open. What was checked is built anew, and not checked again."""
+        """Look once more at the entrants whose ranks are open. Their kernels are built again, and not checked again."""
         for heat in self.unfinished:
             for entrant in heat.racing:
                 entrant.reopen()
@@ -164,7 +164,7 @@ class Measuring:
             groups += admission.once_more(heat, always, plan, self._ask, self.rng)
 
     def _run(self, heat: Heat, most_looks: int, most_s: float) -> None:
-        """Measure for what is left of the case's budget, and at most for so many seconds; then free the GPU."""
+        """Run a heat for the rest of the case's budget, but at most `most_s` seconds; then free the GPU."""
         before = heat.notes() if heat.readings else []
         heat.deadline = time.monotonic() + min(most_s, self.rules.budget_s - heat.spent_s)
         self.view.heat = heat

@@ -76,9 +76,9 @@ class Heat:
         self.audit = Audit(self.clock, self.plan)
 
     def run(self, most_looks: int = len(stats.LOOKS)) -> None:
-        """Measure until all ranks are decided, or for so many looks; hand the samples to the entrants that are still open.
+        """Measure until all ranks are decided, but for at most `most_looks` looks, and give the samples to the open entrants.
 
-        Called again, it goes on with the entrants in `racing`.
+        A second call goes on with the entrants in `racing`.
         """
         began, first = time.monotonic(), len(self.readings) + 1
         if first == 1:

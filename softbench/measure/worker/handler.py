@@ -90,10 +90,11 @@ class RequestHandler:
         if not callable(launch):
             raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
         self.phase = "launch"
-        if not request.get("is_checked") and (wrong := self._check(launch, request)):
-            return _incorrect(wrong)
-        if self.device == "cuda" and self.case.timed:
-            self.clock.get_ready(self.case)
+        if not request.get("is_checked"):
+            if wrong := self._check(launch, request):
+                return _incorrect(wrong)
+            if self.device == "cuda" and self.case.timed:
+                self.clock.get_ready(self.case)
         self.slots[request["slot"]] = Slot(launch)
         return {}
 
@@ -188,11 +189,8 @@ class RequestHandler:
         inputs, outputs = self.clock.repeat(launch, buffers)
         if left_on := modes.left_on():
             return left_on
-        changed = buffers.changed_at
-        found = check.compare(
-            self.case, inputs, outputs, exact_rows=exact_rows, blocks=check.AGAIN_BLOCKS, changed=changed
-        )
-        return found.reason
+        blocks, changed = check.AGAIN_BLOCKS, buffers.changed_at
+        return check.compare(self.case, inputs, outputs, exact_rows=exact_rows, blocks=blocks, changed=changed).reason
 
     def do_call(self, request: Message) -> Message:
         """Host time of single calls; if requested, also times after a flush of the L2."""
