@@ -23,7 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-RUN = "reports/h200/20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.gz"
+RUN = "reports/h200/20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.xz"
 """The run of the README: its badge, table and picture are made from it."""
 CASE = "softmax-float16-8192x16384"
 """Its first cell, that of the leader, is the one whose details are shown."""

@@ -12,8 +12,8 @@ _SCRIPT = """\
 # Completion of softbench for {shell}; made by: softbench completion {shell}
 {before}_softbench_runs() {{
     local file found="latest"
-    for file in reports/*.jsonl reports/*.jsonl.gz; do
-        [ -e "$file" ] && file="${{file##*/}}" && file="${{file%.gz}}" && found="$found ${{file%.jsonl}}"
+    for file in reports/*.jsonl reports/*.jsonl.[gx]z; do
+        [ -e "$file" ] && file="${{file##*/}}" && file="${{file%.[gx]z}}" && found="$found ${{file%.jsonl}}"
     done
     COMPREPLY=($(compgen -W "$found" -- "$1") $(compgen -f -- "$1"))
 }}

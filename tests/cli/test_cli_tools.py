@@ -46,8 +46,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-LEADERBOARD = "20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.gz"
-OLDER, NEWER = "20261121-200233-h200-norms-add-norms.jsonl.gz", "20261122-010732-h200-norms.jsonl.gz"
+LEADERBOARD = "20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.xz"
+OLDER, NEWER = "20261121-200233-h200-norms-add-norms.jsonl.xz", "20261122-010732-h200-norms.jsonl.xz"
 
 
 @over(

@@ -27,7 +27,7 @@ from softbench.render import export
 def test_the_leaderboard_is_what_the_committed_records_say(capsys):
     """The first sentence and eight rows of it in the README, all of it in docs/results.md, both made from one run."""
     section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    (run,) = re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", section)
+    (run,) = re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.xz)\)", section)
     (options,) = re.findall(r"softbench table RUN ([^`]+)`", section)
     assert cli.main(["table", str(ROOT / run), *shlex.split(options)]) == 0
     printed = capsys.readouterr().out.strip()
@@ -106,7 +106,7 @@ def test_the_gradient_in_bfloat16_is_that_of_the_run():
 
 def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
-    path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.gz)\)", README)
+    path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.xz)\)", README)
     assert shown
     assert path
     assert cli.main(["badge", str(ROOT / path[1]), "--output", str(tmp_path / "badge.svg")]) == 0
@@ -133,7 +133,7 @@ def test_the_pictures_show_the_page_of_the_leaderboards_run_as_it_is_rendered_to
 def counted():
     """{(shape, implementation): record} of the runs that the measuring page compares with Nsight Compute."""
     section = MEASURING.partition("**Against Nsight Compute.**")[2]
-    paths = re.findall(r"\[(?:one|the other)\]\(\.\./(\S+\.gz)\)", section)
+    paths = re.findall(r"\[(?:one|the other)\]\(\.\./(\S+\.xz)\)", section)
     found = [record for path in paths for record in store.read(ROOT / path).records]
     return {("x".join(map(str, record.case.shape)), record.variant.implementation): record for record in found}
 

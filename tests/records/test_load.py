@@ -69,7 +69,7 @@ def test_a_kernel_file_that_imports_softbench_loads_nothing_of_it() -> None:
     code = """
 import sys
 from softbench import Unsupported, implementation
-assert not {"softbench.model", "softbench.records", "json", "gzip"} & set(sys.modules)
+assert not {"softbench.model", "softbench.records", "json", "gzip", "lzma"} & set(sys.modules)
 from softbench import load
 assert not {"torch", "yaml", "plotly", "softbench.analysis", "softbench.cases"} & set(sys.modules)
 """

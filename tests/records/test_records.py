@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import json
+import lzma
 import re
 import types
 from enum import Enum
@@ -30,7 +30,7 @@ from softbench.run.settings import Settings
 
 PAGE = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
 MEASURING = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
-KEPT = sorted((ROOT / "reports" / "h200").glob("*.jsonl.gz"))
+KEPT = sorted((ROOT / "reports" / "h200").glob("*.jsonl.xz"))
 CLASSES = [cls for cls in vars(model).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)]
 STORED = [cls for cls in CLASSES if cls not in (model.Run, model.KnownFailure)]
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", dict: "object"}
@@ -149,7 +149,7 @@ def test_the_words_of_clocks_roles_and_throttling_are_there() -> None:
 
 @over("path", KEPT)
 def test_kept_runs_hold_nothing_else(path: Path) -> None:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
+    with lzma.open(path, "rt", encoding="utf-8") as file:
         header, *cells = map(json.loads, file)
     assert set(header) | {"cases", "operators"} == {"kind", "schema", *words("field of `Passport`")}
     assert set(header["device"]) <= set(words("key of `device`"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,10 @@ def test_texts_of_a_record_are_cut(tmp_path: Path) -> None:
     assert record.notes[0].endswith("n…")
 
 
-def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.jsonl.gz"
-    with gzip.open(path, "wb", compresslevel=9) as file:
+@pytest.mark.parametrize(("suffix", "opened"), [(".gz", gzip.open), (".xz", lzma.open)], ids=["gz", "xz"])
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, suffix: str, opened: Any) -> None:
+    path = tmp_path / f"bomb.jsonl{suffix}"
+    with opened(path, "wb") as file:
         for _ in range(1 + lines.MOST_BYTES // 2**24):
             file.write(b"\n" * 2**24)
     assert path.stat().st_size < 2**19

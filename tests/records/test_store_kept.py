@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +20,19 @@ from softbench.records.store import StoreError
 RECORD = timed(softmax_case(16, 256), "a", 1e5)
 
 
-def compressed(folder: Path, data: bytes, name: str = "run-1") -> Path:
-    path = folder / f"{name}.jsonl.gz"
+COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress}
+
+
+def compressed(folder: Path, suffix: str, data: bytes, name: str = "run-1") -> Path:
+    path = folder / f"{name}.jsonl{suffix}"
     path.write_bytes(data)
     return path
 
 
-def test_a_run_that_is_kept_may_be_compressed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_run_that_is_kept_may_be_compressed(tmp_path: Path, suffix: str) -> None:
     plain = written(tmp_path, RECORD)
-    kept = compressed(tmp_path, gzip.compress(plain.read_bytes()), plain.stem)
+    kept = compressed(tmp_path, suffix, COMPRESS[suffix](plain.read_bytes()), plain.stem)
     assert store.read(kept) == store.read(plain)
     assert store.header(kept) == store.header(plain)
     plain.unlink()
@@ -37,29 +42,42 @@ def test_a_run_that_is_kept_may_be_compressed(tmp_path: Path) -> None:
         store.find(tmp_path, "none")
 
 
-def test_a_compressed_run_is_not_added_to(tmp_path: Path) -> None:
-    kept = compressed(tmp_path, gzip.compress(written(tmp_path, RECORD).read_bytes()))
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_compressed_run_is_not_added_to(tmp_path: Path, suffix: str) -> None:
+    kept = compressed(tmp_path, suffix, COMPRESS[suffix](written(tmp_path, RECORD).read_bytes()))
     before = kept.read_bytes()
-    with pytest.raises(StoreError, match="gunzip it to go on"):
+    with pytest.raises(StoreError, match="unpack it to go on"):
         store.mend(kept)
     assert kept.read_bytes() == before
 
 
+BROKEN = ("empty", "text", "cut", "damaged", "large")
+
+
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("suffix", "data", "said"),
     [
-        (b"", "is empty"),
-        (b"no gzip", "cannot be read"),
-        (gzip.compress(b"x" * 10**5, mtime=0)[:-9], "no whole gzip file"),
-        (gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "no whole gzip file"),
-        (gzip.compress(bytes(2**20), mtime=0), "holds more than 0 MiB"),
+        (".gz", b"", "is empty"),
+        (".gz", b"no gzip", "cannot be read"),
+        (".gz", gzip.compress(b"x" * 10**5, mtime=0)[:-9], "no whole gz file"),
+        (".gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "no whole gz file"),
+        (".gz", gzip.compress(bytes(2**20), mtime=0), "holds more than 0 MiB"),
+        (".xz", b"", "no whole xz file"),
+        (".xz", b"no xz", "no whole xz file"),
+        (".xz", lzma.compress(b"x" * 10**5, preset=0)[:-9], "no whole xz file"),
+        (".xz", lzma.compress(b"x" * 10**5, preset=0)[:40] + b"\xff" * 20, "no whole xz file"),
+        (".xz", lzma.compress(b"x", preset=0) + b"more", "no whole xz file"),
+        (".xz", lzma.compress(b"x", preset=9), "no whole xz file"),  # its dictionary takes more than the bound
+        (".xz", lzma.compress(bytes(2**20), preset=0), "holds more than 0 MiB"),
     ],
-    ids=["empty", "text", "cut", "damaged", "large"],
+    ids=[*(f"gz-{what}" for what in BROKEN), *(f"xz-{what}" for what in BROKEN[:4]), "more", "memory", "large"],
 )
-def test_a_compressed_file_that_is_no_run(tmp_path: Path, monkeypatch: Any, data: bytes, said: str) -> None:
+def test_a_compressed_file_that_is_no_run(
+    tmp_path: Path, monkeypatch: Any, suffix: str, data: bytes, said: str
+) -> None:
     monkeypatch.setattr(store.lines, "MOST_BYTES", 2**19)
     with pytest.raises(StoreError, match=said) as refusal:
-        store.read(compressed(tmp_path, data))
+        store.read(compressed(tmp_path, suffix, data))
     assert "\n" not in str(refusal.value)
 
 

@@ -1,7 +1,7 @@
 """Records on disk: append-only JSON lines, the passport first, then one line per cell. All that is read is checked.
 
-A run is one file, `<folder>/<run id>.jsonl`, or compressed `<run id>.jsonl.gz`. An unfinished last line, left by a killed process,
-is ignored; any other line that cannot be read is an error that names it, and `mend` sets it aside.
+A run is one file, `<folder>/<run id>.jsonl`, or compressed, with `.xz` or `.gz` after that. An unfinished last line, left by a
+killed process, is ignored; any other line that cannot be read is an error that names it, and `mend` sets it aside.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ __all__ = [
     "storable",
 ]
 
+_SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in lines.COMPRESSED))
 _REMEDY = "remove the line to read the rest, or --softbench-resume the run, which does so and measures its case again"
 
 
@@ -80,7 +81,7 @@ def mend(path: Path) -> tuple[str, ...]:
     Their cells count as not measured. The other lines stay the same, byte by byte.
     """
     if lines.is_compressed(path):
-        raise StoreError(f"{path}: is compressed, so that nothing can be added to it; gunzip it to go on with the run")
+        raise StoreError(f"{path}: is compressed, so that nothing can be added to it; unpack it to go on with the run")
     rows = lines.rows(path)
     whole, damaged, why = [rows[0].data], [], []
     for row in rows[1:]:
@@ -113,7 +114,7 @@ def find(folder: Path, name: str) -> Path:
             raise StoreError(f"{folder}: holds no run yet")
         # A clone writes many files within a tick of the file system's clock; their names begin with their times.
         return max(known, key=lambda path: (path.stat().st_mtime_ns, path.name))
-    for path in (Path(name), folder / name, folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"):
+    for path in (Path(name), folder / name, *(folder / f"{name}{suffix}" for suffix in _SUFFIXES)):
         try:
             if path.is_file():
                 return path
@@ -125,12 +126,13 @@ def find(folder: Path, name: str) -> Path:
 
 def runs(folder: Path) -> list[Path]:
     """The files of a folder's runs, sorted by name."""
-    return sorted(listed(folder, "*.jsonl") + listed(folder, "*.jsonl.gz"), key=run_name)
+    return sorted((path for suffix in _SUFFIXES for path in listed(folder, f"*{suffix}")), key=run_name)
 
 
 def run_name(path: Path) -> str:
     """The name of a run's file without its suffixes."""
-    return path.name.removesuffix(".gz").removesuffix(".jsonl")
+    name = path.name.removesuffix(path.suffix) if lines.is_compressed(path) else path.name
+    return name.removesuffix(".jsonl")
 
 
 def finished(run: Run, case: Case, variants: Sequence[Variant]) -> bool:

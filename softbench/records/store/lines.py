@@ -32,6 +32,8 @@ from softbench.texts import InputError, cut
 
 T = TypeVar("T")
 ROLES = ("entrant", "reference", "roof")
+COMPRESSED = (".xz", ".gz")
+"""Suffixes of runs that are kept."""
 MOST_BYTES = 2**27
 """Bytes of a run: seventy times the largest kept run. A compressed file of a few KiB may hold any number."""
 MOST_LINE = 2**20
@@ -72,20 +74,36 @@ def rows(path: Path) -> list[StoredLine]:
 
 def is_compressed(path: Path) -> bool:
     """Whether a file is compressed: such a run is read, and never written to."""
-    return path.suffix == ".gz"
+    return path.suffix in COMPRESSED
 
 
 def _data(path: Path) -> bytes:
     try:
-        with gzip.open(path) if is_compressed(path) else path.open("rb") as file:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             data: bytes = file.read(MOST_BYTES + 1)
+        if path.suffix == ".xz":
+            data = _unpacked(data)
     except (EOFError, zlib.error):
-        raise StoreError(f"{path}: is no whole gzip file") from None
+        raise StoreError(f"{path}: is no whole {path.suffix[1:]} file") from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from None
     if len(data) > MOST_BYTES:
         raise StoreError(f"{path}: holds more than {MOST_BYTES >> 20} MiB; a run of softbench is smaller")
     return data
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What one stream of xz holds, up to the bytes that are too many. Raises EOFError if it is not whole."""
+    import lzma  # not every Python is built with it
+
+    stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_BYTES)
+    try:
+        found = stream.decompress(data, MOST_BYTES + 1)
+    except lzma.LZMAError:
+        raise EOFError from None
+    if len(found) <= MOST_BYTES and (not stream.eof or stream.unused_data):
+        raise EOFError
+    return found
 
 
 def passport(path: Path, row: StoredLine) -> Passport:
