@@ -22,6 +22,8 @@ SOURCES_CHANGED = "not run, since its files are not those that the run began wit
 """Start of the reason of a cell whose files were changed during the run: it says nothing about the kernel."""
 IMPOSSIBLE = "impossible"
 """Start of the reason of an INCORRECT cell whose time no machine can reach."""
+SEALED, OPEN = "sealed", "open"
+"""Tiers of a time: taken by a process that never ran the author's code, or in the author's own process."""
 MAX_DIMENSIONS = 16
 MAX_ELEMENTS = 2**48
 """More than any memory holds, and few enough that bytes and times fit 64 bits."""
@@ -217,6 +219,7 @@ class Record:
     calibrations of its clocks. ideal_flops is 0 for an operator that memory limits. operator_hash is that of the file of an
     operator of the project's own. A failure has the lines of its traceback,
     from the implementation's own file on, and the end of what the implementation printed; each at most about 8 KB.
+    tier is SEALED or OPEN, "" for a cell that was not run, or that was recorded before there were tiers; open_because is one line.
     """
 
     case: Case
@@ -239,6 +242,8 @@ class Record:
     traceback: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
     operator_hash: str = ""
+    tier: str = ""
+    open_because: str = ""
 
     def __post_init__(self) -> None:
         if self.samples and self.status is not Status.PASSED:

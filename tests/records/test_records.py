@@ -78,6 +78,8 @@ def full_line() -> dict[str, Any]:
         traceback=("Traceback",),
         output=("said",),
         operator_hash="0",
+        tier="open",
+        open_because="a host node",
     )
     found: dict[str, Any] = json.loads(lines.cell_line(record))
     return found

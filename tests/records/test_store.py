@@ -132,6 +132,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
         (("ideal_bytes",), 2**63),
         (("ideal_flops",), -1),
         (("role",), "judge"),
+        (("tier",), "half open"),
         (("traffic",), [1, 2, 3, float("nan"), None]),
         (("case", "operator"), 5),
         (("case", "timed"), 1),

@@ -21,7 +21,9 @@ from softbench.model import (
     DTYPES,
     MAX_DIMENSIONS,
     MAX_ELEMENTS,
+    OPEN,
     SCHEMA_VERSION,
+    SEALED,
     Case,
     Passport,
     Record,
@@ -222,6 +224,8 @@ def _record(data: dict[str, Any]) -> Record:
     _check_case(record.case)
     if min(record.ideal_bytes, record.ideal_flops) < 0:
         raise ValueError("ideal bytes and flops cannot be negative")
+    if record.tier not in ("", SEALED, OPEN):
+        raise ValueError(f"{record.tier!r:.40} is no tier; known are {SEALED} and {OPEN}")
     if record.role not in ROLES:
         raise ValueError(f"{record.role!r:.40} is no role; known are {', '.join(ROLES)}")
     return record
