@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -66,8 +66,11 @@ class Placement:
     implementation could learn it.
     """
 
-    def __init__(self, operator: Operator, case: Case, device: str, plan: Plan, seed: int) -> None:
-        self.inputs = [operator.make_inputs(case, device, seed + i) for i in range(plan.inputs)]
+    def __init__(
+        self, operator: Operator, case: Case, device: str, plan: Plan, seed: int, inputs: Iterable[Any] | None = None
+    ) -> None:
+        drawn = (operator.make_inputs(case, device, seed + i) for i in range(plan.inputs))
+        self.inputs = list(drawn if inputs is None else inputs)
         self.outputs: list[Any] = []
         self._in_use = min(plan.inputs, plan.launches) if case.elements else 0
         self._compared = max(1, min(COMPARED_CALLS, COMPARED_ELEMENTS // max(1, case.elements)))
@@ -161,7 +164,7 @@ class GraphClock:
         self._torch = torch
         self._event, self._stream = torch.cuda.Event, torch.cuda.Stream
         self._graph, self._use, self._empty_cache = torch.cuda.CUDAGraph, torch.cuda.stream, torch.cuda.empty_cache
-        self._timers = Timers(
+        self.timers = Timers(
             self._event.record,
             self._event.elapsed_time,
             self._graph.replay,
@@ -189,9 +192,9 @@ class GraphClock:
         renew = Renewal(buffers.inputs, buffers.outputs, is_warm=plan.cache == "warm")
         renew()  # what `get_ready` did not load is loaded here, while others are placed, and not in somebody's turn
         for _ in range(_SETTLING):
-            self._timers.replay(graph)
-        self._timers.synchronize()
-        return GraphPlacement(buffers, kept, graph, start, stop, self._timers, renew)
+            self.timers.replay(graph)
+        self.timers.synchronize()
+        return GraphPlacement(buffers, kept, graph, start, stop, self.timers, renew)
 
     def get_ready(self, case: Case) -> None:
         """Load the kernels that renew buffers of such a case: at a time when others are still being built."""
@@ -205,8 +208,8 @@ class GraphClock:
         """`Placement.repeat` in a graph: a kernel that keeps its output for an input during capture is wrong there."""
         with self._capturing() as graph:
             repeated = buffers.repeat(launch)
-        self._timers.replay(graph)
-        self._timers.synchronize()
+        self.timers.replay(graph)
+        self.timers.synchronize()
         return repeated
 
     @contextmanager
@@ -216,7 +219,7 @@ class GraphClock:
         stream.wait_stream(self._torch.cuda.current_stream())
         with self._use(stream):
             before()
-            self._timers.synchronize()
+            self.timers.synchronize()
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 yield graph
@@ -235,13 +238,13 @@ class GraphClock:
                 break
             for _ in range(WARM_CALLS):
                 launch(*inputs)
-            self._timers.synchronize()
+            self.timers.synchronize()
             group = []
             for _ in range(CALLS):
                 start = self._now()
                 launch(*inputs)
                 group.append(self._now() - start)
-            self._timers.synchronize()
+            self.timers.synchronize()
             groups.append(group)
         return groups
 
@@ -255,16 +258,16 @@ class GraphClock:
             groups.append([])
             for _ in range(CALLS // 2):
                 self._flush.fill_(1)
-                self._timers.record(start)
+                self.timers.record(start)
                 launch(*inputs)
-                self._timers.record(stop)
-                groups[-1].append(self._timers.elapsed_ns(start, stop))
+                self.timers.record(stop)
+                groups[-1].append(self.timers.elapsed_ns(start, stop))
         return groups
 
     def close(self) -> None:
         """Return all cached memory, so that the next entrant finds the GPU free."""
         self._flush = None
-        self._timers.synchronize()
+        self.timers.synchronize()
         self._empty_cache()
 
 

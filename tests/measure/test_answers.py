@@ -28,6 +28,9 @@ from softbench.model import Calibration, KernelResources, Status
 GOOD: dict[str, dict[str, Any]] = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
     "prepare": {},
+    "author": {"path": "/tmp/x", "open_because": ""},
+    "take": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},
+    "cold": {"cold": [[4]]},
     "prove": {},
     "compile": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},
     "estimate": {"ns": 1},
@@ -109,9 +112,12 @@ def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
 
 
 def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late() -> None:
+    from softbench.measure.worker.authoring import AuthorHandler
     from softbench.measure.worker.handler import RequestHandler
+    from softbench.measure.worker.refereeing import RefereeHandler
 
-    operations = {name.removeprefix("do_") for name in vars(RequestHandler) if name.startswith("do_")}
+    of_all = [name for handler in (RequestHandler, AuthorHandler, RefereeHandler) for name in vars(handler)]
+    operations = {name.removeprefix("do_") for name in of_all if name.startswith("do_")}
     assert operations == set(OPERATIONS) == set(GOOD)
 
 

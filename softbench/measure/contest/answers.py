@@ -61,11 +61,26 @@ class Calls:
 
 
 @dataclass(frozen=True)
+class Cold:
+    """Nanoseconds of single launches after a flush of the L2, in groups."""
+
+    cold: Groups
+
+
+@dataclass(frozen=True)
 class Spans:
     """Nanoseconds of kernels on the device, in groups, or why they were not seen."""
 
     device: Groups = ()
     unseen: str = ""
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """The file of a hand-over, or why there is none."""
+
+    path: str = ""
+    open_because: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,8 @@ MORE = "; --softbench-timeout gives more"
 OPERATIONS: dict[str, tuple[type, str, str]] = {
     "hello": (Memory, "the start of its process", ""),
     "prepare": (Done, "compiling and checking", MORE),
+    "author": (HandedOver, "compiling", MORE),
+    "take": (Kernels, "checking", MORE),
     "prove": (Done, "proving its operator", MORE),
     "compile": (Kernels, "building cubins", MORE),
     "estimate": (Time, "the first timed calls", MORE),
@@ -103,6 +120,7 @@ OPERATIONS: dict[str, tuple[type, str, str]] = {
     "turn": (Time, "a timed turn", MORE),
     "verify": (Done, "comparing what timed calls wrote", MORE),
     "call": (Calls, "timing single calls", MORE),
+    "cold": (Cold, "timing single launches", MORE),
     "device": (Spans, "timing by the device clock", MORE),
     "calibrate": (Calibrations, "checking the clocks", ""),
     "release": (Memory, "giving its memory back", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,12 +18,16 @@ from softbench.measure.plans import Plan
 from softbench.measure.worker import traces
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
 
+SEALED, OPEN = "sealed", "open"
+
 
 @dataclass(eq=False)
 class Entrant:
     """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `mode_of`).
 
     is_lost: the forkserver has ended, or does not answer.
+    tier: "sealed" if a referee, which imports no implementation, runs what `author` handed over (the file `handed_over`);
+    "open" if it runs in its author's process: `open_because` says why; "" if that is not known yet.
     """
 
     variant: Variant
@@ -33,6 +38,10 @@ class Entrant:
     reason: str = ""
     worker: Worker | None = None
     prepared_in: Worker | None = None
+    author: Worker | None = None
+    tier: str = ""
+    open_because: str = ""
+    handed_over: str = ""
     is_baseline: bool = False
     traceback: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
@@ -46,6 +55,7 @@ class Entrant:
     is_best: bool = True
     is_captured: bool = True
     is_lost: bool = False
+    seconds: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -103,6 +113,20 @@ class Entrant:
         elif place:
             how, separator, words = self.reason.partition("; its last words: ")
             self.reason = f"{how} in {place}{separator}{words}"
+
+    def hand_over(self, found: dict[str, Any]) -> None:
+        """Take an author's answer: sealed from now on, or open."""
+        self.author, self.handed_over = self.worker, found.get("path", "")
+        self.open_because = "" if self.handed_over else found.get("open_because", "") or "it was not handed over"
+        self.tier = SEALED if self.handed_over else OPEN
+
+    def at_author(self) -> Entrant:
+        """The same entrant in its author's process."""
+        if self.tier != SEALED:
+            return self
+        found = copy(self)
+        found.worker, found.tier = self.author, ""
+        return found
 
     def take_kernels(self, answer: Answer) -> bool:
         """`take` for an answer to "compile", whose kernels are kept."""

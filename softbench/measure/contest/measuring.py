@@ -10,12 +10,13 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from softbench.cases import operators
 from softbench.measure import device
 from softbench.measure.contest import admission, compiled, profiled, traffic
 from softbench.measure.contest.asker import Asker
-from softbench.measure.contest.entrant import Entrant, Fault
+from softbench.measure.contest.entrant import SEALED, Entrant, Fault
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.progress import CaseView
 from softbench.measure.contest.rounds import Heat
@@ -61,7 +62,7 @@ class Measuring:
         rules = self.rules
         self.rng = random.Random(f"{rules.seed}/{self.case.id}")
         seed = self.rng.getrandbits(40)
-        self._preparation = Preparation(self.case, self.pool, rules.timeout_s, seed, self.view.tell)
+        self._preparation = Preparation(self.case, self.pool, rules.timeout_s, seed, self.view.tell, self._graph_plan)
         self._ask = Asker(self.pool, min(rules.timeout_s, max(30.0, rules.timeout_s / 4)))
         self._ask_patiently = Asker(self.pool, rules.timeout_s)
 
@@ -134,15 +135,21 @@ class Measuring:
         return not why
 
     def _plan(self, players: Sequence[Entrant]) -> Plan:
-        moved = operators.moved_bytes(self.case)
-        if self.card is not None:
-            arithmetic_ns = operators.counted_flops(self.case) / (BALANCE * self.card.peak_gb_s)
-            return plan_graph(*moved, self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
+        if plan := self._graph_plan():
+            return plan
         for entrant in players:
             answer = self._ask({entrant: entrant.request("estimate", seed=1)})[entrant]
             if entrant.take(answer):
                 entrant.own_plan = plan_wall(float(answer.data["ns"]))
         return plan_wall(REPLAY_NS)
+
+    def _graph_plan(self) -> Plan | None:
+        """How samples of a timed case are taken on a GPU; None where there is none."""
+        if self.card is None or not self.case.timed:
+            return None
+        arithmetic_ns = operators.counted_flops(self.case) / (BALANCE * self.card.peak_gb_s)
+        moved = operators.moved_bytes(self.case)
+        return plan_graph(*moved, self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
 
     def _run_heats(self, players: list[Entrant], plan: Plan, most_looks: int, most_s: float) -> None:
         """Heats that fit the memory, and the ones that `admission.once_more` adds."""
@@ -181,13 +188,25 @@ class Measuring:
             if not entrant.is_ready:
                 continue
             self.view.tell("host time of a call", entrant.variant.id)
-            flush = card.l2_bytes if plan.cache == "warm" else 0
-            request = entrant.request("call", seed=self.rng.getrandbits(40), cold_l2_bytes=flush)
-            answer = self._ask({entrant: request})[entrant]
-            if entrant.take(answer):
-                for clock in clocks:
-                    if clock in answer.data and (flush or clock != "cold"):
-                        entrant.samples.append(Samples(clock, 1, answer.data[clock], "cold" if clock == "cold" else ""))
+            found = self._call(entrant, card.l2_bytes if plan.cache == "warm" else 0)
+            for clock in (clock for clock in clocks if found.get(clock)):
+                entrant.samples.append(Samples(clock, 1, found[clock], "cold" if clock == "cold" else ""))
+
+    def _call(self, entrant: Entrant, flush: int) -> dict[str, Any]:
+        """Host times of calls from the author's process; if flush is not 0, cold launches from where the graph is timed."""
+        author, is_sealed = entrant.at_author(), entrant.tier == SEALED
+        seed = self.rng.getrandbits(40)
+        asked = {author: author.request("call", seed=seed, cold_l2_bytes=0 if is_sealed else flush)}
+        answer = self._ask(asked)[author]
+        if not is_sealed:
+            return answer.data if entrant.take(answer) else {}
+        if not answer.ok:
+            entrant.notes.append(f"no call clock: {answer.reason}")
+        found = dict(answer.data)
+        if flush:
+            cold = self._ask({entrant: entrant.request("cold", seed=seed, l2_bytes=flush)})[entrant]
+            found |= cold.data if entrant.take(cold) else {}
+        return found
 
     def _spans(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
         self.view.tell("the device clock")

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from softbench.measure.contest.entrant import Entrant, Tell, silent
+from softbench.measure.contest.entrant import OPEN, SEALED, Entrant, Tell, silent
 from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, ask, gather
+from softbench.measure.plans import Plan
 from softbench.model import Case, Status
+
+_APART = 1 << 41
+"""Between the seeds of an author's inputs and of those that are judged."""
 
 
 class Preparation:
     """Prepares entrants in parallel; one at a time if the case is only checked, since it may fill the GPU."""
 
-    def __init__(self, case: Case, pool: WorkerPool, timeout_s: float, seed: int, tell: Tell = silent) -> None:
+    def __init__(
+        self,
+        case: Case,
+        pool: WorkerPool,
+        timeout_s: float,
+        seed: int,
+        tell: Tell = silent,
+        plan: Callable[[], Plan | None] = lambda: None,
+    ) -> None:
         self._case, self._pool, self._timeout_s, self._seed, self._tell = case, pool, timeout_s, seed, tell
+        self._plan = plan
         self._field: Sequence[Entrant] = ()
         self._is_again = False
 
@@ -24,18 +38,17 @@ class Preparation:
         """Close the cells of entrants that fail; the others are ready afterwards.
 
         A death costs only its own variant: other variants in the same process are prepared again in a new one. Every pass of
-        the loop closes a cell or makes one ready, so it ends.
+        the loop closes a cell, makes one ready, or finds its tier, so it ends.
         """
         self._field = entrants
         while waiting := [e for e in entrants if e.is_open and not e.is_ready and e.mode != "compile"]:
             self._pool.assign(waiting)
+            self._pool.match(waiting)
             wave = {e.worker: e for e in reversed(waiting) if e.is_open and e.worker is not None}
             if not self._case.timed:
                 wave = dict(list(wave.items())[-1:])
             for entrant, answer in self._ask(wave).items():
-                if entrant.take(answer):
-                    entrant.prepared_in = entrant.worker
-                    entrant.notes += [] if self._is_again else [f"built and checked in {answer.seconds:.1f} s"]
+                self._advance(entrant, answer)
         for entrant in entrants:
             if entrant.is_open and entrant.mode != "measure":
                 self._without_gpu(entrant)
@@ -43,7 +56,26 @@ class Preparation:
     def again(self, entrants: Sequence[Entrant]) -> None:
         """Build entrants once more whose launches were dropped; they are not checked a second time."""
         self._is_again = True
+        for entrant in entrants:
+            entrant.tier = "" if entrant.tier == SEALED else entrant.tier
         self.run(entrants)
+
+    def _advance(self, entrant: Entrant, answer: Answer) -> None:
+        """From a launch to a hand-over, from there to a referee's copy; or back to the author, if the copy is not right."""
+        entrant.seconds += answer.seconds
+        if self._is_sealable(entrant) and not entrant.tier:
+            if entrant.take(answer):
+                entrant.hand_over(answer.data)
+        elif entrant.tier == SEALED and not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
+            entrant.tier, entrant.open_because = OPEN, f"its sealed copy failed: {answer.reason}"
+        elif entrant.take(answer):
+            entrant.prepared_in = entrant.worker
+            entrant.kernels = list(answer.data.get("kernels", ()))
+            entrant.notes += [] if self._is_again else [f"built and checked in {entrant.seconds:.1f} s"]
+
+    def _is_sealable(self, entrant: Entrant) -> bool:
+        """Whether a hand-over is tried: the roof's kernels are the harness's own."""
+        return self._pool.device == "cuda" and entrant.mode == "measure" and entrant.role != "roof"
 
     def _ask(self, wave: dict[Worker, Entrant]) -> dict[Entrant, Answer]:
         requests = {w: self._request(e) for w, e in wave.items()}
@@ -55,7 +87,13 @@ class Preparation:
         return answers
 
     def _request(self, entrant: Entrant) -> dict[str, Any]:
-        return entrant.request("prepare", case=self._case, seed=self._seed, is_checked=self._is_again)
+        common: dict[str, Any] = {"case": self._case, "seed": self._seed, "is_checked": self._is_again}
+        if not self._is_sealable(entrant) or entrant.tier == OPEN:
+            return entrant.request("prepare", is_built=bool(entrant.tier), **common)
+        if entrant.tier == SEALED:
+            return entrant.request("take", handed_over=entrant.handed_over, **common)
+        plan = self._plan()
+        return entrant.request("author", case=self._case, seed=self._seed + _APART, plan=plan and asdict(plan))
 
     def _say(self, answered: int) -> None:
         done = sum(e.is_ready or not e.is_open for e in self._field)

@@ -116,6 +116,8 @@ class Worker:
         self._forkserver = forkserver
         self.pid, self.is_isolated, self.sock, self.output = forkserver.spawn(environment)
         self.is_alive = True
+        self.author: Worker | None = None
+        """Of a referee: the worker whose hand-overs it takes."""
         self._tail = Tail()
         self.is_lost = False
         """The forkserver has ended with it, or does not answer."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 
 from softbench.measure import cores
 from softbench.measure.contest import descriptors
-from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.entrant import SEALED, Entrant
 from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker, environment_for
 from softbench.measure.contest.workers import Answer, ask, gather
+from softbench.measure.worker.serving import REFEREE
 from softbench.measure.worker.wire import Message
 from softbench.model import Status
 from softbench.texts import InputError
@@ -73,7 +74,8 @@ class WorkerPool:
                 fresh[worker] = key
             entrant.worker = worker
         answers = gather(
-            {w: {"op": "hello", "device": self.device_of(key[2])} for w, key in fresh.items()}, _HELLO_TIMEOUT_S
+            {w: {"op": "hello", "device": self.device_of(key[2]), "role": key[2]} for w, key in fresh.items()},
+            _HELLO_TIMEOUT_S,
         )
         failed = {worker: answer for worker, answer in answers.items() if not answer.ok}
         if not self._has_started and any(worker.is_isolated for worker in failed) and not self._environment:
@@ -87,6 +89,15 @@ class WorkerPool:
         for worker, answer in failed.items():
             self._count(fresh[worker], answer)  # one death, however many variants the process was for
 
+    def match(self, entrants: Sequence[Entrant]) -> None:
+        """Give a new referee to each author that has come since: addresses of the one before may be in use there."""
+        for entrant in (e for e in entrants if e.tier == SEALED and e.is_open):
+            if entrant.worker is not None and entrant.worker.author not in (None, entrant.author):
+                entrant.worker.end()
+                self.assign([entrant])
+            if entrant.worker is not None:
+                entrant.worker.author = entrant.author
+
     def note(self, entrant: Entrant, answer: Answer) -> None:
         """Count deaths in a row; a good answer resets the count."""
         self._count(self._key(entrant), answer)
@@ -99,7 +110,7 @@ class WorkerPool:
             self._last[key] = answer.reason
 
     def device_of(self, mode: str) -> str:
-        return self.device if mode in ("measure", "device") else "cpu"
+        return self.device if mode in ("measure", "device", REFEREE) else "cpu"
 
     @property
     def living(self) -> list[Worker]:
@@ -179,4 +190,5 @@ class WorkerPool:
     @staticmethod
     def _key(entrant: Entrant) -> Key:
         variant = entrant.variant
-        return (variant.path, variant.implementation, entrant.mode, variant.source_hash)
+        mode = REFEREE if entrant.tier == SEALED else entrant.mode
+        return (variant.path, variant.implementation, mode, variant.source_hash)

@@ -148,9 +148,9 @@ def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) 
         os.dup2(output_fd, 2)
         os.close(output_fd)
         os.environ.update(environment)
-        from softbench.measure.worker import handler
+        from softbench.measure.worker import serving
 
-        handler.serve(socket.socket(fileno=worker_fd))
+        serving.serve(socket.socket(fileno=worker_fd))
         code = wire.LOST_CONNECTION
     except wire.Closed:
         code = wire.LOST_CONNECTION

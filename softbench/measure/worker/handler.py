@@ -1,4 +1,4 @@
-"""A worker: answers requests until the parent ends. The only place that imports implementation files.
+"""What a worker does for each request. The only place that imports implementation files.
 
 Every answer is {"ok": true, ...} or {"ok": false, "status", "reason", "fatal"}, with the id of its request; a fatal one asks the
 parent for a new process. `softbench.measure.contest.answers` lists what may be in it.
@@ -7,7 +7,6 @@ parent for a new process. `softbench.measure.contest.answers` lists what may be 
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from softbench.measure import check, clocks, cupti_clock, roof, wall
 from softbench.measure.check import modes
 from softbench.measure.cores import PINNED
 from softbench.measure.plans import Plan
-from softbench.measure.worker import clock_readings, faults, interpreter, loading, process_limits, proving, wire
+from softbench.measure.worker import clock_readings, interpreter, loading, proving, wire
 from softbench.measure.worker.tamper import TamperCheck
 from softbench.measure.worker.wire import Message
 from softbench.model import WRONG_WHEN_TIMED, Case
@@ -31,6 +30,10 @@ SHORT_BLOCKS = 2
 
 MOST_THREADS = 16
 """CPU threads for a case that is only checked."""
+
+
+class Incorrect(Exception):
+    """What is wrong with an implementation, in one line."""
 
 
 @dataclass
@@ -57,7 +60,12 @@ class RequestHandler:
             interpreter.correct()
 
     def handle(self, request: Message) -> Message:
-        return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}
+        try:
+            return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}
+        except Incorrect as error:
+            return incorrect(str(error))
+        except clocks.Wrong as error:
+            return incorrect(f"{WRONG_WHEN_TIMED}: {error}")
 
     def do_hello(self, request: Message) -> Message:
         """Create a context; free and total device memory in bytes."""
@@ -73,32 +81,45 @@ class RequestHandler:
 
         A variant that this run has checked already is not checked again.
         """
-        self.phase, self.case = "operator", wire.case_of(request["case"])
-        proving.take_operator(request)
-        self.operator = operators.get(self.case.operator)
-        self._share_cores()
-        self.phase = "import"
-        path = Path(request["path"])
-        factory = loading.load(path, request["name"], request["source_hash"])
-        if wrong := self.tamper.fault("the import"):
-            return _incorrect(wrong)
-        self.phase = "factory"
-        launch = factory(self.case, **request["params"])
-        loading.require_unchanged(path)
-        if wrong := self.tamper.fault("the factory"):
-            return _incorrect(wrong)
-        if not callable(launch):
-            raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
+        slot = self.slots.get(request["slot"]) if request.get("is_built") else None
+        launch = slot.launch if slot is not None else self.build(request)
         self.phase = "launch"
         if not request.get("is_checked"):
-            if wrong := self._check(launch, request):
-                return _incorrect(wrong)
+            if wrong := self.check(launch, request):
+                raise Incorrect(wrong)
             if self.device == "cuda" and self.case.timed:
                 self.clock.get_ready(self.case)
         self.slots[request["slot"]] = Slot(launch)
         return {}
 
-    def _check(self, launch: clocks.Launch, request: Message) -> str:
+    def begin(self, request: Message) -> None:
+        """Take the case of a request, with its operator."""
+        self.phase, self.case = "operator", wire.case_of(request["case"])
+        proving.take_operator(request)
+        self.operator = operators.get(self.case.operator)
+        self._share_cores()
+
+    def build(self, request: Message) -> clocks.Launch:
+        """Import a variant, and make its launch."""
+        self.begin(request)
+        self.phase = "import"
+        path = Path(request["path"])
+        factory = loading.load(path, request["name"], request["source_hash"])
+        self._require_untouched("the import")
+        self.phase = "factory"
+        launch: clocks.Launch = factory(self.case, **request["params"])
+        loading.require_unchanged(path)
+        self._require_untouched("the factory")
+        if not callable(launch):
+            raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
+        self.phase = "launch"
+        return launch
+
+    def _require_untouched(self, when: str) -> None:
+        if wrong := self.tamper.fault(when):
+            raise Incorrect(wrong)
+
+    def check(self, launch: clocks.Launch, request: Message) -> str:
         """What is wrong with a launch's outputs, or with the timers after it; "" if nothing is."""
         if request["role"] == "roof":
             inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
@@ -127,7 +148,9 @@ class RequestHandler:
     def do_prove(self, request: Message) -> Message:
         """Hold an operator's file against itself and its baseline; no implementation is imported in this process."""
         self.phase = "operator"
-        return _incorrect(wrong) if (wrong := proving.fault(proving.take_operator(request))) else {}
+        if wrong := proving.fault(proving.take_operator(request)):
+            raise Incorrect(wrong)
+        return {}
 
     def do_compile(self, request: Message) -> Message:
         """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
@@ -155,8 +178,11 @@ class RequestHandler:
         self.phase = "capture" if self.device == "cuda" else "launch"
         slot = self.slots[request["slot"]]
         plan = Plan(**request["plan"])
-        slot.placement = self.clock.place(self.operator, self.case, slot.launch, plan, request["seed"], slot.placement)
+        slot.placement = self.place(slot, plan, request["seed"])
         return {}
+
+    def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
+        return self.clock.place(self.operator, self.case, slot.launch, plan, seed, slot.placement)
 
     def do_turn(self, request: Message) -> Message:
         self.phase = "launch"
@@ -180,13 +206,19 @@ class RequestHandler:
             else:
                 wrong = wrong or check.compare(self.case, inputs, outputs, exact_rows=exact, blocks=blocks).reason
         if not wrong and request["role"] != "roof":
-            wrong = buffers.changed() or ("" if is_short else self._repeated(slot.launch, buffers, exact))
+            wrong = buffers.changed() or ("" if is_short else self._repeated(slot, exact))
         self.clock.close()  # give the comparison's memory to the other entrants
-        return _wrong_when_timed(wrong) if wrong else {}
+        if wrong:
+            raise clocks.Wrong(wrong)
+        return {}
 
-    def _repeated(self, launch: clocks.Launch, buffers: clocks.Placement, exact_rows: int) -> str:
+    def repeat(self, slot: Slot) -> tuple[Any, Any]:
+        return self.clock.repeat(slot.launch, slot.placement.buffers)  # type: ignore[no-any-return]
+
+    def _repeated(self, slot: Slot, exact_rows: int) -> str:
         """What is wrong with the second of two launches on an input that changes in between."""
-        inputs, outputs = self.clock.repeat(launch, buffers)
+        buffers = slot.placement.buffers
+        inputs, outputs = self.repeat(slot)
         if left_on := modes.left_on():
             return left_on
         blocks, changed = check.AGAIN_BLOCKS, buffers.changed_at
@@ -238,55 +270,11 @@ class RequestHandler:
         return {}
 
 
-def serve(sock: socket.socket) -> None:
-    """Answer requests until the parent ends. The first request, "hello", names the device."""
-    process_limits.set_always()
-    faults.speak_up()
-    handler: RequestHandler | None = None
-    pid = os.getpid()
-    while True:
-        try:
-            request = wire.receive(sock)
-            identity = request.pop("id", "")
-        except wire.Closed:
-            return
-        try:
-            if handler is None:
-                handler = RequestHandler(request["device"])
-                if handler.device == "cpu":
-                    process_limits.bound_memory()
-            answer = handler.handle(request)
-        except BaseException as error:  # sys.exit at import is a failure of the cell as well
-            answer = _failure(error, handler.phase if handler else "start")
-        if os.getpid() != pid:
-            os._exit(0)  # a fork that the implementation left running: only one process may answer
-        wire.send(sock, answer | {"id": identity})
+def incorrect(reason: str) -> Message:
+    return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": context_is_dead()}
 
 
-def _incorrect(reason: str) -> Message:
-    return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": _context_is_dead()}
-
-
-def _wrong_when_timed(reason: str) -> Message:
-    return _incorrect(f"{WRONG_WHEN_TIMED}: {reason}")
-
-
-def _failure(error: BaseException, phase: str) -> Message:
-    if type(error) is clocks.Wrong:
-        return _wrong_when_timed(str(error))
-    if type(error) is loading.SourcesChanged:
-        return {"ok": False, "status": "RUNTIME_ERROR", "reason": str(error), "fatal": False}
-    status, reason = faults.classify(error, phase)
-    return {
-        "ok": False,
-        "status": status.value,
-        "reason": reason,
-        "traceback": faults.traceback_of(error),
-        "fatal": faults.is_sticky(reason) or _context_is_dead(),
-    }
-
-
-def _context_is_dead() -> bool:
+def context_is_dead() -> bool:
     import torch
 
     if not torch.cuda.is_initialized():

@@ -1,0 +1,1 @@
+"""A kernel apart from its author's code: captured in one process, handed over as data, rebuilt and timed in another."""

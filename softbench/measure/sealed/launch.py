@@ -1,0 +1,259 @@
+"""A launch as the referee has it: graphs over memory of its own, at the addresses that the author's launches knew."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from ctypes import c_void_p
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases.operators import Operator
+from softbench.measure.clocks import Placement, Timers, spacer
+from softbench.measure.plans import Plan
+from softbench.measure.renew import Renewal
+from softbench.measure.sealed import driver
+from softbench.measure.sealed.addresses import overlap, without
+from softbench.measure.sealed.handover import BadHandOver, Package, Unit
+from softbench.measure.sealed.memory import CANARY, GRAIN, UNWRITTEN, Memory, tensor_at
+from softbench.measure.sealed.rebuild import Rebuilt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from softbench.model import Case
+
+Inputs = tuple[Any, ...]
+MOST_RESTORED = 64
+"""Stretches beside the buffers and workspaces that are overwritten before every replay, the largest ones."""
+_SETTLING = 2
+
+
+class Misdeed(Exception):
+    """What the kernels did beside computing their outputs, in one line."""
+
+
+class _Unit:
+    """Launches of a hand-over with tensors for their buffers, which exist while its memory is mapped."""
+
+    def __init__(self, unit: Unit, package: Package, memory: Memory, rebuilt: Rebuilt, like: Sequence[Tensor]) -> None:
+        self._unit, self._package, self._memory = unit, package, memory
+        found = package.found
+        self.pieces = [found.pieces[number] for number in unit.pieces]
+        self.graph = rebuilt.graph(unit)
+        self._spaces = [s for s in found.workspaces if any(a <= s[0] < a + size for a, size in self.pieces)]
+        self._buffers = self._check(like)
+        self._like = [(x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()) for x in like]
+        self._saved: list[tuple[int, Tensor]] = []
+        rest = [part for piece in self.pieces for part in without(piece, self._buffers)]
+        self._gaps = [part for part in rest if part[1] < GRAIN]
+        self._rest = sorted((part for part in rest if part[1] >= GRAIN), key=lambda part: -part[1])[:MOST_RESTORED]
+        self.is_mapped = False
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Launches, and sets of inputs."""
+        return len(self._unit.outputs), len(self._unit.inputs)
+
+    def _check(self, like: Sequence[Tensor]) -> list[tuple[int, int]]:
+        """All buffers. Raises BadHandOver if two of them overlap, or an input does not fit."""
+        sizes = [x.untyped_storage().nbytes() for x in like]
+        inputs = []
+        for addresses in self._unit.inputs:
+            if len(addresses) != len(sizes):
+                raise BadHandOver(f"it names {len(addresses)} inputs of {len(sizes)}")
+            inputs += list(zip(addresses, sizes, strict=True))
+        for address, size in inputs:
+            if size and not any(a <= address and address + size <= a + n for a, n in self.pieces):
+                raise BadHandOver("it names an input outside of its memory")
+        outputs = {(y.address, y.size) for call in self._unit.outputs for y in call if y.size}
+        spaces = [(address, size) for address, size, _ in self._spaces]
+        if overlap([*inputs, *outputs, *spaces]):
+            raise BadHandOver("it names buffers that overlap")
+        return [*inputs, *outputs, *spaces]
+
+    def renew(self) -> None:
+        """New memory, with the workspaces as they were handed over, and everything else unwritten."""
+        import torch
+
+        torch.cuda.synchronize()
+        self._memory.renew(self.pieces)
+        self._saved = [
+            (address, torch.frombuffer(bytearray(self._package.data[at : at + size]), dtype=torch.uint8).cuda())
+            for address, size, at in self._spaces
+            if size
+        ]
+        for address, size in self._gaps:
+            driver.fill(address, size, CANARY)
+        self.is_mapped = True
+        self.restore()
+
+    def free(self) -> None:
+        self._memory.free(self.pieces)
+        self._saved.clear()
+        self.is_mapped = False
+
+    def restore(self) -> None:
+        """Put back what the workspaces held, and overwrite what lies beside all buffers."""
+        for address, saved in self._saved:
+            driver.copy(address, saved.data_ptr(), saved.numel())
+        for address, size in self._rest:
+            driver.fill(address, size, UNWRITTEN)
+
+    def inputs(self) -> list[Inputs]:
+        """Tensors for every set of inputs."""
+        return [
+            tuple(
+                tensor_at(address, size).view(dtype).as_strided(shape, strides, offset)
+                for address, (shape, strides, offset, dtype, size) in zip(addresses, self._like, strict=True)
+            )
+            for addresses in self._unit.inputs
+        ]
+
+    def outputs(self) -> list[Any]:
+        """What each launch returned: tensors, in a tuple if there are several."""
+        import torch
+
+        found = []
+        for call in self._unit.outputs:
+            tensors = []
+            for y in call:
+                if not isinstance(dtype := getattr(torch, y.dtype, None), torch.dtype):
+                    raise BadHandOver(f"it names the dtype {y.dtype[:20]!r}")
+                size = y.size // dtype.itemsize * dtype.itemsize
+                tensors.append(tensor_at(y.address, size).view(dtype).as_strided(y.shape, y.strides, y.offset))
+            found.append(tensors[0] if len(tensors) == 1 else tuple(tensors))
+        return found
+
+    def misdeed(self) -> str:
+        """What was written beside the buffers; "" if nothing was."""
+        if self._memory.overrun(self._gaps):
+            return "wrote outside its buffers, into the guards around them"
+        return ""
+
+    def run(self) -> None:
+        driver.driver().cuGraphLaunch(self.graph, c_void_p(0))
+
+
+class SealedLaunch:
+    """Calls and places launches that were handed over; the inputs are copied to where they are known, and back.
+
+    like  inputs of the case, for their layout
+    """
+
+    def __init__(self, package: Package, memory: Memory, like: Sequence[Tensor]) -> None:
+        import torch
+
+        self._torch, self._memory = torch, memory
+        self._rebuilt = Rebuilt(package)
+        units = [_Unit(unit, package, memory, self._rebuilt, like) for unit in package.found.units]
+        self._checks, self._timed = units[:2], units[2:]
+        self._calls = 0
+        first, second = ([y for call in unit.outputs for y in call] for unit in package.found.units[:2])
+        self.is_static = overlap([*((y.address, y.size) for y in first), *((y.address, y.size) for y in second)])
+        self.kernels = self._rebuilt.resources
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        """Replay one launch on these inputs: the outputs in memory of their own. Raises Misdeed."""
+        unit = self._checks[self._calls % 2]
+        self._calls += 1
+        if not unit.is_mapped:
+            unit.renew()
+        places = unit.inputs()[0]
+        for place, x in zip(places, inputs, strict=True):
+            _bytes(place).copy_(_bytes(x))
+        unit.restore()
+        for y in _flat(unit.outputs()[0]):
+            _bytes(y).fill_(UNWRITTEN)
+        unit.run()
+        for place, x in zip(places, inputs, strict=True):
+            _bytes(x).copy_(_bytes(place))
+        copies = [_copy(y) for y in _flat(unit.outputs()[0])]
+        if why := unit.misdeed():
+            raise Misdeed(why)
+        return copies[0] if len(copies) == 1 else tuple(copies)
+
+    def bare(self, inputs: Sequence[Tensor]) -> Callable[..., None]:
+        """A launch on these inputs without copies and checks around it, for clocks."""
+        self(*inputs)
+        return lambda *_: self._checks[(self._calls - 1) % 2].run()
+
+    def free(self) -> None:
+        """Give back the memory of the checks."""
+        self._torch.cuda.synchronize()
+        for unit in self._checks:
+            unit.free()
+
+    def close(self) -> None:
+        self.free()
+        for unit in self._timed:
+            unit.free()
+        self._rebuilt.close()
+
+    def place(self, operator: Operator, case: Case, plan: Plan, seed: int, timers: Timers, rng: random.Random) -> Any:
+        """New memory behind the timed launches, with inputs drawn anew."""
+        unit = self._timed[0]
+        if unit.counts != (plan.launches, plan.inputs):
+            raise BadHandOver("it names other launches than were asked for")
+        kept = spacer(rng, "cuda")
+        unit.renew()
+        del kept
+        buffers = Placement(operator, case, "cuda", plan, seed, unit.inputs())
+        for number, places in enumerate(buffers.inputs):
+            for place, x in zip(places, operator.make_inputs(case, "cuda", seed + number), strict=True):
+                _bytes(place).copy_(_bytes(x))
+        buffers.outputs += unit.outputs()
+        self._torch.cuda.empty_cache()
+        return SealedPlacement(
+            unit, buffers, timers, Renewal(buffers.inputs, buffers.outputs, is_warm=plan.cache == "warm")
+        )
+
+
+class SealedPlacement:
+    """Timed launches of a referee, with their memory."""
+
+    def __init__(self, unit: _Unit, buffers: Placement, timers: Timers, renew: Callable[[], None]) -> None:
+        import torch
+
+        self._unit, self.buffers, self._timers, self._renew = unit, buffers, timers, renew
+        self._start, self._stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        renew()
+        for _ in range(_SETTLING):
+            unit.run()
+        timers.synchronize()
+
+    def turn(self) -> int:
+        """Nanoseconds of one replay, once everything that an earlier one could have left is removed."""
+        self._unit.restore()
+        self._renew()
+        self._timers.record(self._start)
+        self._unit.run()
+        self._timers.record(self._stop)
+        return self._timers.elapsed_ns(self._start, self._stop)
+
+    def misdeed(self) -> str:
+        return self._unit.misdeed()
+
+    def release(self) -> None:
+        self.buffers.inputs.clear()
+        self.buffers.outputs.clear()
+        self._unit.free()
+
+
+def _flat(outputs: Any) -> tuple[Any, ...]:
+    return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def _bytes(x: Tensor) -> Tensor:
+    """The storage of a tensor as bytes."""
+    import torch
+
+    return torch.empty(0, dtype=torch.uint8, device=x.device).set_(x.untyped_storage())
+
+
+def _copy(y: Tensor) -> Tensor:
+    """The same tensor in a storage of its own."""
+    import torch
+
+    held = torch.empty(_bytes(y).numel(), dtype=torch.uint8, device=y.device)
+    held.copy_(_bytes(y))
+    return held.view(y.dtype).as_strided(y.shape, y.stride(), y.storage_offset())

@@ -1,0 +1,89 @@
+"""A referee's worker: rebuilds, checks and times what an author handed over. It imports no implementation."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from softbench.measure.plans import Plan
+from softbench.measure.sealed import handover
+from softbench.measure.sealed.launch import Misdeed, SealedLaunch
+from softbench.measure.sealed.memory import Memory
+from softbench.measure.worker.handler import Incorrect, RequestHandler, Slot, incorrect
+from softbench.measure.worker.wire import Message
+
+_STATIC = "one static buffer: the second launch returned the memory of the first launch's output"
+
+
+class RefereeHandler(RequestHandler):
+    """A worker whose launches are rebuilt from data; its memory is reserved before it has a context."""
+
+    def __init__(self, device: str) -> None:
+        self._memory = Memory()
+        self._rng = random.Random()
+        super().__init__(device)
+
+    def handle(self, request: Message) -> Message:
+        try:
+            return super().handle(request)
+        except Misdeed as error:
+            return incorrect(str(error))
+
+    def do_take(self, request: Message) -> Message:
+        """Rebuild one variant's launches, and check them; the resources of its kernels."""
+        self.begin(request)
+        self.phase = "launch"
+        package = handover.read(Path(request["handed_over"]))
+        like = self.operator.make_inputs(self.case, self.device, request["seed"])
+        launch = SealedLaunch(package, self._memory, like)
+        del like
+        old = self.slots.pop(request["slot"], None)
+        if old is not None:
+            old.launch.close()  # type: ignore[attr-defined]
+        if launch.is_static:
+            raise Incorrect(_STATIC)
+        if not request.get("is_checked"):
+            if wrong := self.check(launch, request):
+                raise Incorrect(wrong)
+            if self.case.timed:
+                self.clock.get_ready(self.case)
+        launch.free()
+        self.slots[request["slot"]] = Slot(launch)
+        return {"kernels": [asdict(kernel) for kernel in launch.kernels]}
+
+    def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
+        launch: Any = slot.launch
+        return launch.place(self.operator, self.case, plan, seed, self.clock.timers, self._rng)
+
+    def do_cold(self, request: Message) -> Message:
+        """Single launches after a flush of the L2."""
+        self.phase = "launch"
+        launch: Any = self.slots[request["slot"]].launch
+        bare = launch.bare(self.operator.make_inputs(self.case, self.device, request["seed"]))
+        return {"cold": self.clock.cold_samples(bare, (), request["l2_bytes"])}
+
+    def repeat(self, slot: Slot) -> tuple[Any, Any]:
+        buffers = slot.placement.buffers
+        return buffers.repeat(slot.launch)  # type: ignore[no-any-return]
+
+    def do_verify(self, request: Message) -> Message:
+        placement = self.slots[request["slot"]].placement
+        if wrong := placement.misdeed():
+            raise Misdeed(wrong)
+        return super().do_verify(request)
+
+    def do_release(self, request: Message) -> Message:
+        for slot in self.slots.values():
+            if slot.placement is not None:
+                slot.placement.release()
+            slot.launch.free()  # type: ignore[attr-defined]
+        return super().do_release(request)
+
+    def do_drop(self, request: Message) -> Message:
+        for slot in self.slots.values():
+            slot.launch.close()  # type: ignore[attr-defined]
+        answer = super().do_drop(request)
+        self._memory.free_all()
+        return answer
