@@ -117,13 +117,13 @@ class Placement:
                 return "left unfinished: the output changed after the timed calls had returned"
         return ""
 
-    def repeat(self, launch: Launch) -> tuple[tuple[torch.Tensor, ...], Any]:
-        """Launch twice on one input, which changes in between: the inputs and the output of the second launch."""
+    def repeat(self, launch: Launch, again: Launch | None = None) -> tuple[tuple[torch.Tensor, ...], Any]:
+        """Launch twice on one input, which changes in between: the inputs and the output of the second launch (`again`)."""
         self.nudge()
         inputs = self.inputs[self._nudged]
         launch(*inputs)
         self._change()
-        return inputs, launch(*inputs)
+        return inputs, (again or launch)(*inputs)
 
 
 def _tensors(returned: Any) -> list[torch.Tensor]:

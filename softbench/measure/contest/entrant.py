@@ -16,9 +16,7 @@ from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.measure.worker import traces
-from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
-
-SEALED, OPEN = "sealed", "open"
+from softbench.model import OPEN, SEALED, Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
 
 
 @dataclass(eq=False)
@@ -169,6 +167,8 @@ class Entrant:
             best_of=self.best_of,
             traceback=self.traceback,
             output=self.output,
+            tier=self.tier,
+            open_because=texts.cut(self.open_because),
             operator_hash=declared.source_hash if (declared := operators.of_file(case.operator)) else "",
         )
 

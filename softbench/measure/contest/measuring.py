@@ -16,7 +16,7 @@ from softbench.cases import operators
 from softbench.measure import device
 from softbench.measure.contest import admission, compiled, profiled, traffic
 from softbench.measure.contest.asker import Asker
-from softbench.measure.contest.entrant import SEALED, Entrant, Fault
+from softbench.measure.contest.entrant import Entrant, Fault
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.progress import CaseView
 from softbench.measure.contest.rounds import Heat
@@ -24,7 +24,7 @@ from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.trials import Trials
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import REPLAY_NS, Plan, plan_graph, plan_wall
-from softbench.model import BALANCE, Calibration, Case, Samples, Status, Telemetry, calibration
+from softbench.model import BALANCE, SEALED, Calibration, Case, Samples, Status, Telemetry, calibration
 
 CALL_TIMEOUT_S = 60.0
 
@@ -175,7 +175,8 @@ class Measuring:
         before = heat.notes() if heat.readings else []
         heat.deadline = time.monotonic() + min(most_s, self.rules.budget_s - heat.spent_s)
         self.view.heat = heat
-        heat.run(most_looks)
+        with self.pool.authors_stopped():
+            heat.run(most_looks)
         self.view.heat = None
         self.pool.everyone("release", CALL_TIMEOUT_S)
         for entrant in heat.entrants:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from softbench.measure.contest.entrant import OPEN, SEALED, Entrant, Tell, silent
+from softbench.measure.contest.entrant import Entrant, Tell, silent
 from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, ask, gather
 from softbench.measure.plans import Plan
-from softbench.model import Case, Status
+from softbench.model import OPEN, SEALED, Case, Status
 
 _APART = 1 << 41
 """Between the seeds of an author's inputs and of those that are judged."""

@@ -149,6 +149,12 @@ class Worker:
         """Processor time so far of its processes, ended ones included; in steps of 10 ms."""
         return sum(procfs.cpu_ns(procfs.stat(pid)) for pid in procfs.tree(self.pid))
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to all its processes, its guard included."""
+        for pid in procfs.tree(self.pid) if self.is_alive else ():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
     def note_stop(self) -> None:
         """Note whether any of its processes is stopped."""
         self.was_killed |= any(procfs.stat(pid)[:1] == ["T"] for pid in procfs.tree(self.pid))

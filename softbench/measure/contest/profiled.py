@@ -12,7 +12,7 @@ from dataclasses import asdict
 from softbench.measure.contest.entrant import Ask, Entrant
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import Plan
-from softbench.model import Case, Samples
+from softbench.model import SEALED, Case, Samples
 
 CLOCK = "device"
 
@@ -21,11 +21,17 @@ def measure(
     case: Case, players: Sequence[Entrant], plan: Plan, l2_bytes: int, pool: WorkerPool, ask: Ask, rng: random.Random
 ) -> None:
     """Add samples of the device clock to players, one after the other, or a note that says why there are none."""
-    twins = {Entrant(e.variant, e.role, e.slot, mode=CLOCK): e for e in players}
+    twins = {Entrant(e.variant, e.role, e.slot, CLOCK, tier=e.tier, handed_over=e.handed_over): e for e in players}
     pool.assign(list(twins))
     seed = rng.getrandbits(40)
     assigned = [twin for twin in twins if twin.is_open]
-    for twin, answer in ask({t: t.request("prepare", case=case, seed=seed, is_checked=True) for t in assigned}).items():
+    requests = {
+        t: t.request(
+            "take" if t.tier == SEALED else "prepare", case=case, seed=seed, is_checked=True, handed_over=t.handed_over
+        )
+        for t in assigned
+    }
+    for twin, answer in ask(requests).items():
         twin.take(answer)
     for twin, entrant in twins.items():
         why = twin.reason

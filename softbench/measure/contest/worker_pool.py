@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from softbench.measure import cores
 from softbench.measure.contest import descriptors
-from softbench.measure.contest.entrant import SEALED, Entrant
+from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker, environment_for
 from softbench.measure.contest.workers import Answer, ask, gather
 from softbench.measure.worker.serving import REFEREE
 from softbench.measure.worker.wire import Message
-from softbench.model import Status
+from softbench.model import SEALED, Status
 from softbench.texts import InputError
 
 MAX_DEATHS = 3
@@ -98,6 +100,18 @@ class WorkerPool:
             if entrant.worker is not None:
                 entrant.worker.author = entrant.author
 
+    @contextmanager
+    def authors_stopped(self) -> Iterator[None]:
+        """Stop the processes of authors while their referees, and others, are timed."""
+        authors = [w.author for w in self.living if w.author is not None and w.author.is_alive]
+        try:
+            for author in authors:
+                author.signal(signal.SIGSTOP)
+            yield
+        finally:
+            for author in authors:
+                author.signal(signal.SIGCONT)
+
     def note(self, entrant: Entrant, answer: Answer) -> None:
         """Count deaths in a row; a good answer resets the count."""
         self._count(self._key(entrant), answer)
@@ -110,7 +124,7 @@ class WorkerPool:
             self._last[key] = answer.reason
 
     def device_of(self, mode: str) -> str:
-        return self.device if mode in ("measure", "device", REFEREE) else "cpu"
+        return self.device if mode.removeprefix(f"{REFEREE}-") in ("measure", "device") else "cpu"
 
     @property
     def living(self) -> list[Worker]:
@@ -190,5 +204,5 @@ class WorkerPool:
     @staticmethod
     def _key(entrant: Entrant) -> Key:
         variant = entrant.variant
-        mode = REFEREE if entrant.tier == SEALED else entrant.mode
+        mode = f"{REFEREE}-{entrant.mode}" if entrant.tier == SEALED else entrant.mode
         return (variant.path, variant.implementation, mode, variant.source_hash)

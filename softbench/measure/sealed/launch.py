@@ -154,14 +154,22 @@ class SealedLaunch:
 
     def __call__(self, *inputs: Tensor) -> Any:
         """Replay one launch on these inputs: the outputs in memory of their own. Raises Misdeed."""
-        unit = self._checks[self._calls % 2]
         self._calls += 1
+        return self._run(inputs, is_again=False)
+
+    def again(self, *inputs: Tensor) -> Any:
+        """The launch of the last call once more, which finds what that one left in its workspaces."""
+        return self._run(inputs, is_again=True)
+
+    def _run(self, inputs: Sequence[Tensor], *, is_again: bool) -> Any:
+        unit = self._checks[self._calls % 2]
         if not unit.is_mapped:
             unit.renew()
         places = unit.inputs()[0]
         for place, x in zip(places, inputs, strict=True):
             _bytes(place).copy_(_bytes(x))
-        unit.restore()
+        if not is_again:
+            unit.restore()
         for y in _flat(unit.outputs()[0]):
             _bytes(y).fill_(UNWRITTEN)
         unit.run()
@@ -175,7 +183,7 @@ class SealedLaunch:
     def bare(self, inputs: Sequence[Tensor]) -> Callable[..., None]:
         """A launch on these inputs without copies and checks around it, for clocks."""
         self(*inputs)
-        return lambda *_: self._checks[(self._calls - 1) % 2].run()
+        return lambda *_: self._checks[self._calls % 2].run()
 
     def free(self) -> None:
         """Give back the memory of the checks."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from softbench.measure.clocks import Launch, Placement
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import handover
 from softbench.measure.sealed.launch import Misdeed, SealedLaunch
@@ -60,13 +61,18 @@ class RefereeHandler(RequestHandler):
     def do_cold(self, request: Message) -> Message:
         """Single launches after a flush of the L2."""
         self.phase = "launch"
-        launch: Any = self.slots[request["slot"]].launch
-        bare = launch.bare(self.operator.make_inputs(self.case, self.device, request["seed"]))
-        return {"cold": self.clock.cold_samples(bare, (), request["l2_bytes"])}
+        launch = self.bare(self.slots[request["slot"]], request["seed"])
+        return {"cold": self.clock.cold_samples(launch, (), request["l2_bytes"])}
+
+    def bare(self, slot: Slot, seed: int) -> Launch:
+        launch: Any = slot.launch
+        found: Launch = launch.bare(self.operator.make_inputs(self.case, self.device, seed))
+        return found
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
-        buffers = slot.placement.buffers
-        return buffers.repeat(slot.launch)  # type: ignore[no-any-return]
+        launch: Any = slot.launch
+        buffers: Placement = slot.placement.buffers
+        return buffers.repeat(launch, launch.again)
 
     def do_verify(self, request: Message) -> Message:
         placement = self.slots[request["slot"]].placement

@@ -10,7 +10,7 @@ from softbench.measure.worker.handler import RequestHandler, context_is_dead
 from softbench.measure.worker.wire import Message
 
 REFEREE = "referee"
-"""The role of a worker that imports no implementation; others are authors."""
+"""What the role of a worker begins with that imports no implementation; others are authors."""
 
 
 def serve(sock: socket.socket) -> None:
@@ -42,7 +42,7 @@ def _made(device: str, role: str) -> RequestHandler:
         handler = RequestHandler(device)
         process_limits.bound_memory()
         return handler
-    if role == REFEREE:
+    if role.startswith(REFEREE):
         from softbench.measure.worker.refereeing import RefereeHandler
 
         return RefereeHandler(device)
