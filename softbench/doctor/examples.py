@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -15,7 +16,7 @@ from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import WRONG_WHEN_TIMED, Case, Record, Status, Variant
+from softbench.model import SEALED, WRONG_WHEN_TIMED, Case, Record, Status, Variant, stats
 from softbench.model.limits import Limits
 
 HERE = Path(__file__).parent
@@ -24,6 +25,8 @@ GROUP = 8
 """Examples per contest: on a GPU each process takes half a gigabyte."""
 OF_CPU = "not tried here: only for a machine without a GPU"
 RULES = Rules(budget_s=0.5, timeout_s=60.0)
+HONEST_SHARE = 0.9
+"""Of the fastest honest twin's time: with half a second a case, and a few microseconds a launch."""
 TIMED = f"^{WRONG_WHEN_TIMED}: "
 
 
@@ -33,6 +36,7 @@ class Example:
 
     budget_s    measuring time; a cheat that begins late takes longer
     is_of_cpu   whether it cheats the harness of a machine without a GPU
+    misleads    whether it deceives the process that it runs in: on a GPU nothing is judged there
     """
 
     name: str
@@ -40,6 +44,7 @@ class Example:
     dtype: str = "float32"
     budget_s: float = 0.5
     is_of_cpu: bool = False
+    misleads: bool = False
 
 
 EXAMPLES = (
@@ -68,20 +73,24 @@ EXAMPLES = (
     Example("nondeterministic", "^nondeterministic,"),
     Example("patched_clock", r"^patched: time\.perf_counter_ns was replaced by the end of the import$"),
     Example("patched_synchronize", r"^patched: torch\.cuda\.synchronize was replaced by the end of the factory$"),
-    Example("patched_event", r"^patched: torch\.cuda\.Event\.elapsed_time was replaced by the end of the check$"),
+    Example(
+        "patched_event",
+        r"^patched: torch\.cuda\.Event\.elapsed_time was replaced by the end of the check$",
+        misleads=True,
+    ),
     Example("precomputed_at_import", "^precomputed, the output is the same for other inputs:"),
-    Example("precomputed_in_factory", "^precomputed: one element of the input had changed"),
-    Example("counts_its_calls", f"{TIMED}every element is 0:"),
-    Example("cached_when_timed", rf"{TIMED}row \d+, column"),
-    Example("static_when_timed", f"{TIMED}one static buffer:"),
-    Example("inspects_its_callers", rf"{TIMED}row \d+, column"),
-    Example("escapes_the_graph", f"{TIMED}NaN where|^impossible:"),
+    Example("precomputed_in_factory", "^precomputed: one element of the input had changed", misleads=True),
+    Example("counts_its_calls", f"{TIMED}every element is 0:", misleads=True),
+    Example("cached_when_timed", rf"{TIMED}row \d+, column", misleads=True),
+    Example("static_when_timed", f"{TIMED}one static buffer:", misleads=True),
+    Example("inspects_its_callers", rf"{TIMED}row \d+, column", misleads=True),
+    Example("escapes_the_graph", f"{TIMED}NaN where|^impossible:", misleads=True),
     # How far its thread came decides what the unfinished output looks like.
     Example("back_to_back_to_a_thread", TIMED, is_of_cpu=True),
     Example("patched_clock_object", f"{TIMED}patched: a clock of the harness was replaced", is_of_cpu=True),
-    Example("patched_timers_object", "^impossible: "),
-    Example("copied_random_state", rf"{TIMED}row \d+, column"),
-    Example("wrong_from_the_third", f"{TIMED}every element is 0:", budget_s=4.0),
+    Example("patched_timers_object", "^impossible: ", misleads=True),
+    Example("copied_random_state", rf"{TIMED}row \d+, column", misleads=True),
+    Example("wrong_from_the_third", f"{TIMED}every element is 0:", budget_s=4.0, misleads=True),
 )
 
 
@@ -121,7 +130,7 @@ def look(target: Target) -> Findings:
     caught = not_tried = 0
     for example in EXAMPLES:
         record = records[example.name]
-        why = missed(example, record)
+        why = missed(example, record, list(records.values()))
         outcome = "missed" if why else "caught"
         if record.status is Status.UNAVAILABLE and (target.card is None or example.is_of_cpu):
             outcome = "not tried"
@@ -145,13 +154,24 @@ def look(target: Target) -> Findings:
     return Findings("Cheats and mistakes", tuple(lines), tuple(failures), (trust,), (data,))
 
 
-def missed(example: Example, record: Record) -> str:
-    """Why an example counts as missed; "" if it was caught by its word."""
-    if record.status is Status.INCORRECT and re.search(example.word, record.reason):
+def missed(example: Example, record: Record, beside: Sequence[Record] = ()) -> str:
+    """Why an example counts as missed; "" if it was caught by its word, or gained nothing.
+
+    beside: all records, with those of honest twins. What deceives its own process is sealed on a GPU: it may pass at its honest time.
+    """
+    if record.status is Status.INCORRECT and (re.search(example.word, record.reason) or (example.misleads and beside)):
         return ""
+    if example.misleads and record.status is Status.PASSED and record.tier == SEALED:
+        honest = [_ns(twin) for twin in beside if twin.variant.implementation.startswith("twin_")]
+        gained = min(honest, default=math.inf) * HONEST_SHARE - _ns(record)
+        return "" if gained <= 0 else f"not caught: {_ns(record):.0f} ns, and honest twins take {min(honest):.0f} ns"
     if record.status is Status.INCORRECT:
         return f"caught, but not by its name: {record.reason}"
     return f"not caught: {record.status.value}" + (f": {record.reason}" if record.reason else "")
+
+
+def _ns(record: Record) -> float:
+    return stats.per_launch_ns(record.clock("graph")[0])
 
 
 def _described(variant: Variant) -> str:

@@ -34,8 +34,10 @@ def records() -> dict[str, Record]:
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.is_of_cpu], ids=lambda e: e.name)
 def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Example) -> None:
-    assert examples.missed(example, records[example.name]) == ""
-    assert not records[example.name].samples
+    record = records[example.name]
+    print(example.name, record.status.value, record.tier, record.open_because, record.reason)
+    assert examples.missed(example, record, list(records.values())) == ""
+    assert example.misleads or not record.samples
 
 
 def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
@@ -47,6 +49,7 @@ def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
 @pytest.mark.parametrize("case", [CASE, Case("softmax", (1000, 1001), "float32", "float32")], ids=lambda c: c.id)
 def test_an_honest_implementation_is_not_accused(pool: WorkerPool, case: Case) -> None:
     found = Contest(Rules(budget_s=2.0, timeout_s=60.0, seed=1), pool, device.gpu()).run(case, HONEST)
+    print(*((r.variant.id, r.tier, r.open_because) for r in found), sep="\n")
     assert {r.variant.id: (r.status.value, r.reason) for r in found} == {v.id: ("PASSED", "") for v in HONEST}
 
 

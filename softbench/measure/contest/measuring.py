@@ -22,7 +22,7 @@ from softbench.measure.contest.progress import CaseView
 from softbench.measure.contest.rounds import Heat
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.trials import Trials
-from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.measure.contest.worker_pool import WorkerPool, authors_stopped
 from softbench.measure.plans import REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.model import BALANCE, SEALED, Calibration, Case, Samples, Status, Telemetry, calibration
 
@@ -175,7 +175,7 @@ class Measuring:
         before = heat.notes() if heat.readings else []
         heat.deadline = time.monotonic() + min(most_s, self.rules.budget_s - heat.spent_s)
         self.view.heat = heat
-        with self.pool.authors_stopped():
+        with authors_stopped(heat.entrants):
             heat.run(most_looks)
         self.view.heat = None
         self.pool.everyone("release", CALL_TIMEOUT_S)

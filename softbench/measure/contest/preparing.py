@@ -79,7 +79,13 @@ class Preparation:
 
     def _ask(self, wave: dict[Worker, Entrant]) -> dict[Entrant, Answer]:
         requests = {w: self._request(e) for w, e in wave.items()}
-        answers = {wave[w]: answer for w, answer in gather(requests, self._timeout_s, self._say).items()}
+        building = [e for e in wave.values() if self._is_sealable(e) and not e.tier]
+        ahead = self._pool.referees_ahead(building)
+        found = gather(requests | ahead, self._timeout_s, self._say)
+        for worker in ahead:
+            if not found[worker].ok and worker.is_alive:
+                worker.end()
+        answers = {entrant: found[worker] for worker, entrant in wave.items()}
         for entrant, answer in answers.items():
             if answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
                 answers[entrant] = self._alone(entrant)
@@ -89,7 +95,7 @@ class Preparation:
     def _request(self, entrant: Entrant) -> dict[str, Any]:
         common: dict[str, Any] = {"case": self._case, "seed": self._seed, "is_checked": self._is_again}
         if not self._is_sealable(entrant) or entrant.tier == OPEN:
-            return entrant.request("prepare", is_built=bool(entrant.tier), **common)
+            return entrant.request("prepare", **common)
         if entrant.tier == SEALED:
             return entrant.request("take", handed_over=entrant.handed_over, **common)
         plan = self._plan()

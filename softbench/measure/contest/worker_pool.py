@@ -6,6 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from softbench.measure import cores
 from softbench.measure.contest import descriptors
@@ -75,10 +76,7 @@ class WorkerPool:
                     continue
                 fresh[worker] = key
             entrant.worker = worker
-        answers = gather(
-            {w: {"op": "hello", "device": self.device_of(key[2]), "role": key[2]} for w, key in fresh.items()},
-            _HELLO_TIMEOUT_S,
-        )
+        answers = gather({w: self._hello(key) for w, key in fresh.items()}, _HELLO_TIMEOUT_S)
         failed = {worker: answer for worker, answer in answers.items() if not answer.ok}
         if not self._has_started and any(worker.is_isolated for worker in failed) and not self._environment:
             self.close()  # the driver may start outside a namespace; no implementation was imported yet
@@ -100,17 +98,18 @@ class WorkerPool:
             if entrant.worker is not None:
                 entrant.worker.author = entrant.author
 
-    @contextmanager
-    def authors_stopped(self) -> Iterator[None]:
-        """Stop the processes of authors while their referees, and others, are timed."""
-        authors = [w.author for w in self.living if w.author is not None and w.author.is_alive]
-        try:
-            for author in authors:
-                author.signal(signal.SIGSTOP)
-            yield
-        finally:
-            for author in authors:
-                author.signal(signal.SIGCONT)
+    def referees_ahead(self, entrants: Sequence[Entrant]) -> dict[Worker, Message]:
+        """Referees that these entrants will need, and what to ask them, so that they start beside their authors."""
+        asked = {}
+        for entrant in entrants:
+            key = self._key(replace(entrant, tier=SEALED))
+            if key in self._workers and self._workers[key].is_alive:
+                continue
+            descriptors.make_room(1)
+            worker = self._start(key, replace(entrant))
+            if worker is not None:
+                asked[worker] = self._hello(key)
+        return asked
 
     def note(self, entrant: Entrant, answer: Answer) -> None:
         """Count deaths in a row; a good answer resets the count."""
@@ -122,6 +121,9 @@ class WorkerPool:
         elif answer.fatal:
             self._deaths[key] += 1
             self._last[key] = answer.reason
+
+    def _hello(self, key: Key) -> Message:
+        return {"op": "hello", "device": self.device_of(key[2]), "role": key[2]}
 
     def device_of(self, mode: str) -> str:
         return self.device if mode.removeprefix(f"{REFEREE}-") in ("measure", "device") else "cpu"
@@ -206,3 +208,17 @@ class WorkerPool:
         variant = entrant.variant
         mode = f"{REFEREE}-{entrant.mode}" if entrant.tier == SEALED else entrant.mode
         return (variant.path, variant.implementation, mode, variant.source_hash)
+
+
+@contextmanager
+def authors_stopped(entrants: Sequence[Entrant]) -> Iterator[None]:
+    """Stop the processes of authors that judge nothing themselves while these entrants are timed."""
+    judges = {e.worker for e in entrants}
+    authors = {e.author for e in entrants if e.author is not None and e.tier == SEALED} - judges
+    try:
+        for author in authors:
+            author.signal(signal.SIGSTOP)
+        yield
+    finally:
+        for author in authors:
+            author.signal(signal.SIGCONT)

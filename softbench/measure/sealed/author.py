@@ -72,9 +72,6 @@ class Author:
         held, capture = self._held[slot], Capture(self._images, self._arena.holds)
         stream = self._torch.cuda.Stream()
         with self._torch.cuda.stream(stream):
-            with self._arena.using(held.pools[0]):
-                launch(*operator.make_inputs(case, "cuda", seed))
-                stream.synchronize()
             first = self._arena.next
             inputs, kept = self._capture_checks(capture, held, launch, operator, case, seed, stream)
             last = self._arena.next
@@ -101,10 +98,11 @@ class Author:
         held.pools.append(pool)
         with self._arena.using(pool):
             inputs = operator.make_inputs(case, "cuda", seed)
+        with self._arena.using(held.pools[0]):
             for _ in range(_WARM_UP):
-                outputs = [launch(*inputs) for _ in range(CHECKS)]
+                launch(*inputs)
                 stream.synchronize()
-                del outputs
+        with self._arena.using(pool):
             kept = []
             for _ in range(CHECKS):
                 with captured(stream) as graph:

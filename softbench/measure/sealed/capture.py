@@ -95,7 +95,10 @@ class Capture:
         own = {n for n, (address, _) in enumerate(pieces) if address >= of_last}
         of_checks = tuple(n for n in range(len(pieces)) if n not in own)
         of_timed = tuple(sorted(own | with_spaces))
-        units = tuple(replace(unit, pieces=of_timed if n == 2 else of_checks) for n, unit in enumerate(self._units))
+        units = tuple(
+            replace(unit, pieces=of_timed if n == 2 else of_checks, slack=_slack(unit, used))
+            for n, unit in enumerate(self._units)
+        )
         found = HandOver(
             base, tuple(self._image_places), tuple(self._described), tuple(self._sets), tuple(pieces), workspaces, units
         )
@@ -205,6 +208,13 @@ class Capture:
             self._attributes[key] = len(self._sets)
             self._sets.append(tuple((number, self._builder.add(value).start) for number, value in key))
         return self._attributes[key]
+
+
+def _slack(unit: Unit, used: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """What lies between the ends of outputs and of their blocks."""
+    end_of = dict(used)
+    ends = {(y.address, y.address + y.size) for outputs in unit.outputs for y in outputs if y.address in end_of}
+    return tuple((end, first + end_of[first] - end) for first, end in sorted(ends) if first + end_of[first] > end)
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -94,6 +94,7 @@ class Unit:
     inputs   addresses of storages, for each set of inputs
     outputs  for each launch
     pieces   by number: the memory that belongs to these launches
+    slack    what the allocator left unused behind the buffers: address and bytes
     """
 
     nodes: tuple[Node, ...]
@@ -101,6 +102,7 @@ class Unit:
     inputs: tuple[tuple[int, ...], ...]
     outputs: tuple[tuple[Output, ...], ...]
     pieces: tuple[int, ...]
+    slack: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,7 @@ def _check_buffers(unit: Unit, found: HandOver) -> None:
         _require(not output.size or _lies_in(output.address, output.size, pieces), "an output outside of its memory")
         _require(len(output.shape) == len(output.strides) and output.offset >= 0, "an output of no shape")
         _require(min((*output.shape, *output.strides), default=0) >= 0, "an output of no shape")
+    _require(all(_lies_in(*part, pieces) for part in unit.slack), "memory behind its buffers that is not its own")
     for address in (address for inputs in unit.inputs for address in inputs):
         _require(not address or _lies_in(address, 1, pieces), "an input outside of its memory")
 

@@ -44,8 +44,8 @@ class _Unit:
         self._buffers = self._check(like)
         self._like = [(x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()) for x in like]
         self._saved: list[tuple[int, Tensor]] = []
-        rest = [part for piece in self.pieces for part in without(piece, self._buffers)]
-        self._gaps = [part for part in rest if part[1] < GRAIN]
+        self._slack = unit.slack
+        rest = [part for piece in self.pieces for part in without(piece, [*self._buffers, *unit.slack])]
         self._rest = sorted((part for part in rest if part[1] >= GRAIN), key=lambda part: -part[1])[:MOST_RESTORED]
         self.is_mapped = False
 
@@ -67,7 +67,7 @@ class _Unit:
                 raise BadHandOver("it names an input outside of its memory")
         outputs = {(y.address, y.size) for call in self._unit.outputs for y in call if y.size}
         spaces = [(address, size) for address, size, _ in self._spaces]
-        if overlap([*inputs, *outputs, *spaces]):
+        if overlap([*inputs, *outputs, *spaces, *self._unit.slack]):
             raise BadHandOver("it names buffers that overlap")
         return [*inputs, *outputs, *spaces]
 
@@ -82,7 +82,7 @@ class _Unit:
             for address, size, at in self._spaces
             if size
         ]
-        for address, size in self._gaps:
+        for address, size in self._slack:
             driver.fill(address, size, CANARY)
         self.is_mapped = True
         self.restore()
@@ -126,8 +126,8 @@ class _Unit:
 
     def misdeed(self) -> str:
         """What was written beside the buffers; "" if nothing was."""
-        if self._memory.overrun(self._gaps):
-            return "wrote outside its buffers, into the guards around them"
+        if self._memory.overrun(self._slack):
+            return "wrote past the end of the output: bytes behind it, or around its memory, changed"
         return ""
 
     def run(self) -> None:

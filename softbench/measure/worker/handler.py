@@ -81,8 +81,7 @@ class RequestHandler:
 
         A variant that this run has checked already is not checked again.
         """
-        slot = self.slots.get(request["slot"]) if request.get("is_built") else None
-        launch = slot.launch if slot is not None else self.build(request)
+        launch = self.build(request)
         self.phase = "launch"
         if not request.get("is_checked"):
             if wrong := self.check(launch, request):
