@@ -157,7 +157,7 @@ def look(target: Target) -> Findings:
 def missed(example: Example, record: Record, beside: Sequence[Record] = ()) -> str:
     """Why an example counts as missed; "" if it was caught by its word, or gained nothing.
 
-    beside: all records, with those of honest twins. What deceives its own process is sealed on a GPU: it may pass at its honest time.
+    beside: all records, with those of honest twins: on a GPU, what deceives its own process may pass at its honest time.
     """
     if record.status is Status.INCORRECT and (re.search(example.word, record.reason) or (example.misleads and beside)):
         return ""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from softbench.model import Case
 
 Inputs = tuple[Any, ...]
+Slack = tuple[tuple[int, int], ...]
 MOST_RESTORED = 64
 """Stretches beside the buffers and workspaces that are overwritten before every replay, the largest ones."""
 _SETTLING = 2
@@ -35,17 +36,18 @@ class Misdeed(Exception):
 class _Unit:
     """Launches of a hand-over with tensors for their buffers, which exist while its memory is mapped."""
 
-    def __init__(self, unit: Unit, package: Package, memory: Memory, rebuilt: Rebuilt, like: Sequence[Tensor]) -> None:
-        self._unit, self._package, self._memory = unit, package, memory
+    def __init__(
+        self, unit: Unit, package: Package, memory: Memory, rebuilt: Rebuilt, like: Sequence[Tensor], slack: Slack
+    ) -> None:
+        self._unit, self._package, self._memory, self._rebuilt, self._slack = unit, package, memory, rebuilt, slack
         found = package.found
         self.pieces = [found.pieces[number] for number in unit.pieces]
-        self.graph = rebuilt.graph(unit)
+        self._graph: c_void_p | None = None
         self._spaces = [s for s in found.workspaces if any(a <= s[0] < a + size for a, size in self.pieces)]
         self._buffers = self._check(like)
         self._like = [(x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()) for x in like]
         self._saved: list[tuple[int, Tensor]] = []
-        self._slack = unit.slack
-        rest = [part for piece in self.pieces for part in without(piece, [*self._buffers, *unit.slack])]
+        rest = [part for piece in self.pieces for part in without(piece, [*self._buffers, *slack])]
         self._rest = sorted((part for part in rest if part[1] >= GRAIN), key=lambda part: -part[1])[:MOST_RESTORED]
         self.is_mapped = False
 
@@ -67,7 +69,7 @@ class _Unit:
                 raise BadHandOver("it names an input outside of its memory")
         outputs = {(y.address, y.size) for call in self._unit.outputs for y in call if y.size}
         spaces = [(address, size) for address, size, _ in self._spaces]
-        if overlap([*inputs, *outputs, *spaces, *self._unit.slack]):
+        if overlap([*inputs, *outputs, *spaces, *self._slack]):
             raise BadHandOver("it names buffers that overlap")
         return [*inputs, *outputs, *spaces]
 
@@ -77,6 +79,12 @@ class _Unit:
 
         torch.cuda.synchronize()
         self._memory.renew(self.pieces)
+        self.settle()
+
+    def settle(self) -> None:
+        """Take what `renew` of this unit, or of another in the same memory, has mapped."""
+        import torch
+
         self._saved = [
             (address, torch.frombuffer(bytearray(self._package.data[at : at + size]), dtype=torch.uint8).cuda())
             for address, size, at in self._spaces
@@ -84,6 +92,7 @@ class _Unit:
         ]
         for address, size in self._slack:
             driver.fill(address, size, CANARY)
+        self._graph = self._graph or self._rebuilt.graph(self._unit)  # the driver asks for mapped memory
         self.is_mapped = True
         self.restore()
 
@@ -131,7 +140,7 @@ class _Unit:
         return ""
 
     def run(self) -> None:
-        driver.driver().cuGraphLaunch(self.graph, c_void_p(0))
+        driver.driver().cuGraphLaunch(self._graph, c_void_p(0))
 
 
 class SealedLaunch:
@@ -145,8 +154,10 @@ class SealedLaunch:
 
         self._torch, self._memory = torch, memory
         self._rebuilt = Rebuilt(package)
-        units = [_Unit(unit, package, memory, self._rebuilt, like) for unit in package.found.units]
-        self._checks, self._timed = units[:2], units[2:]
+        found = package.found.units
+        slack = tuple({part for unit in found[:2] for part in unit.slack})
+        self._checks = [_Unit(unit, package, memory, self._rebuilt, like, slack) for unit in found[:2]]
+        self._timed = [_Unit(unit, package, memory, self._rebuilt, like, unit.slack) for unit in found[2:]]
         self._calls = 0
         first, second = ([y for call in unit.outputs for y in call] for unit in package.found.units[:2])
         self.is_static = overlap([*((y.address, y.size) for y in first), *((y.address, y.size) for y in second)])
@@ -164,7 +175,8 @@ class SealedLaunch:
     def _run(self, inputs: Sequence[Tensor], *, is_again: bool) -> Any:
         unit = self._checks[self._calls % 2]
         if not unit.is_mapped:
-            unit.renew()
+            self._checks[0].renew()
+            self._checks[1].settle()  # both are in one memory
         places = unit.inputs()[0]
         for place, x in zip(places, inputs, strict=True):
             _bytes(place).copy_(_bytes(x))

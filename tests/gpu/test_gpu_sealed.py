@@ -1,0 +1,95 @@
+"""On a real GPU: bundled implementations are sealed and as fast as in their authors' processes; what cannot be sealed says why."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from softbench import resources
+from softbench.cases import matrix, registry
+from softbench.measure import device
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.measuring import Rules
+from softbench.measure.contest.preparing import Preparation
+from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.model import OPEN, SEALED, Case, Record, Status, stats
+
+pytestmark = pytest.mark.gpu
+
+BUNDLED = registry.find([resources.bundled_impls()])
+SHAPES = matrix.load(resources.bundled_shapes())
+FIRST = {
+    case.operator: case
+    for profile in ("published", "backward", "norms", "add-norms", "attention")
+    for case in SHAPES.profile(profile)[::-1]
+}
+CASE = Case("softmax", (8192, 8192), "float16", "float16")
+CORNERS = registry.find([Path(__file__).parent / "corners"])
+
+
+def run(pool: WorkerPool, case: Case, variants: list, budget_s: float = 2.0) -> list[Record]:
+    found = Contest(Rules(budget_s=budget_s, timeout_s=60.0, seed=1), pool, device.gpu()).run(case, variants)
+    for record in found:
+        print(
+            case.id,
+            record.variant.id,
+            record.status.value,
+            record.tier,
+            record.open_because,
+            record.reason,
+            record.kernels[:1],
+        )
+    return found
+
+
+def test_bundled_implementations_are_sealed(pool: WorkerPool) -> None:
+    tiers: Counter[str] = Counter()
+    for operator, case in FIRST.items():
+        chosen = [v for v in BUNDLED if v.operator == operator]
+        found = run(pool, replace(case, timed=False), chosen)
+        tiers.update(r.tier for r in found if r.status is Status.PASSED)
+        for worker in pool.living:
+            worker.end()
+    print(tiers)
+    assert tiers[SEALED] >= 0.99 * tiers.total() > 0
+
+
+def test_sealed_times_are_those_of_the_author(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Median ratio at most 0.2 % from 1, and none above 1 %."""
+    names = ("cute_softmax", "quack", "triton_best", "torch_eager", "liger", "torch_compile", "cuda_cooperative")
+    pairs = [v for v in BUNDLED if v.implementation in names and v.operator == "softmax"]
+    may_be = Preparation._is_sealable
+
+    def is_sealable(self: Preparation, entrant: Entrant) -> bool:
+        return may_be(self, entrant) and not entrant.variant.implementation.endswith("@open")
+
+    monkeypatch.setattr(Preparation, "_is_sealable", is_sealable)
+    again = [replace(v, implementation=f"{v.implementation}@open") for v in pairs]
+    ratios = []
+    for case in (CASE, Case("softmax", (4096, 4096), "float32", "float32")):
+        ns = {
+            r.variant.implementation: stats.per_launch_ns(r.clock("graph")[0])
+            for r in run(pool, case, [*pairs, *again], 6.0)
+            if r.clock("graph")
+        }
+        ratios += [(name, ns[name] / ns[f"{name}@open"]) for name in ns if f"{name}@open" in ns]
+    print(ratios)
+    assert abs(statistics.median(ratio for _, ratio in ratios) - 1) <= 0.002
+    assert all(abs(ratio - 1) <= 0.01 for _, ratio in ratios)
+
+
+def test_corner_cases_are_sealed_or_open_with_a_reason(pool: WorkerPool) -> None:
+    found = {
+        r.variant.implementation: r for r in run(pool, Case("softmax", (1000, 1001), "float32", "float32"), CORNERS)
+    }
+    for name, record in found.items():
+        if record.role != "entrant":
+            continue
+        assert record.status is Status.PASSED, name
+        assert record.tier == (OPEN if name.startswith("open_") else SEALED), name
+        assert bool(record.open_because) == (record.tier == OPEN), name
