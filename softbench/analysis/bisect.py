@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from softbench.analysis import leaderboard
 from softbench.analysis.compare.summary import change_text, interval_text
 from softbench.analysis.document import Dataset, Document, Part, lines, table
-from softbench.analysis.leaderboard import Cell
+from softbench.analysis.leaderboard import Cell, tiers
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short
 from softbench.model import Run, stats
 
@@ -72,7 +72,9 @@ def contests(run: Run, new: str, old: str) -> list[Contest]:
 
 
 def _log_ratios(a: Cell, b: Cell) -> tuple[float, ...]:
-    """Of the last heat that both were in."""
+    """Of the last heat that both were in; none of a sealed time against an open one."""
+    if tiers.apart(a.record, b.record):
+        return ()
     theirs = {samples.heat: samples for samples in b.samples}
     pairs = ((own, theirs[own.heat]) for own in reversed(a.samples) if own.heat in theirs)
     return next((tuple(stats.placement_ratios(*pair)) for pair in pairs), ())

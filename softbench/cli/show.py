@@ -66,8 +66,11 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     yield Heading(f"{record.case.id}::{variant.id}")
     role = "" if record.role == "entrant" else f" ({record.role})"
     declared = f"Declared beforehand: {record.known_failure}" if record.known_failure else ""
+    tier = ": ".join(filter(None, [record.tier, record.open_because]))
     source = f"{variant.path}, family {variant.family}, source {variant.source_hash}"
-    yield from lines(f"{status_text(record)}{role}", record.reason, declared, variant.summary, source, *record.notes)
+    yield from lines(
+        f"{status_text(record)}{role}", record.reason, tier, declared, variant.summary, source, *record.notes
+    )
     for title, own in (("Traceback", record.traceback), ("Kernel output", record.output)):
         yield from (Heading(title), Lines(own, commands=True)) if own else ()
     figures = zip(FIGURES, cell_figures(cell), strict=True)

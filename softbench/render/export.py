@@ -14,7 +14,6 @@ from softbench.analysis.document import Dataset, Document, Heading, Lines
 from softbench.analysis.leaderboard import Board, CaseBoard, datasets
 from softbench.analysis.leaderboard.formatting import (
     cell_text,
-    clock_note,
     legend,
     names,
     outcome_counts,
@@ -27,7 +26,8 @@ from softbench.analysis.leaderboard.formatting import (
 )
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
-from softbench.render.tables import ranking_header, standing_row
+from softbench.analysis.leaderboard.remarks import clock_note
+from softbench.render.tables import open_note, ranking_header, standing_row
 
 SCHEMA = 1
 """Number of the format of `json_text`: another one if a column goes or changes."""
@@ -58,7 +58,8 @@ def ranking(board: Board) -> list[str]:
     else:
         header = ["implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
         rows = [[s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]
-    return [*parts, table_markdown(header, rows)] if rows else parts
+    parts += [table_markdown(header, rows)] if rows else []
+    return parts + [escaped(open_note(board, standing)) for standing in board.ranking if standing.open_cases]
 
 
 def machines_markdown(machines: Sequence[Machine]) -> str:

@@ -22,7 +22,7 @@ from softbench.analysis.leaderboard.formatting import (
     who,
 )
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.model import Record, stats
+from softbench.model import OPEN, Record, stats
 from softbench.render import export
 from softbench.texts import InputError, printable
 
@@ -220,7 +220,7 @@ def benchmarks(machines: Sequence[Machine]) -> str:
 def _entry(machine: Machine, where: str, name: str, cell: Cell) -> dict[str, str | float]:
     assert cell.latency_ns is not None
     half, variant = cell.half_width, cell.record.variant
-    share = number(cell.percent_of_roof, "{:.1f} % of roof".format)
+    share = number(cell.percent_of_roof, "{:.1f} % of roof".format) + f", {OPEN}" * cell.is_open
     return {
         "name": printable(where + name),
         "unit": "us",

@@ -9,13 +9,12 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from softbench.analysis.document import Document, Heading, Lines, Table, table
+from softbench.analysis.document import Document, Heading, Lines, Table, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
     cell_figures,
     cell_text,
-    clock_note,
     legend,
     names,
     outcome_counts,
@@ -31,12 +30,12 @@ from softbench.analysis.leaderboard.formatting import (
     unfinished,
     variant_text,
     who,
-    why_marked,
 )
 from softbench.analysis.leaderboard.headline import undecided_note
 from softbench.analysis.leaderboard.inversions import lead_note
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
-from softbench.model import Case
+from softbench.analysis.leaderboard.remarks import clock_note, why_marked, why_open
+from softbench.model import OPEN, Case
 
 WIDTH = 120
 GAP = "  "
@@ -63,17 +62,18 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
 
 
 def ranking_table(board: Board, width: int = WIDTH) -> str:
-    """The overall ranking, one table per operator, with notes on daggers; the correctness table if nothing was timed."""
+    """The overall ranking, one table per operator, with notes on daggers and open times; the correctness table without times."""
     if not board.has_scores:
         return correctness_table(board, width)
     parts = [_filled(clock_note(board), width)]
     for operator in board.operators:
         standings = board.standings(operator)
-        without = [s.implementation for s in standings if not s.passed and not s.failed_hard]
+        without = [s.implementation for s in standings if not (s.passed or s.failed_hard or s.open_cases)]
         folded = without if len(without) >= FOLDED else []
         rows = [standing_row(standing) for standing in standings if standing.implementation not in folded]
         parts.append(f"{operator}\n" + _folded([ranking_header(board), *rows], (1, 2), 2, width))
         notes = [_filled(_dagger_note(board, standing), width) for standing in standings if standing.failed_hard]
+        notes += [_filled(open_note(board, standing), width) for standing in standings if standing.open_cases]
         parts += ["\n".join(notes)] if notes else []
         rest = f"{len(folded)} implementations have no pass in a timed case: {', '.join(map(short, folded))}"
         parts += [_filled(rest, width)] if folded else []
@@ -87,7 +87,7 @@ def ranking_header(board: Board) -> list[str]:
 def standing_row(standing: Standing) -> list[str]:
     """One implementation as texts, in the order of `ranking_header`."""
     return [
-        str(standing.rank) if standing.rank else "†" if standing.failed_hard else "-",
+        str(standing.rank or ("†" if standing.failed_hard else OPEN if standing.open_cases else "-")),
         short(standing.implementation) + ("†" if standing.failed_hard else ""),
         standing.family,
         "-" if standing.score is None else f"{standing.score:.1f}",
@@ -118,7 +118,8 @@ def case_document(board: Board, case: Case) -> Document:
     rows = [_case_row(cell, variant_text(cell.record) + ("†" if cell.dagger else "")) for cell in cells]
     rows += [_case_row(cell, f"({short(name)}: reference)") for name, cell in own.references.items()]
     rows += [_case_row(own.roof, f"({short(own.roof.record.variant.implementation)}: roof)")] if own.roof else []
-    return table(case.id, header, rows, left=(1, 2), labels=2)
+    opened = [f"{OPEN}: {short(name)}: {cell.record.open_because}" for name, cell in own.cells.items() if cell.is_open]
+    return [*table(case.id, header, rows, left=(1, 2), labels=2), *lines(*opened)]
 
 
 def _case_row(cell: Cell, label: str) -> list[str]:
@@ -176,6 +177,11 @@ def _summary_text(case: CaseBoard, name: str) -> str:
 
 def _dagger_note(board: Board, standing: Standing) -> str:
     return f"† {short(standing.implementation)} {why_marked(board, standing)}: {some(standing.failed_hard)}"
+
+
+def open_note(board: Board, standing: Standing) -> str:
+    """In which cases an implementation is shown and not ranked, and why."""
+    return f"{OPEN}: {short(standing.implementation)} {why_open(board, standing)}"
 
 
 def _blocks(labels: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> list[list[Sequence[str]]]:

@@ -260,6 +260,8 @@ class CellItem(pytest.Function):
     def _note_figures(self, record: Record) -> None:
         """Add the properties that JUnit's XML shows of a cell."""
         self.user_properties.append(("status", record.status.value))
+        tier = {"tier": record.tier, "open_because": record.open_because}
+        self.user_properties += [(name, text) for name, text in tier.items() if text]
         if (stored := self._rounds()) is not None:
             times = (stored.latency_ns, *stored.extra["latency_interval_ns"])
             names = ("time_us", "time_low_us", "time_high_us")

@@ -85,6 +85,8 @@ class Events:
                     low_ns=_finite(cell.low_ns),
                     high_ns=_finite(cell.high_ns),
                     percent_of_roof=_finite(cell.percent_of_roof),
+                    tier=record.tier,
+                    open_because=printable(record.open_because)[:_MOST],
                 )
 
     def _write(self, event: str, **fields: Any) -> None:

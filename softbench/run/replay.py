@@ -46,6 +46,7 @@ def rounds(run: Run) -> dict[str, Rounds]:
                     "percent_of_roof": cell.percent_of_roof,
                     "implementation": cell.record.variant.implementation,
                     "case": board.case.id,
+                    **({"tier": cell.record.tier} if cell.record.tier else {}),
                 }
                 seconds = tuple(ns / s.launches / 1e9 for s in cell.samples for turns in s.ns for ns in turns)
                 found[cell.record.variant.id] = Rounds(seconds, board.case.id, extra, clock, cell.latency_ns or 0.0)

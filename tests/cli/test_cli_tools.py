@@ -263,3 +263,13 @@ def test_the_variants_of_a_cell_have_names_too(tmp_path: Path, says: Says) -> No
     written(tmp_path, timed(CASE, "mine", 5_000, variant=four), run_id="r")
     text = says("show", f"{CASE.id}::mine[num_warps=4]", "--reports", tmp_path)
     assert text.startswith(f"{CASE.id}::mine[num_warps=4]\n")
+
+
+def test_the_tier_of_a_cell_is_shown_with_its_reason(tmp_path: Path, says: Says) -> None:
+    hidden = timed(CASE, "hidden", 4_500, tier="open", open_because="a host node")
+    written(tmp_path, timed(CASE, "mine", 9_000, tier="sealed"), hidden, run_id="r")
+    assert "\nsealed\n" in says("show", f"{CASE.id}::mine", "--reports", tmp_path)
+    assert "\nopen: a host node\n" in says("show", f"{CASE.id}::hidden", "--reports", tmp_path)
+    assert re.search(
+        r"^open +hidden +PASSED.*^open: hidden: a host", says("show", CASE.id, "--reports", tmp_path), re.M | re.S
+    )

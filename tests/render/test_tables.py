@@ -12,10 +12,11 @@ from support import builders as make
 
 from softbench.analysis.document import Heading, table
 from softbench.analysis.leaderboard import Board, build, datasets
-from softbench.analysis.leaderboard.formatting import LEGEND, clock_note, failures, short
+from softbench.analysis.leaderboard.formatting import LEGEND, failures, short
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.inversions import lead_note
 from softbench.analysis.leaderboard.ranks import latency_ns
+from softbench.analysis.leaderboard.remarks import clock_note
 from softbench.model import KernelResources, Record, Status, Telemetry
 from softbench.render import export, tables
 

@@ -19,10 +19,11 @@ from softbench.run.listener import Listener
 from softbench.run.settings import SettingsError
 
 CASE = softmax_case()
+OPEN = {"tier": "open", "open_because": "a host node"}
 TYPES = {
     "begin": {"records": str, "cases": int},
     "stage": {"case": str, "stage": str},
-    "cell": {"case": str, "implementation": str, "status": str, "reason": str}
+    "cell": {"case": str, "implementation": str, "status": str, "reason": str, "tier": str, "open_because": str}
     | dict.fromkeys(("time_ns", "low_ns", "high_ns", "percent_of_roof"), (float, type(None))),
     "end": {"exit_code": int},
 }
@@ -79,7 +80,7 @@ def test_a_stage_is_told_once_and_not_amid_rounds(tmp_path: Path) -> None:
 
 def test_hostile_text_and_figures_without_bound_stay_one_short_line(tmp_path: Path) -> None:
     reason = "\x1b[2Jfirst\nsecond\x00" + "x" * 10_000
-    run = Run(passport(), (ended(CASE, "loud", Status.CRASHED, reason), timed(CASE, "one", 1e4, placements=1)))
+    run = Run(passport(), (ended(CASE, "loud", Status.CRASHED, reason), timed(CASE, "one", 1e4, placements=1, **OPEN)))
     events = Events(tmp_path / "e")
     events.told(Listener(), lambda case: run).on_case(CASE)
     events.end(2)
@@ -87,6 +88,7 @@ def test_hostile_text_and_figures_without_bound_stay_one_short_line(tmp_path: Pa
     assert len(loud["reason"]) <= 500
     assert "\x1b" not in loud["reason"]
     assert one["high_ns"] is None  # of one placement nothing is known
+    assert (one["tier"], one["open_because"], loud["tier"]) == ("open", "a host node", "")
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:

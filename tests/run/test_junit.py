@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from support.builders import passport, softmax_case, timed
 from support.golden import differences
 from support.projects import bench, project
 
+from softbench.model import Run
 from softbench.records import store
 from softbench.run import replay
+from softbench.run.collect import CellItem
 
 MOVES = re.compile(r'(?<=value=")[\d.]+(?:e\+\d+)?(?=")|(?<= time=")[\d.]+|(?<=timestamp=")[^"]+|(?<=hostname=")[^"]+')
 PLACE = re.compile(r"[^>\s]*/collect\.py:\d+")
@@ -52,3 +56,21 @@ def test_the_first_cell_of_a_case_has_the_time_of_the_case(measured: Path) -> No
     times = [float(cell.get("time", "0")) for cell in suite.iter("testcase")]
     assert max(times) == times[0] > 0.5 * sum(times)
     assert sum(times) == pytest.approx(float(suite.get("time", "0")), rel=0.5)
+
+
+def test_the_tier_of_a_cell_is_a_property_and_is_stored_with_its_rounds() -> None:
+    case = softmax_case()
+    records = {
+        tier: timed(case, tier or "old", 1e4, tier=tier, open_because="a host node" * (tier == "open"))
+        for tier in ("", "sealed", "open")
+    }
+    stored = replay.rounds(Run(passport(), tuple(records.values())))
+    assert [own.extra.get("tier") for own in stored.values()] == [None, "sealed", "open"]
+    told = {tier: SimpleNamespace(user_properties=[], _rounds=lambda: None) for tier in records}
+    for tier, item in told.items():
+        CellItem._note_figures(item, records[tier])
+    assert [item.user_properties[1:] for item in told.values()] == [
+        [],
+        [("tier", "sealed")],
+        [("tier", "open"), ("open_because", "a host node")],
+    ]

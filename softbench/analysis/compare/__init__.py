@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from softbench.analysis import leaderboard
 from softbench.analysis.compare.surroundings import Change, changes
-from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell, tiers
 from softbench.analysis.leaderboard.formatting import status_text
 from softbench.model import Case, Passport, Run, Samples, Variant, stats
 from softbench.records import comparable
@@ -127,6 +127,7 @@ def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
     if a.samples and b.samples:
         other = bool(before.roof and after.roof and _roof_kernel(before.roof) != _roof_kernel(after.roof))
         notes += ["another roof kernel"] if other else []
+        notes += ["open, so not ranked"] if b.is_open else []
         ratios = _over_roof(before, a), _over_roof(after, b)
         change = stats.compare_apart(*ratios, OTHER_ROOF if other else 0.0)
         notes += [] if all(ratios) else ["no roof in the same rounds"]
@@ -161,6 +162,8 @@ def why_apart(a: Cell, b: Cell) -> str:
     answer = comparable.questions(a.record, b.record)
     if answer.terms is comparable.Terms.REFUSED:
         return answer.reason
+    if why := a.samples and b.samples and tiers.apart(a.record, b.record):
+        return why
     warm = a.samples and b.samples and a.is_warm != b.is_warm
     return "taken with a warm L2 cache in one run and with a cold one in the other" if warm else ""
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from softbench.analysis.compare.summary import change_text, interval_text, percent
 from softbench.analysis.document import Document, table
+from softbench.analysis.leaderboard import tiers
 from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text
-from softbench.model import Case, Record, Run, Status, stats
+from softbench.model import SEALED, Case, Record, Run, Status, stats
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,20 @@ class VersionPair:
 
     @property
     def fell(self) -> bool:
-        """Whether only the other version passes."""
-        return self.old.status is Status.PASSED and self.new.status.is_failure
+        """Whether only the other version passes, or is sealed."""
+        is_worse = self.new.status.is_failure or bool(self.old.tier == SEALED and self.apart)
+        return self.old.status is Status.PASSED and is_worse
+
+    @property
+    def apart(self) -> str:
+        """Why the times cannot be compared, or ""."""
+        return tiers.apart(self.new, self.old)
 
     @property
     def verdict(self) -> str:
         """What happened, in a word."""
+        if self.apart:
+            return f"{self.old.tier} -> {self.new.tier}"
         if self.fell or self.new.status is not self.old.status:
             return f"{status_text(self.old)} -> {status_text(self.new)}"
         return (
@@ -65,6 +74,8 @@ def pairs(run: Run) -> list[VersionPair]:
 
 def _change(new: Record, old: Record, clock: str) -> stats.Comparison | None:
     """The comparison in the last heat that both were in."""
+    if tiers.apart(new, old):
+        return None
     theirs = {samples.heat: samples for samples in old.clock(clock)}
     return next((stats.compare(s, theirs[s.heat]) for s in reversed(new.clock(clock)) if s.heat in theirs), None)
 

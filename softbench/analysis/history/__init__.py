@@ -15,6 +15,7 @@ from softbench.analysis import compare, leaderboard
 from softbench.analysis.compare import Pair, common
 from softbench.analysis.compare.surroundings import Change, changes
 from softbench.analysis.leaderboard import Board, CaseBoard
+from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import Passport, Run
 from softbench.records import comparable
 
@@ -92,7 +93,7 @@ def _scores(boards: Sequence[Board]) -> Iterator[Line]:
     questions: dict[frozenset[str], int] = {}
     for number, board in enumerate(boards):
         for standing in board.ranking:
-            asked = frozenset(case.case.id for case in board.timed if case.case.operator == standing.operator)
+            asked = frozenset(case.case.id for case in scored_of(board, standing.operator))
             question = questions.setdefault(asked, len(questions))
             if standing.score is not None:
                 point = Point(number, standing.score, question)
@@ -106,7 +107,7 @@ def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
         for case in board.timed:
             for name, cell in case.by_implementation.items():
                 chosen = any(fnmatchcase(f"{case.case.id}::{name}", pattern) for pattern in patterns)
-                if chosen and cell.percent_of_roof is not None:
+                if chosen and cell.percent_of_roof is not None and not cell.is_open:
                     points.setdefault((case.case.id, name), []).append(Point(number, cell.percent_of_roof))
     yield from (Line(case, name, tuple(own)) for (case, name), own in points.items())
 

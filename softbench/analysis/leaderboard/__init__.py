@@ -12,6 +12,8 @@ holds 1 shares its rank: "=" where they are tied, "?" where the order is unknown
 - A case that nobody passed counts half of the entrant's own slowest pass.
 - In a case without a roof the fastest pass serves as the roof.
 
+**Tiers** decide before that which times count: `softbench.analysis.leaderboard.tiers`.
+
 An entrant without a timed pass has no score and no rank. An entrant gets a dagger everywhere and no rank if one of its variants
 fails an untimed (hard) case, or if it was right in the check of a timed case and wrong in its timed calls, because then it tells
 the two apart. A declared failure is still a failure: not passed, and a dagger if the case is hard.
@@ -25,7 +27,8 @@ from collections.abc import Sequence
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
 from softbench.analysis.leaderboard.ranks import Heats, latency_ns, places, versus
 from softbench.analysis.leaderboard.score import NOT_PASSED, FailedHard, ranking
-from softbench.model import Case, Record, Run, Status, stats
+from softbench.analysis.leaderboard.tiers import outranked
+from softbench.model import OPEN, Case, Record, Run, Status, stats
 
 __all__ = ["BASELINE", "NOT_PASSED", "Board", "CaseBoard", "Cell", "Standing", "build", "is_declared", "versus"]
 BASELINE = "torch_eager"
@@ -57,8 +60,11 @@ def _case_board(case: Case, records: Sequence[Record], clock: str, baseline: str
     base = entrants.get(baseline) or references.get(baseline)
     roof_heats, base_heats = (record.clock(clock) if record else () for record in (roof, base))
     marked = {name for name in entrants if (case.operator, name) in failed}
+    is_open = outranked(entrants, clock)
     contest = {
-        name: record.clock(clock) for name, record in entrants.items() if name not in marked and record.clock(clock)
+        name: record.clock(clock)
+        for name, record in entrants.items()
+        if name not in marked | is_open and record.clock(clock)
     }
     placed = places(contest, roof_heats, base_heats)
 
@@ -71,6 +77,7 @@ def _case_board(case: Case, records: Sequence[Record], clock: str, baseline: str
             mark=mark,
             is_winner=(rank, mark) == (1, "") and len(entrants) > 1,
             dagger=name in marked,
+            is_open=name in is_open,
             **_figures(record, clock, roof_heats, base_heats),
         )
 
@@ -92,15 +99,15 @@ def _chosen(records: Sequence[Record], role: str, clock: str) -> dict[str, Recor
     return {name: min(group, key=lambda record: _preference(record, clock)) for name, group in groups.items()}
 
 
-def _preference(record: Record, clock: str) -> tuple[int, float]:
-    """Smallest first: in a timed case the variant that ran in the contest, in a hard case one that failed."""
+def _preference(record: Record, clock: str) -> tuple[int, bool, float]:
+    """Smallest first: in a timed case the variant that ran in the contest, not open if possible; in a hard case one that failed."""
     samples = record.clock(clock)
     if samples:
-        return 0, latency_ns(samples)
+        return 0, (record.role, record.tier) == ("entrant", OPEN), latency_ns(samples)
     if record.status.is_failure:
-        return (4 if record.case.timed else -1), 0.0
+        return (4 if record.case.timed else -1), False, 0.0
     successes = (Status.PASSED, Status.CHECKED, Status.COMPILED)
-    return (1 + successes.index(record.status) if record.status in successes else 5), 0.0
+    return (1 + successes.index(record.status) if record.status in successes else 5), False, 0.0
 
 
 def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from softbench.model import Case, Passport, Record, Samples, Status
+from softbench.model import SEALED, Case, Passport, Record, Samples, Status
 
 OVERLAP = 0.05
 """Share by which a time of the ranking clock may be below that of the device clock; beyond it launches of a replay overlap."""
@@ -17,7 +17,8 @@ class Cell:
     Times are nanoseconds per launch, bandwidth is decimal GB/s of the operator's ideal bytes, tflop_s is decimal TFLOP/s of its
     ideal flops if arithmetic limits it, speedup is a factor over the baseline, traffic_factor is bytes moved over ideal bytes;
     None where not measured. low_ns to high_ns is the interval of the median; samples are those of the ranking clock. rank
-    counts from 1; mark is "=" (tied) or "?" (cannot tell) where entrants share a rank, else "".
+    counts from 1; mark is "=" (tied) or "?" (cannot tell) where entrants share a rank, else "". is_open: its time is not sealed,
+    and another one of the case is, so it has no rank.
     """
 
     record: Record
@@ -36,6 +37,7 @@ class Cell:
     mark: str = ""
     is_winner: bool = False
     dagger: bool = False
+    is_open: bool = False
 
     @property
     def status(self) -> Status:
@@ -94,6 +96,11 @@ class CaseBoard:
         return (*self.cells.values(), *map(Cell, self.others), *self.participants[len(self.cells) :])
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether an entrant has a sealed time, so that open ones have no rank."""
+        return any(cell.samples and cell.record.tier == SEALED for cell in self.cells.values())
+
+    @property
     def flops_a_byte(self) -> float:
         """Ideal flops over ideal bytes, for an operator that arithmetic may limit; 0 for others."""
         record = next((cell.record for cell in self.cells.values()), None)
@@ -104,9 +111,10 @@ class CaseBoard:
 class Standing:
     """One implementation of one operator over the whole run.
 
-    score is in % of roof; `passed` of `timed` cases have a time; speedup is the geometric mean over the speedup_cases
+    score is in % of roof; `passed` of `timed` cases that count were passed; speedup is the geometric mean over the speedup_cases
     where both the baseline and the implementation passed. failed_hard (the dagger) holds the ids of the untimed cases that it
-    failed, and of the timed cases in which it was right in the check and wrong in a timed call.
+    failed, and of the timed cases in which it was right in the check and wrong in a timed call. open_cases holds the ids of those
+    of the timed cases in which its time is open and does not count.
     """
 
     operator: str
@@ -121,6 +129,7 @@ class Standing:
     wins: int
     ties: int
     failed_hard: tuple[str, ...] = ()
+    open_cases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from softbench.model import Traffic
 COLUMNS = (
     *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role"),
     *("implementation", "variant", "family", "status", "declared", "rank", "mark", "dagger", "best_of"),
+    *("tier", "open_because"),
     *("latency_ns", "low_ns", "high_ns", "bandwidth_gb_s", "tflop_s", "percent_of_roof", "speedup", "call_ns"),
     *("device_ns", "cache", "registers", "stack_bytes", "shared_bytes", "traffic_factor", "read_bytes"),
     *("written_bytes", "kernels_ns", "l1_hit_percent", "l2_hit_percent", "reason", "notes", "reproduce"),
@@ -21,7 +22,7 @@ COLUMNS = (
 """Of a cell: docs/records.md says what each is."""
 STANDING = (
     *("operator", "implementation", "family", "rank", "score_percent", "passed", "timed", "speedup", "speedup_cases"),
-    *("wins", "ties", "failed_hard"),
+    *("wins", "ties", "failed_hard", "open_cases"),
 )
 
 
@@ -60,7 +61,7 @@ def _row(cell: Cell) -> tuple[object, ...]:
     return (
         *(case.id, case.operator, case.shape, case.dtype, case.out_dtype, case.layout, case.distribution, case.timed),
         *(record.role, variant.implementation, variant.id, variant.family, record.status.value, is_declared(record)),
-        *(cell.rank, cell.mark, cell.dagger, record.best_of),
+        *(cell.rank, cell.mark, cell.dagger, record.best_of, record.tier, record.open_because),
         *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.tflop_s),
         *(cell.percent_of_roof, cell.speedup, cell.call_ns, cell.device_ns),
         cell.samples[0].cache if cell.samples else "",

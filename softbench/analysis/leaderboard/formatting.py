@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import in_common
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
-from softbench.model import Case, Passport, Record, Status
+from softbench.model import OPEN, Case, Passport, Record, Status
 
 NAME_LIMIT = 24
 EXPLAINED = 10
 """Groups of failures whose cases are searched for what they have in common: a hostile run has thousands of groups."""
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case or timed calls, so not ranked   w warm L2 cache"
+OPEN_LEGEND = "open not sealed, so not ranked"
 RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}
 FIGURES = (
     *("rank", "ms", "interval", "GB/s", "TFLOP/s", "% of roof", "call us", "device us", "traffic"),
@@ -23,15 +24,6 @@ FIGURES = (
 """The header of `cell_figures`."""
 SectionKey = tuple[str, str, str, str]
 _NUMBER = re.compile(r"\d[\d.]*(?:e[+-]?\d+)?")
-
-
-def why_marked(board: Board, standing: Standing) -> str:
-    """Why an implementation has a dagger: "fails 2 hard cases and is wrong in timed calls of 1 case"."""
-    timed = {case.case.id for case in board.timed}.intersection(standing.failed_hard)
-    hard = len(standing.failed_hard) - len(timed)
-    reasons = [f"fails {plural(hard, 'hard case')}"] if hard else []
-    reasons += [f"is wrong in timed calls of {plural(len(timed), 'case')}"] if timed else []
-    return " and ".join(reasons)
 
 
 def ended_early(passport: Passport, cases: int) -> str:
@@ -44,22 +36,6 @@ def ended_early(passport: Passport, cases: int) -> str:
 def unfinished(board: Board) -> str:
     """`ended_early` for the run of a board."""
     return ended_early(board.passport, len(board.cases))
-
-
-def clock_note(board: Board) -> str:
-    """What the figures of the run mean."""
-    score = (
-        "Score: geometric mean of % of roof; a case without a pass counts half of the slowest pass, or of one's own."
-    )
-    if board.passport.ranking_clock == "wall":
-        roof = "Wall clock on a machine without a GPU; the roof is a copy on that machine and says nothing about a GPU."
-    else:
-        clock = board.passport.ranking_clock
-        roof = f"Ranked by the {clock} clock; % of roof is against the roof kernels timed in the same rounds."
-    without = sum(case.roof is None or not case.roof.samples for case in board.timed)
-    if without and without < len(board.timed):
-        score += f" In {plural(without, 'case')} without a roof the fastest pass replaces it."
-    return f"{roof} {score}"
 
 
 def failures(undeclared: int, declared: int) -> str:
@@ -205,7 +181,14 @@ def cell_text(cell: Cell) -> str:
 
 def sign(cell: Cell) -> str:
     """The sign of a cell: alone the fastest, tied, cannot tell, or not ranked."""
-    return "†" if cell.dagger else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
+    return (
+        "†" if cell.dagger else OPEN if cell.is_open else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
+    )
+
+
+def signs(cell: Cell) -> str:
+    """The sign of a cell and its conditions."""
+    return f"{sign(cell)}{' ' * (cell.is_open and bool(conditions(cell)))}{conditions(cell)}"
 
 
 def conditions(cell: Cell) -> str:
@@ -216,8 +199,9 @@ def conditions(cell: Cell) -> str:
 def legend(board: Board) -> list[str]:
     """The meaning of the signs, in one or two lines, with three blanks between them; the rarer ones only if they occur."""
     shown = {letter for case in board.timed for cell in case.participants for letter in conditions(cell)}
-    rarer = "   ".join(f"{letter} {text}" for letter, text in RARER.items() if letter in shown)
-    return [LEGEND, rarer] if rarer else [LEGEND]
+    rarer = [f"{letter} {text}" for letter, text in RARER.items() if letter in shown]
+    rarer += [OPEN_LEGEND] * any(cell.is_open for case in board.timed for cell in case.participants)
+    return [LEGEND, "   ".join(rarer)] if rarer else [LEGEND]
 
 
 def status_text(record: Record) -> str:
@@ -274,7 +258,7 @@ def first_line(text: str) -> str:
 def cell_figures(cell: Cell) -> list[str]:
     """The texts of `FIGURES`; "" if unknown."""
     return [
-        f"{cell.rank}{'*' if cell.is_winner else cell.mark}" if cell.rank else "",
+        f"{cell.rank}{'*' if cell.is_winner else cell.mark}" if cell.rank else OPEN * cell.is_open,
         number(cell.latency_ns, milliseconds),
         interval_text(cell),
         number(cell.bandwidth_gb_s, "{:.0f}".format),

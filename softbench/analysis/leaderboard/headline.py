@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from softbench.analysis.leaderboard.board import Board, Standing
 from softbench.analysis.leaderboard.formatting import failures, half_width, outcome_counts, plural, short
+from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import stats
 
 
@@ -31,18 +32,14 @@ def best(board: Board, operator: str) -> Standing | None:
 
 
 def contested(board: Board, operator: str) -> int:
-    """The number of cases in which two or more were ranked."""
-    ranked = (
-        sum(cell.rank is not None for cell in c.cells.values()) for c in board.timed if c.case.operator == operator
-    )
+    """The number of cases that count in which two or more were ranked."""
+    ranked = (sum(cell.rank is not None for cell in c.cells.values()) for c in scored_of(board, operator))
     return sum(count > 1 for count in ranked)
 
 
 def undecided(board: Board, operator: str) -> str:
     """Why an operator with scores has no leader, in words that follow "X scores best, 12.3, but"."""
-    cells = [
-        cell for case in board.timed if case.case.operator == operator for cell in case.cells.values() if cell.rank
-    ]
+    cells = [cell for case in scored_of(board, operator) for cell in case.cells.values() if cell.rank]
     unknown = sum(cell.mark == "?" for cell in cells)
     timed = plural(max(standing.timed for standing in board.standings(operator)), "case")
     if not any(cell.rank == 1 and cell.mark == "?" for cell in cells):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from softbench.analysis.leaderboard.board import Board, Cell
 from softbench.analysis.leaderboard.formatting import cell_text, conditions, section_title, sections, shape_text
-from softbench.model import Passport
+from softbench.model import OPEN, Passport
 
 ACROSS = (
     "Each machine has a board of its own. Only % of roof may be compared between them, as each is relative to the machine's own "
@@ -52,4 +52,4 @@ def _share(cell: Cell) -> str:
     if cell.latency_ns is None:
         return cell_text(cell)
     share = "-" if cell.percent_of_roof is None else f"{cell.percent_of_roof:.1f}"
-    return " ".join(filter(None, [share, "†" * cell.dagger, conditions(cell)]))
+    return " ".join(filter(None, [share, "†" * cell.dagger, OPEN * cell.is_open, conditions(cell)]))

@@ -49,9 +49,9 @@ def _log(value: float) -> float:
 
 
 def gains(cases: Iterable[CaseBoard], before: str, after: str) -> list[float]:
-    """Time of one entrant over that of another, in every case that both passed."""
+    """Time of one entrant over that of another, in every case where both have a time that counts."""
     pairs = [[case.cells.get(name) for name in (before, after)] for case in cases]
-    times = [[cell.latency_ns if cell else None for cell in pair] for pair in pairs]
+    times = [[cell.latency_ns if cell and not cell.is_open else None for cell in pair] for pair in pairs]
     return [slow / fast for slow, fast in times if slow and fast]
 
 

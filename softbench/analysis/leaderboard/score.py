@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from softbench.analysis.leaderboard.board import CaseBoard, Standing
 from softbench.analysis.leaderboard.ranks import latency_ns
+from softbench.analysis.leaderboard.tiers import scored
 from softbench.model import stats
 
 NOT_PASSED = 0.5
@@ -23,14 +24,12 @@ def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standi
     standings: list[Standing] = []
     for operator in dict.fromkeys(board.case.operator for board in cases):
         own = [board for board in cases if board.case.operator == operator]
-        shares = [_shares(board) for board in own if board.case.timed]
-        boards: dict[str, list[CaseBoard]] = {}
-        for board in own:
-            for name in board.cells:
-                boards.setdefault(name, []).append(board)
+        counted = scored(own)
+        shares = [_shares(board) for board in counted]
+        families = {name: cell.record.variant.family for board in own[::-1] for name, cell in board.cells.items()}
         rows = [
-            _standing(operator, name, theirs, shares, failed_hard.get((operator, name), ()))
-            for name, theirs in boards.items()
+            _standing(operator, name, families[name], counted, shares, failed_hard.get((operator, name), ()))
+            for name in dict.fromkeys(name for board in own for name in board.cells)
         ]
         rows.sort(key=lambda row: (row.score is None, bool(row.failed_hard), -(row.score or 0.0), row.implementation))
         standings += _numbered(rows)
@@ -49,17 +48,19 @@ def _numbered(rows: Sequence[Standing]) -> list[Standing]:
 def _standing(
     operator: str,
     name: str,
+    family: str,
     cases: Sequence[CaseBoard],
     shares: Sequence[_Shares],
     failed_hard: tuple[str, ...],
 ) -> Standing:
-    """cases are those with a cell of the implementation; shares are those of all timed cases of the operator."""
-    passed = [board.cells[name] for board in cases if board.case.timed and board.cells[name].samples]
+    """cases are those that count, and shares what was reached in each."""
+    cells = [board.cells[name] for board in cases if name in board.cells]
+    passed = [cell for cell in cells if cell.samples and not cell.is_open]
     speedups = [cell.speedup for cell in passed if cell.speedup is not None]
     return Standing(
         operator=operator,
         implementation=name,
-        family=cases[0].cells[name].record.variant.family,
+        family=family,
         rank=None,
         score=_score(name, shares) if passed else None,
         passed=len(passed),
@@ -69,11 +70,12 @@ def _standing(
         wins=sum(cell.is_winner for cell in passed),
         ties=sum(cell.rank == 1 and cell.mark == "=" for cell in passed),
         failed_hard=failed_hard,
+        open_cases=tuple(cell.record.case.id for cell in cells if cell.is_open),
     )
 
 
 def _score(name: str, cases: Sequence[_Shares]) -> float:
-    """Score of one implementation over the timed cases, of which it passed one at least, in % of roof."""
+    """Score of one implementation over the cases that count, of which it passed one at least, in % of roof."""
     passed = [case.of[name] for case in cases if name in case.of]
     own = min(passed)
     missed = [NOT_PASSED * min(case.slowest, own) for case in cases if name not in case.of]
@@ -89,7 +91,7 @@ class _Shares(NamedTuple):
 
 def _shares(board: CaseBoard) -> _Shares:
     """% of roof, or of the fastest pass where there is no roof."""
-    passes = {name: cell for name, cell in board.by_implementation.items() if cell.samples}
+    passes = {name: cell for name, cell in board.by_implementation.items() if cell.samples and not cell.is_open}
     shares = {name: share for name, cell in passes.items() if (share := cell.percent_of_roof) is not None}
     if len(shares) < len(passes):
         latencies = {name: latency_ns(cell.samples) for name, cell in passes.items()}

@@ -50,10 +50,12 @@ class Contents:
 
 
 def baselines(board: Board) -> list[str]:
-    """Implementations with a time of the ranking clock, the board's baseline first."""
+    """Implementations with a time of the ranking clock: the board's baseline first, those without one that counts last."""
     clock = board.passport.ranking_clock
     timed = {r.variant.implementation for r in board.records if r.role != "roof" and r.clock(clock) and r.case.timed}
-    return sorted(timed, key=lambda name: (name != board.baseline, name))
+    cells = (pair for case in board.timed for pair in case.by_implementation.items())
+    counted = {name for name, cell in cells if cell.samples and not cell.is_open}
+    return sorted(timed, key=lambda name: (name != board.baseline, name not in counted, name))
 
 
 def peak_gb_s(board: Board) -> float | None:

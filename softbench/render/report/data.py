@@ -12,7 +12,7 @@ from typing import Any
 from softbench.analysis.leaderboard import CaseBoard, Cell, is_declared
 from softbench.analysis.leaderboard.formatting import dtype_text, shape_text, sign, status_text
 from softbench.analysis.leaderboard.regimes import regime
-from softbench.model import Passport, Record, Samples
+from softbench.model import OPEN, Passport, Record, Samples
 from softbench.render.report.contents import Contents, baselines, peak_gb_s, repeat_command
 
 DIGITS = 6
@@ -78,7 +78,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
     """The fields of a cell that have a value."""
     record = cell.record
     fields = {
-        "role": record.role if record.role != "entrant" else "",
+        "role": OPEN if cell.is_open else record.role if record.role != "entrant" else "",
         "other": cell.record in case.others,
         "status": status_text(record),
         "kind": kind(record),
@@ -99,7 +99,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
         "gpu": record.gpu,
         "reason": record.reason,
         "known": record.known_failure,
-        "notes": list(record.notes),
+        "notes": [*([f"{OPEN}: {record.open_because}"] if record.open_because else []), *record.notes],
         "again": repeat_command(record, passport) if record.role != "roof" else "",
         "kernels": [list(vars(kernel).values()) for kernel in record.kernels],
         "traffic": _traffic(cell),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softbench.analysis.leaderboard.formatting import clock_note, short, unfinished
+from softbench.analysis.leaderboard.formatting import short, unfinished
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
+from softbench.analysis.leaderboard.remarks import clock_note
 from softbench.model import Passport
 from softbench.render.report.html import Markup, join, table, tag
 from softbench.render.report.page import html_document
-from softbench.render.tables import ranking_header, standing_row
+from softbench.render.tables import open_note, ranking_header, standing_row
 
 
 def page(machines: Sequence[Machine]) -> str:
@@ -37,6 +38,7 @@ def _machine(machine: Machine) -> Markup:
         rows = [[tag("td", text) for text in standing_row(standing)] for standing in board.standings(operator)]
         label = f"ranking of {operator} on {machine.title}"
         parts += [tag("h3", operator), table(ranking_header(board), rows, left=(1, 2), label=label)]
+        parts += [tag("p", open_note(board, s), class_="note") for s in board.standings(operator) if s.open_cases]
     lines = [*map(_origin, machine.passports), *filter(None, [unfinished(board)]), *machine.notes]
     return join([*parts, tag("ul", *(tag("li", line) for line in lines), class_="plain")])
 

@@ -8,6 +8,7 @@ from softbench.analysis.leaderboard import Board, CaseBoard, Standing
 from softbench.analysis.leaderboard.formatting import dtype_text
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
 from softbench.analysis.leaderboard.score import ranking
+from softbench.analysis.leaderboard.tiers import scored_of
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Slice:
 
 
 def slices(board: Board, operator: str) -> tuple[Slice, ...]:
-    """All timed cases of an operator, then by dtype, then by regime; a kind with only one part is left out."""
-    timed = tuple(case for case in board.timed if case.case.operator == operator)
+    """The timed cases of an operator that count, then by dtype, then by regime; a kind with only one part is left out."""
+    timed = tuple(scored_of(board, operator))
     failed = {(s.operator, s.implementation): s.failed_hard for s in board.standings(operator)}
     dtypes: dict[str, list[CaseBoard]] = {}
     for case in timed:

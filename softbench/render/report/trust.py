@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import plural
-from softbench.model import Passport, Record, calibration, notes, stats
+from softbench.analysis.leaderboard.formatting import plural, some
+from softbench.model import SEALED, Passport, Record, calibration, notes, stats
 
 MANY_UNDECIDED = 0.1
 """A larger share of cases without a known leader is a reservation."""
@@ -32,6 +32,7 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
         cells = [cell for _, cell in timed]
         of_times = [
             _clock(board),
+            _sealed(board),
             _calibrated(board),
             _decided(board),
             _placements(cells),
@@ -51,6 +52,23 @@ def _clock(board: Board) -> Check | None:
     if board.passport.ranking_clock != "wall":
         return None
     return Check(False, "measured on a machine without a GPU: compares implementations on that CPU only")
+
+
+def _sealed(board: Board) -> Check | None:
+    """Whether all that is ranked was timed outside its author's process. None on a CPU, and for a run from before tiers."""
+    timed = [(case, cell) for case in board.timed for cell in case.cells.values() if cell.samples]
+    known = [cell.record for _, cell in timed if cell.record.tier]
+    if not known or board.passport.ranking_clock == "wall":
+        return None
+    count = sum(record.tier == SEALED for record in known)
+    if count == len(timed):
+        return Check(
+            True, "all timed cells sealed: a process that never ran their authors' code checked and timed them"
+        )
+    ranked = {case.case.id for case, cell in timed if cell.rank and cell.record.tier != SEALED}
+    what = f"open ones rank in {plural(len(ranked), 'case')}" if ranked else "the open ones have no rank"
+    why = some(list(dict.fromkeys(record.open_because for record in known if record.open_because)))
+    return Check(not ranked, f"{count} of {plural(len(timed), 'timed cell')} sealed; {what} ({why})")
 
 
 def _calibrated(board: Board) -> Check | None:

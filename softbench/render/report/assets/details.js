@@ -104,7 +104,7 @@ function sampleSection(cell) {
 
 // All cells of the same case, best first.
 function rivalsSection(board, cell, speedups, baseline, open) {
-  const order = (other) => (other.role === "roof" ? 0 : other.ns || Infinity);
+  const order = (other) => (other.role === "roof" ? 0 : (other.ns || Infinity) + (other.role === "open" ? 1e15 : 0));
   const others = board.byCase[cell.case].filter((other) => !other.other).sort((a, b) => order(a) - order(b));
   if (others.length < 2) return [];
   const rows = others.map((other) => {

@@ -33,17 +33,23 @@ const METRICS = {
   },
 };
 
+// What tints are relative to; an open time sets no measure.
+function scaleOf(board, speedups) {
+  const peak = board.peak || board.cells.reduce((most, cell) => Math.max(most, cell.gbs || 0), 1);
+  const counted = (cell) => board.byCase[cell.case].filter((other) => other.role !== "open");
+  const fastest = (cell) => Math.min(...counted(cell).filter((other) => other.ns && other.role !== "roof").map((other) => other.ns));
+  const highest = (cell) => counted(cell).reduce((most, other) => Math.max(most, other.tflops || 0), 0);
+  return { peak, fastest, highest, speedups };
+}
+
 function setUpHeatmap(board) {
   const cells = [...document.querySelectorAll(".heat td[data-cell]:not(.none)")];
-  const peak = board.peak || board.cells.reduce((most, cell) => Math.max(most, cell.gbs || 0), 1);
-  const fastest = (cell) =>
-    Math.min(...board.byCase[cell.case].filter((other) => other.ns && other.role !== "roof").map((other) => other.ns));
-  const highest = (cell) => board.byCase[cell.case].reduce((most, other) => Math.max(most, other.tflops || 0), 0);
   const choice = document.getElementById("metric");
   const first = choice ? choice.querySelector("input").value : "roof";
   let [metric, speedups] = [first, []];
   const draw = () => {
-    for (const place of cells) paint(place, board.cells[place.dataset.cell], METRICS[metric], { peak, fastest, highest, speedups });
+    const scale = scaleOf(board, speedups);
+    for (const place of cells) paint(place, board.cells[place.dataset.cell], METRICS[metric], scale);
   };
   if (choice) {
     choice.addEventListener("change", (event) => {

@@ -9,7 +9,7 @@ function tracesOf(board, figure, view) {
   return series.map((entry) => {
     const style = seriesStyle(board, entry, series);
     const room = ["published", "peak"].includes(entry.role) ? 40 : 24;
-    const title = short(entry.name, room) + (entry.role === "reference" ? " (reference)" : "");
+    const title = short(entry.name, room) + (["open", "reference"].includes(entry.role) ? ` (${entry.role})` : "");
     const group = `${entry.role} ${entry.name}`;
     const showlegend = !seen.has(group);
     seen.add(group);

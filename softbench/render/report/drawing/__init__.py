@@ -139,7 +139,7 @@ def _legend(view: FigureView, implementations: Sequence[str]) -> Iterator[tuple[
     for entry in view.series:
         if (entry.role, entry.name) not in seen:
             seen.add((entry.role, entry.name))
-            name = short(entry.name, ROOM) + (" (reference)" if entry.role == "reference" else "")
+            name = short(entry.name, ROOM) + (f" ({entry.role})" if entry.role in ("open", "reference") else "")
             yield name, style_of(entry, implementations, view.series)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text
 from softbench.analysis.leaderboard.regimes import FEW, regime
-from softbench.model import Case
+from softbench.model import OPEN, Case
 from softbench.render.report.contents import Cells, peak_gb_s
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
@@ -34,9 +34,9 @@ def figure(board: Board, cells: Cells) -> Figure:
 
 
 def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[Point]]:
-    """(name, role) -> its cells with a time: entrants by name, then references, then the roof."""
+    """(name, role) -> its cells with a time: entrants by name, open ones, then references, then the roof."""
     points: dict[tuple[str, str], list[Point]] = {}
-    for role in ("entrant", "reference", "roof"):
+    for role in ("entrant", OPEN, "reference", "roof"):
         for case in cases:
             for name, cell in _of_role(case, role).items():
                 if cell.latency_ns is not None:
@@ -48,7 +48,9 @@ def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[Poi
 def _of_role(case: CaseBoard, role: str) -> dict[str, Cell]:
     if role == "roof":
         return {"measured roof": case.roof} if case.roof else {}
-    return case.cells if role == "entrant" else case.references
+    if role == "reference":
+        return case.references
+    return {name: cell for name, cell in case.cells.items() if cell.is_open == (role == OPEN)}
 
 
 def line_cases(cases: Sequence[CaseBoard]) -> set[Case]:

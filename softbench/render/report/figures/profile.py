@@ -6,6 +6,7 @@ Dolan and Moré, "Benchmarking optimization software with performance profiles",
 from __future__ import annotations
 
 from softbench.analysis.leaderboard import Board
+from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 LAST_FACTOR = 8.0
@@ -15,7 +16,7 @@ LISTED = (1.0, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 4.0, LAST_FACTOR)
 
 
 def figure(board: Board) -> Figure:
-    """One view per operator. A case without a pass is within no factor."""
+    """One view per operator. A case without a pass that counts is within no factor."""
     views = [view for operator in board.operators if (view := _view(board, operator)) is not None]
     return Figure(
         "profile",
@@ -30,9 +31,10 @@ def figure(board: Board) -> Figure:
 
 def _view(board: Board, operator: str) -> FigureView | None:
     ratios: dict[str, list[float]] = {}
-    cases = [case for case in board.timed if case.case.operator == operator]
+    cases = scored_of(board, operator)
     for case in cases:
-        times = {name: cell.latency_ns for name, cell in case.cells.items() if cell.latency_ns is not None}
+        ranked = {name: cell for name, cell in case.cells.items() if not cell.is_open}
+        times = {name: cell.latency_ns for name, cell in ranked.items() if cell.latency_ns is not None}
         for name, latency in times.items():
             ratios.setdefault(name, []).append(latency / min(times.values()))
     if len(ratios) < 2:

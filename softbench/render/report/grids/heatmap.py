@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import (
     SectionKey,
-    conditions,
     legend,
     milliseconds,
     names,
@@ -19,7 +18,7 @@ from softbench.analysis.leaderboard.formatting import (
     shape_head,
     shape_text,
     short,
-    sign,
+    signs,
 )
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
 from softbench.render.report.contents import baselines, peak_gb_s
@@ -122,19 +121,18 @@ def _tile(case: CaseBoard, cell: Cell | None, shown: Measure) -> Tile | None:
         word = "xfail" if what == "declared" else WORDS.get(status, status.lower().replace("_", " "))
         return Tile(f"{SIGNS[what]} {word}", tone=what)
     value = shown.value(cell)
-    signs = sign(cell) + conditions(cell)
     if value is None:
-        return Tile("-", signs, bold=cell.is_winner)
-    return Tile(shown.text(value), signs, shown.heat(value, case), shown.less(value), cell.is_winner)
+        return Tile("-", signs(cell), bold=cell.is_winner)
+    return Tile(shown.text(value), signs(cell), shown.heat(value, case), shown.less(value), cell.is_winner)
 
 
 def _highest(case: CaseBoard) -> float:
-    return max(cell.tflop_s or 0.0 for cell in case.participants)
+    return max(cell.tflop_s or 0.0 for cell in case.participants if not cell.is_open)
 
 
 def _fastest(case: CaseBoard) -> float:
     """The least time of the case, in ns; that of the roof only if there is no other."""
-    cells = [*case.cells.values(), *case.references.values()]
+    cells = [cell for cell in case.by_implementation.values() if not cell.is_open]
     times = [cell.latency_ns for cell in cells if cell.latency_ns]
     return min(times or [cell.latency_ns for cell in case.participants if cell.latency_ns])
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from softbench.analysis.leaderboard import Board, Standing, headline
 from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
 from softbench.analysis.leaderboard.ranks import gains
+from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import stats
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, tag
@@ -83,7 +84,7 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
         )
         cards.append(_answer("Who wins", "undecided", scores))
     else:
-        cards += [_who(leader, scored), _how_much(contents, leader, scored)]
+        cards += [_who(board, leader, scored), _how_much(contents, leader, scored)]
     return [*cards, _is_right(board, leader, standings)]
 
 
@@ -92,9 +93,11 @@ def _answer(question: object, answer: object, *more: object) -> Markup:
     return tag("div", tag("p", question, class_="question"), tag("p", answer, class_="answer"), *rest, class_="card")
 
 
-def _who(leader: Standing, scored: list[Standing]) -> Markup:
+def _who(board: Board, leader: Standing, scored: list[Standing]) -> Markup:
     following = scored[1] if len(scored) > 1 else None
-    score = f"score {leader.score:.1f} % of roof, all {leader.timed} timed cases counted"
+    timed = sum(case.case.operator == leader.operator for case in board.timed)
+    counted = f"{leader.timed} {'timed' if leader.timed == timed else 'sealed'} cases counted"
+    score = f"score {leader.score:.1f} % of roof, all {counted}"
     rest = None
     if following is not None:
         rest = join(["next: ", name(following.implementation), f", {following.score:.1f}"])
@@ -119,8 +122,7 @@ def _over_next(board: Board, leader: Standing, scored: list[Standing]) -> Markup
     if len(scored) < 2:
         return None
     following = scored[1].implementation
-    cases = [case for case in board.timed if case.case.operator == leader.operator]
-    ratios = gains(cases, following, leader.implementation)
+    ratios = gains(scored_of(board, leader.operator), following, leader.implementation)
     if not ratios:
         return None
     mean, both = stats.geometric_mean(ratios), plural(len(ratios), "case")

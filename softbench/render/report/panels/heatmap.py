@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import (
     SectionKey,
-    conditions,
     legend,
     milliseconds,
     resources,
@@ -16,10 +15,11 @@ from softbench.analysis.leaderboard.formatting import (
     sections,
     shape_head,
     shape_text,
-    sign,
+    signs,
     status_text,
 )
 from softbench.analysis.leaderboard.regimes import regime
+from softbench.model import OPEN
 from softbench.render.report.contents import Contents
 from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.grids.heatmap import MATRICES, cell_at, columns, rows, tint, with_figures
@@ -92,13 +92,9 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
     return tag(
         "td",
         text,
-        signs(cell),
+        tag("i", signs(cell), style="width:auto" if cell.is_open else None),
         class_="won" if cell.is_winner else None,
         style=None if share is None else f"--heat:{tint(share):.2f}",
+        title=f"{OPEN}: {cell.record.open_because}" if cell.is_open else None,
         data_cell=number,
     )
-
-
-def signs(cell: Cell) -> Markup:
-    """Sign and conditions in a place of fixed width, so that figures stay aligned."""
-    return tag("i", sign(cell), conditions(cell))

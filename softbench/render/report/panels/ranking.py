@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from softbench.analysis.leaderboard import Board, Standing
-from softbench.analysis.leaderboard.formatting import clock_note, plural, short, why_marked
+from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
+from softbench.analysis.leaderboard.remarks import clock_note, why_marked, why_open
+from softbench.analysis.leaderboard.tiers import scored_of
+from softbench.model import OPEN
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.slices import Slice
@@ -22,7 +25,7 @@ def ranking(contents: Contents) -> Markup:
     for operator in board.operators:
         if any(standing.score is not None for standing in board.standings(operator)):
             parts += [tag("h3", tag("bdi", operator))] if len(board.operators) > 1 else []
-            parts += [_whole(contents, operator), _daggers(board, operator), _parts(contents, operator)]
+            parts += [_whole(contents, operator), _unranked(board, operator), _parts(contents, operator)]
     note = "Speed-up: geometric mean of the ratios of the cases that both passed."
     notes = [tag("p", clock_note(board), class_="note"), tag("p", note, class_="note")]
     return panel("ranking", "Ranking", *parts, *notes, _definitions(board))
@@ -47,8 +50,9 @@ def _whole(contents: Contents, operator: str) -> Markup:
     best = max((standing.score or 0.0 for standing in whole.standings), default=0.0) or 1.0
     unknown = {s.implementation: _unknown(board, s) for s in whole.standings}
     standings = board.standings(operator)
-    rows = [_row(contents, number, standing, best, unknown) for standing in standings if standing.score is not None]
-    untimed = [name(standing.implementation) for standing in standings if standing.score is None]
+    listed = [standing for standing in standings if standing.score is not None or standing.open_cases]
+    rows = [_row(contents, number, standing, best, unknown) for standing in listed]
+    untimed = [name(standing.implementation) for standing in standings if standing not in listed]
     header = [join(["over ", _base(board)]) if text == "speed-up" else text for text in HEADER]
     header[2] = tag("span", "family", class_="family")
     shown = table(header, rows, left=(1, 2), label=f"ranking of {short(operator)}", class_="ranking")
@@ -57,7 +61,7 @@ def _whole(contents: Contents, operator: str) -> Markup:
 
 
 def _unknown(board: Board, standing: Standing) -> int:
-    cells = (case.cells.get(standing.implementation) for case in board.timed if case.case.operator == standing.operator)
+    cells = (case.cells.get(standing.implementation) for case in scored_of(board, standing.operator))
     return sum(cell is not None and cell.rank == 1 and cell.mark == "?" for cell in cells)
 
 
@@ -68,7 +72,7 @@ def _row(contents: Contents, number: int, standing: Standing, best: float, unkno
     share = 0.0 if standing.score is None else standing.score / best
     part = contents.slices[number][1].standing(standing.implementation)
     return [
-        tag("td", standing.rank or dagger or "-"),
+        tag("td", standing.rank or dagger or (OPEN if standing.open_cases else "-")),
         row_head(tag("i", class_="key", data_impl=who), name(standing.implementation), dagger),
         tag("td", name(standing.family), class_="label family"),
         tag("td", score, class_="bar", style=f"--share:{share:.3f}"),
@@ -80,13 +84,16 @@ def _row(contents: Contents, number: int, standing: Standing, best: float, unkno
     ]
 
 
-def _daggers(board: Board, operator: str) -> Markup:
+def _unranked(board: Board, operator: str) -> Markup:
+    """Who is not ranked, or not everywhere, why, and in which cases."""
     notes = []
-    for standing in board.standings(operator):
-        if standing.failed_hard:
-            ids = join((tag("code", case) for case in standing.failed_hard), ", ")
-            why = f" {why_marked(board, standing)}"
-            notes.append(tag("details", tag("summary", "† ", name(standing.implementation), why), ids, class_="small"))
+    for own in board.standings(operator):
+        found = ("† ", why_marked, own.failed_hard), (f"{OPEN}: ", why_open, own.open_cases)
+        for sign, why, cases in found:
+            if cases:
+                head = tag("summary", sign, name(own.implementation), f" {why(board, own)}")
+                ids = join((tag("code", case) for case in cases), ", ")
+                notes.append(tag("details", head, ids, class_="small"))
     return join(notes)
 
 

@@ -1,0 +1,39 @@
+"""Which times count: sealed ones, and open ones only where nothing is sealed. Pure.
+
+A **sealed** time was taken by a process that never ran the author's code. An **open** one was taken in the author's own process,
+where that code could have changed the clock or the check.
+
+- In a case in which an entrant has a sealed time, only sealed times have a rank. An open one is shown.
+- If an operator has such a case, its scores, wins and speed-ups are over such cases alone, and an open time is no pass there:
+  a score would otherwise rise by a time that nobody could check.
+- Elsewhere (on a CPU, in a run from before there were tiers) all times count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from softbench.analysis.leaderboard.board import Board, CaseBoard
+from softbench.model import OPEN, SEALED, Record
+
+
+def outranked(entrants: Mapping[str, Record], clock: str) -> set[str]:
+    """The entrants of a case whose times do not count, because another one's is sealed."""
+    tiers = {name: record.tier for name, record in entrants.items() if record.clock(clock)}
+    return {name for name, tier in tiers.items() if tier != SEALED} if SEALED in tiers.values() else set()
+
+
+def scored(cases: Iterable[CaseBoard]) -> list[CaseBoard]:
+    """Of the cases of one operator, those that its scores are over."""
+    timed = [case for case in cases if case.case.timed]
+    return [case for case in timed if case.is_sealed] or timed
+
+
+def scored_of(board: Board, operator: str) -> list[CaseBoard]:
+    """The same of a board."""
+    return scored(case for case in board.timed if case.case.operator == operator)
+
+
+def apart(a: Record, b: Record) -> str:
+    """Why two times cannot be compared, or ""."""
+    return "one time is sealed, the other open" if {a.tier, b.tier} == {SEALED, OPEN} else ""

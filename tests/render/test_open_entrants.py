@@ -1,0 +1,217 @@
+"""An open entrant, twice as fast as all sealed ones, on everything that is shown: marked, explained, and never first."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from support import builders as make
+from support import outline
+
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import Board
+from softbench.analysis.leaderboard.machines import Machine
+from softbench.model import OPEN, SEALED, Record
+from softbench.render import export, github, report, tables
+from softbench.render.report import machines_page
+from softbench.render.report.badge import badge
+from softbench.render.report.contents import Cells
+from softbench.render.report.figures import figures
+from softbench.render.report.grids import heatmap
+from softbench.render.report.slices import slices
+from softbench.render.report.trust import checks
+from softbench.texts import InputError
+
+CASES = [make.softmax_case(4096, 1024), make.softmax_case(4096, 2048), make.softmax_case(64, 65536)]
+WHY = "it copies to the host"
+
+
+def records(hidden: str = OPEN, others: str = SEALED) -> list[Record]:
+    """Two entrants and one that takes half of their time, in three cases."""
+    found = []
+    for case in CASES:
+        moved = 4 * case.elements
+        found += [
+            make.timed(case, name, moved / rate, tier=others, spread=0)
+            for name, rate in (("mine", 4000), ("yours", 3000))
+        ]
+        found += [make.timed(case, "hidden", moved / 8000, tier=hidden, spread=0)]
+        found[-1] = replace(found[-1], open_because=WHY if hidden == OPEN else "")
+        found += [make.timed(case, "copy", moved / 4400, role="roof", tier=others, spread=0)]
+    return found
+
+
+RUN = make.run(records())
+BOARD = leaderboard.build(RUN)
+ONE = [Machine("NVIDIA H200", BOARD, (RUN.passport,))]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the lines of a Markdown table."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def test_the_terminal() -> None:
+    text = tables.board_tables(BOARD)
+    first, second, last = (line.split() for line in text.splitlines() if re.match(r"\s*(\d|open) +\w+ +triton", line))
+    assert (first[:2], second[:2], last) == (
+        ["1", "mine"],
+        ["2", "yours"],
+        ["open", "hidden", "triton", "-", "0/3", "-", "0", "0"],
+    )
+    assert f"open: hidden is open in 3 of 3 cases: {WHY}" in text
+    assert "open not sealed, so not ranked" in text
+    assert re.search(r"\[4096, 1024\] .* / 4000.00 \* .* / 3000.00  .* / 800\d.\d\d open", text)
+    assert "Only sealed times count" in " ".join(text.split())
+    assert "implementations have no pass" not in text
+
+
+def test_open_implementations_are_not_folded_into_those_without_a_pass() -> None:
+    found = [make.timed(CASES[0], f"hidden{n}", 2e3 + n, tier=OPEN, open_because=WHY) for n in range(4)]
+    text = tables.ranking_table(leaderboard.build(make.run([*records(), *found])))
+    assert "no pass in a timed case" not in text
+    assert all(f"open: hidden{n} is open in 1 of 3 cases: {WHY}" in text for n in range(4))
+
+
+def test_markdown_and_the_summary_of_a_step() -> None:
+    for text in (export.markdown(BOARD), github.step_summary(BOARD)):
+        assert text.index("mine leads softmax on NVIDIA H200") < text.index("| rank |")
+        ranks = [row[:2] for row in rows(text) if row[2:3] == ["triton"]]
+        assert ranks == [["1", "mine"], ["2", "yours"], ["open", "hidden"]]
+        assert f"open: hidden is open in 3 of 3 cases: {WHY}" in text
+
+
+def test_datasets() -> None:
+    found = list(csv.DictReader(io.StringIO(export.csv(BOARD))))
+    ranks = {row["implementation"]: (row["rank"], row["tier"], row["open_because"]) for row in found[:3]}
+    assert ranks == {"mine": ("1", SEALED, ""), "yours": ("2", SEALED, ""), "hidden": ("", OPEN, WHY)}
+    own = json.loads(export.json_text("table", leaderboard.datasets.machine_datasets(ONE)))["tables"]["standings"]
+    assert {row["implementation"]: (row["rank"], len(row["open_cases"])) for row in own} == {
+        "mine": (1, 0),
+        "yours": (2, 0),
+        "hidden": (None, 3),
+    }
+
+
+def test_the_benchmarks_of_github() -> None:
+    extras = {
+        entry["name"].split("::")[1]: entry["extra"].splitlines()[0] for entry in json.loads(github.benchmarks(ONE))
+    }
+    assert extras == {"mine": "90.9 % of roof", "yours": "68.2 % of roof", "hidden": "181.8 % of roof, open"}
+
+
+def test_the_badge() -> None:
+    assert "mine 90.9 % of roof" in badge(BOARD)
+    with pytest.raises(InputError, match="'hidden' has no score"):
+        badge(BOARD, "hidden")
+
+
+def test_the_page() -> None:
+    page = report.render(RUN)
+    text = re.sub(r"<[^>]+>", " ", page)
+    assert re.search(r"Who wins\s+mine\s", text)
+    assert re.search(r"1\.33x\s+yours\s+over the 3 cases of both", text)
+    assert f'title="open: {WHY}"' in page
+    assert re.search(r"open:\s+hidden\s+is open in 3 of 3 cases: " + WHY, text)
+    assert f"6 of 9 timed cells sealed; the open ones have no rank ({WHY})" in text
+    ranking = page[page.index('id="ranking"') : page.index('id="heatmap"')]
+    assert re.findall(r"<tr><td>(\w+)</td>", ranking)[:3] == ["1", "2", "open"]
+    cells = outline.data_of(outline.outline(page))["cells"]
+    assert outline.data_of(outline.outline(page))["baselines"] == ["mine", "yours", "hidden"]
+    hidden = [cell for cell in cells if cell.get("notes")]
+    assert {(cell["role"], cell["mark"], cell["notes"][0], cell.get("rank")) for cell in hidden} == {
+        (OPEN, OPEN, f"open: {WHY}", None)
+    }
+
+
+def test_parts_of_the_page_rank_no_open_time_first_even_where_nothing_is_sealed() -> None:
+    few = [replace(record, tier=OPEN) if record.case == CASES[2] else record for record in records()]
+    found = leaderboard.build(make.run(few))
+    assert {own.implementation for own in (part.standings[0] for part in slices(found, "softmax"))} == {"mine"}
+    assert {case.case for part in slices(found, "softmax") for case in part.cases} == set(CASES[:2])
+    page = re.sub(r"<[^>]+>", " ", report.render(make.run(few)))
+    assert "all 2 sealed cases counted" in page
+    assert "1 case without a sealed time has no part in scores" in page
+    assert "open ones rank in 1 case" in page
+
+
+def test_the_page_of_several_machines() -> None:
+    other = make.run(records(), device={**make.GPU, "name": "NVIDIA H800"})
+    both = [*ONE, Machine("NVIDIA H800", leaderboard.build(other), (other.passport,))]
+    for text in (machines_page.page(both), export.machines_markdown(both), tables.machine_tables(both)):
+        assert "181.8 open" in text
+        assert f"hidden is open in 3 of 3 cases: {WHY}" in text
+
+
+def test_figures_name_it_open_and_measure_nobody_by_it() -> None:
+    drawn = {figure.key: figure for figure in figures(BOARD, Cells(BOARD), {})}
+    roles = {(series.name, series.role) for view in drawn["bandwidth"].views for series in view.series}
+    assert {("mine", "entrant"), ("hidden", OPEN)} <= roles
+    assert ("hidden", "entrant") not in roles
+    best = {series.name: series.y[0] for series in drawn["profile"].views[0].series}
+    assert best == {"mine": 100.0, "yours": 0.0}
+    tiles = {view.label.split(":")[0]: view.blocks[0] for view in heatmap.grid(BOARD).views}["latency, ms"]
+    named = {column.title: tile for column, tile in zip(tiles.columns, tiles.rows[0].tiles, strict=True)}
+    assert (named["mine"].heat, named["mine"].bold, named["hidden"].sign, named["hidden"].bold) == (
+        1,
+        True,
+        OPEN,
+        False,
+    )
+
+
+def test_the_tint_of_arithmetic_is_relative_to_what_counts() -> None:
+    flops = {"ideal_flops": 10**10}
+    times = (("mine", 2e4, SEALED), ("hidden", 1e4, OPEN))
+    found = [make.timed(CASES[0], name, ns, tier=tier, spread=0, **flops) for name, ns, tier in times]
+    views = heatmap.grid(leaderboard.build(make.run(found))).views
+    (block,) = next(view.blocks for view in views if view.label.startswith("TFLOP/s"))
+    assert [tile.heat for tile in block.rows[0].tiles] == [1, 1]
+
+
+def test_what_cannot_be_told_is_counted_in_the_cases_that_count() -> None:
+    """Of the two cases that are sealed and the one that is not, "?" stands only in the last."""
+    found = [replace(record, tier=OPEN) if record.case == CASES[2] else record for record in records()]
+    unclear = [
+        make.timed(CASES[2], who, 3e4 + len(who), tier=OPEN, spread=0.3, placements=4)
+        if record.case == CASES[2] and (who := record.variant.implementation) != "copy"
+        else record
+        for record in found
+    ]
+    board = leaderboard.build(make.run(unclear))
+    assert {cell.mark for cell in board.cases[2].cells.values()} == {"?"}
+    page = report.render(make.run(unclear))
+    rows = re.findall(r"<tr><td>\d</td>.*?</tr>", page[page.index('id="ranking"') :], flags=re.S)
+    assert [row.count("<td>0</td></tr>") for row in rows] == [1, 1]
+
+
+SAID = "all timed cells sealed: a process that never ran their authors' code checked and timed them"
+
+
+def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothing() -> None:
+    sealed, before = (make.run(records(tier, tier)) for tier in (SEALED, ""))
+    texts = [[check.text for check in checks(leaderboard.build(run)) if check.good] for run in (sealed, before)]
+    assert texts[0] == [SAID, *texts[1]]
+    boards: list[Board] = [leaderboard.build(run) for run in (sealed, before)]
+    assert "open" not in tables.board_tables(boards[1])
+    assert tables.board_tables(boards[0]) == tables.board_tables(boards[1])
+    assert export.markdown(boards[0]) == export.markdown(boards[1])
+    pages = [re.sub(r'<script id="data".*?</script>', "", report.render(run), flags=re.S) for run in (sealed, before)]
+    assert (
+        re.sub(rf'<li><span class="good" aria-hidden="true">✓ </span><bdi>{html.escape(SAID)}</bdi></li>', "", pages[0])
+        == pages[1]
+    )
+
+
+def test_where_nothing_could_be_sealed_the_page_has_a_reservation_and_a_cpu_has_none() -> None:
+    found = [check for check in checks(leaderboard.build(make.run(records(OPEN, OPEN)))) if "sealed" in check.text]
+    assert [(check.good, check.text) for check in found] == [
+        (False, f"0 of 9 timed cells sealed; open ones rank in 3 cases ({WHY})")
+    ]
+    cpu = [make.timed(case, "mine", 1e5, clock="wall", tier=OPEN, open_because="a CPU") for case in CASES]
+    assert not [check for check in checks(leaderboard.build(make.run(cpu, "wall"))) if "sealed" in check.text]
