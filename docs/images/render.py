@@ -29,7 +29,7 @@ CASE = "softmax-float16-8192x16384"
 """Its first cell, that of the leader, is the one whose details are shown."""
 MADE_FROM = HERE / "made-from.json"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-COLOURS = 128
+COLOURS = 32
 ROWS = 8
 
 
@@ -61,12 +61,12 @@ def made_from() -> dict[str, Any]:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture as WebP, with a palette of 128 colours, which a page of text and tables does not exceed visibly."""
+    """The same picture as WebP, with a palette of 32 colours, which a page of text and lines does not exceed visibly."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(png)).convert("RGB")
     written = io.BytesIO()
-    reduced = image.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).convert("RGB")
+    reduced = image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE).convert("RGB")
     reduced.save(written, "WEBP", lossless=True, quality=100, method=6)
     return written.getvalue()
 
@@ -108,7 +108,7 @@ def draw(browser: Any, page: Path) -> None:
         dark.wait_for_selector("#bandwidth .main-svg")
         dark.wait_for_timeout(1000)
     keep(dark, "dark")
-    details = opened(1280, 1000)
+    details = opened(1280, 840)
     details.locator(f'#heatmap tr:has(th[title="{CASE}"]) td[data-cell]').first.click()
     details.wait_for_selector("dialog svg")
     keep(details, "details")
