@@ -139,9 +139,9 @@ def _place(folder: Path, commit: str) -> Path:
 
 
 def _unpacked(top: Path, commit: str, inside: str) -> Path:
-    """A folder of a commit, below the cache; it is unpacked once."""
+    """A folder of a commit, next to the cache, to which implementations may write; it is unpacked once."""
     cache = os.environ.get("SOFTBENCH_CACHE_DIR") or Path.home() / ".cache" / "softbench"
-    place = Path(cache) / "against" / hashlib.sha256(f"{top}\0{commit}\0{inside}".encode()).hexdigest()[:16]
+    place = Path(f"{cache}-against") / hashlib.sha256(f"{top}\0{commit}\0{inside}".encode()).hexdigest()[:16]
     target = place / (Path(inside).name or "root")
     if not target.is_dir():
         archive = _git(top, "archive", "--format=tar", commit, "--", inside)

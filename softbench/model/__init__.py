@@ -278,7 +278,7 @@ class Passport:
     """Where and with what a run was made; one per run, the header of its file.
 
     cases is how many it was asked for, 0 if unknown: a run that was ended early has fewer. operators has the
-    lines of those of files, by name.
+    lines of those of files, by name. confined says "yes" or "no: why" of what the machine can forbid implementations.
     """
 
     run_id: str
@@ -294,6 +294,7 @@ class Passport:
     settings: dict[str, Any] = field(default_factory=dict)
     cases: int = 0
     operators: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    confined: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from softbench import __version__
 from softbench.cases.operators import FileOperator
 from softbench.measure import cores, device
+from softbench.measure.worker import confining
 from softbench.model import Passport, Variant
 from softbench.run.settings import Settings
 from softbench.texts import cut, printable
@@ -59,7 +60,14 @@ def issue(
         settings=measuring(settings) | {"selection": settings.selection},
         cases=cases,
         operators=sources_of(operators),
+        confined=confined(settings),
     )
+
+
+def confined(settings: Settings) -> dict[str, str]:
+    """What the implementations of a run cannot do to others here, and why they can do the rest."""
+    counted = settings.traffic and device.gpu() is not None
+    return confining.possible() | ({"under ncu": "no: it needs sockets"} if counted else {})
 
 
 def sources_of(operators: Sequence[FileOperator]) -> dict[str, tuple[str, ...]]:
@@ -113,6 +121,9 @@ def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
         now = here.get(name) or _version(name)
         if passport.packages.get(name) != now:
             return f"it was made with {name} {passport.packages.get(name)}, and here it is {now}"
+    for what, how in confining.possible().items():
+        if passport.confined.get(what, how) != how:
+            return f"{what} of implementations were confined: {passport.confined[what]}, and here: {how}"
     return ""
 
 

@@ -71,7 +71,8 @@ def test_end_returns_when_the_process_is_gone(hire: Callable[..., Worker], mark:
 
 def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: Path) -> None:
     write(tmp_path, "tells", "import", "raise RuntimeError(os.environ['SOFTBENCH_TEST_WORD'])")
-    tells = {word: hire(SOFTBENCH_TEST_WORD=word) for word in ("one", "two")}
+    words = ("one", "two")
+    tells = {word: hire(SOFTBENCH_TEST_WORD=word, SOFTBENCH_WRITABLE=str(tmp_path)) for word in words}
     answers = gather(dict.fromkeys(tells.values(), _prepare(tmp_path, "tells")), 60)
     assert [f"RuntimeError: {word}" in answers[worker].reason for word, worker in tells.items()] == [True, True]
 

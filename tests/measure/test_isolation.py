@@ -36,7 +36,7 @@ needs_namespaces = pytest.mark.skipif(not isolation.is_possible(), reason="this 
 def test_who_kills_and_stops_what_it_sees_reaches_no_rival(tmp_path: Path) -> None:
     for name, code in HARMFUL.items():
         write(tmp_path, name, "launch", code)
-    with arena(tmp_path) as field:
+    with arena(tmp_path, SOFTBENCH_CONFINE="off") as field:
         first, second = field.run(BAD), field.run(NEXT)
     assert passed(first, ["honest", "kills", "stops"]), {name: record.reason for name, record in first.items()}
     assert passed(second, ["honest", *HARMFUL])

@@ -67,7 +67,7 @@ def test_a_gpu_that_is_gone_ends_the_run_which_is_completed_when_it_is_back(tmp_
     (folder / "kernels" / "mine" / "breaker.py").write_text(BREAKER)
     (folder / "kernels" / "mine" / "breaks").touch()
     options = ["--softbench-profile=three", "-k", "own_right or own_breaker"]
-    done = bench(folder, *options)
+    done = bench(folder, *options, SOFTBENCH_WRITABLE=str(folder))
     assert done.returncode == 2, done.stdout + done.stderr
     assert "NVIDIA H200 (GPU-7) cannot be used any more: start raised" in done.stdout
     assert "Traceback" not in done.stdout

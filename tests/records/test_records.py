@@ -153,7 +153,7 @@ def test_the_words_of_clocks_roles_and_throttling_are_there() -> None:
 def test_kept_runs_hold_nothing_else(path: Path) -> None:
     with lzma.open(path, "rt", encoding="utf-8") as file:
         header, *cells = map(json.loads, file)
-    assert set(header) | {"cases", "operators"} == {"kind", "schema", *words("field of `Passport`")}
+    assert set(header) | {"cases", "operators", "confined"} == {"kind", "schema", *words("field of `Passport`")}
     assert set(header["device"]) <= set(words("key of `device`"))
     assert {key for cell in cells for key in cell} <= {"kind", "schema", *words("field of `Record`")}
     taken = [samples for cell in cells for samples in cell.get("samples", ())]

@@ -58,11 +58,12 @@ class Command:
     def start(self, *options: str, is_warm: bool = True) -> subprocess.Popen[str]:
         words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench", *options]
         words += ["--softbench-profile", "tiny", "--softbench-impls", "mine", "--softbench-budget", "0.05"]
+        own = {"PYTHONPATH": PYTHONPATH, "CUDA_VISIBLE_DEVICES": "", "SOFTBENCH_WRITABLE": str(self.folder)}
         popen: type[subprocess.Popen[str]] = warm.popen(PYTHONPATH) if is_warm else subprocess.Popen
         self.running = popen(
             [sys.executable, *words, "-k", "honest or sleeper"],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": PYTHONPATH, "CUDA_VISIBLE_DEVICES": "", MARK: self.mark},
+            env={**os.environ, **own, MARK: self.mark},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

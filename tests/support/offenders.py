@@ -94,6 +94,7 @@ def arena(folder: Path, timeout_s: float = 60.0, **environment: str) -> Iterator
     """Runs contests on what is in the folder; no process may be left afterwards."""
     mark = f"{os.getpid()}-{folder}"
     write(folder, "honest")
+    environment = {"SOFTBENCH_WRITABLE": str(folder), **environment}  # for what it writes about itself
     pool = WorkerPool("cpu", lambda: Forked({MARK: mark, **environment}))
     try:
         yield Arena(folder, mark, Contest(Rules(budget_s=0.05, timeout_s=timeout_s), pool, None))

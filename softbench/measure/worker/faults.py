@@ -9,7 +9,7 @@ import sys
 
 from softbench import packages
 from softbench.contract import Unsupported
-from softbench.measure.worker import loading, traces
+from softbench.measure.worker import confining, loading, traces
 from softbench.model import Status
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -38,7 +38,7 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
         return Status.INCORRECT, UNJOINED
     named = f"{type(error).__name__}: {text}" if text else type(error).__name__
     where = traces.place(error, loading.folders())
-    reason = f"{phase} raised {named}" + (f" ({where})" if where else "")
+    reason = f"{phase} raised {named}" + (f" ({where})" if where else "") + confining.advice(error)
     names = {cls.__name__ for cls in type(error).__mro__}
     if phase == "cubins" or any(word in name for name in names for word in _COMPILER_WORDS):
         return Status.COMPILE_ERROR, reason

@@ -28,7 +28,7 @@ import sys
 import time
 
 from softbench.measure import procfs
-from softbench.measure.worker import isolation, wire
+from softbench.measure.worker import confining, isolation, wire, writable
 
 _REAP_SECONDS = 2.0
 
@@ -46,27 +46,29 @@ def main(control_fd: int, preload: list[str]) -> None:
     procfs.die_with_parent(0)
     control = socket.socket(fileno=control_fd)
     workers: set[int] = set()
-    is_isolated = isolation.is_possible()
+    is_isolated, scratch = isolation.is_possible(), writable.Scratch()
     try:
         while True:
-            _serve_one(control, workers, is_isolated)
+            _serve_one(control, workers, is_isolated, scratch)
     except (wire.Closed, wire.Malformed):
         pass
     finally:
         _kill_all_children()
+        scratch.end()
         os._exit(0)
 
 
-def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool) -> None:
+def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool, scratch: writable.Scratch) -> None:
     data, fds, _, _ = socket.recv_fds(control, 1 << 20, 2)
     if not data:
         raise wire.Closed("parent is gone")
     request = json.loads(data)
     if request["op"] == "spawn":
+        scratch.begin()
         pid = os.fork()
         if pid == 0:
             control.close()
-            _become_guard(fds[0], fds[1], request["env"], is_isolated)
+            _become_guard(fds[0], fds[1], request["env"] | {"TMPDIR": scratch.of(os.getpid())}, is_isolated)
         for fd in fds:
             os.close(fd)
         workers.add(pid)
@@ -75,6 +77,7 @@ def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool) -> 
         answer = {"code": _reap(request["pid"])}
         workers.discard(request["pid"])
         _kill_strays(workers)
+        scratch.end(request["pid"])
     control.sendall(json.dumps(answer).encode())
 
 
@@ -147,7 +150,9 @@ def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) 
         os.dup2(output_fd, 1)
         os.dup2(output_fd, 2)
         os.close(output_fd)
+        temporary = environment.pop("TMPDIR")
         os.environ.update(environment)
+        confining.enter(temporary)
         from softbench.measure.worker import serving
 
         serving.serve(socket.socket(fileno=worker_fd))

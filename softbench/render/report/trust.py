@@ -41,11 +41,9 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
             _overlapping(cells),
             _busy(board),
         ]
-    return tuple(
-        check
-        for check in [*of_times, *dict.fromkeys(map(_commit, passports or (board.passport,)))]
-        if check is not None
-    )
+    runs = passports or (board.passport,)
+    of_sources = dict.fromkeys(about(run) for about in (_commit, _confined) for run in runs)
+    return tuple(check for check in [*of_times, *of_sources] if check is not None)
 
 
 def _clock(board: Board) -> Check | None:
@@ -196,3 +194,13 @@ def _commit(passport: Passport) -> Check:
     if commit.endswith("+"):
         return Check(False, f"commit {commit}: files were changed and not committed")
     return Check(True, f"commit {commit}, unchanged")
+
+
+def _confined(passport: Passport) -> Check | None:
+    """What implementations could do to others; None for a run that does not say."""
+    free = {what: how[4:] for what, how in passport.confined.items() if how.startswith("no: ")}
+    if free:
+        reasons = (f"{', '.join(w for w in free if free[w] == why)} ({why})" for why in dict.fromkeys(free.values()))
+        return Check(False, f"implementations were not confined: {'; '.join(reasons)}")
+    known = ", ".join(what + how.removeprefix("yes") for what, how in passport.confined.items())
+    return Check(True, f"implementations were confined: {known}") if known else None
