@@ -123,7 +123,7 @@ def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
             return f"it was made with {name} {passport.packages.get(name)}, and here it is {now}"
     for what, how in confining.possible().items():
         if passport.confined.get(what, how) != how:
-            return f"{what} of implementations were confined: {passport.confined[what]}, and here: {how}"
+            return f"it was made with {what} confined: {passport.confined[what]}, and here: {how}"
     return ""
 
 

@@ -162,11 +162,11 @@ def test_a_repository_of_kernels_alone(tmp_path: Path, monkeypatch: pytest.Monke
     git(folder, "add", "-A")
     git(folder, "commit", "-m", "first")
     assert revisions.find("git:HEAD", [folder])[0].implementation == "mine@HEAD"
-    assert len(list((tmp_path / "cache" / "against").glob("*/*"))) == 1  # nothing else is left
+    assert len(list((tmp_path / "cache-against").glob("*/*"))) == 1  # nothing else is left
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(kernels: Path, tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file")
+    (tmp_path / "cache-against").write_text("a file")
     with pytest.raises(
         RevisionError, match=r"--softbench-against: .* at [0-9a-f]{12} cannot be unpacked: .*Not a directory"
     ):

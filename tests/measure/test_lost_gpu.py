@@ -73,13 +73,13 @@ def test_a_gpu_that_is_gone_ends_the_run_which_is_completed_when_it_is_back(tmp_
     assert "Traceback" not in done.stdout
     assert [(cell["case"]["shape"][0], cell["status"]) for cell in record_lines(folder)[1:]] == [(4, "PASSED")] * 2
 
-    done = bench(folder, *options, "--softbench-resume=latest")  # it still is not there
+    done = bench(folder, *options, "--softbench-resume=latest", SOFTBENCH_WRITABLE=str(folder))  # it still is not there
     assert done.returncode == 2, done.stdout + done.stderr
     assert len(record_lines(folder)) == 3
 
     (folder / "kernels" / "mine" / "breaks").unlink()
     (folder / "lost").unlink()
-    done = bench(folder, *options, "--softbench-resume=latest")
+    done = bench(folder, *options, "--softbench-resume=latest", SOFTBENCH_WRITABLE=str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
     cells = record_lines(folder)[1:]
     assert {(cell["case"]["shape"][0], cell["status"]) for cell in cells} == {(n, "PASSED") for n in (4, 8, 16)}

@@ -123,7 +123,8 @@ def test_somebody_elses_kernel_is_ranked_against_ours(installed, tmp_path):
     command = ("-m", "pytest", "--softbench", "--softbench-impls", "kernels", "--softbench-profile", "tiny")
     options = ("--softbench-budget", "0.5", "-k", "mine or torch_eager")
     loaded = tmp_path / "loaded.json"
-    shown = succeeded(run(*command, *options, cwd=tmp_path, path=[installed], LOADED=str(loaded)))
+    told = {"LOADED": str(loaded), "SOFTBENCH_WRITABLE": str(tmp_path)}
+    shown = succeeded(run(*command, *options, cwd=tmp_path, path=[installed], **told))
     ranking = shown[shown.index("rank  implementation") :]
     assert "mine" in ranking
     assert "torch_eager" in ranking

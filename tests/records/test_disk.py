@@ -157,7 +157,7 @@ def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(w
         THIRD: "[os.unlink(p) for p in Path('reports').iterdir()]",
     }
     folder = with_deeds(tmp_path, {**removed, FOURTH: forged})
-    done = bench(folder, *RUN)
+    done = bench(folder, *RUN, SOFTBENCH_CONFINE="off")
     assert done.returncode == 1, done.stdout
     written = r"softbench: .*\.jsonl was (\w+) during the run; all that was in it is written again"
     assert re.findall(written, done.stdout) == ["removed", "removed", "changed"]
@@ -179,13 +179,13 @@ def test_a_run_that_another_command_adds_to_is_not_resumed(copied: tuple[Path, P
 
 def test_a_folder_that_is_replaced_during_the_run(whole: Path, tmp_path: Path) -> None:
     folder = with_deeds(tmp_path, {SECOND: "os.rename('reports', 'moved'); Path('reports').touch()"})
-    done = bench(folder, *RUN)
+    done = bench(folder, *RUN, SOFTBENCH_CONFINE="off")
     assert done.returncode == 2, done.stdout
     said(done, r"softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
     assert len(by_case(store.read(the_run(folder / "moved")))) == 1
     (folder / "reports").unlink()
     (folder / "moved").rename(folder / "reports")
-    assert bench(folder, *RUN, "--softbench-resume=latest").returncode == 1
+    assert bench(folder, *RUN, "--softbench-resume=latest", SOFTBENCH_CONFINE="off").returncode == 1
     assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
 
 

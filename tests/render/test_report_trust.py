@@ -99,3 +99,22 @@ def test_a_run_without_times_and_a_case_that_only_the_reference_ran_have_a_page(
     assert _said([make.ended(CASE, "a", Status.CRASHED, "signal 11")]) == {"commit 0123abc, unchanged": True}
     other = make.softmax_case(4096, 2048)
     assert _said([*GOOD, _read(make.timed(other, "torch_eager", 1e5, role="reference"))])
+
+
+def test_what_implementations_could_do_to_others_is_said_by_runs_that_know():
+    yes = dict.fromkeys(("writes", "network", "signals"), "yes")
+    found = {}
+    for confined in (
+        yes,
+        yes | {"signals": "no: why"},
+        dict.fromkeys(yes, "no: off"),
+        yes | {"writes": "yes, but for X"},
+    ):
+        said = _said(GOOD, confined=confined)
+        found |= {text: good for text, good in said.items() if "confined" in text}
+    assert found == {
+        "implementations were confined: writes, network, signals": True,
+        "implementations were not confined: signals (why)": False,
+        "implementations were not confined: writes, network, signals (off)": False,
+        "implementations were confined: writes, but for X, network, signals": True,
+    }

@@ -115,6 +115,7 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) ->
         ("settings", "traffic", True, "it was made with --softbench-traffic, and here without"),
         ("", "seed", 5, "it was made with --softbench-seed=5, and here with --softbench-seed=4"),
         ("", "commit", "0123abc", "it was made by softbench of commit 0123abc, and here it is "),
+        ("confined", "writes", "no: why", "it was made with writes confined: no: why, and here: "),
         ("packages", "torch", "1.0", "it was made with torch 1.0, and here it is"),
         ("packages", "triton", None, "it was made with triton None, and here it is"),
     ],

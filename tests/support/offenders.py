@@ -37,8 +37,11 @@ import torch
 from pathlib import Path
 from softbench import Unsupported, implementation
 
-with open(__file__ + ".pids", "a") as log:
-    log.write(f"{{os.getpid()}}\\n")
+try:
+    with open(__file__ + ".pids", "a") as log:
+        log.write(f"{{os.getpid()}}\\n")
+except PermissionError:
+    pass  # in an arena where it may write nowhere
 BAD_COLUMNS, calls = 64, 0
 {imported}
 @implementation(operator="softmax", requires=["torch"]{declared})
