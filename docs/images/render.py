@@ -1,6 +1,6 @@
 """Renders what the pages show of one kept run: `tox -e pictures`, or `python docs/images/render.py`.
 
-It writes the README's leaderboard, the tables of docs/results.md, the badge, four views of the page, and `made-from.json`:
+It writes the README's leaderboard, the tables of docs/results.md, the badge, three views of the page, and `made-from.json`:
 the run, a hash of the page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
 made-from.json with today's run, renderer and pictures, without a browser.
 """
@@ -88,10 +88,10 @@ def write_tables() -> None:
 
 
 def draw(browser: Any, page: Path) -> None:
-    """The four views, as HERE/report-NAME.webp."""
+    """The three views, as HERE/report-NAME.webp."""
 
-    def opened(width: int, height: int, scheme: str = "light") -> Any:
-        tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+    def opened(width: int, height: int) -> Any:
+        tab = browser.new_page(viewport={"width": width, "height": height})
         tab.goto(page.as_uri())
         tab.wait_for_selector("html[data-ready=charts]", state="attached")
         return tab
@@ -102,12 +102,6 @@ def draw(browser: Any, page: Path) -> None:
 
     keep(opened(1280, 945), "desktop")
     keep(opened(390, 844), "phone")
-    dark = opened(1280, 660, "dark")
-    for _ in range(2):  # figures are drawn when they come into sight, which moves what is below them
-        dark.evaluate("document.querySelector('#bandwidth').scrollIntoView()")
-        dark.wait_for_selector("#bandwidth .main-svg")
-        dark.wait_for_timeout(1000)
-    keep(dark, "dark")
     details = opened(1280, 840)
     details.locator(f'#heatmap tr:has(th[title="{CASE}"]) td[data-cell]').first.click()
     details.wait_for_selector("dialog svg")
