@@ -173,10 +173,13 @@ def _read(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise BadHandOver(f"its file cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         _require(stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES, "no plain file of a possible size")
-        return file.read(MOST_BYTES)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MOST_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def _check(found: HandOver, size: int) -> None:

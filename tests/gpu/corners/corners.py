@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import types
 
 from softbench import implementation
 
@@ -91,10 +92,9 @@ def open_own_memory(case):
     at = ctypes.c_void_p()
     runtime.cudaMalloc(ctypes.byref(at), ctypes.c_size_t(4 * case.rows))
 
-    class Own:
-        __cuda_array_interface__ = {"shape": (case.rows, 1), "typestr": "<f4", "data": (at.value, False), "version": 3}
-
-    highest = torch.as_tensor(Own(), device="cuda")
+    own = types.SimpleNamespace()
+    own.__cuda_array_interface__ = {"shape": (case.rows, 1), "typestr": "<f4", "data": (at.value, False), "version": 3}
+    highest = torch.as_tensor(own, device="cuda")
 
     def launch(x):
         torch.amax(x, -1, keepdim=True, out=highest)

@@ -1,0 +1,167 @@
+"""What an author hands over is read as data, and refused where no capture can have given it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.grids import over
+
+from softbench.measure.sealed import driver, handover
+from softbench.measure.sealed.addresses import BASES, PIECE, SPAN, overlap, rounded, without
+from softbench.measure.sealed.capture import _slack
+from softbench.measure.sealed.handover import BadHandOver, Builder, Function, HandOver, Node, Output, Stretch, Unit
+from softbench.measure.sealed.images import _whole
+
+BASE = BASES[0]
+AT = BASE + PIECE
+
+
+def unit(**changes: Any) -> Unit:
+    """One kernel that reads 64 bytes at the start of a piece, and writes 64 behind them."""
+    output = Output(AT + 512, 64, 0, (4, 4), (4, 1), "float32")
+    node = Node(driver.KERNEL, Stretch(8, 8), 0, (4, 1, 1), (128, 1, 1), 0, 0)
+    edges = ((0, 1, 0),)
+    whole = Unit((node, Node(driver.EMPTY, Stretch(0, 0))), edges, ((AT,),), ((output,),), (0,), ((AT + 576, 448),))
+    return replace(whole, **changes)
+
+
+def package(**changes: Any) -> HandOver:
+    function = Function(Stretch(0, 4), 0, ((0, 8),), ((8, 0),))
+    whole = HandOver(
+        BASE, (Stretch(0, 8),), (function,), (((4, 16),),), ((AT, PIECE),), ((AT + 1024, 16, 0),), (unit(), unit())
+    )
+    return replace(whole, **changes)
+
+
+def written(folder: Path, found: HandOver) -> Path:
+    builder = Builder()
+    builder.add(bytes(range(128)))
+    builder.write(folder / "hand-over", found)
+    return folder / "hand-over"
+
+
+def node(**changes: Any) -> Unit:
+    first, *others = unit().nodes
+    return unit(nodes=(replace(first, **changes), *others))
+
+
+def output(**changes: Any) -> Unit:
+    return unit(outputs=((replace(unit().outputs[0][0], **changes),),))
+
+
+FORGED = {
+    "addresses of others": package(base=0x1000),
+    "memory below the range": package(pieces=((BASE - PIECE, PIECE),)),
+    "memory beyond the range": package(pieces=((BASE + SPAN - PIECE, PIECE),)),
+    "endless memory": package(pieces=((AT, 1 << 62),)),
+    "a part of a piece": package(pieces=((AT + 4096, PIECE),)),
+    "memory without room for a guard": package(pieces=((AT, PIECE), (AT + PIECE, PIECE))),
+    "another's code": package(functions=(replace(package().functions[0], image=1),)),
+    "code outside of the file": package(images=(Stretch(0, 1 << 40),)),
+    "code before the file": package(images=(Stretch(-8, 8),)),
+    "an attribute outside of the file": package(attributes=(((4, 120),),)),
+    "a workspace of others": package(workspaces=((BASE + SPAN, 16, 0),)),
+    "a workspace longer than the file": package(workspaces=((AT, 1 << 20, 0),)),
+    "no graph": package(units=()),
+    "many graphs": package(units=(unit(),) * 9),
+    "no blocks": package(units=(unit(), node(grid=(0, 1, 1)))),
+    "more blocks than a grid has": package(units=(unit(), node(grid=(1 << 40, 1, 1)))),
+    "more threads than a block has": package(units=(unit(), node(block=(4096, 1, 1)))),
+    "more shared memory than there is": package(units=(unit(), node(shared=1 << 30))),
+    "an unknown kernel": package(units=(unit(), node(function=7))),
+    "an unknown node": package(units=(unit(), node(kind=3))),
+    "parameters of another kernel": package(units=(unit(), node(raw=Stretch(8, 16)))),
+    "an edge to nowhere": package(units=(unit(), unit(edges=((0, 9, 0),)))),
+    "an edge to itself": package(units=(unit(), unit(edges=((0, 0, 0),)))),
+    "an output of others": package(units=(unit(), output(address=BASE + SPAN))),
+    "an output beyond its memory": package(units=(unit(), output(size=2 * PIECE))),
+    "an output of negative size": package(units=(unit(), output(shape=(-4, 4)))),
+    "an input of others": package(units=(unit(), unit(inputs=((0x7F0000000000,),)))),
+    "slack of others": package(units=(unit(), unit(slack=((BASE, 64),)))),
+    "unknown memory": package(units=(unit(), unit(pieces=(4,)))),
+}
+
+
+def test_what_was_captured_is_read_as_it_was_written(tmp_path: Path) -> None:
+    found = handover.read(written(tmp_path, package()))
+    assert found.found == package()
+    assert found.at(Stretch(8, 4)) == bytes((8, 9, 10, 11))
+
+
+@over("what", FORGED)
+def test_a_forged_hand_over_is_refused(tmp_path: Path, what: str) -> None:
+    with pytest.raises(BadHandOver, match="it names"):
+        handover.read(written(tmp_path, FORGED[what]))
+
+
+def test_only_plain_files_are_read(tmp_path: Path) -> None:
+    right = written(tmp_path, package())
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(right)
+    for name in ("pipe", "link", "missing", "."):
+        with pytest.raises(BadHandOver):
+            handover.read(tmp_path / name)
+
+
+def test_damaged_files_are_refused_or_read_but_nothing_else(tmp_path: Path) -> None:
+    right, rng = written(tmp_path, package()).read_bytes(), random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(right[: rng.choice([len(right), rng.randrange(len(right))])])
+        for _ in range(rng.randrange(4) if damaged else 0):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        (tmp_path / "damaged").write_bytes(damaged)
+        with suppress(BadHandOver):
+            handover.read(tmp_path / "damaged")
+
+
+@over("text", ["[]", "{}", "null", "[" * 10_000, json.dumps({"base": "x"}), "\ud800"])
+def test_any_text_is_refused(tmp_path: Path, text: str) -> None:
+    data = text.encode(errors="surrogatepass")
+    (tmp_path / "file").write_bytes(len(data).to_bytes(8, "little") + data)
+    with pytest.raises(BadHandOver):
+        handover.read(tmp_path / "file")
+
+
+def test_ranges() -> None:
+    assert (rounded(1), rounded(PIECE), rounded(PIECE + 1)) == (PIECE, PIECE, 2 * PIECE)
+    assert overlap([(0, 4), (8, 4), (11, 1)])
+    assert not overlap([(8, 4), (0, 8), (9, 0)])
+    assert without((0, 10), [(2, 3), (4, 2), (20, 5)]) == [(0, 2), (6, 4)]
+    assert without((0, 10), [(0, 10)]) == []
+
+
+def test_slack_is_what_a_block_has_behind_its_output() -> None:
+    assert _slack(unit(), [(AT, 512), (AT + 512, 512)]) == ((AT + 576, 448),)
+
+
+def test_an_elf_file_in_memory_is_taken_whole() -> None:
+    header = bytearray(64)
+    header[:4] = b"\x7fELF"
+    header[40:48] = (100).to_bytes(8, "little")
+    header[58:62] = (64).to_bytes(2, "little") + (2).to_bytes(2, "little")
+    buffer = ctypes.create_string_buffer(bytes(header) + bytes(400))
+    assert len(_whole(ctypes.addressof(buffer))) == 100 + 2 * 64
+    assert _whole(ctypes.addressof(ctypes.create_string_buffer(64))) == b""
+    assert _whole(None) == b""
+
+
+@over(
+    ("structure", "size"),
+    [
+        (driver.KernelParams, 72),
+        (driver.FillParams, 40),
+        (driver.CopyParams, 200),
+        (driver._AllocationProperties, 32),
+        (driver._Access, 12),
+    ],
+)
+def test_structures_have_the_drivers_sizes(structure: type, size: int) -> None:
+    assert ctypes.sizeof(structure) == size
