@@ -1,6 +1,6 @@
 """Renders what the pages show of one kept run: `tox -e pictures`, or `python docs/images/render.py`.
 
-It writes the README's leaderboard, the tables of docs/results.md, the badge, three views of the page, and `made-from.json`:
+It writes the README's leaderboard, the tables of docs/results.md, the badge, two views of the page, and `made-from.json`:
 the run, a hash of the page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
 made-from.json with today's run, renderer and pictures, without a browser.
 """
@@ -88,7 +88,7 @@ def write_tables() -> None:
 
 
 def draw(browser: Any, page: Path) -> None:
-    """The three views, as HERE/report-NAME.webp."""
+    """The two views, as HERE/report-NAME.webp."""
 
     def opened(width: int, height: int) -> Any:
         tab = browser.new_page(viewport={"width": width, "height": height})
@@ -101,7 +101,6 @@ def draw(browser: Any, page: Path) -> None:
         tab.close()
 
     keep(opened(1280, 945), "desktop")
-    keep(opened(390, 844), "phone")
     details = opened(1280, 840)
     details.locator(f'#heatmap tr:has(th[title="{CASE}"]) td[data-cell]').first.click()
     details.wait_for_selector("dialog svg")

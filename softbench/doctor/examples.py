@@ -57,7 +57,7 @@ EXAMPLES = (
     Example("other_stream", "^work on another stream"),
     Example("left_lazy", "^left lazy: a Later,"),
     Example("lying_class", "^left lazy: a Tensor,"),
-    Example("mode_left_on", "^a mode was left on:"),
+    Example("mode_left_on", "^a mode was left on:", misleads=True),
     Example("left_to_a_thread", "^left unfinished:|^work on another stream:"),
     Example("input_overwritten", "^the input was overwritten:"),
     Example("view_of_input", "^the output is a view of the input's memory"),

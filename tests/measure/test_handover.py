@@ -102,6 +102,17 @@ def test_a_forged_hand_over_is_refused(tmp_path: Path, what: str) -> None:
         handover.read(written(tmp_path, FORGED[what]))
 
 
+def test_timed_launches_do_the_work_of_the_checked_ones() -> None:
+    first, end = unit().nodes
+    twice = unit(nodes=(first, first, end, end), outputs=unit().outputs * 2)
+    copies = unit(nodes=(first, replace(first, kind=driver.COPY)), outputs=unit().outputs * 2)
+    other_grid = unit(nodes=(first, replace(first, grid=(1, 1, 1))), outputs=unit().outputs * 2)
+    assert handover.other_work(package(units=(unit(), unit(), twice))) == ""
+    for other in (copies, other_grid, unit(outputs=unit().outputs * 2)):
+        assert "2 launches are not 2 times" in handover.other_work(package(units=(unit(), unit(), other)))
+    assert handover.other_work(package(units=(unit(), unit(nodes=(end,)))))
+
+
 def test_only_plain_files_are_read(tmp_path: Path) -> None:
     right = written(tmp_path, package())
     os.mkfifo(tmp_path / "pipe")

@@ -9,6 +9,7 @@ import json
 import os
 import stat
 import struct
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -237,6 +238,28 @@ def _check_buffers(unit: Unit, found: HandOver) -> None:
     _require(all(_lies_in(*part, pieces) for part in unit.slack), "memory behind its buffers that is not its own")
     for address in (address for inputs in unit.inputs for address in inputs):
         _require(not address or _lies_in(address, 1, pieces), "an input outside of its memory")
+
+
+def other_work(found: HandOver) -> str:
+    """What the timed launches do unlike the checked ones, such as a copy of an earlier output; "" if all do the same.
+
+    Their kernels, copies and fills are counted: launches that were checked must be those that are timed.
+    """
+    first, *others = (_work(unit) for unit in found.units)
+    for number, work in enumerate(others):
+        launches = len(found.units[number + 1].outputs)
+        if work != Counter({what: count * launches for what, count in first.items()}):
+            return f"{launches} launches are not {launches} times the work of the one that is checked"
+    return ""
+
+
+def _work(unit: Unit) -> Counter[tuple[object, ...]]:
+    """How often a unit launches each kernel with each grid, and how many copies and fills it does."""
+    return Counter(
+        (node.kind, node.function, node.grid, node.block, node.shared, node.attributes)
+        for node in unit.nodes
+        if node.kind != EMPTY
+    )
 
 
 def _is_in(stretch: Stretch, size: int) -> bool:

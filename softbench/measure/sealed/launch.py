@@ -13,7 +13,7 @@ from softbench.measure.plans import Plan
 from softbench.measure.renew import Renewal
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.addresses import overlap, without
-from softbench.measure.sealed.handover import BadHandOver, Package, Unit
+from softbench.measure.sealed.handover import BadHandOver, Package, Unit, other_work
 from softbench.measure.sealed.memory import CANARY, GRAIN, UNWRITTEN, Memory, tensor_at
 from softbench.measure.sealed.rebuild import Rebuilt
 
@@ -154,6 +154,8 @@ class SealedLaunch:
 
         self._torch, self._memory = torch, memory
         self._rebuilt = Rebuilt(package)
+        if why := other_work(package.found):
+            raise BadHandOver(why)
         found = package.found.units
         slack = tuple({part for unit in found[:2] for part in unit.slack})
         self._checks = [_Unit(unit, package, memory, self._rebuilt, like, slack) for unit in found[:2]]
