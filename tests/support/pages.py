@@ -25,7 +25,7 @@ HOSTILE = (
     "<b>bold</b> %{x} $\\int$ &amp; \"quoted\" 'single'",
 )
 
-LIKE_OTHERS = ("20261121-142304", "20261121-223806", "20261122-100524", "20261123-151053")
+LIKE_OTHERS = ("20261121-142304", "20261121-223806", "20261122-100524")
 """Large kept runs; smaller ones have all of their panels, figures and grids."""
 
 
