@@ -53,6 +53,9 @@ def node(**changes: Any) -> Unit:
     return unit(nodes=(replace(first, **changes), *others))
 
 
+NOTHING = unit(nodes=(), edges=(), inputs=(), outputs=(), pieces=(), slack=())
+
+
 def output(**changes: Any) -> Unit:
     return unit(outputs=((replace(unit().outputs[0][0], **changes),),))
 
@@ -90,6 +93,12 @@ FORGED = {
 }
 
 
+def test_another_range_of_addresses_is_refused(tmp_path: Path) -> None:
+    elsewhere = written(tmp_path, package(base=BASE + PIECE, pieces=(), workspaces=(), units=(NOTHING, NOTHING)))
+    with pytest.raises(BadHandOver, match="addresses of others"):
+        handover.read(elsewhere)
+
+
 def test_what_was_captured_is_read_as_it_was_written(tmp_path: Path) -> None:
     found = handover.read(written(tmp_path, package()))
     assert found.found == package()
@@ -104,7 +113,7 @@ def test_a_forged_hand_over_is_refused(tmp_path: Path, what: str) -> None:
 
 def test_timed_launches_do_the_work_of_the_checked_ones() -> None:
     first, end = unit().nodes
-    twice = unit(nodes=(first, first, end, end), outputs=unit().outputs * 2)
+    twice = unit(nodes=(first, first, end), outputs=unit().outputs * 2)
     copies = unit(nodes=(first, replace(first, kind=driver.COPY)), outputs=unit().outputs * 2)
     other_grid = unit(nodes=(first, replace(first, grid=(1, 1, 1))), outputs=unit().outputs * 2)
     assert handover.other_work(package(units=(unit(), unit(), twice))) == ""
