@@ -81,7 +81,7 @@ class Author:
         pieces, used = self._arena.blocks()
         of_spaces = {a for a, size in pieces for b, _ in used if a <= b < a + size}
         pieces = [(a, size) for a, size in pieces if a >= first or a in of_spaces]
-        file = tempfile.NamedTemporaryFile(prefix="softbench-sealed-", delete=False)  # noqa: SIM115 - the parent removes it
+        file = tempfile.NamedTemporaryFile(prefix="softbench-sealed-", delete=False)  # noqa: SIM115 - `forget` removes it
         file.close()
         held.path = Path(file.name)
         capture.write(held.path, self._arena.base, pieces, used, last)

@@ -8,13 +8,14 @@ from ctypes import c_void_p
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import Operator
+from softbench.measure.check.canary import ALLOCATION_BYTES, CANARY
 from softbench.measure.clocks import Placement, Timers, spacer
 from softbench.measure.plans import Plan
 from softbench.measure.renew import Renewal
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.addresses import overlap, without
 from softbench.measure.sealed.handover import BadHandOver, Package, Unit, other_work
-from softbench.measure.sealed.memory import CANARY, GRAIN, UNWRITTEN, Memory, tensor_at
+from softbench.measure.sealed.memory import UNWRITTEN, Memory, tensor_at
 from softbench.measure.sealed.rebuild import Rebuilt
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class _Unit:
         self._like = [(x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()) for x in like]
         self._saved: list[tuple[int, Tensor]] = []
         rest = [part for piece in self.pieces for part in without(piece, [*self._buffers, *slack])]
-        self._rest = sorted((part for part in rest if part[1] >= GRAIN), key=lambda part: -part[1])[:MOST_RESTORED]
+        self._rest = sorted((part for part in rest if part[1] >= ALLOCATION_BYTES), key=lambda part: -part[1])[
+            :MOST_RESTORED
+        ]
         self.is_mapped = False
 
     @property
@@ -212,7 +215,7 @@ class SealedLaunch:
         self._rebuilt.close()
 
     def place(self, operator: Operator, case: Case, plan: Plan, seed: int, timers: Timers, rng: random.Random) -> Any:
-        """New memory behind the timed launches, with inputs drawn anew."""
+        """Put new memory behind the timed launches, and draw their inputs."""
         unit = self._timed[0]
         if unit.counts != (plan.launches, plan.inputs):
             raise BadHandOver("it names other launches than were asked for")

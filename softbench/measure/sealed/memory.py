@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from softbench.measure.check.canary import CANARY
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.addresses import PIECE
 from softbench.measure.sealed.arena import reserve
@@ -12,12 +13,8 @@ from softbench.measure.sealed.arena import reserve
 if TYPE_CHECKING:
     from torch import Tensor
 
-CANARY = 0xCB
-"""What guards hold: as of `check.canary`, no right value of any dtype."""
 UNWRITTEN = 0xFF
 """What all other memory holds before a launch: NaN in floating point."""
-GRAIN = 512
-"""torch's CUDA allocator rounds sizes up to this: what is left beside a buffer in less than this is nobody's."""
 _MOST_GAPS = 64
 
 
