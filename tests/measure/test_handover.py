@@ -158,8 +158,11 @@ def test_ranges() -> None:
     assert without((0, 10), [(0, 10)]) == []
 
 
-def test_slack_is_what_a_block_has_behind_its_output() -> None:
-    assert _slack(unit(), [(AT, 512), (AT + 512, 512)]) == ((AT + 576, 448),)
+def test_slack_is_what_a_block_has_behind_its_output_and_nothing_freed() -> None:
+    used = [(AT, 512), (AT + 512, 512)]
+    assert _slack(unit(), used, [(AT, 64), (AT + 512, 64)]) == ((AT + 576, 448),)
+    assert _slack(unit(), used, [(AT + 512, 64), (AT + 640, 128)]) == ((AT + 576, 64), (AT + 768, 256))
+    assert _slack(unit(), used, [(AT + 512, 512)]) == ()
 
 
 def test_an_elf_file_in_memory_is_taken_whole() -> None:

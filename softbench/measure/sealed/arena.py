@@ -63,6 +63,21 @@ class Arena:
         finally:
             self._is_shown = False
 
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Have torch remember what is allocated in the block, for `allocated`."""
+        record = self._torch.cuda.memory._record_memory_history
+        record("all", context=None)
+        try:
+            yield
+        finally:
+            record(None)
+
+    def allocated(self) -> list[tuple[int, int]]:
+        """What was allocated since `recording` began, also what is free again: addresses, and the bytes that were asked for."""
+        traces = self._torch.cuda.memory._snapshot()["device_traces"]
+        return [(entry["addr"], entry["size"]) for trace in traces for entry in trace if entry["action"] == "alloc"]
+
     def blocks(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """The pieces, and the blocks in use in them, each an address and bytes."""
         used = []

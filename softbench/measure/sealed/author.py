@@ -71,12 +71,13 @@ class Author:
             raise Unsealable(self.refusal)
         held, capture = self._held[slot], Capture(self._images, self._arena.holds)
         stream = self._torch.cuda.Stream()
-        with self._torch.cuda.stream(stream):
+        with self._torch.cuda.stream(stream), self._arena.recording():
             first = self._arena.next
             inputs, kept = self._capture_checks(capture, held, launch, operator, case, seed, stream)
             last = self._arena.next
             if plan is not None:
                 kept += self._capture_timed(capture, held, launch, inputs, plan, stream)
+            allocated = self._arena.allocated()
         stream.synchronize()
         pieces, used = self._arena.blocks()
         of_spaces = {a for a, size in pieces for b, _ in used if a <= b < a + size}
@@ -84,7 +85,7 @@ class Author:
         file = tempfile.NamedTemporaryFile(prefix="softbench-sealed-", delete=False)  # noqa: SIM115 - `forget` removes it
         file.close()
         held.path = Path(file.name)
-        capture.write(held.path, self._arena.base, pieces, used, last)
+        capture.write(held.path, self._arena.base, pieces, used, allocated, last)
         del kept, inputs
         held.pools = held.pools[:1]
         self._torch.cuda.empty_cache()

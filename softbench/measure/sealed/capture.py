@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators.outputs import as_tuple, lazy
 from softbench.measure.sealed import driver
+from softbench.measure.sealed.addresses import without
 from softbench.measure.sealed.driver import ATTRIBUTE_BYTES, COPY, EMPTY, FILL, KERNEL, KernelParams
 from softbench.measure.sealed.handover import Builder, Function, HandOver, Node, Output, Stretch, Unit
 from softbench.measure.sealed.images import Images
@@ -79,11 +80,18 @@ class Capture:
         )
 
     def write(
-        self, path: Path, base: int, pieces: Sequence[tuple[int, int]], used: Sequence[tuple[int, int]], of_last: int
+        self,
+        path: Path,
+        base: int,
+        pieces: Sequence[tuple[int, int]],
+        used: Sequence[tuple[int, int]],
+        allocated: Sequence[tuple[int, int]],
+        of_last: int,
     ) -> None:
         """Write the hand-over. `used` are the blocks in use: what is neither input nor output is a workspace.
 
-        of_last: the first address of the last unit's own memory, if there are three
+        allocated  all that a launch may have written, also what it freed
+        of_last    the first address of the last unit's own memory, if there are three
         """
         held = [(address, 1) for unit in self._units for call in unit.inputs for address in call if address]
         held += [(y.address, y.size) for unit in self._units for outputs in unit.outputs for y in outputs]
@@ -96,7 +104,7 @@ class Capture:
         of_checks = tuple(n for n in range(len(pieces)) if n not in own)
         of_timed = tuple(sorted(own | with_spaces))
         units = tuple(
-            replace(unit, pieces=of_timed if n == 2 else of_checks, slack=_slack(unit, used))
+            replace(unit, pieces=of_timed if n == 2 else of_checks, slack=_slack(unit, used, allocated))
             for n, unit in enumerate(self._units)
         )
         found = HandOver(
@@ -210,11 +218,15 @@ class Capture:
         return self._attributes[key]
 
 
-def _slack(unit: Unit, used: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """What lies between the ends of outputs and of their blocks."""
-    end_of = dict(used)
-    ends = {(y.address, y.address + y.size) for outputs in unit.outputs for y in outputs if y.address in end_of}
-    return tuple((end, first + end_of[first] - end) for first, end in sorted(ends) if first + end_of[first] > end)
+def _slack(
+    unit: Unit, used: Sequence[tuple[int, int]], allocated: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
+    """What lies between the ends of outputs and of their blocks, and was never part of an allocation."""
+    block, held = dict(used), list(allocated)
+    ends = {
+        (y.address + y.size, y.address + block[y.address]) for call in unit.outputs for y in call if y.address in block
+    }
+    return tuple(part for end, last in sorted(ends) for part in without((end, last - end), held))
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
