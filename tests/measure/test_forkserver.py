@@ -194,6 +194,30 @@ def test_answer_in_time_is_not_late(
     assert "KeyError: 'quick'" in answers[quick].reason
 
 
+def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered(
+    hire: Callable[..., Worker], tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text("import time; time.sleep(1); raise KeyError('slow')")
+    (tmp_path / "dying.py").write_text("import os; os._exit(1)")
+    quick, idle, slow, dead = (hire() for _ in range(4))
+    order = []
+
+    def then(worker: Worker, answer: workers.Answer) -> dict[Worker, dict[str, object]]:
+        order.append(worker)
+        return {idle: HELLO, slow: HELLO, dead: HELLO} if worker is quick else {}
+
+    first = {quick: HELLO, slow: _prepare(tmp_path, "slow"), dead: _prepare(tmp_path, "dying")}
+    answers = gather(first, 60, then=then)
+    assert order.index(idle) < order.index(slow)
+    assert {worker: answers[worker].ok for worker in (quick, idle, slow, dead)} == {
+        quick: True,
+        idle: True,
+        slow: False,  # what follows a failure is not asked
+        dead: False,
+    }
+    assert ask(slow, HELLO, 10).ok
+
+
 def test_death_is_seen_though_a_child_holds_the_connection(hire: Callable[..., Worker], tmp_path: Path) -> None:
     code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)"
     (tmp_path / "leaves.py").write_text(code)

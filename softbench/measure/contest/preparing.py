@@ -78,14 +78,36 @@ class Preparation:
         return self._pool.device == "cuda" and entrant.mode == "measure" and entrant.role != "roof"
 
     def _ask(self, wave: dict[Worker, Entrant]) -> dict[Entrant, Answer]:
+        """Answers to the entrants' requests. What an author hands over goes to its referee at once, whose answer then counts."""
         requests = {w: self._request(e) for w, e in wave.items()}
         building = [e for e in wave.values() if self._is_sealable(e) and not e.tier]
         ahead = self._pool.referees_ahead(building)
-        found = gather(requests | ahead, self._timeout_s, self._say)
-        for worker in ahead:
+
+        referees: set[Worker | None] = set()
+
+        def then(worker: Worker, answer: Answer) -> dict[Worker, dict[str, Any]]:
+            entrant = wave.get(worker)
+            if entrant not in building or not answer.ok:
+                return {}
+            self._pool.note(entrant, answer)
+            self._advance(entrant, answer)
+            if entrant.tier == SEALED:
+                self._pool.assign([entrant])
+                self._pool.match([entrant])
+            if entrant.tier != SEALED or not entrant.is_open or entrant.worker is None:
+                return {}
+            referees.add(entrant.worker)
+            return {entrant.worker: self._request(entrant)}
+
+        found = gather(requests | ahead, self._timeout_s, self._say, then)
+        for worker in ahead.keys() - referees:
             if not found[worker].ok and worker.is_alive:
                 worker.end()
-        answers = {entrant: found[worker] for worker, entrant in wave.items()}
+        answers = {
+            e: found[e.worker]
+            for w, e in wave.items()
+            if e.worker is not None and (e.worker in referees or e not in building or not found[w].ok)
+        }
         for entrant, answer in answers.items():
             if answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
                 answers[entrant] = self._alone(entrant)

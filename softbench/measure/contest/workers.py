@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import select
 import selectors
@@ -38,6 +39,9 @@ class Answer:
     output: str = ""
 
 
+Then = Callable[[Worker, Answer], Mapping[Worker, Message]]
+
+
 @dataclass
 class _Question:
     """A request under way. The answer must repeat its random id, so that nothing can be answered in advance."""
@@ -49,56 +53,85 @@ class _Question:
     buffer: wire.Buffer = field(default_factory=wire.Buffer)
 
 
-def gather(requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = None) -> dict[Worker, Answer]:
+def gather(
+    requests: Mapping[Worker, Message], timeout_s: float, idle: Idle = None, then: Then | None = None
+) -> dict[Worker, Answer]:
     """Ask several workers at the same time. One that dies or is late is ended, and its answer says so.
 
     idle is called every second with the number of answers; leave it out while anything is timed, so that the parent sleeps.
+    then says what to ask behind an answer, and whom; a worker that is still busy is asked when it has answered.
     """
-    given: dict[Worker, Answer] = {}
-    start = time.monotonic()
     with selectors.DefaultSelector() as selector:
-        open_ones: dict[Worker, _Question] = {}
+        talk = _Talk(selector, timeout_s, then)
         for worker, request in requests.items():
-            question = _send(worker, request, start)
-            if question is None:
-                given[worker] = _death(worker, start)
-                continue
-            open_ones[worker] = question
-            selector.register(worker.sock, selectors.EVENT_READ, worker)
-            selector.register(worker.output, selectors.EVENT_READ, worker)
-        deadline = time.monotonic() + timeout_s  # not from the start: a send to a dead worker has waited for its end
-        while open_ones and (left := deadline - time.monotonic()) > 0:
+            talk.ask(worker, request)
+        while talk.under_way:
             if idle is not None:
-                idle(len(given))
-            for key, _ in selector.select(left if idle is None else min(left, 1.0)):
-                worker = key.data
-                if worker not in open_ones:
-                    continue  # ended or answered earlier in this batch of events
-                if key.fileobj is worker.output:
-                    worker.drain()
-                    if _hung_up(worker.output):
-                        selector.unregister(worker.output)
-                elif (answer := _advance(open_ones[worker])) is not None:
-                    given[worker] = answer
-                    del open_ones[worker]
-                    _forget(selector, worker, answer)
-        for worker, question in open_ones.items():  # reaping others takes time: what came meanwhile is not late
-            answer = _advance(question)
-            _forget(selector, worker, answer)
-            given[worker] = answer or _too_late(question, timeout_s)
-    return {worker: answer if answer.ok else _with_output(worker, answer) for worker, answer in given.items()}
+                idle(len(talk.given))
+            talk.listen(math.inf if idle is None else 1.0)
+    return {worker: answer if answer.ok else _with_output(worker, answer) for worker, answer in talk.given.items()}
 
 
-def _send(worker: Worker, request: Message, start: float) -> _Question | None:
+class _Talk:
+    """Questions under way, at most one to a worker, and the last answers."""
+
+    def __init__(self, selector: selectors.BaseSelector, timeout_s: float, then: Then | None) -> None:
+        self._selector, self._timeout_s, self._then = selector, timeout_s, then
+        self._later: dict[Worker, Message] = {}
+        self.under_way: dict[Worker, _Question] = {}
+        self.given: dict[Worker, Answer] = {}
+
+    def ask(self, worker: Worker, request: Message) -> None:
+        if worker in self.under_way:
+            self._later[worker] = request
+            return
+        question = _send(worker, request)
+        if question is None:
+            return self._settle(worker, _death(worker, time.monotonic()))
+        self.under_way[worker] = question
+        self._selector.register(worker.sock, selectors.EVENT_READ, worker)
+        self._selector.register(worker.output, selectors.EVENT_READ, worker)
+
+    def listen(self, most_s: float) -> None:
+        """Wait for answers, but no longer than until the first question is too late."""
+        due = min(question.start for question in self.under_way.values()) + self._timeout_s
+        for key, _ in self._selector.select(max(0.0, min(due - time.monotonic(), most_s))):
+            worker = key.data
+            if worker not in self.under_way:
+                continue  # ended or answered earlier in this batch of events
+            if key.fileobj is worker.output:
+                worker.drain()
+                if _hung_up(worker.output):
+                    self._selector.unregister(worker.output)
+            elif (answer := _advance(self.under_way[worker])) is not None:
+                self._settle(worker, answer)
+        for worker, question in list(self.under_way.items()):
+            if time.monotonic() >= question.start + self._timeout_s:
+                answer = _advance(question)  # reaping others takes time: what came meanwhile is not late
+                _forget(self._selector, worker, answer)
+                self._settle(worker, answer or _too_late(question, self._timeout_s))
+
+    def _settle(self, worker: Worker, answer: Answer) -> None:
+        self.given[worker] = answer
+        if self.under_way.pop(worker, None) is not None:
+            _forget(self._selector, worker, answer)
+        later = self._later.pop(worker, None)
+        if later is not None and answer.ok:
+            return self.ask(worker, later)
+        for other, request in (self._then(worker, answer) if self._then is not None else {}).items():
+            self.ask(other, request)
+
+
+def _send(worker: Worker, request: Message) -> _Question | None:
     """Ask a worker; None if it has ended."""
-    question = _Question(worker, request["op"], start)
+    question = _Question(worker, request["op"], time.monotonic())
     if "case" in request:
         worker.forget_output()
     try:
         wire.send(worker.sock, request | {"id": question.id})
     except wire.Closed:
         return None
-    return question
+    return replace(question, start=time.monotonic())
 
 
 def _with_output(worker: Worker, answer: Answer) -> Answer:
