@@ -24,7 +24,7 @@ from softbench.measure.contest import steady
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import Case, Record, Status, Variant, stats
+from softbench.model import OPEN, Case, Record, Status, Variant, stats
 
 pytestmark = pytest.mark.gpu
 
@@ -114,15 +114,24 @@ def apart(alone: Record, beside: Record, clock: str) -> tuple[float, float]:
     return b / a - 1, half_a + half_b
 
 
+def gains_nothing(record: Record, fastest: float) -> bool:
+    """Whether it failed, cannot lead, or is no faster than the fastest honest one: then it deceived its own process only."""
+    if record.status.is_failure or record.tier == OPEN:
+        return True
+    return stats.per_launch_ns(record.clock("graph")[0]) > 0.98 * fastest
+
+
 def test_twenty_hostile_ones_change_nothing_for_eight_honest_ones(some_gpu: None) -> None:
     card = device.gpu()
     offenders = hostile()
     assert (len(offenders), len(HONEST)) == (20, 8)
     alone, beside = records(card, HONEST), records(card, [*offenders, *HONEST])
+    passed = [found for v in HONEST if (found := beside[v.implementation]).clock("graph")]
+    fastest = min(stats.per_launch_ns(record.clock("graph")[0]) for record in passed)
     for variant in offenders:
         record = beside[variant.implementation]
-        print(f"\n{variant.implementation}: {record.status.value}: {record.reason[:90]}", end="")
-        assert record.status.is_failure
+        print(f"\n{variant.implementation}: {record.status.value} {record.tier}: {record.reason[:90]}", end="")
+        assert gains_nothing(record, fastest)
     print()
     honest = ["roof", *(v.implementation for v in HONEST)]
     assert {name: beside[name].status for name in honest} == {name: alone[name].status for name in honest}
