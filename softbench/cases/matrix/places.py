@@ -13,6 +13,7 @@ from softbench.resources import choose_from, read_utf8, shown
 from softbench.texts import InputError
 
 MAX_DEPTH = 20
+_TOO_DEEP = f"nested more than {MAX_DEPTH} deep"
 
 
 class ShapesError(InputError):
@@ -113,7 +114,10 @@ def compose(path: Path) -> Place:
     except yaml.YAMLError as mistake:
         mark, problem = getattr(mistake, "problem_mark", None), getattr(mistake, "problem", None)
         line = f":{mark.line + 1}" if mark else ""
-        raise ShapesError(f"{name}{line}: not valid YAML: {' '.join(str(problem or mistake).split())}") from None
+        what = f"not valid YAML: {' '.join(str(problem or mistake).split())}"
+        if "nesting" in what:  # the C loader reads ahead, and has a limit of its own since PyYAML 6.0.4
+            what = _TOO_DEEP
+        raise ShapesError(f"{name}{line}: {what}") from None
     if root is None:
         raise ShapesError(f"{name}:1: the file is empty; it needs the key 'profiles'")
     return Place(name, "", root)
@@ -129,4 +133,4 @@ def _refuse_bombs(name: str, events: Iterable[Any]) -> None:
         depth += kind.endswith(("SequenceStartEvent", "MappingStartEvent"))
         depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
         if depth > MAX_DEPTH:
-            raise ShapesError(f"{name}:{line}: nested more than {MAX_DEPTH} deep")
+            raise ShapesError(f"{name}:{line}: {_TOO_DEEP}")
