@@ -17,6 +17,7 @@ from softbench.measure.sealed.addresses import overlap, without
 from softbench.measure.sealed.handover import BadHandOver, Package, Unit, other_work
 from softbench.measure.sealed.memory import UNWRITTEN, Memory, tensor_at
 from softbench.measure.sealed.rebuild import Rebuilt
+from softbench.measure.sealed.tensors import bytes_of, copy_of, flat, stretch_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -184,15 +185,15 @@ class SealedLaunch:
             self._checks[1].settle()  # both are in one memory
         places = unit.inputs()[0]
         for place, x in zip(places, inputs, strict=True):
-            _bytes(place).copy_(_bytes(x))
+            bytes_of(place).copy_(bytes_of(x))
         if not is_again:
             unit.restore()
-        for y in _flat(unit.outputs()[0]):
-            _bytes(y).fill_(UNWRITTEN)
+        for y in flat(unit.outputs()[0]):
+            bytes_of(y).fill_(UNWRITTEN)
         unit.run()
         for place, x in zip(places, inputs, strict=True):
-            _bytes(x).copy_(_bytes(place))
-        copies = [_copy(y) for y in _flat(unit.outputs()[0])]
+            bytes_of(x).copy_(bytes_of(place))
+        copies = [copy_of(y) for y in flat(unit.outputs()[0])]
         if why := unit.misdeed():
             raise Misdeed(why)
         return copies[0] if len(copies) == 1 else tuple(copies)
@@ -225,7 +226,7 @@ class SealedLaunch:
         buffers = Placement(operator, case, "cuda", plan, seed, unit.inputs())
         for number, places in enumerate(buffers.inputs):
             for place, x in zip(places, operator.make_inputs(case, "cuda", seed + number), strict=True):
-                _bytes(place).copy_(_bytes(x))
+                bytes_of(place).copy_(bytes_of(x))
         buffers.outputs += unit.outputs()
         self._torch.cuda.empty_cache()
         return SealedPlacement(
@@ -258,27 +259,22 @@ class SealedPlacement:
     def misdeed(self) -> str:
         return self._unit.misdeed()
 
+    def overwritten(self) -> str:
+        """What is wrong if a replay changes inputs; "" if it does not.
+
+        A kernel that makes its input simple, and answers for that, is right by what then lies there. One call is looked at, at a
+        random place of each of its inputs: no kernel can know it.
+        """
+        rng = random.SystemRandom()
+        self._unit.restore()
+        self._renew()
+        parts = [stretch_of(bytes_of(x), rng) for x in rng.choice(self.buffers.inputs)]
+        copies = [part.clone() for part in parts]
+        self._unit.run()
+        is_same = all(bool((part == copy).all()) for part, copy in zip(parts, copies, strict=True))
+        return "" if is_same else "the input was overwritten"
+
     def release(self) -> None:
         self.buffers.inputs.clear()
         self.buffers.outputs.clear()
         self._unit.free()
-
-
-def _flat(outputs: Any) -> tuple[Any, ...]:
-    return outputs if isinstance(outputs, tuple) else (outputs,)
-
-
-def _bytes(x: Tensor) -> Tensor:
-    """The storage of a tensor as bytes."""
-    import torch
-
-    return torch.empty(0, dtype=torch.uint8, device=x.device).set_(x.untyped_storage())
-
-
-def _copy(y: Tensor) -> Tensor:
-    """The same tensor in a storage of its own."""
-    import torch
-
-    held = torch.empty(_bytes(y).numel(), dtype=torch.uint8, device=y.device)
-    held.copy_(_bytes(y))
-    return held.view(y.dtype).as_strided(y.shape, y.stride(), y.storage_offset())

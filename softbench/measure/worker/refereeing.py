@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from softbench.measure.clocks import Launch, Placement
+from softbench.measure.clocks import Launch, Placement, Wrong
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import handover
 from softbench.measure.sealed.launch import Misdeed, SealedLaunch
@@ -78,7 +78,10 @@ class RefereeHandler(RequestHandler):
         placement = self.slots[request["slot"]].placement
         if wrong := placement.misdeed():
             raise Misdeed(wrong)
-        return super().do_verify(request)
+        answer = super().do_verify(request)
+        if wrong := placement.overwritten():
+            raise Wrong(wrong)
+        return answer
 
     def do_release(self, request: Message) -> Message:
         for slot in self.slots.values():
