@@ -26,6 +26,7 @@ class Entrant:
     is_lost: the forkserver has ended, or does not answer.
     tier: "sealed" if a referee, which imports no implementation, runs what `author` handed over (the file `handed_over`);
     "open" if it runs in its author's process: `open_because` says why; "" if that is not known yet.
+    has_lost_referee: a referee was killed before it had an answer, and another one was asked.
     """
 
     variant: Variant
@@ -40,6 +41,7 @@ class Entrant:
     tier: str = ""
     open_because: str = ""
     handed_over: str = ""
+    has_lost_referee: bool = False
     is_baseline: bool = False
     traceback: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
