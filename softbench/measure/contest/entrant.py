@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
@@ -16,7 +16,19 @@ from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.measure.worker import traces
-from softbench.model import OPEN, SEALED, Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
+from softbench.model import (
+    OPEN,
+    SEALED,
+    Case,
+    KernelResources,
+    Record,
+    Samples,
+    Status,
+    Telemetry,
+    Traffic,
+    Variant,
+    tiers,
+)
 
 
 @dataclass(eq=False)
@@ -173,6 +185,12 @@ class Entrant:
             open_because=texts.cut(self.open_because),
             operator_hash=declared.source_hash if (declared := operators.of_file(case.operator)) else "",
         )
+
+
+def contenders(times: Mapping[Entrant, float]) -> dict[Entrant, float]:
+    """The times by which one can lead: not the roof's, and no open one beside the sealed one of an "entrant"."""
+    behind = tiers.outranked([e.tier for e in times if e.role == "entrant"])
+    return {e: ns for e, ns in times.items() if e.role != "roof" and e.tier not in behind}
 
 
 def operator_of(name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from softbench.cases import operators
 from softbench.measure import device
 from softbench.measure.contest import admission, compiled, profiled, traffic
 from softbench.measure.contest.asker import Asker
-from softbench.measure.contest.entrant import Entrant, Fault
+from softbench.measure.contest.entrant import Entrant, Fault, contenders
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.progress import CaseView
 from softbench.measure.contest.rounds import Heat
@@ -83,7 +83,7 @@ class Measuring:
     @property
     def gap(self) -> float:
         """How near a leader and its nearest rival are, where their ranks are open: the log of the ratio of their times."""
-        speeds = [sorted(heat.speeds(heat.racing).values()) for heat in self.unfinished]
+        speeds = [sorted(contenders(heat.speeds(heat.racing)).values()) for heat in self.unfinished]
         return min((math.log(first[1] / first[0]) for first in speeds if len(first) > 1), default=math.inf)
 
     def look_again(self, most_s: float) -> None:
