@@ -189,8 +189,9 @@ class Entrant:
 
 def contenders(times: Mapping[Entrant, float]) -> dict[Entrant, float]:
     """The times by which one can lead: not the roof's, and no open one beside the sealed one of an "entrant"."""
-    behind = tiers.outranked([e.tier for e in times if e.role == "entrant"])
-    return {e: ns for e, ns in times.items() if e.role != "roof" and e.tier not in behind}
+    known = {e: e.tier or SEALED * bool(e.handed_over) for e in times}  # "" while a sealed one is built again
+    behind = tiers.outranked([tier for e, tier in known.items() if e.role == "entrant"])
+    return {e: ns for e, ns in times.items() if e.role != "roof" and known[e] not in behind}
 
 
 def operator_of(name: str) -> dict[str, Any]:
