@@ -38,3 +38,8 @@ def scored_of(board: Board, operator: str) -> list[CaseBoard]:
 def apart(a: Record, b: Record) -> str:
     """Why two times cannot be compared, or ""."""
     return "one time is sealed, the other open" if {a.tier, b.tier} == {SEALED, OPEN} else ""
+
+
+def is_lost(old: Record, new: Record) -> bool:
+    """Whether a time was sealed and is open now."""
+    return (old.tier, new.tier) == (SEALED, OPEN)
