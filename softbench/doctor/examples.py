@@ -103,6 +103,7 @@ EXAMPLES = (
     Example("patched_timers_later", "^impossible: ", misleads=True),
     Example("l2_set_aside", "^impossible: ", misleads=True),
     Example("writes_what_changed", f"{TIMED}NaN where", misleads=True, honest="writes_all"),
+    Example("simplifies_its_input", f"{TIMED}the input was overwritten$"),
     Example("forged_grid", OTHER_WORK),
     Example("forged_code", OTHER_WORK),
     Example("forged_address", f"{FORGED}an output outside of its memory"),

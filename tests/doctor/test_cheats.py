@@ -33,7 +33,7 @@ HONEST = SUPPORT / "honest"
 MEASURING = (ROOT / "docs" / "measuring.md").read_text()
 ON_GPU = (
     *("other_stream", "out_of_bounds", "escapes_the_graph", "patched_timers_object", "patched_timers_later"),
-    *("l2_set_aside", "writes_what_changed"),
+    *("l2_set_aside", "writes_what_changed", "simplifies_its_input"),
     *("forged_grid", "forged_code", "forged_address", "forged_count", "forged_size"),
 )
 LOOSE = confining.possible()["writes"] != "yes"
