@@ -108,6 +108,13 @@ def test_what_was_captured_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert found.at(Stretch(8, 4)) == bytes((8, 9, 10, 11))
 
 
+def test_only_the_file_that_was_checked_is_taken_where_that_is_asked(tmp_path: Path) -> None:
+    digest = handover.read(written(tmp_path, package())).digest
+    assert handover.read(tmp_path / "hand-over", digest).found == package()
+    with pytest.raises(BadHandOver, match="not the one that was checked"):
+        handover.read(written(tmp_path, package(images=())), digest)
+
+
 @over("what", FORGED)
 def test_a_forged_hand_over_is_refused(tmp_path: Path, what: str) -> None:
     with pytest.raises(BadHandOver, match="it names"):

@@ -39,6 +39,7 @@ class Entrant:
     tier: "sealed" if a referee, which imports no implementation, runs what `author` handed over (the file `handed_over`);
     "open" if it runs in its author's process: `open_because` says why; "" if that is not known yet.
     has_lost_referee: a referee was killed before it had an answer, and another one was asked.
+    digest: of the handed-over file when it was checked.
     """
 
     variant: Variant
@@ -54,6 +55,7 @@ class Entrant:
     open_because: str = ""
     handed_over: str = ""
     has_lost_referee: bool = False
+    digest: str = ""
     is_baseline: bool = False
     traceback: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
@@ -131,6 +133,10 @@ class Entrant:
         self.author, self.handed_over = self.worker, found.get("path", "")
         self.open_because = "" if self.handed_over else found.get("open_because", "") or "it was not handed over"
         self.tier = SEALED if self.handed_over else OPEN
+
+    def sealed_file(self) -> dict[str, str]:
+        """What a message says of the hand-over that was checked."""
+        return {"handed_over": self.handed_over, "digest": self.digest}
 
     def at_author(self) -> Entrant:
         """The same entrant in its author's process."""

@@ -72,7 +72,7 @@ class Preparation:
             entrant.tier, entrant.open_because = OPEN, f"its sealed copy failed: {answer.reason}"
         elif entrant.take(answer):
             entrant.prepared_in = entrant.worker
-            entrant.kernels = list(answer.data.get("kernels", ()))
+            entrant.kernels, entrant.digest = list(answer.data.get("kernels", ())), answer.data.get("digest", "")
             entrant.notes += [] if self._is_again else [f"built and checked in {entrant.seconds:.1f} s"]
 
     @staticmethod
