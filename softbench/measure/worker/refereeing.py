@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from softbench.measure.clocks import Launch, Placement, Wrong
+from softbench.measure.clocks import Placement, Wrong
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import handover
 from softbench.measure.sealed.launch import Misdeed, SealedLaunch
@@ -33,13 +33,15 @@ class RefereeHandler(RequestHandler):
             return incorrect(str(error))
 
     def do_take(self, request: Message) -> Message:
-        """Rebuild one variant's launches, and check them; the resources of its kernels."""
+        """Rebuild one variant's launches, and check them; the resources of its kernels, and the digest of what was read.
+
+        With a digest only that very hand-over is taken.
+        """
         self.begin(request)
         self.phase = "launch"
-        package = handover.read(Path(request["handed_over"]))
-        like = self.operator.make_inputs(self.case, self.device, request["seed"])
+        package = handover.read(Path(request["handed_over"]), request.get("digest", ""))
+        like = self.operator.make_inputs(self.case, "meta", request["seed"])
         launch = SealedLaunch(package, self._memory, like)
-        del like
         old = self.slots.pop(request["slot"], None)
         if old is not None:
             old.launch.close()  # type: ignore[attr-defined]
@@ -52,7 +54,7 @@ class RefereeHandler(RequestHandler):
                 self.clock.get_ready(self.case)
         launch.free()
         self.slots[request["slot"]] = Slot(launch)
-        return {"kernels": [asdict(kernel) for kernel in launch.kernels]}
+        return {"kernels": [asdict(kernel) for kernel in launch.kernels], "digest": package.digest}
 
     def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
         launch: Any = slot.launch
@@ -61,13 +63,23 @@ class RefereeHandler(RequestHandler):
     def do_cold(self, request: Message) -> Message:
         """Single launches after a flush of the L2."""
         self.phase = "launch"
-        launch = self.bare(self.slots[request["slot"]], request["seed"])
-        return {"cold": self.clock.cold_samples(launch, (), request["l2_bytes"])}
+        launch: Any = self.slots[request["slot"]].launch
+        launch(*self.operator.make_inputs(self.case, self.device, request["seed"]))
+        return {"cold": self.clock.cold_samples(launch.bare, (), request["l2_bytes"])}
 
-    def bare(self, slot: Slot, seed: int) -> Launch:
+    def spans(self, slot: Slot, plan: Plan, seed: int, l2_bytes: int) -> list[list[int]]:
+        """Each group of calls is in new memory. Its calls share their buffers, which the flush before each drives out of the L2."""
         launch: Any = slot.launch
-        found: Launch = launch.bare(self.operator.make_inputs(self.case, self.device, seed))
-        return found
+
+        def place(first: int) -> list[tuple[()]]:
+            launch.renew()
+            launch(*self.operator.make_inputs(self.case, self.device, first))
+            return [()]
+
+        try:
+            return self.device_clock.samples(self.operator, self.case, launch.bare, plan, seed, l2_bytes, place)
+        finally:
+            launch.free()
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
         launch: Any = slot.launch
