@@ -212,15 +212,18 @@ class Measuring:
     def _spans(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
         self.view.tell("the device clock")
         ready = [e for e in players if e.is_ready]
-        profiled.measure(self.case, ready, plan, card.l2_bytes, self.pool, self._ask_patiently, self.rng)
+        with authors_stopped(ready):
+            profiled.measure(self.case, ready, plan, card.l2_bytes, self.pool, self._ask_patiently, self.rng)
 
     def _traffic(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
         calls = traffic.calls_for(sum(operators.moved_bytes(self.case)), card.l2_bytes)
-        for entrant in (e for e in players if e.is_ready):
-            self.view.tell("memory traffic", entrant.variant.id)
-            try:
-                entrant.traffic = traffic.measure(
-                    self.case, entrant, plan, calls, seed=self.rng.getrandbits(40), timeout_s=self.rules.timeout_s
-                )
-            except traffic.TrafficError as error:
-                entrant.notes.append(f"traffic: {error}")
+        ready = [e for e in players if e.is_ready]
+        with authors_stopped(ready):
+            for entrant in ready:
+                self.view.tell("memory traffic", entrant.variant.id)
+                try:
+                    entrant.traffic = traffic.measure(
+                        self.case, entrant, plan, calls, seed=self.rng.getrandbits(40), timeout_s=self.rules.timeout_s
+                    )
+                except traffic.TrafficError as error:
+                    entrant.notes.append(f"traffic: {error}")
