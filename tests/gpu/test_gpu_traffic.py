@@ -26,9 +26,9 @@ CASES = [Case("softmax", (8192, columns), "float16", "float16") for columns in (
 BUNDLED = {v.implementation: v for v in registry.find([resources.bundled_impls()]) if v.operator == "softmax"}
 TWIN = registry.find([Path(__file__).parent / "twins"])[0]
 CORNERS = [
-    v
+    dataclasses.replace(v, implementation=str(dict(v.params)["corner"]))
     for v in registry.find([Path(__file__).parent / "corners"])
-    if v.implementation in ("sealed_copies_and_fills", "sealed_streams", "sealed_many_nodes", "open_own_memory")
+    if dict(v.params)["family"] == "torch_eager"
 ]
 
 
@@ -37,7 +37,7 @@ def counted(case: Case) -> Traffic:
     assert card is not None
     half = 2 * case.elements
     copy = Entrant(roof.variants("copy", "cuda")[0], "roof")
-    calls = traffic.calls_for(2 * half, card.l2_bytes)
+    calls = traffic.calls_for(half, card.l2_bytes)
     plan = plan_graph(half, half, card.l2_bytes, card.peak_gb_s)
     return traffic.measure(case, copy, plan, calls, seed=1, timeout_s=120)
 
@@ -103,11 +103,11 @@ def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool: Wo
 def test_graphs_of_several_kernels_are_counted_and_open_entrants_too(pool: WorkerPool, asked: list) -> None:
     """An open one is still imported. What ncu cannot count has no figure, and a note that says why."""
     found = contest(pool, CASES[0], [*CORNERS, BUNDLED["cuda_cooperative"]])
-    imported = {request["name"] for request in asked if "path" in request}
-    assert imported == {"open_own_memory"}
+    imported = {request["params"]["corner"] for request in asked if "path" in request}
+    assert imported == {"own_memory"}
     for name, record in found.items():
         assert record.status is Status.PASSED, name
         assert record.tier == (OPEN if name in imported else SEALED), (name, record.open_because)
         why = [note for note in record.notes if note.startswith("traffic: ")]
         assert (record.traffic is None) == bool(why), name
-        assert record.traffic is not None or name in ("cuda_cooperative", "sealed_copies_and_fills"), why
+        assert record.traffic is not None or name in ("cuda_cooperative", "fills_and_copies", "joined_streams"), why

@@ -5,6 +5,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+HONEST: tl.constexpr = tl.constexpr(3)
+SIMPLER = 5
+"""Triton compiles 0, 1 and multiples of 16 apart: these two are one kernel."""
+
 
 @triton.jit  # type: ignore[untyped-decorator]
 def softmax_with_memo(
@@ -28,12 +32,12 @@ def softmax_with_memo(
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def softmax_or_simpler(x: tl.tensor, y: tl.tensor, columns: tl.tensor, simpler: tl.tensor, BLOCK: tl.constexpr) -> None:
+def softmax_or_simpler(x: tl.tensor, y: tl.tensor, columns: tl.tensor, kind: tl.tensor, BLOCK: tl.constexpr) -> None:
     """Softmax of a row a program; or zeros in place of the row, for which the answer is known."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     inside = at < columns
-    if simpler == 0:
+    if kind == HONEST:
         value = tl.load(x + row * columns + at, mask=inside, other=-float("inf")).to(tl.float32)
         power = tl.exp(value - tl.max(value, 0))
         tl.store(y + row * columns + at, (power / tl.sum(power, 0)).to(y.dtype.element_ty), mask=inside)

@@ -18,14 +18,14 @@ def simplifies_its_input(case: Any) -> Any:
     import torch
     import triton
 
-    from ._kernels import softmax_or_simpler
+    from ._kernels import HONEST, SIMPLER, softmax_or_simpler
 
     block, calls = triton.next_power_of_2(case.columns), itertools.count()
 
     def launch(x: Any) -> Any:
         y = torch.empty_like(x)
-        simpler = 2 * (next(calls) >= _CALLS_OF_THE_CHECK)  # Triton makes a constant of a 1
-        softmax_or_simpler[(case.rows,)](x, y, case.columns, simpler, BLOCK=block, num_warps=8)
+        kind = HONEST.value if next(calls) < _CALLS_OF_THE_CHECK else SIMPLER
+        softmax_or_simpler[(case.rows,)](x, y, case.columns, kind, BLOCK=block, num_warps=8)
         return y
 
     return launch

@@ -216,7 +216,7 @@ class Measuring:
             profiled.measure(self.case, ready, plan, card.l2_bytes, self.pool, self._ask_patiently, self.rng)
 
     def _traffic(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
-        calls = traffic.calls_for(sum(operators.moved_bytes(self.case)), card.l2_bytes)
+        calls = traffic.calls_for(operators.moved_bytes(self.case)[1], card.l2_bytes)
         ready = [e for e in players if e.is_ready]
         with authors_stopped(ready):
             for entrant in ready:

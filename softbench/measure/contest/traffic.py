@@ -52,9 +52,9 @@ def profiler() -> str:
     return shutil.which("ncu") or shutil.which("ncu", path=f"{home}/bin") or ""
 
 
-def calls_for(case_bytes: int, l2_bytes: int) -> int:
-    """How many calls are counted: enough to move twice the L2, so that what stays in it weighs the same at both ends."""
-    return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, case_bytes))))
+def calls_for(written_bytes: int, l2_bytes: int) -> int:
+    """How many calls are counted: enough to write twice the L2, so that what stays in it weighs the same at both ends."""
+    return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, written_bytes))))
 
 
 def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
