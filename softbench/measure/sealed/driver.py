@@ -34,6 +34,12 @@ class KernelParams(ctypes.Structure):
     )  # fmt: skip
 
 
+class KernelNodeParams(ctypes.Structure):
+    """CUgraphNodeParams of a kernel: 256 bytes, of which CUDA_KERNEL_NODE_PARAMS_v3 takes the first."""
+
+    _fields_ = (("kind", c_int), ("reserved", c_int * 3), ("kernel", KernelParams), ("rest", c_uint64 * 21))
+
+
 class FillParams(ctypes.Structure):
     """CUDA_MEMSET_NODE_PARAMS"""
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p
+from graphlib import CycleError, TopologicalSorter
 
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.capture import FUNCTION_LIMITS, function_attribute, layout_of
-from softbench.measure.sealed.driver import ATTRIBUTE_BYTES, COPY, FILL, KERNEL, CopyParams, FillParams, KernelParams
+from softbench.measure.sealed.driver import (
+    ATTRIBUTE_BYTES,
+    COPY,
+    FILL,
+    KERNEL,
+    CopyParams,
+    FillParams,
+    KernelNodeParams,
+    KernelParams,
+)
 from softbench.measure.sealed.handover import BadHandOver, Function, Node, Package, Unit
 from softbench.model import KernelResources
 
@@ -41,8 +51,10 @@ class Rebuilt:
         cuda, graph, executable = driver.driver(), c_void_p(), c_void_p()
         cuda.cuGraphCreate(ctypes.byref(graph), 0)
         try:
-            handles = [self._add(graph, node) for node in unit.nodes]
-            _connect(graph, handles, unit.edges)
+            handles: dict[int, int] = {}
+            for number, edges in _in_order(unit):
+                before = [(handles[first], about) for first, about in edges]
+                handles[number] = self._add(graph, unit.nodes[number], before)
             cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, c_uint64(0))
         finally:
             cuda.cuGraphDestroy(graph)
@@ -76,25 +88,29 @@ class Rebuilt:
             self._modules[number] = module
         return self._modules[number]
 
-    def _add(self, graph: c_void_p, node: Node) -> int:
+    def _add(self, graph: c_void_p, node: Node, before: Sequence[tuple[int, int]]) -> int:
+        """Add a node behind others, each a handle and the driver's eight bytes about the edge."""
         cuda, handle, context = driver.driver(), c_void_p(), c_void_p()
         raw = self._package.at(node.raw)
         cuda.cuCtxGetCurrent(ctypes.byref(context))
+        behind = (c_void_p * max(1, len(before)))(*(other for other, _ in before)), c_size_t(len(before))
         if node.kind == KERNEL:
-            self._add_kernel(graph, node, raw, handle)
+            self._add_kernel(graph, node, raw, handle, before)
         elif node.kind == FILL:
             fill = _structure(FillParams, raw)
-            cuda.cuGraphAddMemsetNode(ctypes.byref(handle), graph, None, c_size_t(0), ctypes.byref(fill), context)
+            cuda.cuGraphAddMemsetNode(ctypes.byref(handle), graph, *behind, ctypes.byref(fill), context)
         elif node.kind == COPY:
             copy = _structure(CopyParams, raw)
             if copy.source.kind not in _DEVICE_MEMORY or copy.target.kind not in _DEVICE_MEMORY:
                 raise BadHandOver("it copies between the host and the GPU")
-            cuda.cuGraphAddMemcpyNode(ctypes.byref(handle), graph, None, c_size_t(0), ctypes.byref(copy), context)
+            cuda.cuGraphAddMemcpyNode(ctypes.byref(handle), graph, *behind, ctypes.byref(copy), context)
         else:
-            cuda.cuGraphAddEmptyNode(ctypes.byref(handle), graph, None, c_size_t(0))
+            cuda.cuGraphAddEmptyNode(ctypes.byref(handle), graph, *behind)
         return handle.value or 0
 
-    def _add_kernel(self, graph: c_void_p, node: Node, raw: bytes, handle: c_void_p) -> None:
+    def _add_kernel(
+        self, graph: c_void_p, node: Node, raw: bytes, handle: c_void_p, before: Sequence[tuple[int, int]]
+    ) -> None:
         buffers, at = [], 0
         for _, size in self._package.found.functions[node.function].parameters:
             buffers.append(ctypes.create_string_buffer(raw[at : at + size], size))
@@ -104,7 +120,13 @@ class Rebuilt:
             self._functions[node.function].value, node.grid, node.block, node.shared, ctypes.addressof(pointers)
         )
         cuda = driver.driver()
-        cuda.cuGraphAddKernelNode_v2(ctypes.byref(handle), graph, None, c_size_t(0), ctypes.byref(params))
+        count = max(1, len(before))
+        others = (c_void_p * count)(*(other for other, _ in before))
+        about = (c_uint64 * count)(*(data for _, data in before))
+        cuda.cuGraphAddNode_v2(
+            ctypes.byref(handle), graph, others, about, c_size_t(len(before)),
+            ctypes.byref(KernelNodeParams(kind=KERNEL, kernel=params)),
+        )  # fmt: skip
         for number, start in self._package.found.attributes[node.attributes]:
             wanted = self._package.data[start : start + ATTRIBUTE_BYTES]
             value = (c_ubyte * ATTRIBUTE_BYTES)()
@@ -121,11 +143,17 @@ def _structure(kind: type, raw: bytes) -> FillParams | CopyParams:
     return found
 
 
-def _connect(graph: c_void_p, handles: list[int], edges: Iterable[tuple[int, int, int]]) -> None:
-    listed = list(edges)
-    if not listed:
-        return
-    first = (c_void_p * len(listed))(*(handles[a] for a, _, _ in listed))
-    second = (c_void_p * len(listed))(*(handles[b] for _, b, _ in listed))
-    about = (c_uint64 * len(listed))(*(data for _, _, data in listed))
-    driver.driver().cuGraphAddDependencies_v2(graph, first, second, about, c_size_t(len(listed)))
+def _in_order(unit: Unit) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """Nodes by number, each behind those that it waits for: their numbers, and the driver's eight bytes about the edge.
+
+    A node is made together with its edges, as a capture does. Raises BadHandOver if the edges go round in a circle.
+    """
+    edges: dict[int, list[tuple[int, int]]] = {number: [] for number in range(len(unit.nodes))}
+    for first, second, about in unit.edges:
+        edges[second].append((first, about))
+    order = TopologicalSorter({number: [first for first, _ in found] for number, found in edges.items()})
+    try:
+        for number in order.static_order():
+            yield number, edges[number]
+    except CycleError:
+        raise BadHandOver("it names edges that go round in a circle") from None
