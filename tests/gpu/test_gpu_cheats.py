@@ -1,20 +1,18 @@
-"""On a real GPU: every bundled cheat is caught with its word, honest use of streams is not, and no timer can be replaced."""
+"""On a real GPU: every bundled cheat is caught with its word or gains nothing, and honest use of streams is not accused."""
 
 from __future__ import annotations
 
 import pytest
 from support.paths import SUPPORT
 
-from softbench.cases import operators, registry
+from softbench.cases import registry
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, Example
 from softbench.measure import device
 from softbench.measure.check import check
-from softbench.measure.clocks import GraphClock
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.measure.plans import Plan
 from softbench.model import Case, Record, Status
 
 pytestmark = pytest.mark.gpu
@@ -73,17 +71,3 @@ def test_another_stream_must_wait_and_be_waited_for(waits: bool, joins: bool, wo
     reason = check(CASE, launch, "cuda").reason
     assert reason.startswith(words)
     assert bool(reason) == bool(words)
-
-
-def test_timers_that_are_replaced_later_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, softmax = GraphClock(), operators.get("softmax")
-    placed = clock.place(softmax, CASE, lambda x: torch.softmax(x, dim=-1), Plan(20, 4, "cold"), 1, None)
-    right = sorted(placed.turn() for _ in range(9))[4]
-    for owner, name in (
-        (torch.cuda.Event, "record"),
-        (torch.cuda.Event, "elapsed_time"),
-        (torch.cuda.CUDAGraph, "replay"),
-        (torch.cuda, "synchronize"),
-    ):
-        monkeypatch.setattr(owner, name, lambda *_: 1e-6)
-    assert sorted(placed.turn() for _ in range(9))[4] == pytest.approx(right, rel=0.2)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import Operator
 from softbench.measure.check.canary import ALLOCATION_BYTES, CANARY
-from softbench.measure.clocks import Placement, Timers, spacer
+from softbench.measure.clocks import GraphPlacement, Placement, spacer
+from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan
-from softbench.measure.renew import Renewal
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.addresses import overlap, without
 from softbench.measure.sealed.handover import BadHandOver, Package, Unit, other_work
@@ -27,11 +26,6 @@ Inputs = tuple[Any, ...]
 Slack = tuple[tuple[int, int], ...]
 MOST_RESTORED = 64
 """Stretches beside the buffers and workspaces that are overwritten before every replay, the largest ones."""
-_SETTLING = 2
-
-
-class Misdeed(Exception):
-    """What the kernels did beside computing their outputs, in one line."""
 
 
 class _Unit:
@@ -70,7 +64,7 @@ class _Unit:
         for address, size in inputs:
             if size and not any(a <= address and address + size <= a + n for a, n in self.pieces):
                 raise BadHandOver("it names an input outside of its memory")
-        outputs = {(y.address, y.size) for call in self._unit.outputs for y in call if y.size}
+        outputs = [part for call in self._unit.outputs for part in {(y.address, y.size) for y in call if y.size}]
         spaces = [(address, size) for address, size, _ in self._spaces]
         if overlap([*inputs, *outputs, *spaces, *self._slack]):
             raise BadHandOver("it names buffers that overlap")
@@ -160,16 +154,16 @@ class SealedLaunch:
         if why := other_work(package.found):
             raise BadHandOver(why)
         found = package.found.units
+        if overlap([(y.address, y.size) for unit in found[:2] for call in unit.outputs for y in call]):
+            raise BadHandOver("one static buffer: two launches returned the same memory")
         slack = tuple({part for unit in found[:2] for part in unit.slack})
         self._checks = [_Unit(unit, package, memory, self._rebuilt, like, slack) for unit in found[:2]]
         self._timed = [_Unit(unit, package, memory, self._rebuilt, like, unit.slack) for unit in found[2:]]
         self._calls = 0
-        first, second = ([y for call in unit.outputs for y in call] for unit in package.found.units[:2])
-        self.is_static = overlap([*((y.address, y.size) for y in first), *((y.address, y.size) for y in second)])
         self.kernels = self._rebuilt.resources
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """Replay one launch on these inputs: the outputs in memory of their own. Raises Misdeed."""
+        """Replay one launch on these inputs: the outputs in memory of their own. Raises Incorrect."""
         self._calls += 1
         return self._run(inputs, is_again=False)
 
@@ -194,7 +188,7 @@ class SealedLaunch:
             _bytes(x).copy_(_bytes(place))
         copies = [_copy(y) for y in _flat(unit.outputs()[0])]
         if why := unit.misdeed():
-            raise Misdeed(why)
+            raise Incorrect(why)
         return copies[0] if len(copies) == 1 else tuple(copies)
 
     def bare(self, inputs: Sequence[Tensor]) -> Callable[..., None]:
@@ -214,12 +208,12 @@ class SealedLaunch:
             unit.free()
         self._rebuilt.close()
 
-    def place(self, operator: Operator, case: Case, plan: Plan, seed: int, timers: Timers, rng: random.Random) -> Any:
+    def place(self, operator: Operator, case: Case, plan: Plan, seed: int) -> GraphPlacement:
         """Put new memory behind the timed launches, and draw their inputs."""
         unit = self._timed[0]
         if unit.counts != (plan.launches, plan.inputs):
             raise BadHandOver("it names other launches than were asked for")
-        kept = spacer(rng, "cuda")
+        kept = spacer("cuda")
         unit.renew()
         del kept
         buffers = Placement(operator, case, "cuda", plan, seed, unit.inputs())
@@ -228,40 +222,11 @@ class SealedLaunch:
                 _bytes(place).copy_(_bytes(x))
         buffers.outputs += unit.outputs()
         self._torch.cuda.empty_cache()
-        return SealedPlacement(
-            unit, buffers, timers, Renewal(buffers.inputs, buffers.outputs, is_warm=plan.cache == "warm")
-        )
-
-
-class SealedPlacement:
-    """Timed launches of a referee, with their memory."""
-
-    def __init__(self, unit: _Unit, buffers: Placement, timers: Timers, renew: Callable[[], None]) -> None:
-        import torch
-
-        self._unit, self.buffers, self._timers, self._renew = unit, buffers, timers, renew
-        self._start, self._stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        renew()
-        for _ in range(_SETTLING):
-            unit.run()
-        timers.synchronize()
-
-    def turn(self) -> int:
-        """Nanoseconds of one replay, once everything that an earlier one could have left is removed."""
-        self._unit.restore()
-        self._renew()
-        self._timers.record(self._start)
-        self._unit.run()
-        self._timers.record(self._stop)
-        return self._timers.elapsed_ns(self._start, self._stop)
+        return GraphPlacement(buffers, unit.run, unit.free, unit.restore, is_warm=plan.cache == "warm")
 
     def misdeed(self) -> str:
-        return self._unit.misdeed()
-
-    def release(self) -> None:
-        self.buffers.inputs.clear()
-        self.buffers.outputs.clear()
-        self._unit.free()
+        """What the timed launches wrote beside their buffers; "" if nothing."""
+        return self._timed[0].misdeed()
 
 
 def _flat(outputs: Any) -> tuple[Any, ...]:
