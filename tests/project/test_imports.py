@@ -194,6 +194,11 @@ def test_only_workers_run_implementation_files():
     assert found == {"__init__", "measure.worker.forkserver", "measure.worker.loading", "measure.guards.names"}
 
 
+def test_no_referee_watches_what_only_an_author_can_do():
+    assert [module for module in reached("measure.worker.authoring") if is_in(module, ["measure.guards"])]
+    assert not [module for module in reached("measure.worker.refereeing") if is_in(module, ["measure.guards"])]
+
+
 @pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])
 def test_rendering_reaches_nothing_that_needs_torch(room):
     """But for what the command line imports when it is asked for it: see test_cli."""

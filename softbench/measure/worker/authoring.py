@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from softbench.measure import check, clocks, roof
+from softbench.measure import check, clocks, roof, wall
 from softbench.measure.guards import calls, modes
 from softbench.measure.guards.names import TamperCheck
 from softbench.measure.incorrect import Incorrect, WrongWhenTimed
@@ -27,7 +27,7 @@ class AuthorHandler(RequestHandler):
     """A worker that builds launches from implementation files; with an `Author` it can also hand them over."""
 
     def __init__(self, device: str, author: Author | None = None) -> None:
-        super().__init__(device)
+        super().__init__(device, clocks.GraphClock() if device == "cuda" else wall.WallClock())
         self._names = TamperCheck()
         self._author = author
 

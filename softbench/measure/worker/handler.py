@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from softbench.cases import operators
-from softbench.measure import check, clocks, cupti_clock, roof, wall
+from softbench.measure import check, clocks, cupti_clock, roof
 from softbench.measure.cores import PINNED
 from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
@@ -41,9 +41,8 @@ class Slot:
 class RequestHandler:
     """The state between requests: the clock, the case, its slots."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.clock: Any = clocks.GraphClock() if device == "cuda" else wall.WallClock()
+    def __init__(self, device: str, clock: Any) -> None:
+        self.device, self.clock = device, clock
         self.device_clock = cupti_clock.DeviceClock(device)
         self.case = Case("", (), "float32", "float32")
         self.operator: Any = None

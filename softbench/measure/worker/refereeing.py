@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.measure.check import check, watching
-from softbench.measure.clocks import Launch
+from softbench.measure.clocks import GraphClock, Launch
 from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import handover
@@ -22,7 +22,7 @@ class RefereeHandler(RequestHandler):
 
     def __init__(self, device: str) -> None:
         self._memory = Memory()
-        super().__init__(device)
+        super().__init__(device, GraphClock())
 
     def do_take(self, request: Message) -> Message:
         """Rebuild one variant's launches, and check them; the resources of its kernels."""
