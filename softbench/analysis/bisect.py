@@ -175,7 +175,8 @@ class Step:
         if contest.reason or new is None:
             return f"cannot be run ({short(contest.reason, _REASON)})"
         if not contest.passes or not contest.is_timed:
-            reason = short(first_line(new.record.reason), _REASON)
+            apart = tiers.apart(new.record, contest.old.record) if contest.old else ""
+            reason = short(first_line(new.record.reason or apart), _REASON)
             return " ".join(filter(None, [new.status.value, f"({reason})" if reason else ""]))
         change = contest.change
         low, high = (100 * (value - 1) for value in (change.low, change.high))

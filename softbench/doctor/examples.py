@@ -16,6 +16,7 @@ from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.measure.worker import confining
 from softbench.model import SEALED, WRONG_WHEN_TIMED, Case, Record, Status, Variant, stats
 from softbench.model.limits import Limits
 
@@ -24,19 +25,27 @@ CHEATS, TWINS = HERE / "cheats", HERE / "twins"
 GROUP = 8
 """Examples per contest: on a GPU each process takes half a gigabyte."""
 OF_CPU = "not tried here: only for a machine without a GPU"
+UNCONFINED = "not tried here: writes are not confined"
 RULES = Rules(budget_s=0.5, timeout_s=60.0)
 HONEST_SHARE = 0.9
 """Of the fastest honest twin's time: with half a second a case, and a few microseconds a launch."""
+NO_FASTER = "passed, sealed, and no faster than an honest kernel"
 TIMED = f"^{WRONG_WHEN_TIMED}: "
+FORGED = "^its sealed copy failed: .*"
+OTHER_WORK = f"{FORGED}times the work of the one that is checked"
+ENDS = (Status.INCORRECT, Status.RUNTIME_ERROR, Status.PASSED)
+"""How a cheat may end whose word is told: a pass has a reason if it is open, and then leads nothing."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """An implementation of cheats/, the dtype of its case, and a pattern that the reason of its status INCORRECT matches.
+    """An implementation of cheats/, the dtype of its case, and a pattern that the reason of its status, or of being open, matches.
 
-    budget_s    measuring time; a cheat that begins late takes longer
-    is_of_cpu   whether it cheats the harness of a machine without a GPU
-    misleads    whether it deceives the process that it runs in: on a GPU nothing is judged there
+    budget_s     measuring time; a cheat that begins late takes longer
+    is_of_cpu    whether it cheats the harness of a machine without a GPU
+    is_confined  whether only what confines its process prevents it
+    misleads     whether it deceives the process that it runs in: on a GPU nothing is judged there
+    honest       how the names of those begin whose time is its honest one
     """
 
     name: str
@@ -44,7 +53,9 @@ class Example:
     dtype: str = "float32"
     budget_s: float = 0.5
     is_of_cpu: bool = False
+    is_confined: bool = False
     misleads: bool = False
+    honest: str = "twin_"
 
 
 EXAMPLES = (
@@ -83,30 +94,50 @@ EXAMPLES = (
     # How far its thread came decides what the unfinished output looks like.
     Example("back_to_back_to_a_thread", TIMED, is_of_cpu=True),
     Example("patched_clock_object", f"{TIMED}patched: a clock of the harness was replaced", is_of_cpu=True),
+    Example("patched_event_later", "^impossible: ", misleads=True),
+    Example("l2_set_aside", "^impossible: ", misleads=True),
+    Example("writes_what_changed", f"{TIMED}NaN where", misleads=True, honest="writes_all"),
+    Example("simplifies_its_input", f"{TIMED}the input was overwritten$"),
+    Example("forged_grid", OTHER_WORK),
+    Example("forged_code", OTHER_WORK),
+    Example("forged_address", f"{FORGED}an output outside of its memory"),
+    Example("forged_count", f"{FORGED}a grid of "),
+    Example("forged_size", f"{FORGED}memory at 0x"),
+    Example("files_of_others", "^factory raised PermissionError: ", is_confined=True),
     Example("copied_random_state", rf"{TIMED}row \d+, column", misleads=True),
     Example("wrong_from_the_third", f"{TIMED}every element is 0:", budget_s=4.0, misleads=True),
 )
 
 
 def outcomes(card: device.Gpu | None) -> dict[str, Record]:
-    """The records of all examples by name, and those of the honest twins of each group by "twin number"."""
+    """The records of all examples by name, and those of the honest of each group by name and number."""
     outcome: dict[str, Record] = {}
     cheats = {v.implementation: v for v in registry.find([CHEATS])}
     twins = registry.find([TWINS])
-    tried = [e for e in EXAMPLES if card is None or not e.is_of_cpu]
+    tried = [e for e in EXAMPLES if not _untried(e, card)]
     limits = Limits.of(device.describe())
     with closing(WorkerPool("cpu" if card is None else "cuda")) as pool:
         for number, (rules, dtype, group) in enumerate(_groups(tried)):
             case = Case("softmax", (64, 1000) if card is None else (1024, 4000), dtype, dtype)
             contest = Contest(rules, pool, card, limits=limits)
-            for record in contest.run(case, [*(cheats[e.name] for e in group), *twins]):
+            names = [e.name for e in group]
+            beside = [cheats[e.honest] for e in group if card is not None and e.honest in cheats]
+            for record in contest.run(case, [*(cheats[name] for name in names), *beside, *twins]):
                 name = record.variant.implementation
-                outcome[name if name in cheats else f"{name} {number}"] = record
+                outcome[name if name in names else f"{name} {number}"] = record
             for worker in pool.living:
                 worker.end()
-        for name in {e.name for e in EXAMPLES} - {e.name for e in tried}:
-            outcome[name] = Record(case, cheats[name], Status.UNAVAILABLE, OF_CPU)
+        for example in EXAMPLES:
+            if why := _untried(example, card):
+                outcome[example.name] = Record(case, cheats[example.name], Status.UNAVAILABLE, why)
     return outcome
+
+
+def _untried(example: Example, card: device.Gpu | None) -> str:
+    """Why an example is not run on this machine; "" if it is."""
+    if example.is_confined and (how := confining.possible()["writes"]) != "yes":
+        return f"{UNCONFINED}: {how}"
+    return OF_CPU if example.is_of_cpu and card is not None else ""
 
 
 def _groups(examples: Sequence[Example]) -> Iterator[tuple[Rules, str, list[Example]]]:
@@ -122,30 +153,34 @@ def look(target: Target) -> Findings:
     records = outcomes(target.card)
     lines, failures, rows = [], [], []
     caught = not_tried = 0
+    loose = ""
     for example in EXAMPLES:
         record = records[example.name]
         why = missed(example, record, list(records.values()))
         outcome = "missed" if why else "caught"
-        if record.status is Status.UNAVAILABLE and (target.card is None or example.is_of_cpu):
+        why_not = _untried(example, target.card) or (NOT_TRIED if target.card is None else "")
+        if record.status is Status.UNAVAILABLE and why_not:
             outcome = "not tried"
-            not_tried += 1
-            lines.append(f"{NOT_TRIED if target.card is None else OF_CPU}: {_described(record.variant)}")
+            not_tried += not example.is_confined
+            loose = why_not if example.is_confined else loose
+            lines.append(f"{why_not}: {_described(record.variant)}")
         elif why:
             lines.append(f"MISSED: {_described(record.variant)}")
             failures.append(f"{example.name}: {why}")
         else:
             caught += 1
-            lines += [f"caught: {_described(record.variant)}", f"        {_short(record.reason)}"]
-        rows.append((example.name, outcome, record.status.value, record.reason))
+            lines += [f"caught: {_described(record.variant)}", f"        {_short(_said(record) or NO_FASTER)}"]
+        rows.append((example.name, outcome, record.status.value, _said(record)))
     for name, record in records.items():
         if name.split()[0] not in {e.name for e in EXAMPLES} and record.status is not Status.PASSED:
             failures.append(f"{name}, which is honest: {record.status.value}: {record.reason}")
-    tried = len(EXAMPLES) - not_tried
+    tried = len(EXAMPLES) - not_tried - bool(loose)
     trust = f"results: {caught} of {tried} cheats and mistakes were caught by their names"
     if not_tried:
         trust += f"; {not_tried} were not tried, since they {'need' if target.card is None else 'are not for'} a GPU"
+    files = f"files: an implementation could change records and sources here; {loose}" if loose else ""
     data = Dataset("cheats", ("implementation", "outcome", "status", "reason"), tuple(rows))
-    return Findings("Cheats and mistakes", tuple(lines), tuple(failures), (trust,), (data,))
+    return Findings("Cheats and mistakes", tuple(lines), tuple(failures), tuple(filter(None, (trust, files))), (data,))
 
 
 def missed(example: Example, record: Record, beside: Sequence[Record] = ()) -> str:
@@ -153,15 +188,23 @@ def missed(example: Example, record: Record, beside: Sequence[Record] = ()) -> s
 
     beside: all records, with those of honest twins: on a GPU, what deceives its own process may pass at its honest time.
     """
-    if record.status is Status.INCORRECT and (re.search(example.word, record.reason) or (example.misleads and beside)):
+    if record.status in ENDS and re.search(example.word, _said(record)):
+        return ""
+    if record.status is Status.INCORRECT and example.misleads and beside:
         return ""
     if example.misleads and record.status is Status.PASSED and record.tier == SEALED:
-        honest = [_ns(twin) for twin in beside if twin.variant.implementation.startswith("twin_")]
-        gained = min(honest, default=math.inf) * HONEST_SHARE - _ns(record)
-        return "" if gained <= 0 else f"not caught: {_ns(record):.0f} ns, and honest twins take {min(honest):.0f} ns"
+        named = [other for other in beside if other.variant.implementation.startswith(example.honest)]
+        honest = min((_ns(other) for other in named if other.clock("graph")), default=math.inf)
+        gained = honest * HONEST_SHARE - _ns(record)
+        return "" if gained <= 0 else f"not caught: {_ns(record):.0f} ns, and honest kernels take {honest:.0f} ns"
     if record.status is Status.INCORRECT:
         return f"caught, but not by its name: {record.reason}"
-    return f"not caught: {record.status.value}" + (f": {record.reason}" if record.reason else "")
+    return f"not caught: {record.status.value}" + (f": {_said(record)}" if _said(record) else "")
+
+
+def _said(record: Record) -> str:
+    """The reason of its status, or of being open."""
+    return record.reason or record.open_because
 
 
 def _ns(record: Record) -> float:

@@ -229,7 +229,7 @@ class GraphPlacement:
         *,
         is_warm: bool,
     ) -> None:
-        self.buffers, self.replay, self._free, self._restore = buffers, replay, free, restore
+        self.buffers, self.replay, self._free, self.restore = buffers, replay, free, restore
         self._watch = Stopwatch()
         self.renew: Callable[[], object] = Renewal(buffers.inputs, buffers.outputs, is_warm=is_warm)
         self.renew()  # what `get_ready` did not load is loaded here, while others are placed, and not in somebody's turn
@@ -241,7 +241,7 @@ class GraphPlacement:
 
         Persisting lines of the L2 become ordinary, all outputs are poisoned, and all inputs change.
         """
-        self._restore()
+        self.restore()
         self.renew()
         return self._watch.ns_of(self.replay)
 

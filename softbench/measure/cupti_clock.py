@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from softbench.cases.operators import Operator
     from softbench.model import Case
 
+Inputs = tuple[Any, ...]
 GROUPS = 5
 """Placements of the buffers, each with one group of samples."""
 CALLS = 10
@@ -79,15 +80,25 @@ class DeviceClock:
         self._now = time.perf_counter_ns
 
     def samples(
-        self, operator: Operator, case: Case, launch: Launch, plan: Plan, seed: int, l2_bytes: int
+        self,
+        operator: Operator,
+        case: Case,
+        launch: Launch,
+        plan: Plan,
+        seed: int,
+        l2_bytes: int,
+        place: Callable[[int], Sequence[Inputs]] | None = None,
     ) -> list[list[int]]:
         """`CALLS` spans for each of `GROUPS` placements. Raises Unseen, and what the launch raises.
 
         Every call has inputs that no call of its group has used, at least within twice the L2, as in the graph's plan, and is
         preceded by a flush of twice the L2. The first call of a group does not count.
+
+        place  makes a group's inputs from a seed, in place of a `Placement`
         """
         own = replace(plan, launches=min(CALLS, plan.launches), inputs=min(CALLS, plan.inputs))
         self._mark(0)  # compiled, and over, before anything is profiled
+        draw = place or (lambda first: Placement(operator, case, self._device, own, first).inputs)
         flush = self._flush(l2_bytes)
         self._synchronize()
         held: list[Any] = []
@@ -95,18 +106,18 @@ class DeviceClock:
         try:
             for group in range(GROUPS):
                 kept = spacer(self._device)
-                buffers = Placement(operator, case, self._device, own, seed + group * own.inputs)
-                held[:] = [kept, buffers]  # the previous ones are freed only now, so that these lie elsewhere
+                inputs = draw(seed + group * own.inputs)
+                held[:] = [kept, inputs]  # the previous ones are freed only now, so that these lie elsewhere
                 self._empty_cache()
-                self._calls(launch, buffers, own, flush)
+                self._calls(launch, inputs, own, flush)
         finally:
             profiled.__exit__(None, None, None)
         found = spans(self._activities(profiled), GROUPS * (CALLS + 1))
         return [found[at + 1 : at + 1 + CALLS] for at in range(0, len(found), CALLS + 1)]
 
-    def _calls(self, launch: Launch, buffers: Placement, plan: Plan, flush: Callable[[], Any]) -> None:
+    def _calls(self, launch: Launch, inputs: Sequence[Inputs], plan: Plan, flush: Callable[[], Any]) -> None:
         """Calls that do not count for `_SETTLE_NS`, then one more and `CALLS` that do, each between two marks."""
-        inputs, outputs = buffers.inputs, deque[Any](maxlen=plan.launches)
+        outputs = deque[Any](maxlen=plan.launches)
         began, settling = self._now(), count()
         while self._now() - began < _SETTLE_NS:
             outputs.append(launch(*inputs[next(settling) % len(inputs)]))

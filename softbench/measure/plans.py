@@ -9,6 +9,8 @@ MAX_LAUNCHES = 500
 REPLAY_NS = 1_000_000
 """About how long a replay lasts at the theoretical peak, so that an event pair's own 1.5 us is at most 0.15 %."""
 MIN_LAUNCHES = 2
+COPY_SHARE = 0.99
+"""An output may be copied from an earlier launch on the same input; this share of a launch's own time is no gain."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,16 @@ def plan_graph(
 ) -> Plan:
     """Launches per replay such that it touches at least twice the L2 and lasts about `REPLAY_NS`; each has its own output.
 
-    A launch lasts as long as moving its bytes, or `arithmetic_ns`. An input is used again after at least twice the L2 of others.
+    A launch lasts as long as moving its bytes, or `arithmetic_ns`. An input is used again after at least twice the L2 of others,
+    and never where a copy of the output that it had before is faster than computing it.
     """
     moved = max(1, input_bytes + output_bytes)
     for_cache = math.ceil(2 * l2_bytes / moved)
-    for_time = math.ceil(REPLAY_NS / max(moved / peak_gb_s, arithmetic_ns))
+    ideal_ns, copy_ns = max(moved / peak_gb_s, arithmetic_ns), 2 * output_bytes / peak_gb_s
+    for_time = math.ceil(REPLAY_NS / ideal_ns)
     launches = max(MIN_LAUNCHES, min(MAX_LAUNCHES, max(for_cache, for_time)))
-    inputs = min(launches, max(1, math.ceil(2 * l2_bytes / max(1, input_bytes))))
+    for_reuse = max(1, math.ceil(2 * l2_bytes / max(1, input_bytes)))
+    inputs = launches if copy_ns < COPY_SHARE * ideal_ns else min(launches, for_reuse)
     return Plan(launches, inputs, "cold" if for_cache <= MAX_LAUNCHES else "warm")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from softbench.analysis.compare import FELL, Pair, RunComparison, pull_request, summary
+from softbench.analysis.compare import FELL, UNSEALED, Pair, RunComparison, pull_request, summary
 from softbench.analysis.compare.versions import VersionPair
 from softbench.analysis.document import Document, Heading, Lines, Part, Table, lines, table
 from softbench.analysis.leaderboard import Board, Cell, is_declared
@@ -35,6 +35,7 @@ MOST_SUMMARY = 2**20
 MOST_ERRORS = 10
 """GitHub shows as many annotations of one kind per step."""
 _MOST_TITLE, _MOST_MESSAGE, _MOST_REASON = 100, 2000, 160
+_MOVED = {FELL: "no longer passes", UNSEALED: UNSEALED}
 _CUT = "The rest is cut: GitHub takes no more."
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ def regressions(comparison: RunComparison, limit: float) -> list[Annotation]:
     pairs = (pair for pair in comparison.failures(limit) if not _is_failed(pair.after.record))
     return [
         Annotation(
-            f"{name}: {'no longer passes' if found[0].moved == FELL else 'slower'}",
+            f"{name}: {_MOVED.get(found[0].moved, 'slower')}",
             f"{found[0].case.id}: {_regression(found[0])}\n{_more(len(found))}".rstrip(),
             found[0].after.record,
         )
@@ -84,7 +85,7 @@ def slower_versions(pairs: Iterable[VersionPair], limit: float) -> list[Annotati
     groups = _grouped((pair.new.variant.implementation, pair) for pair in failing)
     return [
         Annotation(
-            f"{name}: {'no longer passes' if found[0].fell else 'slower'}",
+            f"{name}: {UNSEALED if found[0].apart else 'no longer passes' if found[0].fell else 'slower'}",
             f"{found[0].new.case.id}: {_change(found[0].change) or found[0].verdict} against {found[0].old.variant.implementation}"
             f"\n{_more(len(found))}".rstrip(),
             found[0].new,
@@ -110,6 +111,8 @@ def _more(count: int) -> str:
 
 def _regression(cell: Pair) -> str:
     a, b, change = cell.before, cell.after, cell.change
+    if cell.moved == UNSEALED:
+        return f"{UNSEALED}: {b.record.open_because}"
     if change is None or cell.moved == FELL:
         reason = f": {b.record.reason}" if b.record.reason else ""
         return f"{status_text(a.record)}, now {status_text(b.record)}{reason}"

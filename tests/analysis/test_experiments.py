@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -169,6 +170,29 @@ def test_the_triton_plan():
     assert "first by triton_single" in text
     assert "- triton_three_pass to triton_single: 2.00x over 1 matrices" in text
     assert "- triton_single to triton_wide: not measured" in text
+
+
+def opened(records: list[Record], *names: str) -> list[Record]:
+    """The records on a GPU, where those of some implementations could not be sealed."""
+    return [replace(r, tier="open" if r.variant.implementation in names else "sealed") for r in records]
+
+
+def test_an_open_time_beside_sealed_ones_is_shown_and_is_no_evidence():
+    records = opened(sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7, cuda_cooperative=1.3), "cuda_multi_pass")
+    verdicts = dict(found(records, "fusion"))
+    assert verdicts["Fused beats multi-pass up to 10M elements."] == OPEN
+    assert verdicts["Multi-pass is no straw man: 10M within 1.3 times its own traffic."] == OPEN
+    assert verdicts["10M within 1.35 times a copy."] == HOLDS
+    assert re.search(r"10,000,000 \|.* \| 22\.0\d\d\d open \| 17\.0\d\d\d \|", section(records, "fusion"))
+
+
+def test_an_open_rung_reaches_nothing_of_the_plan():
+    records = opened(ladder(triton_three_pass=400, triton_single=200, triton_best=105), "triton_best")
+    verdicts = dict(found(records, "triton"))
+    assert verdicts["The plan's target can be reached: % of the roof 80.0 %."] == NOT
+    assert re.search(
+        r"\| triton_best \(.*\) \| not measured \| not measured \| .* \| 0 of 1 \|", section(records, "triton")
+    )
 
 
 def test_of_two_runs_with_a_case_the_later_counts():

@@ -11,9 +11,10 @@ from support import builders as make
 from support.grids import over
 
 from softbench.analysis import bisect, compare, history, leaderboard
-from softbench.analysis.compare import versions
+from softbench.analysis.compare import pull_request, summary, versions
 from softbench.analysis.leaderboard import Board, Standing, headline, ranks
 from softbench.model import OPEN, SEALED, Record, Status
+from softbench.render import github, tables
 from softbench.texts import InputError
 
 CASES = [make.softmax_case(4096, 1024 << step) for step in range(4)]
@@ -146,6 +147,27 @@ def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one() -> None:
         compare.compare(make.run([cell("mine", 4e4)]), make.run([cell("mine", 2e4, OPEN)]))
 
 
+def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is() -> None:
+    """And one that gains it fails none."""
+    sealed, opened = (
+        make.run([cell("mine", ns, tier), cell("yours", 6e4), cell("copy", 3e4, role="roof")])
+        for ns, tier in ((4e4, SEALED), (2e4, OPEN))
+    )
+    found, back = compare.compare(sealed, opened), compare.compare(opened, sealed)
+    assert [(own.implementation, own.moved) for own in found.failures(0.02)] == [("mine", "no longer sealed")]
+    assert (back.failures(0.02), len(back.apart)) == ([], 1)
+    assert summary.gate(found, 0.02) == "fails: 0 cells fell, 1 cell no longer sealed, 0 cells slower by at least 2 %"
+    assert "; 1 cell is no longer sealed." in pull_request.verdict(found, 0.02)
+    (annotation,) = github.regressions(found, 0.02)
+    assert (annotation.title, annotation.message) == (
+        "mine: no longer sealed",
+        f"{CASE.id}: no longer sealed: it allocates",
+    )
+    assert f"Not compared: {CASE.id}::mine: one time is sealed, the other open." in tables.document_text(
+        summary.cells(found)
+    )
+
+
 def test_open_in_both_runs_is_compared_and_marked() -> None:
     runs = [make.run([cell("mine", 4e4), cell("yours", ns, OPEN)]) for ns in (3e4, 2e4)]
     notes = {pair.implementation: pair.notes for pair in compare.compare(*runs).cells}
@@ -156,6 +178,7 @@ def test_open_in_both_runs_is_compared_and_marked() -> None:
 def test_a_version_that_loses_its_seal_fails_a_limit_however_fast_it_is() -> None:
     (pair,) = versions.pairs(make.run([cell("mine", 2e4, OPEN), cell("mine@v1", 4e4)]))
     assert (pair.verdict, pair.change, pair.fails(0.02)) == ("sealed -> open", None, True)
+    assert [own.title for own in github.slower_versions([pair], 0.02)] == ["mine: no longer sealed"]
     (pair,) = versions.pairs(make.run([cell("mine", 4e4), cell("mine@v1", 2e4, OPEN)]))
     assert (pair.verdict, pair.change, pair.fails(0.02)) == ("open -> sealed", None, False)
 
@@ -165,3 +188,5 @@ def test_a_bisection_does_not_decide_by_a_sealed_time_and_an_open_one() -> None:
     for (new, old), is_timed in tiers.items():
         (contest,) = bisect.contests(make.run([cell("mine", 4e4, new), cell("mine@v1", 4e4, old)]), "mine", "mine@v1")
         assert contest.is_timed is is_timed
+        finding = bisect.Step("0123", "", "", "v1", contest, "").finding
+        assert is_timed or finding == "PASSED (one time is sealed, the other open)"

@@ -8,27 +8,45 @@ import re
 import subprocess
 import sys
 from contextlib import closing, redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support import pools
+from support import builders, pools
 from support.grids import over
 from support.paths import ROOT, SUPPORT
 
 from softbench import cli
 from softbench.cases import registry
 from softbench.doctor import examples
-from softbench.doctor.examples import EXAMPLES, TIMED, Example
+from softbench.doctor.examples import EXAMPLES, OTHER_WORK, TIMED, Example
+from softbench.doctor.findings import Target
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.guards.names import WATCHED, TamperCheck
-from softbench.model import Case, Record, Status
+from softbench.measure.worker import confining
+from softbench.model import OPEN, SEALED, Case, Record, Status
 
 HONEST = SUPPORT / "honest"
 MEASURING = (ROOT / "docs" / "measuring.md").read_text()
-ON_GPU = ("other_stream", "out_of_bounds", "escapes_the_graph", "patched_event")
-ON_CPU = [e for e in EXAMPLES if e.name not in ON_GPU]
+ON_GPU = (
+    *("other_stream", "out_of_bounds", "escapes_the_graph", "patched_event", "patched_event_later"),
+    *("l2_set_aside", "writes_what_changed", "simplifies_its_input"),
+    *("forged_grid", "forged_code", "forged_address", "forged_count", "forged_size"),
+)
+LOOSE = confining.possible()["writes"] != "yes"
+ON_CPU = [e for e in EXAMPLES if e.name not in ON_GPU and not (e.is_confined and LOOSE)]
+KINDS = (TIMED, OTHER_WORK, "^impossible: ")
+
+
+def passed(tier: str, why: str = "", ns: float = 100) -> Record:
+    return replace(builders.timed(builders.softmax_case(), "cheat", ns), tier=tier, open_because=why)
+
+
+def ended(status: Status, reason: str) -> Record:
+    return builders.ended(builders.softmax_case(), "cheat", status, reason)
 
 
 class Examined(NamedTuple):
@@ -65,7 +83,8 @@ def test_what_the_doctor_says_of_it(examined: Examined) -> None:
     lines = [line.strip() for line in examined.text.splitlines()]
     for example in EXAMPLES:
         (told,) = [line for line in lines if f": {example.name}: " in line]
-        assert told.startswith("caught: " if example in ON_CPU else "not tried here: needs a GPU: ")
+        untried = examples.UNCONFINED if example.is_confined else "not tried here: needs a GPU: "
+        assert told.startswith("caught: " if example in ON_CPU else untried)
     count = len(ON_CPU)
     assert (
         f"results: {count} of {count} cheats and mistakes were caught by their names; {len(ON_GPU)} were not tried, "
@@ -89,14 +108,14 @@ def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Ex
 
 
 def is_of_a_kind(one: Example, other: Example) -> bool:
-    """Whether two do the same: be right in the check alone, which one word says of all that do."""
-    return one is other or (one.word.startswith(TIMED) and other.word.startswith(TIMED))
+    """Whether two do the same, as being right in the check alone, which one word says of all that do."""
+    return one is other or any(one.word.startswith(kind) and other.word.startswith(kind) for kind in KINDS)
 
 
 def test_what_needs_a_gpu_is_not_tried(records: dict[str, Record]) -> None:
     untried = {name for name, record in records.items() if record.status is Status.UNAVAILABLE}
     assert untried == {e.name for e in EXAMPLES} - {e.name for e in ON_CPU}
-    assert all("CUDA GPU" in records[name].reason for name in untried)
+    assert all("CUDA GPU" in records[name].reason for name in ON_GPU)
 
 
 def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
@@ -109,7 +128,7 @@ def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
 
 def test_every_example_is_declared_and_has_its_own_word() -> None:
     found = registry.find([examples.CHEATS])
-    assert {v.implementation for v in found} == {e.name for e in EXAMPLES}
+    assert {v.implementation for v in found} == {e.name for e in EXAMPLES} | {"writes_all"}
     assert all(v.summary for v in found)
     alike = [(a, b) for a, b in itertools.combinations(EXAMPLES, 2) if a.word == b.word]
     assert all(is_of_a_kind(a, b) for a, b in alike)
@@ -164,6 +183,46 @@ def test_only_the_status_and_the_word_count_as_caught(status: Status, reason: st
     zeros = next(v for v in registry.find([examples.CHEATS]) if v.implementation == "zeros")
     record = Record(Case("softmax", (2, 2), "float32", "float32"), zeros, status, reason)
     assert examples.missed(EXAMPLES[0], record) == why
+
+
+GAINED = "not caught: 80 ns, and honest kernels take 100 ns"
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "why"),
+    [
+        ("forged_size", passed(OPEN, "its sealed copy failed: launch raised BadHandOver: it names memory at 0x2"), ""),
+        ("forged_size", passed(OPEN, "a function of the host"), "not caught: PASSED: a function of the host"),
+        ("forged_size", passed(SEALED), "not caught: PASSED"),
+        ("l2_set_aside", passed(OPEN, "a function of the host"), "not caught: PASSED: a function of the host"),
+        ("l2_set_aside", passed(SEALED, ns=95), ""),
+        ("l2_set_aside", passed(SEALED, ns=80), GAINED),
+        ("writes_what_changed", passed(SEALED, ns=80), ""),
+        ("writes_what_changed", passed(SEALED, ns=30), "not caught: 30 ns, and honest kernels take 50 ns"),
+        ("files_of_others", ended(Status.RUNTIME_ERROR, "factory raised PermissionError: [Errno 13] no"), ""),
+        ("files_of_others", ended(Status.CRASHED, "factory raised PermissionError: no"), "not caught: CRASHED: "),
+        ("files_of_others", passed(SEALED), "not caught: PASSED"),
+    ],
+)
+def test_a_pass_is_caught_if_it_leads_nothing_or_gains_nothing(name: str, record: Record, why: str) -> None:
+    (example,) = (e for e in EXAMPLES if e.name == name)
+    honest = [builders.timed(record.case, "twin_a", 100), builders.timed(record.case, "writes_all", 50)]
+    found = examples.missed(example, record, [record, *honest])
+    assert bool(found) == bool(why)
+    assert found.startswith(why)
+
+
+def test_where_writes_are_not_confined_the_doctor_says_so_and_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confining, "possible", lambda: {"writes": "no: no Landlock"})
+    untried = {e.name for e in EXAMPLES if examples._untried(e, None)}
+    assert untried == {"files_of_others"}
+    case = builders.softmax_case()
+    found = {e.name: builders.ended(case, e.name, Status.UNAVAILABLE) for e in EXAMPLES}
+    monkeypatch.setattr(examples, "outcomes", lambda card: found)
+    part = examples.look(Target(None, Path("reports"), None, lambda text: None))
+    assert part.failures == ()
+    assert part.trust[-1].startswith("files: an implementation could change records and sources here; ")
+    assert part.trust[-1].endswith("writes are not confined: no: no Landlock")
 
 
 def test_a_seal_sees_whatever_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 from support.paths import SUPPORT
 
 from softbench.cases import registry
 from softbench.doctor import examples
-from softbench.doctor.examples import EXAMPLES, Example
+from softbench.doctor.examples import EXAMPLES, FORGED, Example
 from softbench.measure import device
 from softbench.measure.check import check
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import Case, Record, Status
+from softbench.measure.worker import loading
+from softbench.model import OPEN, Case, Record, Status
 
 pytestmark = pytest.mark.gpu
 
@@ -35,11 +38,11 @@ def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Ex
     record = records[example.name]
     print(example.name, record.status.value, record.tier, record.open_because, record.reason)
     assert examples.missed(example, record, list(records.values())) == ""
-    assert example.misleads or not record.samples
+    assert example.misleads or example.word.startswith(FORGED) or not record.samples
 
 
 def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
-    honest = [record for name, record in records.items() if name.startswith("twin_")]
+    honest = [record for name, record in records.items() if name.startswith(("twin_", "writes_all"))]
     assert {(r.status, r.reason) for r in honest} == {(Status.PASSED, "")}
     assert all(r.clock("graph") for r in honest)
 
@@ -71,3 +74,20 @@ def test_another_stream_must_wait_and_be_waited_for(waits: bool, joins: bool, wo
     reason = check(CASE, launch, "cuda").reason
     assert reason.startswith(words)
     assert bool(reason) == bool(words)
+
+
+def test_a_forged_hand_over_is_refused_and_leads_nothing(records: dict[str, Record]) -> None:
+    found = {e.name: records[e.name] for e in EXAMPLES if e.word.startswith(FORGED)}
+    assert {name: (r.status, r.tier) for name, r in found.items()} == dict.fromkeys(found, (Status.PASSED, OPEN))
+
+
+def test_the_l2_is_really_set_aside(gpu: None) -> None:
+    cuda, limit, window = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t(), (ctypes.c_uint64 * 8)()
+    x = torch.zeros(4096, 4096, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        loading.load(examples.CHEATS / "l2_set_aside.py", "l2_set_aside")(CASE)(x)
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        assert cuda.cuStreamGetAttribute(stream, 1, ctypes.byref(window)) == 0
+    cuda.cuCtxGetLimit(ctypes.byref(limit), 6)
+    cuda.cuCtxSetLimit(6, ctypes.c_size_t(0))
+    assert (window[0], limit.value > 0) == (x.data_ptr(), True)

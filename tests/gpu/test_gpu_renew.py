@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 import statistics
 from copy import copy
-from pathlib import Path
 
 import pytest
 from support.paths import ROOT
 
 from softbench.cases import operators, registry
+from softbench.doctor import examples
 from softbench.measure import clocks, device, renew
 from softbench.measure.contest import calibrating
 from softbench.measure.contest.contest import Contest
@@ -22,7 +22,7 @@ from softbench.model import Case, Status, calibration, stats
 
 pytestmark = pytest.mark.gpu
 
-MEMO = registry.find([Path(__file__).parent / "offenders"])
+MEMO = registry.find([examples.CHEATS])
 
 
 def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool: WorkerPool) -> None:

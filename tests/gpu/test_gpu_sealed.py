@@ -1,23 +1,20 @@
-"""On a real GPU: bundled implementations are sealed and as fast as in their authors' processes; what cannot be sealed says why."""
+"""On a real GPU: bundled implementations are sealed, and as fast as in their authors' processes."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from contests import end_workers, run
 
 from softbench import resources
 from softbench.cases import matrix, registry
-from softbench.measure import device
-from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import OPEN, SEALED, Case, Record, Status, stats
+from softbench.model import SEALED, Case, Status, stats
 
 pytestmark = pytest.mark.gpu
 
@@ -26,14 +23,6 @@ SHAPES = matrix.load(resources.bundled_shapes())
 PROFILES = ("published", "backward", "norms", "add-norms", "attention")
 FIRST = {case.operator: case for profile in PROFILES for case in SHAPES.profile(profile)[::-1]}
 CASE = Case("softmax", (8192, 8192), "float16", "float16")
-CORNERS = registry.find([Path(__file__).parent / "corners"])
-
-
-def run(pool: WorkerPool, case: Case, variants: list, budget_s: float = 2.0) -> list[Record]:
-    found = Contest(Rules(budget_s=budget_s, timeout_s=60.0, seed=1), pool, device.gpu()).run(case, variants)
-    for record in found:
-        print(case.id, record.variant.id, record.status.value, record.tier, record.open_because, record.reason)
-    return found
 
 
 def test_bundled_implementations_are_sealed(pool: WorkerPool) -> None:
@@ -42,8 +31,7 @@ def test_bundled_implementations_are_sealed(pool: WorkerPool) -> None:
         chosen = [v for v in BUNDLED if v.operator == operator and not v.ladder]
         found = run(pool, case, chosen, 0.3)
         tiers.update(r.tier for r in found if r.status is Status.PASSED)
-        for worker in pool.living:
-            worker.end()
+        end_workers(pool)
     print(tiers)
     assert tiers[SEALED] >= 0.99 * tiers.total() > 0
 
@@ -67,14 +55,3 @@ def test_sealed_times_are_those_of_the_author(pool: WorkerPool, monkeypatch: pyt
     print(ratios)
     assert abs(statistics.median(ratio for _, ratio in ratios) - 1) <= 0.002
     assert all(abs(ratio - 1) <= 0.01 for _, ratio in ratios)
-
-
-def test_corner_cases_are_sealed_or_open_with_a_reason(pool: WorkerPool) -> None:
-    case = Case("softmax", (1000, 1001), "float32", "float32")
-    found = {r.variant.implementation: r for r in run(pool, case, CORNERS)}
-    for name, record in found.items():
-        if record.role != "entrant":
-            continue
-        assert record.status is Status.PASSED, name
-        assert record.tier == (OPEN if name.startswith("open_") else SEALED), name
-        assert bool(record.open_because) == (record.tier == OPEN), name

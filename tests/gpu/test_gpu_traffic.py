@@ -1,8 +1,11 @@
-"""On a real GPU: the counters of kernels whose traffic is known."""
+"""On a real GPU: the counters of kernels whose traffic is known, and of sealed ones in a process that imports none of them."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +18,18 @@ from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
-from softbench.model import Case, Traffic
+from softbench.model import OPEN, SEALED, Case, Record, Status, Traffic
 
 pytestmark = pytest.mark.gpu
 
 CASES = [Case("softmax", (8192, columns), "float16", "float16") for columns in (1024, 4096, 16384)]
+BUNDLED = {v.implementation: v for v in registry.find([resources.bundled_impls()]) if v.operator == "softmax"}
+TWIN = registry.find([Path(__file__).parent / "twins"])[0]
+CORNERS = [
+    dataclasses.replace(v, implementation=str(dict(v.params)["corner"]))
+    for v in registry.find([Path(__file__).parent / "corners"])
+    if dict(v.params)["family"] == "torch_eager"
+]
 
 
 def counted(case: Case) -> Traffic:
@@ -27,7 +37,7 @@ def counted(case: Case) -> Traffic:
     assert card is not None
     half = 2 * case.elements
     copy = Entrant(roof.variants("copy", "cuda")[0], "roof")
-    calls = traffic.calls_for(2 * half, card.l2_bytes)
+    calls = traffic.calls_for(half, card.l2_bytes)
     plan = plan_graph(half, half, card.l2_bytes, card.peak_gb_s)
     return traffic.measure(case, copy, plan, calls, seed=1, timeout_s=120)
 
@@ -40,10 +50,64 @@ def test_copy_moves_every_byte_once(case: Case) -> None:
     assert found.written_bytes == pytest.approx(2 * case.elements, rel=0.05)
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The requests to the processes under ncu."""
+    found: list[dict[str, Any]] = []
+    run = traffic._run
+
+    def noted(command: list[str], timeout_s: float) -> str:
+        found.append(json.loads(command[-1]))
+        return run(command, timeout_s)
+
+    monkeypatch.setattr(traffic, "_run", noted)
+    return found
+
+
+def contest(pool: WorkerPool, case: Case, variants: list, **more: Any) -> dict[str, Record]:
+    rules = dataclasses.replace(Rules(budget_s=0.5, seed=3), traffic=True)
+    records = Contest(rules, pool, device.gpu(), **more).run(case, variants)
+    for record in records:
+        print(
+            case.id,
+            record.variant.id,
+            record.status.value,
+            record.tier,
+            record.open_because,
+            record.traffic,
+            record.notes,
+        )
+    return {record.variant.implementation: record for record in records}
+
+
 def test_contest_counts_for_everybody(pool: WorkerPool) -> None:
-    eager = next(v for v in registry.find([resources.bundled_impls()]) if v.implementation == "torch_eager")
-    rules = dataclasses.replace(Rules(budget_s=2.0, seed=3), traffic=True)
-    contest = Contest(rules, pool, device.gpu(), roofs={"softmax": roof.variants("copy", "cuda")})
-    records = contest.run(CASES[1], [eager])
+    roofs = {"softmax": roof.variants("copy", "cuda")}
+    records = contest(pool, CASES[1], [BUNDLED["torch_eager"]], roofs=roofs).values()
     assert [r.notes for r in records if r.traffic is None] == []
     assert all(0.9 < (r.traffic.read_bytes + r.traffic.written_bytes) / r.ideal_bytes < 2 for r in records if r.traffic)
+
+
+def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool: WorkerPool, asked: list) -> None:
+    names = ("cute_softmax", "torch_eager")
+    found = contest(pool, CASES[1], [TWIN, *(BUNDLED[name] for name in names)])
+    assert len(found) == len(asked) == 3
+    for request in asked:
+        assert Path(request["handed_over"]).name.startswith("softbench-sealed-")
+        assert request.keys().isdisjoint({"path", "name", "source_hash", "params"})
+    for name, record in found.items():
+        assert record.tier == SEALED, (name, record.open_because)
+        assert record.traffic is not None, (name, record.notes)
+        assert record.traffic.read_bytes == pytest.approx(2 * CASES[1].elements, rel=0.02), name
+
+
+def test_graphs_of_several_kernels_are_counted_and_open_entrants_too(pool: WorkerPool, asked: list) -> None:
+    """An open one is still imported. What ncu cannot count has no figure, and a note that says why."""
+    found = contest(pool, CASES[0], [*CORNERS, BUNDLED["cuda_cooperative"]])
+    imported = {request["params"]["corner"] for request in asked if "path" in request}
+    assert imported == {"own_memory"}
+    for name, record in found.items():
+        assert record.status is Status.PASSED, name
+        assert record.tier == (OPEN if name in imported else SEALED), (name, record.open_because)
+        why = [note for note in record.notes if note.startswith("traffic: ")]
+        assert (record.traffic is None) == bool(why), name
+        assert record.traffic is not None or name in ("cuda_cooperative", "fills_and_copies", "joined_streams"), why

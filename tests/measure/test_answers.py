@@ -29,7 +29,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
     "prepare": {},
     "author": {"path": "/tmp/x", "open_because": ""},
-    "take": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},
+    "take": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}], "digest": "ab"},
     "cold": {"cold": [[4]]},
     "prove": {},
     "compile": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},

@@ -79,6 +79,19 @@ def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case: Case) -
     assert plan.launches == fewer or (plan.launches - 1) * least_ns < REPLAY_NS
 
 
+@pytest.mark.parametrize(
+    ("read", "written", "arithmetic_ns", "is_reused"),
+    [
+        *((2**26, 2**26, 0.0, True), (2**26 + 4096, 2**26, 0.0, True)),
+        *((2**27, 2**26, 0.0, False), (2**28, 2**10, 0.0, False), (2**26, 2**26, 1e6, False)),
+    ],
+    ids=["copy", "weights", "gradient", "loss", "arithmetic"],
+)
+def test_no_input_comes_twice_where_a_copy_of_its_output_would_gain(read, written, arithmetic_ns, is_reused):
+    plan = plan_graph(read, written, L2_BYTES, PEAK_GB_S, arithmetic_ns)
+    assert (plan.inputs < plan.launches) == is_reused
+
+
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 4096), (4096, 0)])
 def test_a_side_without_bytes_is_planned(sizes: tuple[int, int]) -> None:
     plan = plan_graph(*sizes, L2_BYTES, PEAK_GB_S)

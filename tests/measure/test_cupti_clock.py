@@ -17,11 +17,12 @@ from softbench.cases import operators
 from softbench.measure import spin_kernels
 from softbench.measure.contest import profiled
 from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer
 from softbench.measure.cupti_clock import CALLS, GROUPS, Activity, DeviceClock, Unseen, spans
 from softbench.measure.plans import Plan
 from softbench.measure.worker import authoring as worker
-from softbench.model import Case, Samples, Status
+from softbench.model import SEALED, Case, Samples, Status
 
 torch = pytest.importorskip("torch")
 CASE = Case("softmax", (4, 64), "float32", "float32")
@@ -165,6 +166,21 @@ def test_inputs_as_large_as_the_cache_come_round_as_the_plan_has_them() -> None:
     assert len({value for _, value in seen}) == 2 * GROUPS
 
 
+def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group() -> None:
+    gpu, placed = Gpu(), []
+
+    def place(first: int) -> list[tuple[()]]:
+        placed.append(first)
+        gpu.enqueue("copies", 50_000)
+        return [()]
+
+    found = clock_of(gpu).samples(
+        operators.get("softmax"), CASE, lambda: gpu.enqueue("a", 10_000), PLAN, 3, 1 << 10, place
+    )
+    assert found == [[10_000] * CALLS] * GROUPS
+    assert placed == [3 + group * CALLS for group in range(GROUPS)]
+
+
 @pytest.mark.parametrize("fault", [None, AssertionError("Legacy CUDA profiling"), RuntimeError("already enabled")])
 def test_without_a_profiler_it_says_so(fault: Exception | None) -> None:
     gpu = Gpu(sees=False)
@@ -215,6 +231,22 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> 
     assert [len(player.samples) for player in players] == [2, 1, 1, 1, 1]
     whys = ("ptxas", "the profiler saw nothing", "SIGSEGV", "not started again")
     assert [player.notes for player in players] == [[], *([f"no device clock: {why}"] for why in whys)]
+
+
+def test_a_sealed_entrant_is_profiled_in_a_referee_that_takes_what_was_checked() -> None:
+    player = Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over="/tmp/file", digest="ab")
+    asked: list[dict[str, Any]] = []
+
+    def ask(requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
+        asked.extend(requests.values())
+        return {entrant: Answer(True, {"device": ((5, 6),)}) for entrant in requests}
+
+    pool: Any = Pool()
+    profiled.measure(CASE, [player], PLAN, 4, pool, ask, random.Random(1))
+    assert [WorkerPool._key(twin)[2] for twin in pool.hired] == ["referee-device"]
+    assert [request["op"] for request in asked] == ["take", "device"]
+    assert (asked[0]["handed_over"], asked[0]["digest"]) == ("/tmp/file", "ab")
+    assert player.samples == [Samples("device", 1, ((5, 6),), "cold")]
 
 
 def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

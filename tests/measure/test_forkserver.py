@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -91,6 +92,49 @@ def test_killed_forkserver_takes_its_workers_with_it(mark: str) -> None:
     with pytest.raises(ForkserverError, match="workers cannot be started"):
         Worker(forkserver, {})
     forkserver.close()
+
+
+def test_temporary_files_go_though_the_forkserver_was_killed(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its parent; or, if that was killed too, by the next one that starts. Those of one that lives stay."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    code = "import tempfile\ntempfile.NamedTemporaryFile(prefix='softbench-sealed-', delete=False)\nraise KeyError"
+    (tmp_path / "leaves.py").write_text(code)
+
+    def left() -> set[Path]:
+        return set(place.glob("*softbench-*"))
+
+    workers = []  # whose connections stay open
+
+    def one() -> tuple[Forkserver, Path]:
+        before = left()
+        made = Forked({MARK: mark, "TMPDIR": str(place)})
+        workers.append(Worker(made, {}))
+        assert ask(workers[-1], HELLO, 30).ok
+        assert not ask(workers[-1], _prepare(tmp_path, "leaves"), 30).ok
+        (folder,) = left() - before
+        assert len(list(folder.glob("*/softbench-sealed-*"))) == 1
+        return made, folder
+
+    living, kept = one()
+    killed, _ = one()
+    os.kill(killed._process.pid, signal.SIGKILL)
+    killed.close()
+    assert left() == {kept}
+    killed, folder = one()
+    os.kill(killed._process.pid, signal.SIGKILL)
+    assert seconds_until(lambda: len(processes(mark)) == 1 + EACH, 5) < 5
+    assert left() == {kept, folder}
+    next_one, other = one()
+    assert left() == {kept, other}
+    for forkserver in (living, killed, next_one):
+        forkserver.close()
+    for worker in workers:
+        worker.end()
+    assert left() == set()
 
 
 def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], mark: str) -> None:

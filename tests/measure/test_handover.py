@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import random
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from typing import Any
 import pytest
 from support.grids import over
 
+from softbench.doctor import examples
 from softbench.measure.sealed import driver, handover
 from softbench.measure.sealed.addresses import BASES, PIECE, SPAN, overlap, rounded, without
 from softbench.measure.sealed.capture import _slack
 from softbench.measure.sealed.handover import BadHandOver, Builder, Function, HandOver, Node, Output, Stretch, Unit
 from softbench.measure.sealed.images import _whole
+from softbench.measure.worker import loading
 
 BASE = BASES[0]
 AT = BASE + PIECE
@@ -105,10 +108,36 @@ def test_what_was_captured_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert found.at(Stretch(8, 4)) == bytes((8, 9, 10, 11))
 
 
+def test_only_the_file_that_was_checked_is_taken_where_that_is_asked(tmp_path: Path) -> None:
+    digest = handover.read(written(tmp_path, package())).digest
+    assert handover.read(tmp_path / "hand-over", digest).found == package()
+    with pytest.raises(BadHandOver, match="not the one that was checked"):
+        handover.read(written(tmp_path, package(images=())), digest)
+
+
 @over("what", FORGED)
 def test_a_forged_hand_over_is_refused(tmp_path: Path, what: str) -> None:
     with pytest.raises(BadHandOver, match="it names"):
         handover.read(written(tmp_path, FORGED[what]))
+
+
+@over("example", [e for e in examples.EXAMPLES if e.word.startswith(examples.FORGED)])
+def test_what_the_doctors_cheats_forge_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, example: examples.Example
+) -> None:
+    apart = AT + 2 * PIECE
+    timed = unit(inputs=((apart,),), outputs=output(address=apart + 512).outputs, pieces=(1,), slack=())
+    right = package(pieces=((AT, PIECE), (apart, PIECE)), units=(unit(), unit(), timed))
+    assert handover.other_work(handover.read(written(tmp_path, right)).found) == ""
+    with monkeypatch.context() as patch:
+        patch.setattr(Builder, "write", Builder.write)
+        loading.load(examples.CHEATS / "forged_handovers.py", example.name)(None)
+        forged = written(tmp_path, right)
+    try:
+        why = handover.other_work(handover.read(forged).found)
+    except BadHandOver as error:
+        why = str(error)
+    assert re.search(example.word.removeprefix(examples.FORGED), why)
 
 
 def test_timed_launches_do_the_work_of_the_checked_ones() -> None:

@@ -17,6 +17,7 @@ from softbench.cases import registry
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
+from softbench.measure.contest.workers import Answer
 from softbench.model import Case, Status
 
 SHAPES = """
@@ -109,3 +110,20 @@ def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path: Path) -> N
             Contest(Rules(), pool, H200).run(case, registry.find([tmp_path]))
     finally:
         pool.close()
+
+
+KILLED = Answer(False, status=Status.CRASHED, reason="the process died of SIGKILL", fatal=True)
+LOST = Answer(False, status=Status.RUNTIME_ERROR, reason="start raised", fatal=True)
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [([KILLED, Answer(True)], ""), ([KILLED, KILLED], KILLED.reason), ([KILLED, None], ""), ([LOST], LOST.reason)],
+)
+def test_the_gpu_is_not_accused_by_one_process_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch, answers: list[Answer | None], why: str
+) -> None:
+    left = list(answers)
+    monkeypatch.setattr(WorkerPool, "apart", lambda *_, **__: left.pop(0))
+    assert WorkerPool("cuda").refused() == why
+    assert left == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support import builders as make
 from support.offenders import Arena, arena
-from support.simulated import World
+from support.simulated import PLAN, World
 
 from softbench.cases import registry
 from softbench.measure.contest import apart, measuring
@@ -21,7 +21,7 @@ from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.rounds import Heat
-from softbench.model import Case, Status, Variant, stats
+from softbench.model import OPEN, SEALED, Case, Status, Variant, stats
 
 
 def open_case(world: World, monkeypatch: pytest.MonkeyPatch, *entrants: Entrant) -> tuple[Measuring, list[str]]:
@@ -60,6 +60,18 @@ def test_only_who_is_open_is_built_and_measured_again(world: World, monkeypatch:
     assert [n for n in far.notes if n.startswith("heat")] == [note]
     assert far.status is Status.PASSED
     assert a.is_open
+
+
+def test_neither_the_roof_nor_an_open_entrant_makes_a_case_close(world: World) -> None:
+    """Out of time before the first look all are still in the race."""
+    a, b = world.enter("a", tier=SEALED), world.enter("b", 1.2e6, tier=SEALED)
+    field = [a, b, world.enter("copy", 0.99e6, role="roof"), world.enter("forged", 0.98e6, tier=OPEN)]
+    heat = Heat(field, PLAN, "graph", 0, world.ask, world.rng, deadline=0.0)
+    heat.run()
+    pool: Any = None
+    case = Measuring(make.softmax_case(), field, Rules(), pool, None, heats=[heat])
+    assert (case.unfinished, set(heat.racing)) == ([heat], set(field))
+    assert case.gap == pytest.approx(math.log(1.2), rel=0.05)
 
 
 def test_a_decided_case_is_not_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from softbench.measure.contest import rounds
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS, Heat
 from softbench.measure.contest.workers import Answer
-from softbench.model import Samples, Status, Telemetry, stats
+from softbench.model import OPEN, SEALED, Samples, Status, Telemetry, stats
 
 
 def verdict(a: Entrant, b: Entrant) -> str:
@@ -49,6 +49,33 @@ def test_a_roof_that_is_much_faster_leaves_the_entrants_their_rounds(world: Worl
     a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.enter("copy", 1e6, role="roof")
     world.heat(a, b, roof)
     assert {len(taken) for e in (a, b, roof) for taken in e.samples[0].ns} == {ROUNDS}
+
+
+@pytest.mark.parametrize("role", ["entrant", "reference"])
+def test_an_open_time_however_short_decides_nothing_of_sealed_ones(
+    world: World, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    """It is measured as much as they are until the first look, and its calls are compared as often."""
+    monkeypatch.setattr(rounds, "ROUNDS", 8)
+    monkeypatch.setattr(rounds, "VERIFIED_SHARE", 0.0)
+    a, b, far = (world.enter(name, ns, tier=SEALED, spread=5) for name, ns in (("a", 1e6), ("b", 1e6), ("far", 1.5e6)))
+    forged, slow = world.enter("forged", 1e3, role, tier=OPEN), world.enter("slow", 1.5e6, tier=OPEN)
+    world.heat(a, b, far, forged, slow)
+    assert placements(a) == placements(b) > 8
+    assert [placements(e) for e in (far, forged, slow)] == [8, 8, 8]
+    assert {len(taken) for e in (a, b, forged) for taken in e.samples[0].ns} == {8}
+    assert {len(taken) for e in (far, slow) for taken in e.samples[0].ns[1:]} == {FAR_ROUNDS}
+    verified = [e for operation, e in world.log if operation == "verify"]
+    assert [verified.count(e) for e in (a, b, forged)] == [placements(e) for e in (a, b, forged)]
+    assert max(map(verified.count, (far, slow))) < 4
+
+
+def test_where_no_entrant_is_sealed_the_open_ones_are_decided_among_themselves(world: World) -> None:
+    """A sealed reference has no rank."""
+    a, b = world.enter("a", tier=OPEN, spread=5), world.enter("b", tier=OPEN, spread=5)
+    reference = world.enter("torch_eager", 2e6, "reference", tier=SEALED)
+    world.heat(a, b, reference)
+    assert placements(a) == placements(b) > placements(reference) == 8
 
 
 @pytest.mark.parametrize("seed", [2, 3, 4])

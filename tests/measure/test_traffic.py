@@ -20,7 +20,7 @@ from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.traffic import TrafficError, measure, read_counters
 from softbench.measure.plans import Plan
 from softbench.measure.worker import streamed
-from softbench.model import Traffic
+from softbench.model import SEALED, Traffic
 from softbench.records import store
 from softbench.render import export, tables
 from softbench.run import selection, settings
@@ -71,6 +71,26 @@ def test_what_is_no_table_says_why(text, said, reason):
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("launched", "reason"),
+    [(8, ""), (0, "ncu saw 8 of 0 kernels"), (9, "8 of 9"), (4, "8 of 4")],
+)
+def test_every_kernel_of_a_referee_must_be_seen(launched, reason):
+    if not reason:
+        assert read_counters(page(), 2, launched=launched).read_bytes == 8_400_000
+        return
+    with pytest.raises(TrafficError, match=reason):
+        read_counters(page(), 2, launched=launched)
+
+
+def test_halves_of_other_kernels_have_no_mean():
+    *lines, last = page().splitlines()
+    changed = "\n".join([*lines, last.replace("void f", "void g")])
+    assert read_counters(changed, 2).read_bytes == 8_400_000
+    with pytest.raises(TrafficError, match="other kernels in the second half"):
+        read_counters(changed, 2, launched=8)
+
+
 def test_stream_keeps_the_l2_busy_at_both_ends():
     assert traffic.calls_for(1 << 30, 60 << 20) == traffic.MIN_CALLS
     assert traffic.calls_for(1 << 10, 60 << 20) == traffic.MAX_CALLS
@@ -99,6 +119,47 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
     assert str(Path(selection.__file__).parents[2]) in path.split(os.pathsep)
     for option in (["--clock-control", "none"], ["--cache-control", "none"], ["--profile-from-start", "off"]):
         assert arguments[arguments.index(option[0]) + 1] == option[1]
+
+
+SAYS = "request = json.loads(sys.argv[-1])\njson.dump({said}, open(request['counts'], 'w'))\nopen(log, 'w').write({page!r})"
+
+
+def sealed() -> Entrant:
+    return Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over="/tmp/file", digest="ab")
+
+
+def test_sealed_variant_is_profiled_in_a_process_that_knows_no_implementation(tmp_path, monkeypatch):
+    asked = program(tmp_path, monkeypatch, SAYS.format(said={"calls": 2, "kernels": 8, "unseen": 80_000}, page=page()))
+    assert (
+        measure(CASE, sealed(), PLAN, 1, seed=3, timeout_s=60).read_bytes == 8_400_000
+    )  # the two that it says it counted
+    request = json.loads(json.loads(asked.read_text())[0][-1])
+    assert (request["handed_over"], request["digest"], request["calls"]) == ("/tmp/file", "ab", 1)
+    assert request.keys().isdisjoint({"path", "name", "source_hash", "params"})
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (SAYS.format(said={"calls": 2, "kernels": 12, "unseen": 0}, page=page()), "ncu saw 8 of 12 kernels"),
+        (SAYS.format(said={"calls": 2, "kernels": 8, "unseen": 90_000}, page=page()), "move 90000 bytes per call"),
+        (f"open(log, 'w').write({page()!r})", "ncu saw 8 of 0 kernels"),
+        ("print('BadHandOver: no')", "no counters: BadHandOver: no"),
+    ],
+)
+def test_sealed_variant_has_no_wrong_figure(tmp_path, monkeypatch, body, reason):
+    program(tmp_path, monkeypatch, body)
+    with pytest.raises(TrafficError, match=reason):
+        measure(CASE, sealed(), PLAN, 2, seed=3, timeout_s=60)
+
+
+def test_profiled_process_takes_what_it_is_given(monkeypatch):
+    taken = []
+    for name in ("author", "referee"):
+        monkeypatch.setattr(streamed, name, lambda request, name=name: taken.append(name))
+    streamed.main(json.dumps({"path": "mine.py"}))
+    streamed.main(json.dumps({"handed_over": "file"}))
+    assert taken == ["author", "referee"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from support.simulated import PLAN, World, at
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.trials import Trials
 from softbench.measure.contest.workers import Answer
-from softbench.model import Status
+from softbench.model import OPEN, SEALED, Status
 
 
 def chosen(world: World, entrants: list[Entrant], prepare: Callable[[Any], None] = lambda group: None) -> list[Entrant]:
@@ -28,6 +28,24 @@ def test_the_fastest_variant_is_chosen_and_measured_afresh(world: World) -> None
         assert [s.clock for s in entrant.samples] == ["trial"]
         assert entrant.notes == ["not the fastest of 3 variants in the trial: k[warps=2] was"]
     assert other not in [e for op, e in world.log]  # nothing to choose, nothing to time
+
+
+def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world: World) -> None:
+    """Also where they meet in groups: the open one of the first is the fastest of all."""
+    slow, fast = (world.enter("k", ns, tier=SEALED, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
+    forged = [world.enter("k", 1e3 * (1 + n), tier=OPEN, warps=4 + n) for n in range(10)]
+    assert chosen(world, [*forged, slow, fast]) == [fast]
+    assert {n for e in forged for n in e.notes} == {
+        "open, so the sealed k[warps=2] was chosen of 12 variants in the trial"
+    }
+    assert slow.notes == ["not the fastest of 12 variants in the trial: k[warps=2] was"]
+    slow, fast = (world.enter("open", ns, tier=OPEN, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
+    assert chosen(world, [slow, fast]) == [fast]
+
+
+def test_of_the_kernels_of_a_roof_the_fastest_is_chosen_whatever_its_tier(world: World) -> None:
+    slow, fast = (world.enter("copy", ns, "roof", tier=t, warps=1) for ns, t in ((1e6, SEALED), (9e5, OPEN)))
+    assert chosen(world, [slow, fast]) == [fast]
 
 
 def test_many_variants_meet_in_groups(world: World) -> None:

@@ -66,6 +66,7 @@ def test_the_tier_of_a_cell_is_a_property_and_is_stored_with_its_rounds() -> Non
     }
     stored = replay.rounds(Run(passport(), tuple(records.values())))
     assert [own.extra.get("tier") for own in stored.values()] == [None, "sealed", "open"]
+    assert [own.group for own in stored.values()] == [f"{case.id} (open)", case.id, f"{case.id} (open)"]
     told = {tier: SimpleNamespace(user_properties=[], _rounds=lambda: None) for tier in records}
     for tier, item in told.items():
         CellItem._note_figures(item, records[tier])

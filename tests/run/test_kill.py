@@ -6,16 +6,14 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
-from support import warm
+from support import killing
+from support.killing import Command, cells
 from support.offenders import processes, seconds_until, write
-from support.projects import PYTHONPATH, heed_interrupts
-from support.warm import MARK
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import unfinished
@@ -24,17 +22,6 @@ from softbench.records import store
 
 MOMENTS = int(os.environ.get("SOFTBENCH_KILL_MOMENTS", "3"))
 """How many moments a test tries, one after the other; more by hand."""
-GONE_S = 2.0
-SHAPES = """
-profiles:
-  tiny:
-    description: three cases; the sleeper sleeps in the second
-    timed: true
-    groups:
-      - operator: softmax
-        dtype: float32
-        shapes: [[8, 32], [8, 64], [8, 96]]
-"""
 SLEEPER = """
 if (Path(__file__).parent / "sleep").exists():
     if os.fork() == 0:
@@ -45,31 +32,13 @@ if (Path(__file__).parent / "sleep").exists():
 """
 
 
-class Command:
-    """`pytest --softbench` in a folder of its own, with an honest implementation and one that sleeps while asked to."""
+class Sleepy(Command):
+    """With an honest implementation and one that sleeps, in the second case, while asked to."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.mark = folder, f"{os.getpid()}-{folder}"
-        (folder / "shapes.yaml").write_text(SHAPES)
+        super().__init__(folder, [(8, 32), (8, 64), (8, 96)], ["honest", "sleeper"])
         write(folder / "mine", "honest")
         write(folder / "mine", "sleeper", "launch", SLEEPER)
-        self.running: subprocess.Popen[str] | None = None
-
-    def start(self, *options: str, is_warm: bool = True) -> subprocess.Popen[str]:
-        words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench", *options]
-        words += ["--softbench-profile", "tiny", "--softbench-impls", "mine", "--softbench-budget", "0.05"]
-        own = {"PYTHONPATH": PYTHONPATH, "CUDA_VISIBLE_DEVICES": "", "SOFTBENCH_WRITABLE": str(self.folder)}
-        popen: type[subprocess.Popen[str]] = warm.popen(PYTHONPATH) if is_warm else subprocess.Popen
-        self.running = popen(
-            [sys.executable, *words, "-k", "honest or sleeper"],
-            cwd=self.folder,
-            env={**os.environ, **own, MARK: self.mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=heed_interrupts,
-        )
-        return self.running
 
     def start_until_asleep(self) -> subprocess.Popen[str]:
         """Started, and in the middle of its second case."""
@@ -82,35 +51,10 @@ class Command:
         (self.folder / "mine" / "sleep").unlink()
         return process
 
-    def finish(self, *codes: int) -> Run:
-        """The latest run, gone on with until it ends by itself, with one of these codes."""
-        process = self.start("--softbench-resume", "latest")
-        text, _ = process.communicate(timeout=90)
-        assert process.returncode in codes, text
-        return self.records()
-
-    def files(self) -> list[Path]:
-        return list((self.folder / "reports").glob("*.jsonl"))
-
-    def has_more_than(self, lines: int) -> bool:
-        return any(file.read_bytes().count(b"\n") > lines for file in self.files())
-
-    def records(self) -> Run:
-        return store.read(store.find(self.folder / "reports", "latest"))
-
-    def close(self) -> None:
-        if self.running is not None and self.running.poll() is None:
-            self.running.kill()
-        for pid in processes(self.mark):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if self.running is not None:
-            self.running.communicate()
-
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[Command]:
-    made = Command(tmp_path)
+def command(tmp_path: Path) -> Iterator[Sleepy]:
+    made = Sleepy(tmp_path)
     yield made
     made.close()
 
@@ -122,16 +66,17 @@ def _first_case_is_kept(run: Run) -> None:
     assert all(r.clock("wall") for r in mine.values())
 
 
-def said_of(command: Command) -> str:
+def said_of(command: Sleepy) -> str:
     return unfinished(leaderboard.build(command.records()))
 
 
-def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -> None:
+def test_kill_leaves_no_process_and_resume_completes_the_run(command: Sleepy) -> None:
     process = command.start_until_asleep()
     assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
     process.kill()
     assert seconds_until(lambda: processes(command.mark) == [], 5) < 5
     process.communicate()
+    assert command.left() == ""
     _first_case_is_kept(command.records())
     assert said_of(command) == "1 of 3 cases: the run was ended early; --softbench-resume runs the others."
     file = store.find(command.folder / "reports", "latest")
@@ -146,10 +91,10 @@ def test_kill_leaves_no_process_and_resume_completes_the_run(command: Command) -
     assert file.read_text().count('"shape":[8,32]') == before.decode().count('"shape":[8,32]')  # not run again
 
 
-def test_interrupt_ends_workers_and_keeps_finished_cases(command: Command) -> None:
+def test_interrupt_ends_workers_and_keeps_finished_cases(command: Sleepy) -> None:
     process = command.start_until_asleep()
     process.send_signal(signal.SIGINT)
-    assert seconds_until(lambda: set(processes(command.mark)) <= {process.pid}, 5) < GONE_S
+    assert seconds_until(lambda: set(processes(command.mark)) <= {process.pid}, 5) < command.gone_s
     text, _ = process.communicate(timeout=30)
     assert process.returncode == 2, text
     assert "KeyboardInterrupt" in text
@@ -157,48 +102,17 @@ def test_interrupt_ends_workers_and_keeps_finished_cases(command: Command) -> No
     (page,) = (command.folder / "reports").glob("2*.html")
     assert "1 of 3 cases: the run was ended" in page.read_text()
     _first_case_is_kept(command.records())
-    assert processes(command.mark) == []
-
-
-def cells(run: Run) -> set[tuple[str, str, str]]:
-    return {(r.case.id, r.role, r.variant.implementation) for r in run.records}
-
-
-def whole() -> set[tuple[str, str, str]]:
-    """The cells of a run that nothing has disturbed."""
-    who = [("entrant", "honest"), ("entrant", "sleeper"), ("reference", "torch_eager"), ("roof", "host_copy")]
-    return {(f"softmax-float32-8x{columns}", *one) for columns in (32, 64, 96) for one in who}
+    assert command.left() == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=lambda sign: sign.name)
-def test_an_end_at_any_moment_costs_what_was_under_way(command: Command, sign: signal.Signals) -> None:
-    """The same run is ended again and again; what was finished stays, and in the end it is complete."""
-    random = Random(sign)
-    kept: set[tuple[str, str, str]] = set()
-    for number in range(MOMENTS):
-        options = ("--softbench-resume", "latest") if command.files() else ()
-        process = command.start(*options, is_warm=number > 0)  # the first end comes in the middle of the imports
-        lines = sum(file.read_bytes().count(b"\n") for file in command.files())
-        # Some ends come during the start, the others somewhere behind a case that this command has finished.
-        more = 0 if number == 0 else 1
-        seconds_until(lambda: process.poll() is not None or command.has_more_than(lines + more), 60)  # noqa: B023
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(random.uniform(0.0, 1.0))
-        process.send_signal(sign)
-        assert seconds_until(lambda: set(processes(command.mark)) <= {process.pid}, 5) < GONE_S  # noqa: B023
-        text, _ = process.communicate(timeout=30)
-        assert process.returncode in (0, -sign, *((2,) if sign is signal.SIGINT else ())), text
-        assert processes(command.mark) == []
-        now = cells(command.records())
-        assert kept <= now
-        kept = now
-    assert cells(command.finish(0)) == whole()
-    assert len(command.files()) == 1
+def test_an_end_at_any_moment_costs_what_was_under_way(command: Sleepy, sign: signal.Signals) -> None:
+    killing.end_at_moments(command, sign, Random(sign), MOMENTS, most_s=1.0)
 
 
 @pytest.mark.slow
-def test_processes_of_a_run_may_end_at_any_moment(command: Command) -> None:
+def test_processes_of_a_run_may_end_at_any_moment(command: Sleepy) -> None:
     """Workers, their guards and the forkserver are killed; the run ends by itself, with a record for every cell."""
     random = Random(1)
     for _ in range(MOMENTS):
@@ -210,11 +124,20 @@ def test_processes_of_a_run_may_end_at_any_moment(command: Command) -> None:
             if others:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(random.choice(others), signal.SIGKILL)
-        text, _ = process.communicate(timeout=90)
-        assert process.returncode in (0, 1), text
-        assert "INTERNALERROR" not in text
-        assert processes(command.mark) == []
+        command.ended(0, 1)
         run = command.records()
-        assert cells(run) >= {cell for cell in whole() if cell[1] != "roof"}
+        assert cells(run) >= {cell for cell in command.whole() if cell[1] != "roof"}
         assert all(r.reason for r in run.records if r.status.value != "PASSED")
-        assert cells(command.finish(0, 1)) == whole()
+        assert cells(command.finish(0, 1)) == command.whole()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["author", "forkserver"])
+def test_a_kill_costs_a_cell_at_most(command: Sleepy, role: str) -> None:
+    random, killed = Random(role), 0
+    while killed < MOMENTS:
+        command.start()
+        now = len(killing.kill_while_running(command, random, [role], (0.1, 0.8), MOMENTS - killed))
+        command.ended(0, 1)
+        killing.hold_to_kills(command, command.records(), now)
+        killed += now

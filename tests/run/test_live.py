@@ -23,7 +23,7 @@ CHECKED = make.softmax_case(37, 1000, timed=False)
 SGR = r"\x1b\[[\d;]*m"
 WORDS = ("[1/2] softmax-float16-4096x1024: rounds, placement 3", "0:12 elapsed, this case 0:04, about 1:00 left")
 FIELD = [
-    Player("cute_softmax", "entrant", "open", 32_600, 98.2),
+    Player("cute_softmax", "entrant", "undecided", 32_600, 98.2),
     Player("triton_online[num_warps=4]", "entrant", "decided", 40_100, 79.9),
     Player("copy", "roof", "", 32_000, 100.0),
     Player("wrong", "entrant", "INCORRECT"),
@@ -86,7 +86,10 @@ def scene(stage: str = "rounds", step: str = "", **more: Any) -> Progress:
 @pytest.mark.parametrize("columns", [50, 80, 120])
 def test_no_line_is_longer_than_the_terminal(columns: int) -> None:
     file = Terminal(columns)
-    long = [Player("a_" * 150 + "z", "entrant", "open", 1e5, 50.0), Player("宽" * 100, "entrant", "open", 1e5, 50.0)]
+    long = [
+        Player("a_" * 150 + "z", "entrant", "undecided", 1e5, 50.0),
+        Player("宽" * 100, "entrant", "open", 1e5, 50.0),
+    ]
     board = LiveBoard(file, has_colors=True)
     board.draw(
         [word + " and more" * 20 for word in WORDS],
@@ -96,7 +99,7 @@ def test_no_line_is_longer_than_the_terminal(columns: int) -> None:
     shown = file.shown
     assert len(shown) == 2 + 1 + len(FIELD) + 3  # none is wrapped
     assert [line[-1] for line in shown[:2]] == ["…", "…"]
-    assert {line.split()[-1] for line in shown[3:]} == {"open", "decided", "INCORRECT", "100.0"}
+    assert {line.split()[-1] for line in shown[3:]} == {"undecided", "open", "decided", "INCORRECT", "100.0"}
     assert ("…" in shown[-3], shown[-3].count("z")) == (True, 1)  # the middle gives way, as in all tables
     assert "?[2Jhi" in shown[-1]
 
@@ -128,6 +131,18 @@ def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it() -> None
         assert file.shown[0].startswith(f"[{number}/9]")
         assert len(file.shown) == 2 + 1 + len(FIELD)
     assert len(file.writes) - begun == 5
+
+
+def test_an_open_entrant_looks_neither_as_a_leader_nor_as_a_failure() -> None:
+    file = Terminal()
+    LiveBoard(file, has_colors=True).draw(WORDS, [*FIELD, Player("hidden", "entrant", "open", 9_000, 355.6)], (80, 24))
+    looks = {}
+    for y, line in enumerate(file.screen.display):
+        row = file.screen.buffer[y]
+        looks[line.split(" ")[0]] = (row[0].bold, row[len(line.rstrip()) - 1].fg)
+    assert looks["hidden"] == (False, "default")
+    assert looks["cute_softmax"][0]
+    assert looks["wrong"][1] == "red"
 
 
 def test_without_colors_there_are_none() -> None:

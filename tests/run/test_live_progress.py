@@ -11,7 +11,7 @@ from support.simulated import PLAN, World
 
 from softbench.measure.contest.progress import CaseView, Player
 from softbench.measure.contest.rounds import ROUNDS, Heat
-from softbench.model import Samples, Status
+from softbench.model import OPEN, SEALED, Samples, Status
 from softbench.run.live.pace import Pace, clock_text
 
 CASE = make.softmax_case(4096, 1024)
@@ -36,13 +36,38 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [p.state for p in seen[0][2]] == ["checked", "checked", "INCORRECT"]
     *_, last = seen
     assert [(p.name, p.state) for p in last[2]] == [
-        *(("copy", ""), ("fast", "open"), ("slow", "open"), ("failed", "INCORRECT"))
+        *(("copy", ""), ("fast", "undecided"), ("slow", "undecided"), ("failed", "INCORRECT"))
     ]
     assert [p.percent_of_roof for p in last[2]][:2] == [100.0, pytest.approx(90, rel=0.01)]
     assert last[2][1].latency_ns == pytest.approx(1e6 / PLAN.launches, rel=0.01)
     assert [p.state for p in view.players()][1:3] == ["decided", "decided"]
     view.heat = None
     assert [p.state for p in view.players()][1:3] == ["measured", "measured"]
+
+
+def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does one of an entrant that has failed since; it seals nothing."""
+    world = World(monkeypatch)
+    forged, mine, yours = (
+        world.enter(name, ns, tier=tier)
+        for name, ns, tier in (("forged", 1e3, OPEN), ("mine", 1e6, SEALED), ("yours", 1.2e6, SEALED))
+    )
+    reference, waits = world.enter("torch_eager", 1e4, "reference", tier=OPEN), world.enter("waits", tier=OPEN)
+    field = [forged, mine, yours, reference, world.enter("copy", 0.9e6, "roof"), waits]
+    view = CaseView(CASE, field)
+    view.heat = Heat(field[:-1], PLAN, "graph", 0, world.ask, world.rng, 1e9)
+    view.heat.run()
+    shown = [("copy", ""), ("mine", "decided"), ("yours", "decided"), ("forged", OPEN), ("torch_eager", "decided")]
+    assert [(p.name, p.state) for p in view.players()] == [*shown, ("waits", "checked")]
+    for entrant in (forged, yours):
+        entrant.settle(Status.PASSED, "")
+    assert [p.state for p in view.players()][2:4] == ["PASSED", OPEN]
+    mine.tier, mine.handed_over = "", "file"  # it is built again
+    assert [p.name for p in view.players()] == ["copy", "mine", "yours", "forged", "torch_eager", "waits"]
+    mine.settle(Status.INCORRECT, "zeros")
+    assert [(p.name, p.state) for p in view.players()][-2] == ("mine", "INCORRECT")
+    yours.settle(Status.INCORRECT, "zeros")
+    assert (view.players()[0].name, view.players()[0].state) == ("forged", "PASSED")
 
 
 def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch: pytest.MonkeyPatch) -> None:

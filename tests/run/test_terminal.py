@@ -53,11 +53,11 @@ def test_the_contest_is_seen_while_it_runs(shown: Show) -> None:
     assert {board[0][:5] for board in map(board_of, shown.saw(" elapsed"))} == {"[1/2]", "[2/2]"}
     # A screen may be seen while its lines are being written: the last one says that all are there.
     whole = [board for board in boards if any(line.startswith("(host_copy:") for line in board)]
-    timed = next(board for board in whole if any("open" in line for line in board))
+    timed = next(board for board in whole if any("undecided" in line for line in board))
     assert re.match(r"\d+:\d\d elapsed, this case \d+:\d\d, about \d+:\d\d left$", timed[1])
     assert timed[2].split() == ["implementation", "ms", "so", "far", "%", "of", "roof"]
     rows = {line.split()[0]: line for line in timed[3:]}
-    assert re.search(r" \d\.\d{4,6} +\d+\.\d  open$", rows["own_right"])  # four decimals from 10 us on
+    assert re.search(r" \d\.\d{4,6} +\d+\.\d  undecided$", rows["own_right"])  # four decimals from 10 us on
     assert rows["own_zeros"].endswith("INCORRECT")
     assert rows["own_lacking"].endswith("UNAVAILABLE")
     assert rows["(host_copy:"].endswith("100.0")
@@ -109,7 +109,7 @@ def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder: Path, how: str) 
     typed: list[str] = []
 
     def keys(screen: list[str]) -> bytes:
-        if typed or not any(" open" in line for line in screen):
+        if typed or not any(" undecided" in line for line in screen):
             return b""
         typed.append("^C")
         return b"\x03"
@@ -121,7 +121,7 @@ def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder: Path, how: str) 
     text = "\n".join(shown.left)
     assert "KeyboardInterrupt" in text
     assert " elapsed" not in text
-    assert " open" not in text
+    assert " undecided" not in text
     assert not shown.is_cursor_hidden
     assert not re.search(SGR, shown.raw)
 

@@ -51,9 +51,10 @@ class World:
         role: str = "entrant",
         spread: float = 1.0,
         fault: Fault | None = None,
+        tier: str = "",
         **params: int,
     ) -> Entrant:
-        entrant = Entrant(variant(name, params=tuple(params.items())), role, slot=len(self.base))
+        entrant = Entrant(variant(name, params=tuple(params.items())), role, slot=len(self.base), tier=tier)
         entrant.prepared_in = SimpleNamespace(is_alive=True)  # type: ignore[assignment]
         self.base[entrant], self.spread[entrant], self.placement[entrant] = ns, spread, (0, 0.0)
         if fault:

@@ -23,7 +23,7 @@ OTHER_ROOF = 0.0025
 """Allowance for two kernels of one roof: on an H200 they differed by up to 0.22 % between two runs of one source."""
 VERDICTS = {"slower": "slower", "faster": "faster", "unknown": "cannot tell", "tied": "same"}
 """The words of `stats` -> the words for two runs, worst first."""
-FELL, ROSE, OTHER = "fell", "rose", "changed"
+FELL, ROSE, OTHER, UNSEALED = "fell", "rose", "changed", "no longer sealed"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Pair:
     """One cell in both runs. change is None if one of them has no time.
 
     change.ratio is (time over roof) after / before: above 1 is slower. moved is the change of status: "fell", "rose", "changed",
-    or "" for none. notes say what else differs between the two.
+    "no longer sealed", or "" for none. notes say what else differs between the two.
     """
 
     case: Case
@@ -52,7 +52,8 @@ class Pair:
 class RunComparison:
     """Run `after` against run `before`; cells in the order of the older run.
 
-    apart are cells of both runs that cannot be compared, with the reason; gone and new are ids of cells of one run only.
+    apart are cells of both runs that cannot be compared, with the reason; unsealed are those of them that were sealed and are open
+    now; gone and new are ids of cells of one run only.
     roof is the roof's own time, after over before, one factor per case.
     """
 
@@ -64,6 +65,7 @@ class RunComparison:
     apart: tuple[tuple[str, str], ...] = ()
     gone: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
+    unsealed: tuple[Pair, ...] = ()
 
     def of(self, verdict: str) -> list[Pair]:
         """Cells of one verdict, the largest change first."""
@@ -74,12 +76,12 @@ class RunComparison:
         return [cell for cell in self.cells if cell.moved == how]
 
     def failures(self, limit: float) -> list[Pair]:
-        """The cells that fail a limit: those that fell, and those slower by a share of at least limit (0.02 is 2 %).
+        """The cells that fail a limit: those that fell or lost their seal, and those slower by at least limit (0.02 is 2 %).
 
         The interval says whether a cell is slower; the ratio says by how much.
         """
         slower = [cell for cell in self.of("slower") if cell.change and cell.change.ratio >= 1 + limit]
-        return [*self.moved(FELL), *(cell for cell in slower if cell.moved != FELL)]
+        return [*self.moved(FELL), *self.unsealed, *(cell for cell in slower if cell.moved != FELL)]
 
     def unclear(self, limit: float) -> int:
         """The number of cells whose intervals allow as much."""
@@ -98,11 +100,15 @@ def compare(before: Run, after: Run) -> RunComparison:
     own, theirs = (dict(_cells(board)) for board in boards)
     pairs: list[Pair] = []
     apart: list[tuple[str, str]] = []
+    unsealed: list[Pair] = []
     for key, (case, cell) in own.items():
         if key not in theirs:
             continue
-        why = why_apart(cell, theirs[key][1])
+        other = theirs[key][1]
+        why = why_apart(cell, other)
         apart += [(_id(key), why)] if why else []
+        if why == tiers.apart(cell.record, other.record) and tiers.is_lost(cell.record, other.record):
+            unsealed.append(Pair(case.case, key[1], cell, other, moved=UNSEALED))
         pairs += [] if why else [pair(key[1], case, theirs[key][0])]
     if not pairs:
         reason = f": {apart[0][1]}" if apart else ", of the same case and implementation"
@@ -116,6 +122,7 @@ def compare(before: Run, after: Run) -> RunComparison:
         tuple(apart),
         tuple(_id(key) for key in own if key not in theirs),
         tuple(_id(key) for key in theirs if key not in own),
+        tuple(unsealed),
     )
 
 

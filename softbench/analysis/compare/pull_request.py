@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softbench.analysis.compare import FELL, OTHER, ROSE, Pair, RunComparison
+from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, Pair, RunComparison
 from softbench.analysis.compare.summary import (
     HOW,
     REASON,
@@ -46,13 +46,15 @@ def verdict(comparison: RunComparison, limit: float | None = None) -> str:
     timed, unclear = sum(bool(cell.verdict) for cell in comparison.cells), comparison.unclear(limit or 0.0)
     failures = comparison.failures(limit or 0.0)
     slower = [cell.change.ratio for cell in failures if cell.moved != FELL and cell.change]
-    fell, by = len(failures) - len(slower), f" by {percent(limit)} or more" if limit else ""
+    lost = len(comparison.unsealed)
+    fell, by = len(failures) - len(slower) - lost, f" by {percent(limit)} or more" if limit else ""
     cells = plural(timed, "timed cell")
     if slower:
         found = [f"is slower{by} in {len(slower)} of {cells} (at most {change_text(max(slower))})"]
     else:
         found = [f"is not slower{by} in {timed - unclear} of {cells}" if timed else "has no time to compare"]
     found += [f"{plural(fell, 'cell')} no longer {'passes' if fell == 1 else 'pass'}"] if fell else []
+    found += [f"{plural(lost, 'cell')} {'is' if lost == 1 else 'are'} {UNSEALED}"] if lost else []
     found += [f"{plural(unclear, 'cell')} cannot be told"] if unclear else []
     faster = len(comparison.of("faster"))
     better = f" {plural(faster, 'cell')} {'is' if faster == 1 else 'are'} faster." if faster else ""

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator
 
-from softbench.analysis.compare import FELL, OTHER, ROSE, VERDICTS, Pair, RunComparison
+from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, VERDICTS, Pair, RunComparison
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard import Cell
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, some, status_text
@@ -57,7 +57,7 @@ def cells(comparison: RunComparison) -> Document:
             word = f"{cell.moved}: {status_text(b.record)}" if cell.moved else cell.verdict or status_text(b.record)
             figures = (change_text(change.ratio), interval_text(change)) if change else ("", "")
             rows.append((cell.case.id, short(cell.implementation), word, *figures, *times(a, b)[:3]))
-    return table("Since the last run", header, rows, left=(0, 1, 2), labels=2)
+    return [*table("Since the last run", header, rows, left=(0, 1, 2), labels=2), *lines(*_not_compared(comparison))]
 
 
 def verdict(comparison: RunComparison) -> str:
@@ -75,10 +75,11 @@ def verdict(comparison: RunComparison) -> str:
 def gate(comparison: RunComparison, limit: float) -> str:
     """Whether a limit holds, in one line."""
     failures, unclear = comparison.failures(limit), comparison.unclear(limit)
-    fell = len(comparison.moved(FELL))
+    fell, lost = len(comparison.moved(FELL)), len(comparison.unsealed)
     if failures:
-        slower = f"{plural(len(failures) - fell, 'cell')} slower by at least {percent(limit)}"
-        text = f"fails: {plural(fell, 'cell')} fell, {slower}"
+        slower = f"{plural(len(failures) - fell - lost, 'cell')} slower by at least {percent(limit)}"
+        seals = f"{plural(lost, 'cell')} {UNSEALED}, " if lost else ""
+        text = f"fails: {plural(fell, 'cell')} fell, {seals}{slower}"
     else:
         text = f"holds: no cell fell, and none is slower by at least {percent(limit)}"
     return text + (f"; {plural(unclear, 'cell')} cannot be told" if unclear else "")
@@ -195,11 +196,15 @@ def _roof(comparison: RunComparison) -> str:
 
 def rest(comparison: RunComparison, old: str, new: str) -> Iterator[str]:
     """Which cells are not compared, and which only one of the runs has; old and new are what the runs are called."""
+    yield from _not_compared(comparison)
+    for ids, name in ((comparison.gone, old), (comparison.new, new)):
+        if ids:
+            yield f"Only in {name}: {plural(len(ids), 'cell')} ({some(sorted(ids))})."
+
+
+def _not_compared(comparison: RunComparison) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for cell, reason in sorted(comparison.apart):
         reasons.setdefault(reason, []).append(cell)
     for reason, cells in reasons.items():
         yield f"Not compared: {some(cells)}: {reason}."
-    for ids, name in ((comparison.gone, old), (comparison.new, new)):
-        if ids:
-            yield f"Only in {name}: {plural(len(ids), 'cell')} ({some(sorted(ids))})."

@@ -9,7 +9,7 @@ from softbench.analysis.compare.summary import change_text, interval_text, perce
 from softbench.analysis.document import Document, table
 from softbench.analysis.leaderboard import tiers
 from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text
-from softbench.model import SEALED, Case, Record, Run, Status, stats
+from softbench.model import Case, Record, Run, Status, stats
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class VersionPair:
     @property
     def fell(self) -> bool:
         """Whether only the other version passes, or is sealed."""
-        is_worse = self.new.status.is_failure or bool(self.old.tier == SEALED and self.apart)
+        is_worse = self.new.status.is_failure or tiers.is_lost(self.old, self.new)
         return self.old.status is Status.PASSED and is_worse
 
     @property

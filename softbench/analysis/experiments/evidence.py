@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from softbench.analysis import leaderboard
 from softbench.analysis.document import Lines
-from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.model import Status
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell, tiers
+from softbench.model import OPEN, Status, stats
 from softbench.records.published import PublishedError, PublishedTable
 
 
@@ -84,26 +84,31 @@ def finding(statement: str, parts: Sequence[bool | None], measured: str = "") ->
 
 
 def latency_ms(cell: Cell | None) -> str:
-    """Milliseconds, the status where there is no time, or "not run"."""
+    """Milliseconds, with a mark if it is open and not ranked; the status where there is no time, or "not run"."""
     if cell is None:
         return "not run"
     if cell.latency_ns is None:
         return cell.status.value if cell.status is not Status.PASSED else "not timed"
-    return f"{cell.latency_ns / 1e6:.4f}"
+    return f"{cell.latency_ns / 1e6:.4f}" + f" {OPEN}" * cell.is_open
 
 
 def factor(slow: Cell | None, fast: Cell | None) -> float | None:
-    """Time of one over time of the other, paired where they ran in one heat; None where either has no time."""
-    if slow is None or fast is None or not slow.samples or not fast.samples:
-        return None
-    return leaderboard.versus(slow.samples, fast.samples).ratio
+    """Time of one over time of the other, paired where they ran in one heat; None where they cannot be compared."""
+    found = _versus(slow, fast)
+    return found.ratio if found else None
 
 
 def is_faster(cell: Cell | None, than: Cell | None) -> bool | None:
-    """Whether the difference is beyond doubt; None where either has no time."""
-    if cell is None or than is None or not cell.samples or not than.samples:
+    """Whether the difference is beyond doubt; None where they cannot be compared."""
+    found = _versus(cell, than)
+    return found.verdict == "faster" if found else None
+
+
+def _versus(a: Cell | None, b: Cell | None) -> stats.Comparison | None:
+    """None where either has no time, or only one a sealed one."""
+    if a is None or b is None or not a.samples or not b.samples or tiers.apart(a.record, b.record):
         return None
-    return leaderboard.versus(cell.samples, than.samples).verdict == "faster"
+    return leaderboard.versus(a.samples, b.samples)
 
 
 def spread(values: Sequence[float | None], form: str) -> str:

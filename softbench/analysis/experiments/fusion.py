@@ -73,7 +73,7 @@ def _limits(evidence: Evidence) -> list[Finding]:
     ):
         floor = evidence.floor_ns(_id(size), streams)
         cells = {name: evidence.cell(_id(size), name) for name in evidence.playing(part)}
-        times = {name: cell.latency_ns for name, cell in cells.items() if cell is not None and cell.latency_ns}
+        times = {name: cell.latency_ns for name, cell in cells.items() if cell and cell.latency_ns and not cell.is_open}
         if floor is None or not times:
             findings.append(Finding(f"{text}.", None))
             continue

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from softbench.analysis.document import Lines, Part, Table, lines
 from softbench.analysis.experiments.evidence import Evidence, Finding, listed
-from softbench.analysis.leaderboard import CaseBoard
+from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.ranks import gains
 from softbench.model import stats
 from softbench.records.published import PublishedTable
@@ -44,7 +44,7 @@ def section(evidence: Evidence, published: PublishedTable) -> list[Part]:
 
 def _figures(name: str, cases: Sequence[CaseBoard], large: Sequence[CaseBoard]) -> dict[str, float | None]:
     """By the plan's metric. The call is that of the smallest matrix, which hides least of it."""
-    cells = [cell for case in large if (cell := case.by_implementation.get(name))]
+    cells = _counted(name, large)
     all_cells = [(case.case.elements, cell) for case in cases if (cell := case.by_implementation.get(name))]
     calls = [(elements, cell.call_ns) for elements, cell in all_cells if cell.call_ns is not None]
     return {
@@ -64,8 +64,13 @@ def _text(metric: str, value: float | None) -> str:
 
 
 def _coverage(name: str, large: Sequence[CaseBoard]) -> str:
-    passed = [case for case in large if (cell := case.by_implementation.get(name)) and cell.latency_ns is not None]
-    return f"{len(passed)} of {len(large)}"
+    return f"{len(_counted(name, large))} of {len(large)}"
+
+
+def _counted(name: str, cases: Sequence[CaseBoard]) -> list[Cell]:
+    """Its cells with a time that counts."""
+    own = (case.by_implementation.get(name) for case in cases)
+    return [cell for cell in own if cell and cell.latency_ns is not None and not cell.is_open]
 
 
 def _reached(metric: str, word: str, published: PublishedTable, figures: dict[str, dict[str, float | None]]) -> Finding:

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from softbench.analysis.leaderboard.board import Board, CaseBoard
-from softbench.model import OPEN, SEALED, Record
+from softbench.model import OPEN, SEALED, Record, tiers
 
 
 def outranked(entrants: Mapping[str, Record], clock: str) -> set[str]:
     """The entrants of a case whose times do not count, because another one's is sealed."""
-    tiers = {name: record.tier for name, record in entrants.items() if record.clock(clock)}
-    return {name for name, tier in tiers.items() if tier != SEALED} if SEALED in tiers.values() else set()
+    timed = {name: record.tier for name, record in entrants.items() if record.clock(clock)}
+    behind = tiers.outranked(timed.values())
+    return {name for name, tier in timed.items() if tier in behind}
 
 
 def scored(cases: Iterable[CaseBoard]) -> list[CaseBoard]:
@@ -37,3 +38,8 @@ def scored_of(board: Board, operator: str) -> list[CaseBoard]:
 def apart(a: Record, b: Record) -> str:
     """Why two times cannot be compared, or ""."""
     return "one time is sealed, the other open" if {a.tier, b.tier} == {SEALED, OPEN} else ""
+
+
+def is_lost(old: Record, new: Record) -> bool:
+    """Whether a time was sealed and is open now."""
+    return (old.tier, new.tier) == (SEALED, OPEN)

@@ -142,11 +142,11 @@ def fill(x: Tensor, distribution: str, layout: Layout, key: str, form: Form = Fo
     0 and variance 1.
 
     Rows are drawn in slabs in the dtype itself: this takes one byte per element of a slab, and for a transposed input of more
-    than two dimensions a copy of it.
+    than two dimensions a copy of it. Nothing is drawn on the device "meta".
     """
     if distribution != PLAIN:
         check_distribution(distribution)
-    if x.numel() == 0:
+    if x.numel() == 0 or x.is_meta:
         return
     if layout.broadcast and x.dim() > 1:
         x = x[(0,) * (x.dim() - 1)]

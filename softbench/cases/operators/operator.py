@@ -43,6 +43,7 @@ class Operator(Protocol):
 
         The same (case, seed, type of device) gives the same bits. Each input is a view into a larger storage whose
         other bytes are all 0xFF (NaN in every dtype): read outside it poisons the result, a write outside it is seen.
+        On the device "meta" they are layouts alone, and nothing is drawn.
         Raises ValueError for a layout that the shape cannot have.
         """
 

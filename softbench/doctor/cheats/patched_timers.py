@@ -31,3 +31,22 @@ def patched_clock_object(case: Any) -> Any:
         if type(thing).__name__ == "WallClock":
             thing.now = lambda: right() // 10
     return lambda x: x.softmax(-1)
+
+
+@implementation(operator="softmax", requires=["cuda", "torch"])
+def patched_event_later(case: Any) -> Any:
+    """Has a thread replace the elapsed time of an event ten times a second, also while others are timed."""
+    import threading
+    import time
+
+    import torch
+
+    right = torch.cuda.Event.elapsed_time
+
+    def hasten() -> None:
+        while True:
+            time.sleep(0.1)
+            torch.cuda.Event.elapsed_time = lambda start, stop: right(start, stop) / 1000
+
+    threading.Thread(target=hasten, daemon=True).start()
+    return lambda x: x.softmax(-1)

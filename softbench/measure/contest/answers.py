@@ -90,6 +90,14 @@ class Kernels:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """What the kernels of a hand-over use, and the digest of its file."""
+
+    kernels: tuple[KernelResources, ...]
+    digest: str = ""
+
+
+@dataclass(frozen=True)
 class Calibrations:
     """One for each clock."""
 
@@ -111,7 +119,7 @@ OPERATIONS: dict[str, tuple[type, str, str]] = {
     "hello": (Memory, "the start of its process", ""),
     "prepare": (Done, "compiling and checking", MORE),
     "author": (HandedOver, "compiling", MORE),
-    "take": (Kernels, "checking", MORE),
+    "take": (Taken, "checking", MORE),
     "prove": (Done, "proving its operator", MORE),
     "compile": (Kernels, "building cubins", MORE),
     "estimate": (Time, "the first timed calls", MORE),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
@@ -16,7 +16,19 @@ from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.measure.worker import traces
-from softbench.model import OPEN, SEALED, Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
+from softbench.model import (
+    OPEN,
+    SEALED,
+    Case,
+    KernelResources,
+    Record,
+    Samples,
+    Status,
+    Telemetry,
+    Traffic,
+    Variant,
+    tiers,
+)
 
 
 @dataclass(eq=False)
@@ -26,6 +38,8 @@ class Entrant:
     is_lost: the forkserver has ended, or does not answer.
     tier: "sealed" if a referee, which imports no implementation, runs what `author` handed over (the file `handed_over`);
     "open" if it runs in its author's process: `open_because` says why; "" if that is not known yet.
+    has_lost_referee: a referee was killed before it had an answer, and another one was asked.
+    digest: of the handed-over file when it was checked.
     """
 
     variant: Variant
@@ -40,6 +54,8 @@ class Entrant:
     tier: str = ""
     open_because: str = ""
     handed_over: str = ""
+    has_lost_referee: bool = False
+    digest: str = ""
     is_baseline: bool = False
     traceback: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
@@ -118,6 +134,10 @@ class Entrant:
         self.open_because = "" if self.handed_over else found.get("open_because", "") or "it was not handed over"
         self.tier = SEALED if self.handed_over else OPEN
 
+    def sealed_file(self) -> dict[str, str]:
+        """What a message says of the hand-over that was checked."""
+        return {"handed_over": self.handed_over, "digest": self.digest}
+
     def at_author(self) -> Entrant:
         """The same entrant in its author's process."""
         if self.tier != SEALED:
@@ -171,6 +191,13 @@ class Entrant:
             open_because=texts.cut(self.open_because),
             operator_hash=declared.source_hash if (declared := operators.of_file(case.operator)) else "",
         )
+
+
+def contenders(times: Mapping[Entrant, float]) -> dict[Entrant, float]:
+    """The times by which one can lead: not the roof's, and no open one beside the sealed one of an "entrant"."""
+    known = {e: e.tier or SEALED * bool(e.handed_over) for e in times}  # "" while a sealed one is built again
+    behind = tiers.outranked([tier for e, tier in known.items() if e.role == "entrant"])
+    return {e: ns for e, ns in times.items() if e.role != "roof" and known[e] not in behind}
 
 
 def operator_of(name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from softbench.cases import operators
 from softbench.measure import device
 from softbench.measure.contest import admission, compiled, profiled, traffic
 from softbench.measure.contest.asker import Asker
-from softbench.measure.contest.entrant import Entrant, Fault
+from softbench.measure.contest.entrant import Entrant, Fault, contenders
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.progress import CaseView
 from softbench.measure.contest.rounds import Heat
@@ -83,7 +83,7 @@ class Measuring:
     @property
     def gap(self) -> float:
         """How near a leader and its nearest rival are, where their ranks are open: the log of the ratio of their times."""
-        speeds = [sorted(heat.speeds(heat.racing).values()) for heat in self.unfinished]
+        speeds = [sorted(contenders(heat.speeds(heat.racing)).values()) for heat in self.unfinished]
         return min((math.log(first[1] / first[0]) for first in speeds if len(first) > 1), default=math.inf)
 
     def look_again(self, most_s: float) -> None:
@@ -210,15 +210,18 @@ class Measuring:
     def _spans(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
         self.view.tell("the device clock")
         ready = [e for e in players if e.is_ready]
-        profiled.measure(self.case, ready, plan, card.l2_bytes, self.pool, self._ask_patiently, self.rng)
+        with authors_stopped(ready):
+            profiled.measure(self.case, ready, plan, card.l2_bytes, self.pool, self._ask_patiently, self.rng)
 
     def _traffic(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
-        calls = traffic.calls_for(sum(operators.moved_bytes(self.case)), card.l2_bytes)
-        for entrant in (e for e in players if e.is_ready):
-            self.view.tell("memory traffic", entrant.variant.id)
-            try:
-                entrant.traffic = traffic.measure(
-                    self.case, entrant, plan, calls, seed=self.rng.getrandbits(40), timeout_s=self.rules.timeout_s
-                )
-            except traffic.TrafficError as error:
-                entrant.notes.append(f"traffic: {error}")
+        calls = traffic.calls_for(operators.moved_bytes(self.case)[1], card.l2_bytes)
+        ready = [e for e in players if e.is_ready]
+        with authors_stopped(ready):
+            for entrant in ready:
+                self.view.tell("memory traffic", entrant.variant.id)
+                try:
+                    entrant.traffic = traffic.measure(
+                        self.case, entrant, plan, calls, seed=self.rng.getrandbits(40), timeout_s=self.rules.timeout_s
+                    )
+                except traffic.TrafficError as error:
+                    entrant.notes.append(f"traffic: {error}")

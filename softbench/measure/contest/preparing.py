@@ -66,12 +66,19 @@ class Preparation:
         if self._is_sealable(entrant) and not entrant.tier:
             if entrant.take(answer):
                 entrant.hand_over(answer.data)
+        elif self._is_ended_from_outside(entrant):
+            entrant.has_lost_referee = True  # another one is asked, once
         elif entrant.tier == SEALED and not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
             entrant.tier, entrant.open_because = OPEN, f"its sealed copy failed: {answer.reason}"
         elif entrant.take(answer):
             entrant.prepared_in = entrant.worker
-            entrant.kernels = list(answer.data.get("kernels", ()))
+            entrant.kernels, entrant.digest = list(answer.data.get("kernels", ())), answer.data.get("digest", "")
             entrant.notes += [] if self._is_again else [f"built and checked in {entrant.seconds:.1f} s"]
+
+    @staticmethod
+    def _is_ended_from_outside(entrant: Entrant) -> bool:
+        killed = entrant.worker is not None and entrant.worker.was_killed
+        return killed and entrant.tier == SEALED and not entrant.has_lost_referee
 
     def _is_sealable(self, entrant: Entrant) -> bool:
         """Whether a hand-over is tried: the roof's kernels are the harness's own."""

@@ -17,6 +17,7 @@ from typing import Any
 from softbench.measure import procfs
 from softbench.measure.contest.orphans import Orphans
 from softbench.measure.contest.tail import Tail
+from softbench.measure.worker import writable
 
 START_TIMEOUT_S = 90.0
 _REAP_TIMEOUT_S = 20.0
@@ -107,6 +108,8 @@ class Forkserver:
             self._process.kill()
             code = self._process.wait()
         self._orphans.end(was_killed=self._has_answered and code != 0)
+        if code:
+            writable.remove_left()
 
 
 class Worker:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.entrant import Entrant, contenders
 from softbench.measure.contest.rounds import Heat
-from softbench.model import Case, stats
+from softbench.model import OPEN, Case, stats
 
 _RANKING = ("graph", "wall")
 
@@ -16,8 +16,8 @@ _RANKING = ("graph", "wall")
 class Player:
     """An entrant as it is displayed. latency_ns is its median per launch so far, None before its first sample.
 
-    state: "waiting", "checked", "open" while its rank in the heat is open, "decided", "measured" after its heat, else its
-    status; "" for the roof, which has no rank.
+    state: "waiting", "checked", "undecided" while its rank in the heat is open, "decided", "measured" after its heat, else its
+    status; "open" for a time that is not sealed where another one is, and "" for the roof: neither has a rank.
     """
 
     name: str
@@ -62,11 +62,19 @@ class CaseView:
         self._show(Progress(stage, self._case, step, self.players, amid_rounds))
 
     def players(self) -> list[Player]:
-        """The fastest first, then those without a time; without the variants and roof kernels that were not chosen."""
+        """The fastest first, then those that cannot lead, then those without a time.
+
+        Without the variants and roof kernels that were not chosen.
+        """
         times = self._times()
+        right = {e: ns for e, (ns, _) in times.items() if e.status is None or e.status.is_success}
+        behind = {e for e in times if e.role != "roof"} - contenders(right).keys()
         seen = [e for e in self._entrants if e.is_best and (e.role != "roof" or e in times)]
-        seen.sort(key=lambda e: (e not in times, times.get(e, (0.0, None))[0], not e.is_open))
-        return [Player(e.variant.id, e.role, self._state(e, e in times), *times.get(e, (None, None))) for e in seen]
+        seen.sort(key=lambda e: (e not in times, e in behind, times.get(e, (0.0, None))[0], not e.is_open))
+        states = [
+            OPEN if e in right and e in behind and e.role == "entrant" else self._state(e, e in times) for e in seen
+        ]
+        return [Player(e.variant.id, e.role, s, *times.get(e, (None, None))) for e, s in zip(seen, states, strict=True)]
 
     def _times(self) -> dict[Entrant, tuple[float, float | None]]:
         """(ns per launch, % of the roof of the same heat) of all entrants with a sample, by the last heat of each."""
@@ -89,5 +97,5 @@ class CaseView:
         if entrant.role == "roof":
             return ""
         if self.heat is not None and entrant in self.heat.entrants and is_timed:
-            return "open" if entrant in self.heat.racing else "decided"
+            return "undecided" if entrant in self.heat.racing else "decided"
         return "measured" if is_timed else "checked" if entrant.is_ready else "waiting"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from softbench.measure.contest import steady, turns
-from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, possible, silent
+from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, contenders, possible, silent
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.workers import Answer
 from softbench.measure.guards.audit import Audit
@@ -215,13 +215,17 @@ class Heat:
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:
         """Entrants so much slower than the leader that few rounds will do; none in the first placement."""
         speeds = self.speeds(active)
-        leading = min((ns for e, ns in speeds.items() if e.role != "roof"), default=math.inf)
+        leading = min(contenders(speeds).values(), default=math.inf)
         return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * leading}
 
     def _leading(self, active: Sequence[Entrant]) -> list[Entrant]:
-        """The leader and the entrants near it, by their times so far: a mistake of theirs would decide who wins."""
-        speeds = {e: ns for e, ns in self.speeds(active).items() if e.role != "roof"}
-        return [e for e, ns in speeds.items() if ns <= NEAR_LEADER * min(speeds.values())]
+        """The leader and the entrants near it, by their times so far: a mistake of theirs would decide who wins.
+
+        An open one that is faster is among them too: it does not lead, and is shown as faster.
+        """
+        speeds = self.speeds(active)
+        near = NEAR_LEADER * min(contenders(speeds).values(), default=math.inf)
+        return [e for e, ns in speeds.items() if e.role != "roof" and ns <= near]
 
     def speeds(self, entrants: Sequence[Entrant] | None = None) -> dict[Entrant, float]:
         """Nanoseconds per launch so far, of the entrants named (default: all) that have a sample."""
@@ -262,8 +266,9 @@ class Heat:
                     self.ns[entrant][number] = []
 
     def _undecided(self, active: list[Entrant]) -> list[Entrant]:
-        """The leader and the entrants near it whose verdict is open; empty when all are decided."""
-        speeds = self.speeds(self._leading(active))
+        """The leader and its rivals near it whose verdict is open; empty when all are decided."""
+        near, times = set(self._leading(active)), contenders(self.speeds(active))
+        speeds = {e: ns for e, ns in times.items() if e in near}
         if not speeds:
             return []
         leader = min(speeds, key=lambda e: speeds[e])

@@ -1,8 +1,8 @@
 """What a call really moved: Nsight Compute's counters of the device memory, to compare with the ideal bytes.
 
-`ncu` runs the variant in a process of its own (`softbench.measure.worker.streamed`). Clocks are left alone and no cache is
-flushed between kernels. The last tens of MB that a call writes stay in the L2 and reach the memory during later calls, so only
-the mean over a stream of calls is what one call costs.
+`ncu` runs the variant in a process of its own (`softbench.measure.worker.streamed`): a referee's, if it is sealed. Clocks are left
+alone and no cache is flushed between kernels. The last tens of MB that a call writes stay in the L2 and reach the memory during
+later calls, so only the mean over a stream of calls is what one call costs.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.entrant import Entrant, operator_of
 from softbench.measure.contest.processes import environment_for
 from softbench.measure.plans import Plan
-from softbench.model import Case, Traffic
+from softbench.model import SEALED, Case, Traffic
 
 MIN_CALLS, MAX_CALLS = 4, 32
+UNSEEN_SHARE = 0.005
+"""Copies and fills of a sealed call may move this share of what its kernels do; beyond it there is no figure."""
 _BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
 _HITS = {
     "l1": (
@@ -48,16 +52,16 @@ def profiler() -> str:
     return shutil.which("ncu") or shutil.which("ncu", path=f"{home}/bin") or ""
 
 
-def calls_for(case_bytes: int, l2_bytes: int) -> int:
-    """How many calls are counted: enough to move twice the L2, so that what stays in it weighs the same at both ends."""
-    return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, case_bytes))))
+def calls_for(written_bytes: int, l2_bytes: int) -> int:
+    """How many calls are counted: enough to write twice the L2, so that what stays in it weighs the same at both ends."""
+    return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, written_bytes))))
 
 
 def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
     """The counters of a call: the mean of `calls` in a row, after as many that only warm up. Raises TrafficError."""
-    request = entrant.request("stream", case, plan=asdict(plan), calls=calls, seed=seed)
     with tempfile.TemporaryDirectory(prefix="softbench-ncu-") as folder:
-        log = Path(folder) / "counters.csv"
+        log, counts = Path(folder) / "counters.csv", Path(folder) / "counts.json"
+        request = _built(case, entrant) | {"plan": asdict(plan), "calls": calls, "seed": seed, "counts": str(counts)}
         command = [
             profiler() or "ncu",
             *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
@@ -66,16 +70,31 @@ def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, 
             *(sys.executable, "-m", "softbench.measure.worker.streamed", json.dumps(request)),
         ]
         printed = _run(command, timeout_s)
-        return read_counters(log.read_text(errors="replace") if log.exists() else "", calls, printed)
+        text = log.read_text(errors="replace") if log.exists() else ""
+        if entrant.tier != SEALED:
+            return read_counters(text, calls, printed)
+        said = json.loads(counts.read_text()) if counts.exists() else {"calls": calls, "kernels": 0, "unseen": 0}
+        found = read_counters(text, said["calls"], printed, said["kernels"])
+    if said["unseen"] > UNSEEN_SHARE * (found.read_bytes + found.written_bytes):
+        raise TrafficError(f"its copies and fills move {said['unseen']} bytes per call, which ncu does not count")
+    return found
 
 
-def read_counters(text: str, calls: int, printed: str = "") -> Traffic:
+def _built(case: Case, entrant: Entrant) -> dict[str, Any]:
+    """What the profiled process builds: a sealed entrant from its hand-over, so that it imports no implementation."""
+    if entrant.tier != SEALED:
+        return entrant.request("stream", case)
+    return entrant.request("stream") | {"case": asdict(case), **operator_of(case.operator), **entrant.sealed_file()}
+
+
+def read_counters(text: str, calls: int, printed: str = "", launched: int | None = None) -> Traffic:
     """A Traffic from ncu's CSV page of raw metrics: one line per kernel, after a line of units. Raises TrafficError.
 
     The first half is left out: ncu starts with an L2 that holds no writes, and the writes of the first calls stay there.
 
-    calls    how many are counted; twice as many were profiled
-    printed  what the profiled program printed, for the message if there are no counters
+    calls     how many are counted; twice as many were profiled
+    printed   what the profiled program printed, for the message if there are no counters
+    launched  how many kernels there were, if that is known: then both halves must have the same ones
     """
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
@@ -87,13 +106,21 @@ def read_counters(text: str, calls: int, printed: str = "") -> Traffic:
     units, *kernels = csv.DictReader(lines[start:])
     if not kernels:
         raise TrafficError("ncu saw no kernel in the calls")
+    if launched not in (None, len(kernels)):
+        raise TrafficError(f"ncu saw {len(kernels)} of {launched} kernels")
     if len(kernels) % (2 * calls):
         raise TrafficError(f"ncu saw {len(kernels)} kernels in {2 * calls} calls, which is not as many in each")
-    kernels = kernels[len(kernels) // 2 :]
+    first, kernels = kernels[: len(kernels) // 2], kernels[len(kernels) // 2 :]
+    if launched is not None and _names(first) != _names(kernels):
+        raise TrafficError("ncu saw other kernels in the second half of the calls than in the first")
     sums = {name: sum(_value(row, units, name) for row in kernels) for name in _METRICS}
     read, written, duration = (sums[name] / calls for name in _BYTES)
     hits = {level: _percent(sums[hit], sums[all_of]) for level, (hit, all_of) in _HITS.items()}
     return Traffic(round(read), round(written), round(duration), hits["l1"], hits["l2"])
+
+
+def _names(kernels: Sequence[Mapping[str, str]]) -> Counter[str]:
+    return Counter(row.get("Kernel Name", "") for row in kernels)
 
 
 def _value(row: Mapping[str, str], units: Mapping[str, str], name: str) -> float:

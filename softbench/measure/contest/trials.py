@@ -14,7 +14,7 @@ from itertools import groupby
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, possible, silent
 from softbench.measure.contest.turns import turn
 from softbench.measure.plans import Plan
-from softbench.model import Samples, Status, stats
+from softbench.model import SEALED, Samples, Status, stats
 
 ROUNDS = 5
 GROUP = 8
@@ -36,6 +36,7 @@ class Trials:
     def choose(self, players: Sequence[Entrant]) -> list[Entrant]:
         """The field of the contest: one entrant per implementation, the fastest of its variants in a trial.
 
+        Of variants some of which are sealed, the fastest sealed one.
         The variants that are not chosen keep their samples under the clock "trial" and are settled as PASSED.
         """
         field = []
@@ -52,7 +53,7 @@ class Trials:
         return field
 
     def _best(self, part: Sequence[Entrant]) -> Entrant | None:
-        """The fastest of a few variants; a trial in which one fails, or has impossible times, is repeated without it."""
+        """The best of a few variants; a trial in which one fails, or has impossible times, is repeated without it."""
         while part := [e for e in part if e.is_open]:
             self.prepare(part)
             part = [e for e in part if e.is_ready]
@@ -66,7 +67,7 @@ class Trials:
                     if why := self.fault(entrant.samples):
                         entrant.settle(Status.INCORRECT, why)
                 if all(e.is_open for e in turns):
-                    return min(turns, key=lambda e: stats.per_launch_ns(e.samples[0]))
+                    return min(turns, key=lambda e: (_is_behind(e), stats.per_launch_ns(e.samples[0])))
         return None
 
     def _alone(self, part: Sequence[Entrant]) -> dict[Entrant, list[int]]:
@@ -104,14 +105,25 @@ class Trials:
         return turns
 
 
+def _is_behind(entrant: Entrant) -> bool:
+    """Whether a sealed variant is chosen before this one, however fast it is: its own process may have changed the time."""
+    return entrant.role != "roof" and entrant.tier != SEALED
+
+
 def _settle(group: Sequence[Entrant], left: Sequence[Entrant]) -> None:
     for entrant in group:
         entrant.best_of, entrant.is_best = len(group), entrant in left
         if entrant.is_open and not entrant.is_best:
             entrant.settle(Status.PASSED, "")
-            entrant.notes.append(f"not the fastest of {len(group)} variants in the trial: {left[0].variant.id} was")
+            entrant.notes.append(_why_not(entrant, left[0], len(group)))
         elif entrant.is_best:
             entrant.samples = []
+
+
+def _why_not(entrant: Entrant, chosen: Entrant, count: int) -> str:
+    if _is_behind(entrant) > _is_behind(chosen):
+        return f"open, so the sealed {chosen.variant.id} was chosen of {count} variants in the trial"
+    return f"not the fastest of {count} variants in the trial: {chosen.variant.id} was"
 
 
 def _by_implementation(players: Sequence[Entrant]) -> list[list[Entrant]]:

@@ -152,8 +152,14 @@ class WorkerPool:
         return None
 
     def refused(self) -> str:
-        """Why a fresh process, which has imported no implementation, cannot use the device; "" if it can."""
-        answer = self.apart({"op": "hello", "device": self.device}, timeout_s=_HELLO_TIMEOUT_S)
+        """Why a fresh process, which has imported no implementation, cannot use the device; "" if it can.
+
+        One that dies may have been killed, as those before it; then a second one is asked.
+        """
+        hello = {"op": "hello", "device": self.device}
+        answer = self.apart(hello, timeout_s=_HELLO_TIMEOUT_S)
+        if answer is not None and answer.status is Status.CRASHED:
+            answer = self.apart(hello, timeout_s=_HELLO_TIMEOUT_S)
         return answer.reason if answer is not None and not answer.ok else ""
 
     def apart(self, *requests: Message, timeout_s: float) -> Answer | None:

@@ -5,6 +5,7 @@ A hand-over is one file: the length of a JSON text, the text, and the bytes to w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -145,18 +146,22 @@ class Builder:
 
 @dataclass(frozen=True)
 class Package:
-    """A hand-over that was read and is possible, with its bytes."""
+    """A hand-over that was read and is possible, with its bytes, and the digest of its file."""
 
     found: HandOver
-    data: bytes
+    data: memoryview
+    digest: str
 
     def at(self, stretch: Stretch) -> bytes:
-        return self.data[stretch.start : stretch.start + stretch.size]
+        return bytes(self.data[stretch.start : stretch.start + stretch.size])
 
 
-def read(path: Path) -> Package:
-    """Read a hand-over, which may be any file. Raises BadHandOver."""
+def read(path: Path, digest: str = "") -> Package:
+    """Read a hand-over, which may be any file. Raises BadHandOver, also if its digest is not the given one."""
     whole = _read(path)
+    own = hashlib.sha256(whole).hexdigest()
+    if digest not in ("", own):
+        raise BadHandOver("it is not the one that was checked")
     length = _LENGTH.unpack_from(whole)[0] if len(whole) >= _LENGTH.size else _MOST_TEXT + 1
     start = _LENGTH.size + length
     _require(length <= _MOST_TEXT and start <= len(whole), "a text longer than its file")
@@ -164,7 +169,7 @@ def read(path: Path) -> Package:
         found = typed.build(HandOver, json.loads(whole[_LENGTH.size : start]))
     except (ValueError, TypeError, RecursionError) as error:
         raise BadHandOver(f"its text is no hand-over: {str(error)[:200]}") from None
-    package = Package(found, whole[start:])
+    package = Package(found, memoryview(whole)[start:], own)
     _check(found, len(package.data))
     return package
 

@@ -2,154 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from ctypes import c_void_p
+import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import Operator
-from softbench.measure.check.canary import ALLOCATION_BYTES, CANARY
 from softbench.measure.clocks import GraphPlacement, Placement, spacer
 from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan
-from softbench.measure.sealed import driver
-from softbench.measure.sealed.addresses import overlap, without
-from softbench.measure.sealed.handover import BadHandOver, Package, Unit, other_work
-from softbench.measure.sealed.memory import UNWRITTEN, Memory, tensor_at
+from softbench.measure.sealed.addresses import overlap
+from softbench.measure.sealed.handover import BadHandOver, Package, other_work
+from softbench.measure.sealed.memory import UNWRITTEN, Memory
 from softbench.measure.sealed.rebuild import Rebuilt
+from softbench.measure.sealed.stream import Stream, stream
+from softbench.measure.sealed.tensors import bytes_of, copy_of, flat, stretch_of
+from softbench.measure.sealed.unit import SealedUnit
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from softbench.model import Case
 
-Inputs = tuple[Any, ...]
-Slack = tuple[tuple[int, int], ...]
-MOST_RESTORED = 64
-"""Stretches beside the buffers and workspaces that are overwritten before every replay, the largest ones."""
-
-
-class _Unit:
-    """Launches of a hand-over with tensors for their buffers, which exist while its memory is mapped."""
-
-    def __init__(
-        self, unit: Unit, package: Package, memory: Memory, rebuilt: Rebuilt, like: Sequence[Tensor], slack: Slack
-    ) -> None:
-        self._unit, self._package, self._memory, self._rebuilt, self._slack = unit, package, memory, rebuilt, slack
-        found = package.found
-        self.pieces = [found.pieces[number] for number in unit.pieces]
-        self._graph: c_void_p | None = None
-        self._spaces = [s for s in found.workspaces if any(a <= s[0] < a + size for a, size in self.pieces)]
-        self._buffers = self._check(like)
-        self._like = [(x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()) for x in like]
-        self._saved: list[tuple[int, Tensor]] = []
-        rest = [part for piece in self.pieces for part in without(piece, [*self._buffers, *slack])]
-        self._rest = sorted((part for part in rest if part[1] >= ALLOCATION_BYTES), key=lambda part: -part[1])[
-            :MOST_RESTORED
-        ]
-        self.is_mapped = False
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """Launches, and sets of inputs."""
-        return len(self._unit.outputs), len(self._unit.inputs)
-
-    def _check(self, like: Sequence[Tensor]) -> list[tuple[int, int]]:
-        """All buffers. Raises BadHandOver if two of them overlap, or an input does not fit."""
-        sizes = [x.untyped_storage().nbytes() for x in like]
-        inputs = []
-        for addresses in self._unit.inputs:
-            if len(addresses) != len(sizes):
-                raise BadHandOver(f"it names {len(addresses)} inputs of {len(sizes)}")
-            inputs += list(zip(addresses, sizes, strict=True))
-        for address, size in inputs:
-            if size and not any(a <= address and address + size <= a + n for a, n in self.pieces):
-                raise BadHandOver("it names an input outside of its memory")
-        outputs = [part for call in self._unit.outputs for part in {(y.address, y.size) for y in call if y.size}]
-        spaces = [(address, size) for address, size, _ in self._spaces]
-        if overlap([*inputs, *outputs, *spaces, *self._slack]):
-            raise BadHandOver("it names buffers that overlap")
-        return [*inputs, *outputs, *spaces]
-
-    def renew(self) -> None:
-        """New memory, with the workspaces as they were handed over, and everything else unwritten."""
-        import torch
-
-        torch.cuda.synchronize()
-        self._memory.renew(self.pieces)
-        self.settle()
-
-    def settle(self) -> None:
-        """Take what `renew` of this unit, or of another in the same memory, has mapped."""
-        import torch
-
-        self._saved = [
-            (address, torch.frombuffer(bytearray(self._package.data[at : at + size]), dtype=torch.uint8).cuda())
-            for address, size, at in self._spaces
-            if size
-        ]
-        for address, size in self._slack:
-            driver.fill(address, size, CANARY)
-        self._graph = self._graph or self._rebuilt.graph(self._unit)  # the driver asks for mapped memory
-        self.is_mapped = True
-        self.restore()
-
-    def free(self) -> None:
-        self._memory.free(self.pieces)
-        self._saved.clear()
-        self.is_mapped = False
-
-    def restore(self) -> None:
-        """Put back what the workspaces held, and overwrite what lies beside all buffers."""
-        for address, saved in self._saved:
-            driver.copy(address, saved.data_ptr(), saved.numel())
-        for address, size in self._rest:
-            driver.fill(address, size, UNWRITTEN)
-
-    def inputs(self) -> list[Inputs]:
-        """Tensors for every set of inputs."""
-        return [
-            tuple(
-                tensor_at(address, size).view(dtype).as_strided(shape, strides, offset)
-                for address, (shape, strides, offset, dtype, size) in zip(addresses, self._like, strict=True)
-            )
-            for addresses in self._unit.inputs
-        ]
-
-    def outputs(self) -> list[Any]:
-        """What each launch returned: tensors, in a tuple if there are several."""
-        import torch
-
-        found = []
-        for call in self._unit.outputs:
-            tensors = []
-            for y in call:
-                if not isinstance(dtype := getattr(torch, y.dtype, None), torch.dtype):
-                    raise BadHandOver(f"it names the dtype {y.dtype[:20]!r}")
-                size = y.size // dtype.itemsize * dtype.itemsize
-                tensors.append(tensor_at(y.address, size).view(dtype).as_strided(y.shape, y.strides, y.offset))
-            found.append(tensors[0] if len(tensors) == 1 else tuple(tensors))
-        return found
-
-    def misdeed(self) -> str:
-        """What was written beside the buffers; "" if nothing was."""
-        if self._memory.overrun(self._slack):
-            return "wrote past the end of the output: bytes behind it, or around its memory, changed"
-        return ""
-
-    def run(self) -> None:
-        driver.driver().cuGraphLaunch(self._graph, c_void_p(0))
-
 
 class SealedLaunch:
     """Calls and places launches that were handed over; the inputs are copied to where they are known, and back.
 
-    like  inputs of the case, for their layout
+    like  inputs of the case, for their layout; they need no values
     """
 
     def __init__(self, package: Package, memory: Memory, like: Sequence[Tensor]) -> None:
         import torch
 
-        self._torch, self._memory = torch, memory
+        self._torch, self._package = torch, package
+        if package.found.base != memory.base:
+            raise BadHandOver("it names addresses that this process does not have")
         self._rebuilt = Rebuilt(package)
         if why := other_work(package.found):
             raise BadHandOver(why)
@@ -157,8 +43,8 @@ class SealedLaunch:
         if overlap([(y.address, y.size) for unit in found[:2] for call in unit.outputs for y in call]):
             raise BadHandOver("one static buffer: two launches returned the same memory")
         slack = tuple({part for unit in found[:2] for part in unit.slack})
-        self._checks = [_Unit(unit, package, memory, self._rebuilt, like, slack) for unit in found[:2]]
-        self._timed = [_Unit(unit, package, memory, self._rebuilt, like, unit.slack) for unit in found[2:]]
+        self._checks = [SealedUnit(unit, package, memory, self._rebuilt, like, slack) for unit in found[:2]]
+        self._timed = [SealedUnit(unit, package, memory, self._rebuilt, like, unit.slack) for unit in found[2:]]
         self._calls = 0
         self.kernels = self._rebuilt.resources
 
@@ -174,27 +60,30 @@ class SealedLaunch:
     def _run(self, inputs: Sequence[Tensor], *, is_again: bool) -> Any:
         unit = self._checks[self._calls % 2]
         if not unit.is_mapped:
-            self._checks[0].renew()
-            self._checks[1].settle()  # both are in one memory
-        places = unit.inputs()[0]
+            self.renew()
+        places, outputs = unit.inputs[0], flat(unit.outputs[0])
         for place, x in zip(places, inputs, strict=True):
-            _bytes(place).copy_(_bytes(x))
+            bytes_of(place).copy_(bytes_of(x))
         if not is_again:
             unit.restore()
-        for y in _flat(unit.outputs()[0]):
-            _bytes(y).fill_(UNWRITTEN)
+        for y in outputs:
+            bytes_of(y).fill_(UNWRITTEN)
         unit.run()
         for place, x in zip(places, inputs, strict=True):
-            _bytes(x).copy_(_bytes(place))
-        copies = [_copy(y) for y in _flat(unit.outputs()[0])]
+            bytes_of(x).copy_(bytes_of(place))
+        copies = [copy_of(y) for y in outputs]
         if why := unit.misdeed():
             raise Incorrect(why)
         return copies[0] if len(copies) == 1 else tuple(copies)
 
-    def bare(self, inputs: Sequence[Tensor]) -> Callable[..., None]:
-        """A launch on these inputs without copies and checks around it, for clocks."""
-        self(*inputs)
-        return lambda *_: self._checks[self._calls % 2].run()
+    def bare(self) -> None:
+        """`again` without copies and checks around it, for clocks."""
+        self._checks[self._calls % 2].run()
+
+    def renew(self) -> None:
+        """New memory behind the launches of the checks."""
+        self._checks[0].renew()
+        self._checks[1].settle()  # both are in one memory
 
     def free(self) -> None:
         """Give back the memory of the checks."""
@@ -208,42 +97,54 @@ class SealedLaunch:
             unit.free()
         self._rebuilt.close()
 
-    def place(self, operator: Operator, case: Case, plan: Plan, seed: int) -> GraphPlacement:
+    def place(self, operator: Operator, case: Case, plan: Plan, seed: int) -> SealedPlacement:
         """Put new memory behind the timed launches, and draw their inputs."""
-        unit = self._timed[0]
-        if unit.counts != (plan.launches, plan.inputs):
-            raise BadHandOver("it names other launches than were asked for")
         kept = spacer("cuda")
-        unit.renew()
+        unit = self._drawn(operator, case, plan, seed)
         del kept
-        buffers = Placement(operator, case, "cuda", plan, seed, unit.inputs())
-        for number, places in enumerate(buffers.inputs):
-            for place, x in zip(places, operator.make_inputs(case, "cuda", seed + number), strict=True):
-                _bytes(place).copy_(_bytes(x))
-        buffers.outputs += unit.outputs()
+        buffers = Placement(operator, case, "cuda", plan, seed, unit.inputs)
+        buffers.outputs += unit.outputs
         self._torch.cuda.empty_cache()
-        return GraphPlacement(buffers, unit.run, unit.free, unit.restore, is_warm=plan.cache == "warm")
+        return SealedPlacement(unit, buffers, is_warm=plan.cache == "warm")
+
+    def stream(self, operator: Operator, case: Case, plan: Plan, seed: int, calls: int) -> Stream:
+        """At least 2 * `calls` timed launches in a row, for a profiler."""
+        unit = self._drawn(operator, case, plan, seed)
+        self._torch.cuda.synchronize()
+        return stream(self._package, calls, unit.replay_of)
+
+    def _drawn(self, operator: Operator, case: Case, plan: Plan, seed: int) -> SealedUnit:
+        """The timed launches in new memory, with inputs."""
+        unit = next(iter(self._timed), None)
+        if unit is None or unit.counts != (plan.launches, plan.inputs):
+            raise BadHandOver("it names other launches than were asked for")
+        unit.renew()
+        for number, places in enumerate(unit.inputs):
+            operator.refill(case, places, seed + number)
+        return unit
+
+
+class SealedPlacement(GraphPlacement):
+    """Timed launches of a referee, with their memory."""
+
+    def __init__(self, unit: SealedUnit, buffers: Placement, *, is_warm: bool) -> None:
+        super().__init__(buffers, unit.run, unit.free, unit.restore, is_warm=is_warm)
+        self._unit = unit
 
     def misdeed(self) -> str:
-        """What the timed launches wrote beside their buffers; "" if nothing."""
-        return self._timed[0].misdeed()
+        return self._unit.misdeed()
 
+    def overwritten(self) -> str:
+        """What is wrong if a replay changes inputs; "" if it does not.
 
-def _flat(outputs: Any) -> tuple[Any, ...]:
-    return outputs if isinstance(outputs, tuple) else (outputs,)
-
-
-def _bytes(x: Tensor) -> Tensor:
-    """The storage of a tensor as bytes."""
-    import torch
-
-    return torch.empty(0, dtype=torch.uint8, device=x.device).set_(x.untyped_storage())
-
-
-def _copy(y: Tensor) -> Tensor:
-    """The same tensor in a storage of its own."""
-    import torch
-
-    held = torch.empty(_bytes(y).numel(), dtype=torch.uint8, device=y.device)
-    held.copy_(_bytes(y))
-    return held.view(y.dtype).as_strided(y.shape, y.stride(), y.storage_offset())
+        A kernel that makes its input simple, and answers for that, is right by what then lies there. One call is looked at, at a
+        random place of each of its inputs: no kernel can know it.
+        """
+        rng = random.SystemRandom()
+        self.restore()
+        self.renew()
+        parts = [stretch_of(bytes_of(x), rng) for x in rng.choice(self.buffers.inputs)]
+        copies = [part.clone() for part in parts]
+        self._unit.run()
+        is_same = all(bool((part == copy).all()) for part, copy in zip(parts, copies, strict=True))
+        return "" if is_same else "the input was overwritten"

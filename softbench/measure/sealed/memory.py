@@ -60,8 +60,11 @@ class Memory:
 
     def overrun(self, gaps: Iterable[tuple[int, int]]) -> bool:
         """Whether anything was written into a guard, which all show the same memory, or into these gaps between buffers."""
+        import torch
+
         places = [(at, PIECE) for at in self._guards][:1] + list(gaps)[:_MOST_GAPS]
-        return any(bool((tensor_at(address, size) != CANARY).any()) for address, size in places)
+        changed = [(tensor_at(address, size) != CANARY).any() for address, size in places]
+        return bool(changed) and bool(torch.stack(changed).any())
 
     def _set_guard(self, at: int) -> None:
         if at in self._guards:

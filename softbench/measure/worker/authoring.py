@@ -136,6 +136,13 @@ class AuthorHandler(RequestHandler):
         inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
         return {"call": self.clock.call_samples(launch, inputs)}
 
+    def do_cold(self, request: Message) -> Message:
+        """Single launches after a flush of the L2."""
+        self.phase = "launch"
+        launch = self.slots[request["slot"]].launch
+        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+        return {"cold": self.clock.cold_samples(launch, inputs, request["l2_bytes"])}
+
     def do_drop(self, request: Message) -> Message:
         answer = super().do_drop(request)
         if self._author is not None:

@@ -68,6 +68,7 @@ def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool, scr
         pid = os.fork()
         if pid == 0:
             control.close()
+            scratch.let_go()
             _become_guard(fds[0], fds[1], request["env"] | {"TMPDIR": scratch.of(os.getpid())}, is_isolated)
         for fd in fds:
             os.close(fd)

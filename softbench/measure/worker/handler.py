@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from softbench.cases import operators
-from softbench.measure import check, clocks, cupti_clock, roof
+from softbench.measure import check, cupti_clock, roof
 from softbench.measure.cores import PINNED
 from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
@@ -147,30 +147,20 @@ class RequestHandler:
         blocks, changed = check.AGAIN_BLOCKS, buffers.changed_at
         return check.compare(self.case, inputs, outputs, exact_rows=exact_rows, blocks=blocks, changed=changed).reason
 
-    def do_cold(self, request: Message) -> Message:
-        """Single launches after a flush of the L2."""
-        self.phase = "launch"
-        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-        launch = self.bare(self.slots[request["slot"]], request["seed"])
-        return {"cold": self.clock.cold_samples(launch, inputs, request["l2_bytes"])}
-
     def do_device(self, request: Message) -> Message:
         """Spans of single calls on the GPU, or why they are not seen; no other clock may be read in this process afterwards."""
         self.phase = "launch"
-        launch, plan = self.bare(self.slots[request["slot"]], request["seed"]), Plan(**request["plan"])
+        plan = Plan(**request["plan"])
         try:
-            found = self.device_clock.samples(
-                self.operator, self.case, launch, plan, request["seed"], request["l2_bytes"]
-            )
+            found = self.spans(self.slots[request["slot"]], plan, request["seed"], request["l2_bytes"])
         except cupti_clock.Unseen as error:
             return {"unseen": str(error)}
         finally:
             self.clock.close()
         return {"device": found}
 
-    def bare(self, slot: Slot, seed: int) -> clocks.Launch:
-        """The launch of a slot as the clocks of single launches call it."""
-        return slot.launch  # type: ignore[no-any-return]
+    def spans(self, slot: Slot, plan: Plan, seed: int, l2_bytes: int) -> list[list[int]]:
+        return self.device_clock.samples(self.operator, self.case, slot.launch, plan, seed, l2_bytes)
 
     def do_calibrate(self, request: Message) -> Message:
         """Check each clock against kernels of known duration; the device clock last, and only if requested."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from softbench.measure.check import check, watching
-from softbench.measure.clocks import GraphClock, Launch
-from softbench.measure.incorrect import Incorrect
+from softbench.measure.clocks import GraphClock
+from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import handover
 from softbench.measure.sealed.launch import SealedLaunch
@@ -25,13 +25,15 @@ class RefereeHandler(RequestHandler):
         super().__init__(device, GraphClock())
 
     def do_take(self, request: Message) -> Message:
-        """Rebuild one variant's launches, and check them; the resources of its kernels."""
+        """Rebuild one variant's launches, and check them; the resources of its kernels, and the digest of what was read.
+
+        With a digest only that very hand-over is taken.
+        """
         self.begin(request)
         self.phase = "launch"
-        package = handover.read(Path(request["handed_over"]))
-        like = self.operator.make_inputs(self.case, self.device, request["seed"])
+        package = handover.read(Path(request["handed_over"]), request.get("digest", ""))
+        like = self.operator.make_inputs(self.case, "meta", request["seed"])
         launch = SealedLaunch(package, self._memory, like)
-        del like
         old = self.slots.pop(request["slot"], None)
         if old is not None:
             old.launch.close()
@@ -43,21 +45,43 @@ class RefereeHandler(RequestHandler):
                 self.clock.get_ready(self.case)
         launch.free()
         self.slots[request["slot"]] = Slot(launch)
-        return {"kernels": [asdict(kernel) for kernel in launch.kernels]}
+        return {"kernels": [asdict(kernel) for kernel in launch.kernels], "digest": package.digest}
 
     def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
         return slot.launch.place(self.operator, self.case, plan, seed)
 
-    def bare(self, slot: Slot, seed: int) -> Launch:
-        return slot.launch.bare(self.operator.make_inputs(self.case, self.device, seed))  # type: ignore[no-any-return]
+    def do_cold(self, request: Message) -> Message:
+        """Single launches after a flush of the L2."""
+        self.phase = "launch"
+        launch = self.slots[request["slot"]].launch
+        launch(*self.operator.make_inputs(self.case, self.device, request["seed"]))
+        return {"cold": self.clock.cold_samples(launch.bare, (), request["l2_bytes"])}
+
+    def spans(self, slot: Slot, plan: Plan, seed: int, l2_bytes: int) -> list[list[int]]:
+        """Each group of calls is in new memory. Its calls share their buffers, which the flush before each drives out of the L2."""
+        launch = slot.launch
+
+        def place(first: int) -> list[tuple[()]]:
+            launch.renew()
+            launch(*self.operator.make_inputs(self.case, self.device, first))
+            return [()]
+
+        try:
+            return self.device_clock.samples(self.operator, self.case, launch.bare, plan, seed, l2_bytes, place)
+        finally:
+            launch.free()
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
         return slot.placement.buffers.repeat(slot.launch, slot.launch.again)  # type: ignore[no-any-return]
 
     def do_verify(self, request: Message) -> Message:
-        if wrong := self.slots[request["slot"]].launch.misdeed():
+        placement = self.slots[request["slot"]].placement
+        if wrong := placement.misdeed():
             raise Incorrect(wrong)
-        return super().do_verify(request)
+        answer = super().do_verify(request)
+        if wrong := placement.overwritten():
+            raise WrongWhenTimed(wrong)
+        return answer
 
     def do_release(self, request: Message) -> Message:
         for slot in self.slots.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
+from softbench.measure import procfs
 from softbench.measure.sealed.author import Author
 from softbench.measure.worker import faults, loading, process_limits, wire
 from softbench.measure.worker.authoring import AuthorHandler
@@ -41,6 +42,7 @@ def serve(sock: socket.socket) -> None:
 
 def _made(device: str, role: str) -> RequestHandler:
     """The handler of a worker; made before it has a context, and before it imports any implementation."""
+    procfs.name("sb-referee" if role.startswith(REFEREE) else "sb-author")
     if device == "cuda" and role.startswith(REFEREE):
         return RefereeHandler(device)
     handler = AuthorHandler(device, Author() if device == "cuda" else None)

@@ -1,10 +1,12 @@
 """A program to run under a profiler: calls of one variant in a row, the last of which are profiled.
 
-    python -m softbench.measure.worker.streamed '{"case": {...}, "path": ..., "name": ..., "source_hash": ..., "params": {...},
-                                          "plan": {...}, "calls": N, "seed": N}'
+    python -m softbench.measure.worker.streamed '{"case": {...}, "plan": {...}, "calls": N, "seed": N, ...}'
 
-The first call compiles and chooses; then the profiler is switched on for 2 N calls. Calls that together move less than the L2
-would find their own data there, so each has inputs and outputs that no other call has used within at least twice the L2.
+What is called is either an implementation ("path", "name", "source_hash", "params"), or what its author handed over
+("handed_over", "digest"); then no implementation is imported, and the file "counts" says how many calls and kernels there were.
+
+The profiler is switched on for 2 N calls. Calls that together move less than the L2 would find their own data there, so each has
+inputs and outputs that no other call has used within at least twice the L2.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +23,43 @@ from softbench.cases import operators
 from softbench.measure import clocks
 from softbench.measure.plans import Plan
 from softbench.measure.worker import loading, proving
-from softbench.measure.worker.wire import case_of
+from softbench.measure.worker.wire import Message, case_of
 
 
 def main(argument: str) -> None:
-    """Make the calls; raises what the implementation raises."""
+    """Make the calls; raises what the implementation raises, or BadHandOver."""
     request = json.loads(argument)
+    (referee if "handed_over" in request else author)(request)
+
+
+def author(request: Message) -> None:
+    """Import an implementation, and stream it. The first call compiles and chooses."""
     proving.take_operator(request)
-    case = case_of(request["case"])
-    operator = operators.get(case.operator)
-    plan = Plan(**request["plan"])
+    case, plan = case_of(request["case"]), Plan(**request["plan"])
     launch = loading.load(Path(request["path"]), request["name"], request["source_hash"])(case, **request["params"])
-    inputs = clocks.Placement(operator, case, "cuda", plan, request["seed"]).inputs
+    inputs = clocks.Placement(operators.get(case.operator), case, "cuda", plan, request["seed"]).inputs
     stream(launch, inputs, request["calls"], plan.launches)
+
+
+def referee(request: Message) -> None:
+    """Rebuild what was handed over, and stream it."""
+    import torch
+
+    from softbench.measure.sealed import handover
+    from softbench.measure.sealed.launch import SealedLaunch
+    from softbench.measure.sealed.memory import Memory
+
+    memory = Memory()  # before there is a context
+    proving.take_operator(request)
+    case, seed = case_of(request["case"]), request["seed"]
+    operator = operators.get(case.operator)
+    package = handover.read(Path(request["handed_over"]), request["digest"])
+    torch.cuda.synchronize()
+    launch = SealedLaunch(package, memory, operator.make_inputs(case, "meta", seed))
+    found = launch.stream(operator, case, Plan(**request["plan"]), seed, request["calls"])
+    said = {"calls": found.calls, "kernels": found.kernels, "unseen": found.unseen}
+    Path(request["counts"]).write_text(json.dumps(said))
+    profiled(found.replay, found.replays)
 
 
 def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int, held: int) -> None:
@@ -42,15 +69,22 @@ def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int,
     """
     import torch
 
-    start, stop = torch.cuda.profiler.start, torch.cuda.profiler.stop
     kept: deque[Any] = deque(maxlen=held)
     kept.append(launch(*inputs[-1]))
     torch.cuda.synchronize()
-    start()
-    for number in range(2 * calls):
-        kept.append(launch(*inputs[number % len(inputs)]))
+    ring = cycle(inputs)
+    profiled(lambda: kept.append(launch(*next(ring))), 2 * calls)
+
+
+def profiled(call: Callable[[], object], times: int) -> None:
+    """Call so often while the profiler is on."""
+    import torch
+
+    torch.cuda.profiler.start()
+    for _ in range(times):
+        call()
     torch.cuda.synchronize()
-    stop()
+    torch.cuda.profiler.stop()
 
 
 if __name__ == "__main__":

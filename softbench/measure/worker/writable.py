@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import glob
 import os
@@ -26,29 +27,73 @@ CACHES = {
 _INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "nvidia*", "nvidia-caps/*", "dri/*", "dxg")
 _REMOVE_S = 2.0
+_NAME = "softbench-workers-"
 
 
 class Scratch:
-    """The temporary folders of a forkserver's workers, in one folder, which the first of them makes."""
+    """The temporary folders of a forkserver's workers, in one folder, which the first of them makes. It is locked meanwhile."""
 
     def __init__(self) -> None:
         self._folder = ""
+        self._lock: int | None = None
 
     def begin(self) -> None:
-        """Have a folder, unless none can be made, as on a full disk."""
+        """Have a folder, unless none can be made, as on a full disk. First remove what others left that were killed."""
+        if self._folder:
+            return
+        remove_left()
         with suppress(OSError):
-            self._folder = self._folder or tempfile.mkdtemp(prefix="softbench-")
+            made = tempfile.mkdtemp(prefix=f".{_NAME}")  # nobody removes it before it is locked
+            self._lock = _locked(made)
+            folder, name = os.path.split(made)
+            self._folder = os.path.join(folder, name[1:])
+            os.rename(made, self._folder)
 
     def of(self, pid: int) -> str:
         """Where that of a worker lies."""
         return f"{self._folder}/{pid}"
 
+    def let_go(self) -> None:
+        """In a fork: leave the lock to the forkserver alone."""
+        if self._lock is not None:
+            os.close(self._lock)
+
     def end(self, pid: int | None = None) -> None:
-        """Remove that of a worker, or all, for at most two seconds: an implementation may have filled it."""
-        command = ["rm", "-rf", "--", self._folder if pid is None else self.of(pid)]
-        with suppress(OSError, subprocess.SubprocessError):
-            if self._folder:
-                subprocess.run(command, timeout=_REMOVE_S, check=False, stderr=subprocess.DEVNULL)
+        """Remove that of a worker, or all."""
+        if self._folder:
+            _remove(self._folder if pid is None else self.of(pid))
+
+
+def remove_left() -> None:
+    """Remove the folders of forkservers that were killed: this user's, and not locked."""
+    places = glob.glob(f"{glob.escape(tempfile.gettempdir())}/{_NAME}*")
+    found = {place: lock for place in places if (lock := _locked(place)) is not None}
+    if found:
+        _remove(*found)
+    for lock in found.values():
+        os.close(lock)
+
+
+def _locked(folder: str) -> int | None:
+    """A lock on a folder of this user's; None if it cannot be had."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_uid == os.getuid():
+            return lock
+    except OSError:  # another holds it, or this file system has no locks
+        pass
+    os.close(lock)
+    return None
+
+
+def _remove(*folders: str) -> None:
+    """For at most two seconds: an implementation may have filled them."""
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(["rm", "-rf", "--", *folders], timeout=_REMOVE_S, check=False, stderr=subprocess.DEVNULL)
 
 
 def make(temporary: str) -> dict[str, str]:

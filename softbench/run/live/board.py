@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING
 
 from softbench.analysis.leaderboard.formatting import milliseconds, short
 from softbench.measure.contest.progress import Player
+from softbench.model import OPEN
 from softbench.texts import printable
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ _BESIDE = 38
 """Columns for the figures, right of a name."""
 _AROUND = 5
 """Lines without a player: two of words, the header, the count of those not shown, the cursor's."""
-_STYLES = {"open": "yellow", "waiting": "dim", "UNSUPPORTED": "dim", "UNAVAILABLE": "dim", "checked": "", "": ""}
+_STYLES = {"undecided": "yellow", "checked": "", "": ""} | dict.fromkeys(
+    (OPEN, "waiting", "UNSUPPORTED", "UNAVAILABLE"), "dim"
+)
 _STYLES |= dict.fromkeys(("decided", "measured", "PASSED", "CHECKED", "COMPILED"), "green")
 """By state; any other state is a failure."""
 

@@ -13,22 +13,3 @@ def write_far_away(x):
 def spin_until(flag):
     while tl.load(flag, volatile=True) == 0:
         pass
-
-
-@triton.jit
-def softmax_with_memo(x, y, memo, columns, MEMO: tl.constexpr, BLOCK: tl.constexpr):
-    """Softmax of a row a program; with MEMO a row that hashes as it did in the replay before is not written."""
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, BLOCK)
-    inside = at < columns
-    value = tl.load(x + row * columns + at, mask=inside, other=-float("inf")).to(tl.float32)
-    power = tl.exp(value - tl.max(value, 0))
-    result = (power / tl.sum(power, 0)).to(y.dtype.element_ty)
-    if MEMO:
-        mixed = (value.to(tl.int32, bitcast=True) ^ (at * 40503)) * -1640531527
-        found = tl.sum(tl.where(inside, mixed ^ (mixed >> 15), 0), 0) | 1
-        if tl.load(memo + row) != found:
-            tl.store(memo + row, found)
-            tl.store(y + row * columns + at, result, mask=inside)
-    else:
-        tl.store(y + row * columns + at, result, mask=inside)

@@ -1,0 +1,197 @@
+"""The bundled softmax of each family, with something of the driver's around it on which the result depends."""
+
+from __future__ import annotations
+
+from softbench import implementation, resources
+from softbench.measure.worker import loading
+
+from . import _companions
+
+FILES = {
+    "cute_softmax": "cute/softmax.py",
+    "cuda_cooperative": "cuda/softmax.py",
+    "triton_best": "triton/best.py",
+    "torch_eager": "library/torch_eager.py",
+    "torch_compile": "library/torch_compile.py",
+    "quack": "library/quack.py",
+    "liger": "library/liger.py",
+}
+
+
+@implementation(
+    operator="softmax",
+    requires=["cuda>=sm_90", "torch", "cuda-core", "cuda-bindings"],
+    params={
+        "corner": [
+            "cluster_of_16", "programmatic_edges", "cooperative_launch", "kernels_of_one_name", "fills_and_copies",
+            "counting_workspace", "joined_streams", "own_memory",
+        ],
+        "family": [
+            "cute_softmax", "cuda_cooperative", "triton_best", "torch_eager", "torch_compile", "quack", "liger",
+        ],
+    },
+)  # fmt: skip
+def around(case, corner, family):
+    import torch
+
+    torch.cuda.synchronize()  # makes the context current in which the companions are loaded
+    factory = loading.load(resources.bundled_impls() / FILES[family], family)
+    return CORNERS[corner](factory(case))
+
+
+def cluster_of_16(softmax):
+    import torch
+    from cuda.bindings import driver
+
+    kernel, words = _companions.kernel("swap_in_cluster"), _companions.workspace()
+    allowed = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+    _companions.check(driver.cuFuncSetAttribute(kernel, allowed, 1))
+
+    def launch(x):
+        y = softmax(x)
+        out = torch.empty_like(y)
+        _companions.launch(kernel, y, out, words, _companions.cluster())
+        return out
+
+    return launch
+
+
+def programmatic_edges(softmax):
+    """Three kernels in a row may overlap, the softmax and two more; the second one lets the third begin at once."""
+    import torch
+
+    words, kernel = _companions.workspace(_companions.KEY), _companions.kernel("turn_early")
+
+    def launch(x):
+        y = softmax(x)
+        between, out = torch.empty_like(y), torch.empty_like(y)
+        _companions.launch(kernel, y, between, words, _companions.programmatic())
+        _companions.launch(kernel, between, out, words, _companions.programmatic())
+        return out
+
+    return launch
+
+
+def cooperative_launch(softmax):
+    """A barrier of the whole grid, in memory that the driver gives to cooperative launches only."""
+    import torch
+
+    words, kernel = _companions.workspace(), _companions.kernel("turn_twice")
+
+    def launch(x):
+        y = softmax(x)
+        out = torch.empty_like(y)
+        _companions.launch(kernel, y, out, words, _companions.cooperative())
+        return out
+
+    return launch
+
+
+def kernels_of_one_name(softmax):
+    """One adds what the other takes away; one is of a library, the other of a module."""
+    import torch
+
+    words = _companions.workspace()
+    there, back = _companions.kernel("twist"), _companions.kernel_of_module("twist", -1)
+
+    def launch(x):
+        y = softmax(x)
+        between, out = torch.empty_like(y), torch.empty_like(y)
+        _companions.launch(there, y, between, words)
+        _companions.launch(back, between, out, words)
+        return out
+
+    return launch
+
+
+def fills_and_copies(softmax):
+    """The kernel needs two fills before it; a third one undoes them. A copy writes the output."""
+    import torch
+    from cuda.bindings import driver
+
+    words, kernel = _companions.workspace(), _companions.kernel("unlock_filled")
+    first, pitch = words.data_ptr(), 16 * words.element_size()
+
+    def launch(x):
+        y, stream = softmax(x), _companions.stream()
+        between, out = torch.empty_like(y), torch.empty_like(y)
+        _companions.check(driver.cuMemsetD32Async(first, _companions.KEY, 1, stream))
+        _companions.check(driver.cuMemsetD2D8Async(first + pitch, pitch, 0x5B, 4, 3, stream))
+        _companions.launch(kernel, y, between, words)
+        _companions.check(driver.cuMemsetD32Async(first, 0, words.numel(), stream))
+        size = y.numel() * y.element_size()
+        _companions.check(driver.cuMemcpyDtoDAsync(out.data_ptr(), between.data_ptr(), size, stream))
+        return out
+
+    return launch
+
+
+def counting_workspace(softmax):
+    """The last of a launch's blocks is known by a count that every launch continues."""
+    import torch
+
+    words, kernel = _companions.workspace(_companions.START), _companions.kernel("count_up")
+
+    def launch(x):
+        y = softmax(x)
+        out = torch.empty_like(y)
+        _companions.launch(kernel, y, out, words)
+        return out
+
+    return launch
+
+
+def joined_streams(softmax):
+    """The softmax on one stream, a fill on another, both joined; then each half of the output on a stream, joined again."""
+    import torch
+    from cuda.bindings import driver
+
+    sides = [torch.cuda.Stream() for _ in range(2)]
+    words, kernel = _companions.workspace(), _companions.kernel("unlock")
+
+    def launch(x):
+        current = torch.cuda.current_stream()
+        out, middle = torch.empty_like(x), x.shape[0] // 2
+        for side in sides:
+            side.wait_stream(current)
+        with torch.cuda.stream(sides[0]):
+            y = softmax(x)
+        with torch.cuda.stream(sides[1]):
+            _companions.check(driver.cuMemsetD32Async(words.data_ptr(), _companions.KEY, 1, _companions.stream()))
+        sides[0].wait_stream(sides[1])
+        current.wait_stream(sides[0])
+        with torch.cuda.stream(sides[0]):
+            _companions.launch(kernel, y[:middle], out[:middle], words)
+        _companions.launch(kernel, y[middle:], out[middle:], words)
+        current.wait_stream(sides[0])
+        _companions.check(driver.cuMemsetD32Async(words.data_ptr(), 0, 1, current.cuda_stream))
+        return out
+
+    return launch
+
+
+def own_memory(softmax):
+    """A workspace that torch did not allocate: no referee can have it."""
+    import torch
+    from cuda.bindings import driver
+
+    kernel = _companions.kernel("unlock")
+    words = int(_companions.check(driver.cuMemAlloc(4 * _companions.WORDS)))
+    _companions.check(driver.cuMemsetD32(words, _companions.KEY, 1))
+
+    def launch(x):
+        y = softmax(x)
+        out = torch.empty_like(y)
+        _companions.launch(kernel, y, out, words)
+        return out
+
+    return launch
+
+
+CORNERS = {
+    corner.__name__: corner
+    for corner in (
+        cluster_of_16, programmatic_edges, cooperative_launch, kernels_of_one_name, fills_and_copies,
+        counting_workspace, joined_streams, own_memory,
+    )
+}  # fmt: skip

@@ -1,0 +1,107 @@
+"""On a real GPU: seven families in unusual graphs and cases are sealed, or open with a reason that is listed here.
+
+At the end the tiers are printed as a table, with -s. `corners/around.py` has what is put around a family's launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from contests import end_workers, run
+
+from softbench import resources
+from softbench.cases import registry
+from softbench.measure import plans
+from softbench.measure.contest.worker_pool import WorkerPool
+from softbench.model import OPEN, SEALED, Case, Record, Status, Variant
+
+pytestmark = pytest.mark.gpu
+
+AROUND = registry.find([Path(__file__).parent / "corners"])
+FAMILIES = tuple(dict.fromkeys(str(dict(v.params)["family"]) for v in AROUND))
+CORNERS = tuple(dict.fromkeys(str(dict(v.params)["corner"]) for v in AROUND))
+BUNDLED = {
+    v.implementation: v
+    for v in registry.find([resources.bundled_impls()])
+    if v.implementation in FAMILIES and v.operator == "softmax"
+}
+CASE = Case("softmax", (2048, 4096), "float16", "float16")
+SMALL = Case("softmax", (64, 1024), "float16", "float16")
+LARGE = Case("softmax", (32000, 65536), "float32", "float32")
+EMPTY = Case("softmax", (0, 1024), "float16", "float16", timed=False)
+OPEN_BECAUSE = {"own_memory": "a kernel is given memory that torch did not allocate"}
+"""Corner -> the start of the only reason that is right there; all other corners are sealed."""
+
+TABLE: dict[str, dict[str, str]] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table() -> Iterator[None]:
+    """Print what the tests of this file found, a row per corner."""
+    yield
+    print("\n| corner |", " | ".join(FAMILIES), "|\n|---|", "---|" * len(FAMILIES))
+    for corner, row in TABLE.items():
+        print(f"| {corner} |", " | ".join(row.get(family, "") for family in FAMILIES), "|")
+
+
+def variants(corner: str) -> list[Variant]:
+    """A corner around each family, as implementations of their own: variants of one would meet in a trial."""
+    found = []
+    for v in AROUND:
+        family = str(dict(v.params)["family"])
+        if dict(v.params)["corner"] == corner:
+            requires = tuple(dict.fromkeys((*v.requires, *BUNDLED[family].requires)))
+            found.append(replace(v, implementation=f"{v.implementation}@{family}", requires=requires))
+    return found
+
+
+def family_of(record: Record) -> str:
+    return record.variant.implementation.rpartition("@")[2]
+
+
+def require(corner: str, records: Sequence[Record], families: Sequence[str] = FAMILIES) -> None:
+    """Note the tiers, and fail on any that is not expected; a family may refuse a case by itself."""
+    wrong = []
+    for record in records:
+        status, reason = record.status, OPEN_BECAUSE.get(corner, "")
+        words = (record.tier or status.value, record.open_because, record.reason)
+        found = TABLE.setdefault(corner, {})[family_of(record)] = ": ".join(filter(None, words))
+        expected = record.tier == (OPEN if reason else SEALED) and record.open_because.startswith(reason)
+        is_right = status is Status.PASSED and expected and bool(record.open_because) == bool(reason)
+        if not is_right and status is not Status.UNSUPPORTED:
+            wrong.append(f"{family_of(record)}: {status.value}, {found}")
+    assert sorted(map(family_of, records)) == sorted(families)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_corners_around_each_family(pool: WorkerPool, corner: str) -> None:
+    found = run(pool, CASE, variants(corner), 0.3)
+    require(corner, found)
+    assert all(record.clock("graph") for record in found)
+
+
+@pytest.mark.parametrize("launches", [1, 500])
+def test_graphs_of_one_launch_and_of_500(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, launches: int) -> None:
+    """No plan of ours has a single launch, so here the bounds of a plan are set to it."""
+    monkeypatch.setattr(plans, "MIN_LAUNCHES", launches)
+    monkeypatch.setattr(plans, "MAX_LAUNCHES", launches)
+    found = run(pool, SMALL, [BUNDLED[family] for family in FAMILIES], 0.3)
+    require(f"graph of {launches}", found)
+    assert {s.launches for record in found for s in record.clock("graph")} == {launches}
+
+
+def test_empty_case(pool: WorkerPool) -> None:
+    """Cases without elements are checked and never timed."""
+    require("empty case", run(pool, EMPTY, [BUNDLED[family] for family in FAMILIES]))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_case_of_17_gb(pool: WorkerPool, family: str) -> None:
+    """One family at a time: the check alone holds half of an H200's memory."""
+    end_workers(pool)
+    require("case of 17 GB", run(pool, LARGE, [BUNDLED[family]], 0.3), [family])
+    end_workers(pool)

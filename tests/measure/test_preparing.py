@@ -1,0 +1,35 @@
+"""What becomes of a cell on its way from its author to its referee."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.builders import variant
+
+from softbench.measure.contest.entrant import Entrant
+from softbench.measure.contest.preparing import Preparation
+from softbench.measure.contest.workers import Answer
+from softbench.model import OPEN, SEALED, Case, Status
+
+CASE = Case("softmax", (8, 32), "float32", "float32")
+DEAD = Answer(False, status=Status.CRASHED, reason="the process died of SIGKILL", fatal=True)
+
+
+def entrant_at_referee(*, was_killed: bool) -> Any:
+    worker: Any = SimpleNamespace(is_alive=False, was_killed=was_killed)
+    return Entrant(variant("mine"), "entrant", tier=SEALED, handed_over="/file", worker=worker)
+
+
+@pytest.mark.parametrize(("was_killed", "tiers"), [(True, [SEALED, OPEN]), (False, [OPEN])])
+def test_another_referee_is_asked_once_if_the_first_was_killed(was_killed: bool, tiers: list[str]) -> None:
+    pool: Any = SimpleNamespace(device="cuda")
+    preparation, entrant = Preparation(CASE, pool, 1.0, 0), entrant_at_referee(was_killed=was_killed)
+    found = []
+    for _ in tiers:
+        preparation._advance(entrant, DEAD)
+        found.append(entrant.tier)
+    assert found == tiers
+    assert entrant.is_open
+    assert entrant.open_because == "its sealed copy failed: the process died of SIGKILL"

@@ -1,0 +1,100 @@
+"""A referee's launches on the CPU: what is drawn, what is shown, and how often."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from softbench.cases import operators
+from softbench.measure.plans import Plan
+from softbench.measure.sealed import driver, launch, memory, unit
+from softbench.measure.sealed.addresses import BASES, PIECE
+from softbench.measure.sealed.handover import BadHandOver, Function, HandOver, Node, Output, Package, Stretch, Unit
+from softbench.measure.sealed.launch import SealedLaunch
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+CASE = Case("softmax", (4, 8), "float32", "float32")
+AT = BASES[0] + PIECE
+KIB = 1 << 10
+NODE = Node(driver.KERNEL, Stretch(0, 0))
+OUTPUT = Output(AT + 512 * KIB, 128, 0, (4, 8), (8, 1), "float32")
+ONE = Unit((NODE,), (), ((AT,),), ((OUTPUT,),), (0,))
+TIMED = Unit((NODE,) * 3, ((0, 1, 0), (1, 2, 0)), ((AT,), (AT + 64 * KIB,)), ((OUTPUT,),) * 3, (0,))
+FOUND = HandOver(BASES[0], (), (Function(Stretch(0, 0), 0, (), ()),), ((),), ((AT, PIECE),), (), (ONE, ONE, TIMED))
+
+
+class Fake:
+    """Memory of the CPU in the place of the GPU's; how often each place was shown, and which graphs ran."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base, self.places, self.shown, self.ran = BASES[0], {}, 0, []
+        for module in (unit, memory):
+            monkeypatch.setattr(module, "tensor_at", self.tensor_at)
+        monkeypatch.setattr(unit, "driver", SimpleNamespace(fill=lambda *_: None, driver=lambda: self))
+        monkeypatch.setattr(launch, "Rebuilt", lambda package: SimpleNamespace(resources=(), graph=lambda part: part))
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+
+    def tensor_at(self, address: int, size: int) -> Any:
+        self.shown += 1
+        return self.places.setdefault(address, torch.full((size,), 0xFF, dtype=torch.uint8))
+
+    def renew(self, pieces: Any) -> None:
+        for place in self.places.values():
+            place.fill_(0xFF)
+
+    def free(self, pieces: Any) -> None:
+        pass
+
+    def overrun(self, gaps: Any) -> bool:
+        return False
+
+    def cuGraphLaunch(self, graph: Unit, stream: Any) -> None:
+        self.ran.append(len(graph.outputs))
+        self.places[AT + 512 * KIB].view(torch.float32).copy_(torch.arange(32.0))
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    return Fake(monkeypatch)
+
+
+def launch_of(fake: Any) -> SealedLaunch:
+    like = operators.get("softmax").make_inputs(CASE, "meta", 1)
+    return SealedLaunch(Package(FOUND, memoryview(b""), ""), fake, like)
+
+
+def test_buffers_are_shown_once_while_they_are_mapped(fake: Fake) -> None:
+    sealed, operator = launch_of(fake), operators.get("softmax")
+    for seed in range(3):
+        inputs = operator.make_inputs(CASE, "cpu", seed)
+        y = sealed(*inputs)
+        assert torch.equal(y, torch.arange(32.0).view(4, 8))
+        assert torch.equal(inputs[0], operator.make_inputs(CASE, "cpu", seed)[0])
+    assert fake.shown == 4  # two inputs and two outputs
+    sealed.bare()
+    assert fake.ran == [1] * 4
+    sealed.free()
+    sealed(*operator.make_inputs(CASE, "cpu", 0))
+    assert fake.shown == 8
+
+
+def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake: Fake) -> None:
+    sealed, operator = launch_of(fake), operators.get("softmax")
+    found = sealed.stream(operator, CASE, Plan(3, 2, "cold"), 5, 1)
+    assert (found.replays, found.calls, found.kernels) == (1, 1, 2)
+    for number, address in enumerate((AT, AT + 64 * KIB)):
+        (x,) = operator.make_inputs(CASE, "cpu", 5 + number)
+        assert bytes(fake.places[address].tolist()) == bytes(x.untyped_storage())
+    found.replay()
+    assert fake.ran == [2]
+
+
+def test_other_launches_than_were_asked_for_are_refused(fake: Fake) -> None:
+    with pytest.raises(BadHandOver, match="other launches"):
+        launch_of(fake).stream(operators.get("softmax"), CASE, Plan(4, 2, "cold"), 5, 1)
+    fake.base = BASES[1]
+    with pytest.raises(BadHandOver, match="addresses that this process does not have"):
+        launch_of(fake)

@@ -1,0 +1,80 @@
+"""Which of the timed launches a profiler sees, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from support.grids import over
+
+from softbench.measure.sealed import driver
+from softbench.measure.sealed.addresses import BASES
+from softbench.measure.sealed.handover import HandOver, Node, Output, Package, Stretch, Unit
+from softbench.measure.sealed.stream import Stream, first_launches, stream
+
+CALL = [Node(driver.FILL, Stretch(0, 40)), Node(driver.KERNEL, Stretch(0, 8)), Node(driver.KERNEL, Stretch(0, 8), 1)]
+RAW = bytes(driver.FillParams(element=4, width=24, height=1))
+OUTPUT = (Output(0, 0, 0, (), (), "float32"),)
+
+
+def unit(launches: int, nodes: list[Node] | None = None) -> Unit:
+    """Launches in a row, each of a fill and two kernels."""
+    found = CALL * launches if nodes is None else nodes
+    edges = tuple((at, at + 1, at) for at in range(len(found) - 1))
+    return Unit(tuple(found), edges, ((0,),), (OUTPUT,) * launches, ())
+
+
+def found(timed: Unit) -> HandOver:
+    return HandOver(BASES[0], (), (), (), (), (), (unit(1), unit(1), timed))
+
+
+def test_the_first_launches_are_a_graph_of_their_own() -> None:
+    part = first_launches(found(unit(9)), 4)
+    assert part.nodes == unit(4).nodes
+    assert part.edges == unit(4).edges
+    assert len(part.outputs) == 4
+
+
+EMPTY = Node(driver.EMPTY, Stretch(0, 0))
+TOGETHER = {
+    "as many as there are": (unit(4), 4),
+    "more than there are": (unit(4), 9),
+    "launches that are mixed": (unit(2, [*CALL[:2], *CALL, CALL[2]]), 1),
+    "launches in the other order": (replace(unit(4), edges=tuple((b, a, c) for a, b, c in unit(4).edges)), 2),
+}
+
+
+@over("what", TOGETHER)
+def test_all_launches_are_taken_if_the_first_ones_cannot_be_told(what: str) -> None:
+    timed, most = TOGETHER[what]
+    assert first_launches(found(timed), most) is timed
+
+
+def test_empty_nodes_are_no_work() -> None:
+    part = first_launches(found(unit(2, [EMPTY, *CALL, EMPTY, *CALL])), 1)
+    assert part.nodes == (EMPTY, *CALL)
+
+
+@over(
+    ("launches", "calls", "replays", "counted"),
+    [(500, 32, 1, 32), (8, 4, 1, 4), (2, 4, 4, 4), (3, 4, 4, 6), (5, 4, 2, 5), (7, 4, 2, 7), (1, 4, 8, 4)],
+)
+def test_halves_are_whole_calls_and_at_least_those_that_are_asked_for(
+    launches: int, calls: int, replays: int, counted: int
+) -> None:
+    made: list[Unit] = []
+
+    def graph_of(part: Unit) -> str:
+        made.append(part)
+        return "graph"
+
+    package = Package(found(unit(launches)), memoryview(RAW), "")
+    assert stream(package, calls, graph_of) == Stream("graph", replays, counted, 4 * counted, 96)  # type: ignore[arg-type]
+    assert counted >= calls
+    assert len(made[0].outputs) * replays == 2 * counted
+
+
+def test_bytes_of_copies_and_fills_are_those_of_a_call() -> None:
+    raw = bytes(driver.CopyParams(width=100, height=2, depth=1))
+    nodes = [Node(driver.COPY, Stretch(0, len(raw))), *CALL[1:]]
+    whole = HandOver(BASES[0], (), (), (), (), (), (unit(1, nodes), unit(1, nodes), unit(3, nodes * 3)))
+    assert stream(Package(whole, memoryview(raw), ""), 1, lambda part: lambda: None).unseen == 400

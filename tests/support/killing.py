@@ -1,0 +1,210 @@
+"""`pytest --softbench` in a folder of its own, whose processes are killed, and what must be left of the run then."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from softbench.measure import procfs
+from softbench.measure.contest.apart import BLAMED
+from softbench.measure.contest.worker_pool import MAX_DEATHS
+from softbench.model import Record, Run
+from softbench.records import store
+from support import warm
+from support.offenders import processes, seconds_until
+from support.projects import PYTHONPATH, heed_interrupts
+from support.warm import MARK
+
+Cell = tuple[str, str, str]
+"""A case, a role, and an implementation."""
+GIVEN_UP = f"not started again after its process died {MAX_DEATHS} times in a row; "
+OF_A_KILL = re.compile(
+    "the process died of SIGKILL|the process is gone, and the one that starts processes|workers cannot be started: "
+    "|its worker died with another variant|its process ended between two requests"
+    f"|the process closed its connection to the harness|{re.escape(BLAMED)}"
+)
+"""How the reasons of cells begin whose processes were killed."""
+
+
+class Command:
+    """The command. It selects some implementations of its folder `mine`, over the cases of a profile `tiny`.
+
+    clock  what times them
+    roof   the implementation of the roof
+    gone_s how long others of its processes may live when it is killed
+    late_s how long they, and what they held, may stay when it has ended
+    """
+
+    clock, roof, budget = "wall", "host_copy", "0.05"
+    gone_s, late_s, most_s = 2.0, 0.1, 90.0
+
+    def __init__(self, folder: Path, shapes: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
+        self.folder, self.names, self.shapes = folder, names, shapes
+        self.mark, self.temporary = f"{os.getpid()}-{folder}", folder / "tmp"
+        self.temporary.mkdir()
+        self.running: subprocess.Popen[str] | None = None
+        listed = ", ".join(str([*shape]) for shape in shapes)
+        group = f"{{operator: softmax, dtype: float32, shapes: [{listed}]}}"
+        text = f"profiles:\n  tiny:\n    description: small cases\n    timed: true\n    groups: [{group}]\n"
+        (folder / "shapes.yaml").write_text(text)
+
+    def environment(self) -> dict[str, str]:
+        own = {"PYTHONPATH": PYTHONPATH, "CUDA_VISIBLE_DEVICES": "", "SOFTBENCH_WRITABLE": str(self.folder)}
+        return {**os.environ, **own, "TMPDIR": str(self.temporary), MARK: self.mark}
+
+    def start(self, *options: str, is_warm: bool = True) -> subprocess.Popen[str]:
+        words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench", *options]
+        words += ["--softbench-profile", "tiny", "--softbench-impls", "mine", "--softbench-budget", self.budget]
+        popen: type[subprocess.Popen[str]] = warm.popen(PYTHONPATH) if is_warm else subprocess.Popen
+        self.running = popen(
+            [sys.executable, *words, "-k", " or ".join(self.names)],
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=heed_interrupts,
+        )
+        return self.running
+
+    def go_on(self) -> subprocess.Popen[str]:
+        """Started, with the run of the command before if there was one."""
+        return self.start(*(("--softbench-resume", "latest") if self.files() else ()))
+
+    def finish(self, *codes: int) -> Run:
+        """The latest run, gone on with until it ends by itself, with one of these codes."""
+        self.start("--softbench-resume", "latest")
+        self.ended(*codes)
+        return self.records()
+
+    def ended(self, *codes: int) -> str:
+        """What it has said when it has ended with one of these codes; nothing of it is left."""
+        assert self.running is not None
+        text, _ = self.running.communicate(timeout=self.most_s)
+        assert self.running.returncode in codes, text
+        assert "INTERNALERROR" not in text
+        assert seconds_until(lambda: self.left() == "", self.late_s) < self.late_s, self.left()
+        return text
+
+    def files(self) -> list[Path]:
+        return list((self.folder / "reports").glob("*.jsonl"))
+
+    def lines(self) -> int:
+        return sum(file.read_bytes().count(b"\n") for file in self.files())
+
+    def records(self) -> Run:
+        return store.read(store.find(self.folder / "reports", "latest"))
+
+    def whole(self) -> set[Cell]:
+        """The cells of a run that nothing has disturbed."""
+        who = [*(("entrant", name) for name in self.names), ("reference", "torch_eager"), ("roof", self.roof)]
+        return {(f"softmax-float32-{rows}x{columns}", *one) for rows, columns in self.shapes for one in who}
+
+    def left(self) -> str:
+        """What there is of it although it has ended: processes, temporary files; "" for nothing."""
+        alive = {pid: name_of(pid) for pid in processes(self.mark)}
+        files = [str(path) for path in self.temporary.glob("*softbench-*")]
+        return "; ".join(str(found) for found in (alive, files) if found)
+
+    def of(self, role: str) -> list[int]:
+        """The authors, the referees ("author", "referee"), or the forkserver ("forkserver") if it has workers."""
+        assert self.running is not None
+        found = {pid: name_of(pid) for pid in processes(self.mark)}
+        if role != "forkserver":
+            return [pid for pid, name in found.items() if name == f"sb-{role}"]
+        ours = set(procfs.children(self.running.pid)) & found.keys() if "sb-author" in found.values() else ()
+        return [pid for pid in ours if procfs.stat(pid)[3:4] == [str(pid)]]  # in a session of its own
+
+    def close(self) -> None:
+        if self.running is not None and self.running.poll() is None:
+            self.running.kill()
+        for pid in processes(self.mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.running is not None:
+            self.running.communicate()
+
+
+def name_of(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
+def statuses(run: Run) -> dict[Cell, str]:
+    return {(r.case.id, r.role, r.variant.implementation): r.status.value for r in run.records}
+
+
+def cells(run: Run) -> set[Cell]:
+    return set(statuses(run))
+
+
+def kill_while_running(
+    command: Command, random: Random, roles: Sequence[str], pause: tuple[float, float], most: int
+) -> list[str]:
+    """Kill processes of these roles at random moments until the command ends, but `most` of them; what was killed."""
+    assert command.running is not None
+    killed: list[str] = []
+    while len(killed) < most:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            command.running.wait(random.uniform(*pause))
+            break
+        role = random.choice(roles)
+        if pids := command.of(role):
+            pid = random.choice(pids)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(f"{role} {pid}")
+    return killed
+
+
+def hold_to_kills(command: Command, run: Run, kills: int) -> None:
+    """Every cell has one record, and each of the kills has cost at most one entrant's cell, which says so."""
+    found = cells(run)
+    assert len(run.records) == len(found)
+    assert {cell for cell in command.whole() if cell[1] != "roof"} <= found <= command.whole()
+    for record in run.records:
+        hold_to_kill(command, record)
+    mine = [r.reason for r in run.records if r.role == "entrant" and r.reason]
+    assert sum(not reason.startswith(GIVEN_UP) for reason in mine) <= kills
+    assert kills >= MAX_DEATHS or not any(reason.startswith(GIVEN_UP) for reason in mine)
+
+
+def hold_to_kill(command: Command, record: Record) -> None:
+    """A record is of a cell that passed, with its times, or whose process was killed."""
+    if record.status.value == "PASSED":
+        # The process that checks the clocks may be the one that was killed.
+        is_off = any(note.startswith(f"no {command.clock} clock: ") for note in record.notes)
+        assert record.clock(command.clock) or is_off, record
+    else:
+        assert record.status.value == "CRASHED", record
+        assert OF_A_KILL.match(record.reason.removeprefix(f"{GIVEN_UP}the last time: ")), record.reason
+
+
+def end_at_moments(command: Command, sign: signal.Signals, random: Random, moments: int, most_s: float) -> None:
+    """The same run is ended again and again; what was finished stays, and in the end it is complete."""
+    kept: dict[Cell, str] = {}
+    for number in range(moments):
+        options = ("--softbench-resume", "latest") if command.files() else ()
+        process = command.start(*options, is_warm=number > 0)  # the first end comes in the middle of the imports
+        # Some ends come during the start, the others somewhere behind a case that this command has finished.
+        wanted = command.lines() + (0 if number == 0 else 1)
+        seconds_until(lambda: process.poll() is not None or command.lines() > wanted, 60)  # noqa: B023
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(random.uniform(0.0, most_s))
+        process.send_signal(sign)
+        gone = seconds_until(lambda: set(processes(command.mark)) <= {process.pid}, 5)  # noqa: B023
+        assert gone < command.gone_s
+        command.ended(0, -sign, *((2,) if sign is signal.SIGINT else ()))
+        now = statuses(command.records())
+        assert kept.items() <= now.items()
+        kept = now
+    assert statuses(command.finish(0)) == dict.fromkeys(command.whole(), "PASSED")
+    assert len(command.files()) == 1
