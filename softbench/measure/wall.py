@@ -30,7 +30,7 @@ class WallClock:
 
     def place(self, operator: Operator, case: Case, launch: Launch, plan: Plan, seed: int, old: Any) -> WallPlacement:
         del old
-        return WallPlacement(KeptCalls(operator, case, plan, seed), launch, plan, self)
+        return WallPlacement(KeptCalls(operator, case, "cpu", plan, seed), launch, plan, self)
 
     def estimate(self, launch: Launch, inputs: tuple[Any, ...]) -> int:
         """Nanoseconds of the fastest of five calls."""

@@ -13,29 +13,25 @@ from softbench.measure.incorrect import WrongWhenTimed
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from softbench.cases.operators import Operator
-    from softbench.measure.plans import Plan
-    from softbench.model import Case
-
 
 class KeptCalls(Placement):
     """The buffers of a placement on a CPU, with copies of what some timed calls of the last turn wrote."""
 
-    def __init__(self, operator: Operator, case: Case, plan: Plan, seed: int) -> None:
-        super().__init__(operator, case, "cpu", plan, seed)
-        self._kept: list[tuple[int, list[Tensor]]] = []
+    _kept: Sequence[tuple[int, list[Tensor]]] = ()
 
     def keep(self) -> None:
         """Copy what some timed calls have written, the last call's first; `pick` then returns these calls.
 
         Raises WrongWhenTimed if an output is lazy: its values would be computed while they are copied.
         """
-        self._kept = []
-        for index in dict.fromkeys([len(self.outputs) - 1, *self.drawn()]):
-            written = _tensors(self.outputs[index])
-            if why := next(filter(None, map(lazy, written)), ""):
-                raise WrongWhenTimed(f"left lazy: {why}")
-            self._kept.append((index, [_end(y).clone() for y in written]))
+        self._kept = ()
+        self._kept = [self._copied(index) for index in dict.fromkeys([len(self.outputs) - 1, *self.drawn()])]
+
+    def _copied(self, index: int) -> tuple[int, list[Tensor]]:
+        written = _tensors(self.outputs[index])
+        if why := next(filter(None, map(lazy, written)), ""):
+            raise WrongWhenTimed(f"left lazy: {why}")
+        return index, [_end(y).clone() for y in written]
 
     def drawn(self) -> list[int]:
         return [index for index, _ in self._kept] or super().drawn()

@@ -129,10 +129,7 @@ class SealedPlacement(GraphPlacement):
 
     def __init__(self, unit: SealedUnit, buffers: Placement, *, is_warm: bool) -> None:
         super().__init__(buffers, unit.run, unit.free, unit.restore, is_warm=is_warm)
-        self._unit = unit
-
-    def misdeed(self) -> str:
-        return self._unit.misdeed()
+        self.misdeed = unit.misdeed
 
     def overwritten(self) -> str:
         """What is wrong if a replay changes inputs; "" if it does not.
@@ -145,6 +142,6 @@ class SealedPlacement(GraphPlacement):
         self.renew()
         parts = [stretch_of(bytes_of(x), rng) for x in rng.choice(self.buffers.inputs)]
         copies = [part.clone() for part in parts]
-        self._unit.run()
+        self.replay()
         is_same = all(bool((part == copy).all()) for part, copy in zip(parts, copies, strict=True))
         return "" if is_same else "the input was overwritten"

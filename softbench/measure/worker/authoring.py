@@ -29,12 +29,10 @@ class AuthorHandler(RequestHandler):
     def __init__(self, device: str, author: Author | None = None) -> None:
         super().__init__(device, clocks.GraphClock() if device == "cuda" else wall.WallClock())
         self._names = TamperCheck()
-        self._author = author
+        self._author: Any = author
 
     def do_author(self, request: Message) -> Message:
         """Build one variant and capture its launches: where the hand-over is, or why there is none. Nothing is judged here."""
-        if self._author is None:
-            return {"open_because": "nothing is sealed without a GPU"}
         self.begin(request)
         number, plan = request["slot"], request["plan"]
         launch = self._author.build(number, lambda: self.build(request))
@@ -110,9 +108,7 @@ class AuthorHandler(RequestHandler):
         return {"kernels": kernels}
 
     def do_estimate(self, request: Message) -> Message:
-        self.phase = "launch"
-        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-        return {"ns": self.clock.estimate(self.slots[request["slot"]].launch, inputs)}
+        return {"ns": self.clock.estimate(*self._single(request))}
 
     def do_verify(self, request: Message) -> Message:
         """As of every worker; nor may timed calls replace anything, or share memory."""
@@ -131,17 +127,16 @@ class AuthorHandler(RequestHandler):
         """Host time of single calls."""
         if self._author is not None:
             self._author.finish()
-        self.phase = "launch"
-        launch = self.slots[request["slot"]].launch
-        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-        return {"call": self.clock.call_samples(launch, inputs)}
+        return {"call": self.clock.call_samples(*self._single(request))}
 
     def do_cold(self, request: Message) -> Message:
         """Single launches after a flush of the L2."""
+        return {"cold": self.clock.cold_samples(*self._single(request), request["l2_bytes"])}
+
+    def _single(self, request: Message) -> tuple[clocks.Launch, tuple[Any, ...]]:
+        """A launch, and inputs for it."""
         self.phase = "launch"
-        launch = self.slots[request["slot"]].launch
-        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-        return {"cold": self.clock.cold_samples(launch, inputs, request["l2_bytes"])}
+        return self.slots[request["slot"]].launch, self.operator.make_inputs(self.case, self.device, request["seed"])
 
     def do_drop(self, request: Message) -> Message:
         answer = super().do_drop(request)
