@@ -113,10 +113,10 @@ class Capture:
         self._builder.write(path, found)
 
     def _graph(self, graph: c_void_p) -> tuple[tuple[Node, ...], tuple[tuple[int, int, int], ...]]:
-        if not graph:  # nothing was enqueued, as for a case without elements
-            return (), ()
         cuda, count = driver.driver(), c_size_t()
         cuda.cuGraphGetNodes(graph, None, ctypes.byref(count))
+        if not count.value:  # nothing was enqueued, as for a case without elements
+            return (), ()
         handles = (c_void_p * count.value)()
         cuda.cuGraphGetNodes(graph, handles, ctypes.byref(count))
         number = {handle: n for n, handle in enumerate(handles)}
