@@ -4,13 +4,11 @@ CUPTI is reached through torch's profiler. Each call is launched between two mar
 them, on any stream, memory copies and fills included, belongs to the call. The first mark spins until the whole call is
 enqueued, so that its kernels follow each other at the GPU's pace and not at the host's.
 
-A process that was profiled keeps CUPTI loaded and may launch more slowly, so no other clock is read there. The clock is made
-before any implementation is imported, and keeps its own references to the profiler.
+A process that was profiled keeps CUPTI loaded and may launch more slowly, so no other clock is read there.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -80,7 +78,6 @@ class DeviceClock:
         self._synchronize, self._empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
         self._mark = spin_kernels.mark
         self._now = time.perf_counter_ns
-        self._rng = random.Random()
 
     def samples(
         self,
@@ -108,7 +105,7 @@ class DeviceClock:
         profiled = self._start()
         try:
             for group in range(GROUPS):
-                kept = spacer(self._rng, self._device)
+                kept = spacer(self._device)
                 inputs = draw(seed + group * own.inputs)
                 held[:] = [kept, inputs]  # the previous ones are freed only now, so that these lie elsewhere
                 self._empty_cache()

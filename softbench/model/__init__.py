@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
+
+from softbench.model.status import Status as Status
 
 SCHEMA_VERSION = 1
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -29,34 +30,6 @@ MAX_ELEMENTS = 2**48
 """More than any memory holds, and few enough that bytes and times fit 64 bits."""
 
 Scalar = int | float | bool | str
-
-
-class Status(str, Enum):
-    """The outcome of a cell; the value is the word that is shown and stored."""
-
-    PASSED = "PASSED"
-    CHECKED = "CHECKED"
-    COMPILED = "COMPILED"
-    UNSUPPORTED = "UNSUPPORTED"
-    UNAVAILABLE = "UNAVAILABLE"
-    INCORRECT = "INCORRECT"
-    COMPILE_ERROR = "COMPILE_ERROR"
-    RUNTIME_ERROR = "RUNTIME_ERROR"
-    OUT_OF_MEMORY = "OUT_OF_MEMORY"
-    TIMEOUT = "TIMEOUT"
-    CRASHED = "CRASHED"
-
-    @property
-    def is_success(self) -> bool:
-        return self in (Status.PASSED, Status.CHECKED, Status.COMPILED)
-
-    @property
-    def is_refusal(self) -> bool:
-        return self in (Status.UNSUPPORTED, Status.UNAVAILABLE)
-
-    @property
-    def is_failure(self) -> bool:
-        return not (self.is_success or self.is_refusal)
 
 
 @dataclass(frozen=True)
@@ -217,8 +190,8 @@ class Record:
 
     gpu is the id of the card, "" for a CPU; all records of a case are from the same one. The first record of a timed case has the
     calibrations of its clocks. ideal_flops is 0 for an operator that memory limits. operator_hash is that of the file of an
-    operator of the project's own. A failure has the lines of its traceback,
-    from the implementation's own file on, and the end of what the implementation printed; each at most about 8 KB.
+    operator of the project's own. A failure has the lines of its traceback, from the implementation's own file on, and the end of
+    what the implementation printed; each at most about 8 KB.
     tier is SEALED or OPEN, "" for a cell that was not run, or that was recorded before there were tiers; open_because is one line.
     """
 

@@ -1,4 +1,4 @@
-"""On a real GPU: every bundled cheat is caught with its word, honest use of streams is not, and no timer can be replaced."""
+"""On a real GPU: every bundled cheat is caught with its word or gains nothing, and honest use of streams is not accused."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import ctypes
 import pytest
 from support.paths import SUPPORT
 
-from softbench.cases import operators, registry
+from softbench.cases import registry
 from softbench.doctor import examples
 from softbench.doctor.examples import EXAMPLES, FORGED, Example
 from softbench.measure import device
 from softbench.measure.check import check
-from softbench.measure.clocks import GraphClock
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.measure.plans import Plan
 from softbench.measure.worker import loading
 from softbench.model import OPEN, Case, Record, Status
 
@@ -93,17 +91,3 @@ def test_the_l2_is_really_set_aside(gpu: None) -> None:
     cuda.cuCtxGetLimit(ctypes.byref(limit), 6)
     cuda.cuCtxSetLimit(6, ctypes.c_size_t(0))
     assert (window[0], limit.value > 0) == (x.data_ptr(), True)
-
-
-def test_timers_that_are_replaced_later_are_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, softmax = GraphClock(), operators.get("softmax")
-    placed = clock.place(softmax, CASE, lambda x: torch.softmax(x, dim=-1), Plan(20, 4, "cold"), 1, None)
-    right = sorted(placed.turn() for _ in range(9))[4]
-    for owner, name in (
-        (torch.cuda.Event, "record"),
-        (torch.cuda.Event, "elapsed_time"),
-        (torch.cuda.CUDAGraph, "replay"),
-        (torch.cuda, "synchronize"),
-    ):
-        monkeypatch.setattr(owner, name, lambda *_: 1e-6)
-    assert sorted(placed.turn() for _ in range(9))[4] == pytest.approx(right, rel=0.2)

@@ -10,9 +10,10 @@ import pytest
 from support.builders import variant
 from support.offenders import NEXT, arena, passed, seconds_until, write
 
-from softbench.measure.contest import auditing, descriptors
-from softbench.measure.contest.auditing import Audit
+from softbench.measure.contest import descriptors
 from softbench.measure.contest.entrant import Entrant
+from softbench.measure.guards import audit
+from softbench.measure.guards.audit import Audit
 from softbench.measure.plans import Plan
 from softbench.model import Status
 
@@ -25,8 +26,8 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 2, clock: str = "wall") -> None:
         self.now = 0
-        monkeypatch.setattr(auditing, "time", SimpleNamespace(monotonic_ns=lambda: self.now))
-        monkeypatch.setattr(auditing.os, "sched_getaffinity", lambda pid: set(range(cores)))
+        monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic_ns=lambda: self.now))
+        monkeypatch.setattr(audit.os, "sched_getaffinity", lambda pid: set(range(cores)))
         self.audit = Audit(clock, PLAN)
         self.cpu: dict[str, int] = {}
         self.entrants = [

@@ -10,8 +10,8 @@ import pytest
 from support.checked import reason
 
 from softbench.cases.operators import get
-from softbench.measure import check as module
 from softbench.measure.check import check, watching
+from softbench.measure.guards.calls import shared
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
@@ -135,8 +135,8 @@ def test_an_output_that_is_written_after_the_launch_has_returned(late_s, monkeyp
 
 def test_timed_calls_have_memory_of_their_own():
     one, two = torch.empty(4, 4), torch.empty(4, 4)
-    shared = "one static buffer: two calls returned the same memory"
-    assert module.shared([one, two, torch.empty(0), torch.empty(0), None]) == ""
-    assert module.shared([one, two, one]) == shared
-    assert module.shared([(one, two[:2]), (torch.empty(2), two[2:])]) == shared
-    assert module.shared([(one[:2], one[2:])]) == ""  # two outputs of one call may lie in one storage
+    static = "one static buffer: two calls returned the same memory"
+    assert shared([one, two, torch.empty(0), torch.empty(0), None]) == ""
+    assert shared([one, two, one]) == static
+    assert shared([(one, two[:2]), (torch.empty(2), two[2:])]) == static
+    assert shared([(one[:2], one[2:])]) == ""  # two outputs of one call may lie in one storage

@@ -21,7 +21,7 @@ from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer
 from softbench.measure.cupti_clock import CALLS, GROUPS, Activity, DeviceClock, Unseen, spans
 from softbench.measure.plans import Plan
-from softbench.measure.worker import handler as worker
+from softbench.measure.worker import authoring as worker
 from softbench.model import SEALED, Case, Samples, Status
 
 torch = pytest.importorskip("torch")
@@ -254,7 +254,7 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
         "from softbench import implementation\n\n"
         '@implementation(operator="softmax")\ndef wrong(case):\n    return lambda x: x * 0\n'
     )
-    served = worker.RequestHandler("cpu")
+    served = worker.AuthorHandler("cpu")
     request = {"case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}, "slot": 4}
     request["source_hash"] = ""
     request |= {"op": "prepare", "role": "entrant", "seed": 1}

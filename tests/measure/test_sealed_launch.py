@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,10 +21,10 @@ CASE = Case("softmax", (4, 8), "float32", "float32")
 AT = BASES[0] + PIECE
 KIB = 1 << 10
 NODE = Node(driver.KERNEL, Stretch(0, 0))
-OUTPUT = Output(AT + 512 * KIB, 128, 0, (4, 8), (8, 1), "float32")
-ONE = Unit((NODE,), (), ((AT,),), ((OUTPUT,),), (0,))
-TIMED = Unit((NODE,) * 3, ((0, 1, 0), (1, 2, 0)), ((AT,), (AT + 64 * KIB,)), ((OUTPUT,),) * 3, (0,))
-FOUND = HandOver(BASES[0], (), (Function(Stretch(0, 0), 0, (), ()),), ((),), ((AT, PIECE),), (), (ONE, ONE, TIMED))
+OUTPUTS = [(Output(AT + (512 + 64 * n) * KIB, 128, 0, (4, 8), (8, 1), "float32"),) for n in range(3)]
+ONE, OTHER = (Unit((NODE,), (), ((AT,),), (outputs,), (0,)) for outputs in OUTPUTS[:2])
+TIMED = Unit((NODE,) * 3, ((0, 1, 0), (1, 2, 0)), ((AT,), (AT + 64 * KIB,)), tuple(OUTPUTS), (0,))
+FOUND = HandOver(BASES[0], (), (Function(Stretch(0, 0), 0, (), ()),), ((),), ((AT, PIECE),), (), (ONE, OTHER, TIMED))
 
 
 class Fake:
@@ -53,7 +54,8 @@ class Fake:
 
     def cuGraphLaunch(self, graph: Unit, stream: Any) -> None:
         self.ran.append(len(graph.outputs))
-        self.places[AT + 512 * KIB].view(torch.float32).copy_(torch.arange(32.0))
+        for (y,) in graph.outputs:
+            self.places[y.address].view(torch.float32).copy_(torch.arange(32.0))
 
 
 @pytest.fixture
@@ -61,9 +63,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     return Fake(monkeypatch)
 
 
-def launch_of(fake: Any) -> SealedLaunch:
+def launch_of(fake: Any, found: HandOver = FOUND) -> SealedLaunch:
     like = operators.get("softmax").make_inputs(CASE, "meta", 1)
-    return SealedLaunch(Package(FOUND, memoryview(b""), ""), fake, like)
+    return SealedLaunch(Package(found, memoryview(b""), ""), fake, like)
 
 
 def test_buffers_are_shown_once_while_they_are_mapped(fake: Fake) -> None:
@@ -98,3 +100,15 @@ def test_other_launches_than_were_asked_for_are_refused(fake: Fake) -> None:
     fake.base = BASES[1]
     with pytest.raises(BadHandOver, match="addresses that this process does not have"):
         launch_of(fake)
+
+
+@pytest.mark.parametrize(
+    ("units", "why"),
+    [
+        ((ONE, ONE, TIMED), "one static buffer: two launches returned the same memory"),
+        ((ONE, OTHER, replace(TIMED, outputs=(OUTPUTS[0], OUTPUTS[1], OUTPUTS[0]))), "it names buffers that overlap"),
+    ],
+)
+def test_launches_that_return_the_same_memory_are_refused(fake: Fake, units: tuple[Unit, ...], why: str) -> None:
+    with pytest.raises(BadHandOver, match=why):
+        launch_of(fake, replace(FOUND, units=units))

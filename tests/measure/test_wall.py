@@ -9,9 +9,11 @@ import time
 import pytest
 
 from softbench.cases import operators
-from softbench.measure.clocks import COMPARED_CALLS, Wrong
+from softbench.measure.clocks import COMPARED_CALLS
+from softbench.measure.guards.two_clocks import disagreement
+from softbench.measure.incorrect import WrongWhenTimed
 from softbench.measure.plans import Plan
-from softbench.measure.wall import WallClock, WallPlacement, disagreement
+from softbench.measure.wall import WallClock, WallPlacement
 from softbench.model import Case
 
 CASE = Case("softmax", (4, 64), "float32", "float32")
@@ -88,14 +90,14 @@ def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name: str) -> N
     right = getattr(place.clock, name)
     for clock in (o for o in gc.get_objects() if type(o) is WallClock):
         setattr(clock, name, lambda *a: right(*a) // 10)
-    with pytest.raises(Wrong, match=r"^patched: a clock of the harness was replaced"):
+    with pytest.raises(WrongWhenTimed, match=": patched: a clock of the harness was replaced"):
         place.turn()
 
 
 def test_a_function_of_python_by_another_name_is_no_clock_either() -> None:
     place = placed(lambda x: x + 1)
     place.clock.now = time.process_time_ns
-    with pytest.raises(Wrong, match="patched"):
+    with pytest.raises(WrongWhenTimed, match="patched"):
         place.turn()
 
 

@@ -191,7 +191,12 @@ def test_only_workers_run_implementation_files():
             name = getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Attribute | ast.Name) else ""
             if name in RUN_A_FILE:
                 found.add(module_of(path))
-    assert found == {"__init__", "measure.worker.forkserver", "measure.worker.loading", "measure.worker.tamper"}
+    assert found == {"__init__", "measure.worker.forkserver", "measure.worker.loading", "measure.guards.names"}
+
+
+def test_no_referee_watches_what_only_an_author_can_do():
+    assert [module for module in reached("measure.worker.authoring") if is_in(module, ["measure.guards"])]
+    assert not [module for module in reached("measure.worker.refereeing") if is_in(module, ["measure.guards"])]
 
 
 @pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import get
@@ -68,64 +69,56 @@ def compare(
     return Verdict(False, fault.reason) if fault else RIGHT
 
 
-def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0) -> Verdict:
+def check(
+    case: Case, launch: Callable[..., Any], device: str, seed: int = 0, *, run: Callable[..., Launched] = watch
+) -> Verdict:
     """Run a launch several times in the same buffers with different values, and judge all that it did.
 
     Every output must be right, the first must survive the second launch, and no byte of the inputs' storage may change. If the
     case is timed, a third launch must follow a change of one element. On CUDA the bytes after an output must not change either,
     if torch's allocator lets this be judged, and work on other streams must be joined. Raises what the launch raises.
+
+    run  runs it once, as `watching.watch` does, or `watching.run`
     """
     inputs = get(case.operator).make_inputs(case, device, seed)
-    first = watch(case, launch, inputs)
+    once = partial(run, case, launch, inputs)
+    first = once()
     if reason := _misdeed(case, first, inputs, seed):
         return Verdict(False, reason)
-    if fault := _fault(case, inputs, first.outputs):
-        return Verdict(
-            False, first.late(patient=True) or _witness(case, launch, inputs, seed).name_wrong(first.outputs, fault)
-        )
     if case.elements == 0:
         return RIGHT
+    witness = Witness(case, launch, inputs, seed, list[Rows](_everything(case)))
+    if fault := _fault(case, inputs, first.outputs):
+        return Verdict(False, first.late(patient=True) or witness.name_wrong(first.outputs, fault))
     if reason := first.late():
         return Verdict(False, reason)
     values = tuple(y.clone() for y in first.outputs)
     get(case.operator).refill(case, unseen(inputs), seed + 1)
-    second = watch(case, launch, inputs)
+    second = once()
     reason = second.reason or _overwritten(first.outputs, values, second.outputs)
     if reason := reason or _misdeed(case, second, inputs, seed + 1):
         return Verdict(False, reason)
     if fault := _fault(case, inputs, second.outputs, 1, AGAIN_BLOCKS if case.timed else 0):
-        witness = _witness(case, launch, inputs, seed)
         stale = all(map(same_bits, values, second.outputs))
         named = witness.name_stale(values, fault) if stale else witness.name_wrong(second.outputs, fault)
         return Verdict(False, second.late(patient=True) or named)
     del first, values
-    reason = second.late() or (_unmoved(case, launch, inputs, second, seed) if case.timed else "")
+    reason = second.late() or (_unmoved(case, inputs, second, once, witness) if case.timed else "")
     return Verdict(not reason, reason)
 
 
-def shared(calls: Sequence[Any]) -> str:
-    """What is wrong if two calls, whose outputs are all held, returned the same memory; else ""."""
-    import torch
-
-    owner: dict[int, int] = {}
-    for i, outputs in enumerate(calls):
-        plain = [y for y in as_tuple(outputs) if type(y) is torch.Tensor and y.layout is torch.strided and y.numel()]
-        if any(owner.setdefault(y.untyped_storage().data_ptr(), i) != i for y in plain):
-            return "one static buffer: two calls returned the same memory"
-    return ""
-
-
-def _unmoved(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...], second: Launched, seed: int) -> str:
+def _unmoved(
+    case: Case, inputs: tuple[Tensor, ...], second: Launched, once: Callable[..., Launched], witness: Witness
+) -> str:
     """What is wrong if a launch does not follow a change of one element; "" if nothing is.
 
     This exposes what was computed before the launch, or cached by anything but the whole input.
     """
     moved: list[tuple[int, ...]] = []
-    third = watch(case, launch, inputs, before=lambda: moved.append(nudge(inputs[0], random.SystemRandom())))
+    third = once(before=lambda: moved.append(nudge(inputs[0], random.SystemRandom())))
     if third.reason:
         return third.reason
     row = _row(case, moved[0])
-    witness = _witness(case, launch, inputs, seed)
     device = str(third.outputs[0].device)
     same = all(map(same_bits, second.outputs, third.outputs))
     if fault := judging.judge(case, inputs, third.outputs, [slice(row, row + 1)], device):
@@ -172,10 +165,6 @@ def _overwritten(kept: Sequence[Tensor], values: Sequence[Tensor], again: Sequen
     if not all(map(same_bits, values, kept)):
         return "one static buffer: the first launch's output changed when the launch ran again"
     return ""
-
-
-def _witness(case: Case, launch: Callable[..., Any], inputs: tuple[Tensor, ...], seed: int) -> Witness:
-    return Witness(case, launch, inputs, seed, list[Rows](_everything(case)))
 
 
 def _everything(case: Case) -> list[slice]:

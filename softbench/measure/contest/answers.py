@@ -54,10 +54,9 @@ class Time:
 
 @dataclass(frozen=True)
 class Calls:
-    """Nanoseconds of single calls, in groups; `cold` if it was requested."""
+    """Nanoseconds of single calls, in groups."""
 
     call: Groups
-    cold: Groups = ()
 
 
 @dataclass(frozen=True)

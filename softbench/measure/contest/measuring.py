@@ -195,12 +195,10 @@ class Measuring:
 
     def _call(self, entrant: Entrant, flush: int) -> dict[str, Any]:
         """Host times of calls from the author's process; if flush is not 0, cold launches from where the graph is timed."""
-        author, is_sealed = entrant.at_author(), entrant.tier == SEALED
-        seed = self.rng.getrandbits(40)
-        asked = {author: author.request("call", seed=seed, cold_l2_bytes=0 if is_sealed else flush)}
-        answer = self._ask(asked)[author]
-        if not is_sealed:
-            return answer.data if entrant.take(answer) else {}
+        author, seed = entrant.at_author(), self.rng.getrandbits(40)
+        answer = self._ask({author: author.request("call", seed=seed)})[author]
+        if entrant.tier != SEALED and not entrant.take(answer):
+            return {}
         if not answer.ok:
             entrant.notes.append(f"no call clock: {answer.reason}")
         found = dict(answer.data)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from softbench.measure.contest import steady, turns
-from softbench.measure.contest.auditing import Audit
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, contenders, possible, silent
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.workers import Answer
+from softbench.measure.guards.audit import Audit
 from softbench.measure.plans import Plan
 from softbench.model import Samples, Status, Telemetry, stats
 

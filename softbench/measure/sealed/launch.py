@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import Operator
-from softbench.measure.clocks import Placement, Timers, spacer
+from softbench.measure.clocks import GraphPlacement, Placement, spacer
+from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan
-from softbench.measure.renew import Renewal
 from softbench.measure.sealed.addresses import overlap
 from softbench.measure.sealed.handover import BadHandOver, Package, other_work
 from softbench.measure.sealed.memory import UNWRITTEN, Memory
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from softbench.model import Case
-
-_SETTLING = 2
-
-
-class Misdeed(Exception):
-    """What the kernels did beside computing their outputs, in one line."""
 
 
 class SealedLaunch:
@@ -46,16 +40,16 @@ class SealedLaunch:
         if why := other_work(package.found):
             raise BadHandOver(why)
         found = package.found.units
+        if overlap([(y.address, y.size) for unit in found[:2] for call in unit.outputs for y in call]):
+            raise BadHandOver("one static buffer: two launches returned the same memory")
         slack = tuple({part for unit in found[:2] for part in unit.slack})
         self._checks = [SealedUnit(unit, package, memory, self._rebuilt, like, slack) for unit in found[:2]]
         self._timed = [SealedUnit(unit, package, memory, self._rebuilt, like, unit.slack) for unit in found[2:]]
         self._calls = 0
-        first, second = ([y for call in unit.outputs for y in call] for unit in package.found.units[:2])
-        self.is_static = overlap([*((y.address, y.size) for y in first), *((y.address, y.size) for y in second)])
         self.kernels = self._rebuilt.resources
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """Replay one launch on these inputs: the outputs in memory of their own. Raises Misdeed."""
+        """Replay one launch on these inputs: the outputs in memory of their own. Raises Incorrect."""
         self._calls += 1
         return self._run(inputs, is_again=False)
 
@@ -79,7 +73,7 @@ class SealedLaunch:
             bytes_of(x).copy_(bytes_of(place))
         copies = [copy_of(y) for y in outputs]
         if why := unit.misdeed():
-            raise Misdeed(why)
+            raise Incorrect(why)
         return copies[0] if len(copies) == 1 else tuple(copies)
 
     def bare(self) -> None:
@@ -103,17 +97,15 @@ class SealedLaunch:
             unit.free()
         self._rebuilt.close()
 
-    def place(self, operator: Operator, case: Case, plan: Plan, seed: int, timers: Timers, rng: random.Random) -> Any:
+    def place(self, operator: Operator, case: Case, plan: Plan, seed: int) -> SealedPlacement:
         """Put new memory behind the timed launches, and draw their inputs."""
-        kept = spacer(rng, "cuda")
+        kept = spacer("cuda")
         unit = self._drawn(operator, case, plan, seed)
         del kept
         buffers = Placement(operator, case, "cuda", plan, seed, unit.inputs)
         buffers.outputs += unit.outputs
         self._torch.cuda.empty_cache()
-        return SealedPlacement(
-            unit, buffers, timers, Renewal(buffers.inputs, buffers.outputs, is_warm=plan.cache == "warm")
-        )
+        return SealedPlacement(unit, buffers, is_warm=plan.cache == "warm")
 
     def stream(self, operator: Operator, case: Case, plan: Plan, seed: int, calls: int) -> Stream:
         """At least 2 * `calls` timed launches in a row, for a profiler."""
@@ -132,30 +124,12 @@ class SealedLaunch:
         return unit
 
 
-class SealedPlacement:
+class SealedPlacement(GraphPlacement):
     """Timed launches of a referee, with their memory."""
 
-    def __init__(self, unit: SealedUnit, buffers: Placement, timers: Timers, renew: Callable[[], None]) -> None:
-        import torch
-
-        self._unit, self.buffers, self._timers, self._renew = unit, buffers, timers, renew
-        self._start, self._stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        renew()
-        for _ in range(_SETTLING):
-            unit.run()
-        timers.synchronize()
-
-    def turn(self) -> int:
-        """Nanoseconds of one replay, once everything that an earlier one could have left is removed."""
-        self._unit.restore()
-        self._renew()
-        self._timers.record(self._start)
-        self._unit.run()
-        self._timers.record(self._stop)
-        return self._timers.elapsed_ns(self._start, self._stop)
-
-    def misdeed(self) -> str:
-        return self._unit.misdeed()
+    def __init__(self, unit: SealedUnit, buffers: Placement, *, is_warm: bool) -> None:
+        super().__init__(buffers, unit.run, unit.free, unit.restore, is_warm=is_warm)
+        self.misdeed = unit.misdeed
 
     def overwritten(self) -> str:
         """What is wrong if a replay changes inputs; "" if it does not.
@@ -164,15 +138,10 @@ class SealedPlacement:
         random place of each of its inputs: no kernel can know it.
         """
         rng = random.SystemRandom()
-        self._unit.restore()
-        self._renew()
+        self.restore()
+        self.renew()
         parts = [stretch_of(bytes_of(x), rng) for x in rng.choice(self.buffers.inputs)]
         copies = [part.clone() for part in parts]
-        self._unit.run()
+        self.replay()
         is_same = all(bool((part == copy).all()) for part, copy in zip(parts, copies, strict=True))
         return "" if is_same else "the input was overwritten"
-
-    def release(self) -> None:
-        self.buffers.inputs.clear()
-        self.buffers.outputs.clear()
-        self._unit.free()

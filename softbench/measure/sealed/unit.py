@@ -63,7 +63,7 @@ class SealedUnit:
         for address, size in inputs:
             if size and not any(a <= address and address + size <= a + n for a, n in self.pieces):
                 raise BadHandOver("it names an input outside of its memory")
-        outputs = {(y.address, y.size) for call in self._unit.outputs for y in call if y.size}
+        outputs = [part for call in self._unit.outputs for part in {(y.address, y.size) for y in call if y.size}]
         spaces = [(address, size) for address, size, _ in self._spaces]
         if overlap([*inputs, *outputs, *spaces, *self._slack]):
             raise BadHandOver("it names buffers that overlap")

@@ -1,24 +1,35 @@
-"""An author's worker on a GPU: runs implementations, hands their launches over, and times what only it can: the host's calls.
+"""An author's worker: the only place that imports implementation files.
 
-What cannot be handed over is checked and timed here, as on a CPU: such cells are open.
+On a GPU it hands over what it built, and times only the host's calls. On a CPU, and where a launch cannot be handed over, what it
+built is checked and timed here, and `softbench.measure.guards` watches it.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from softbench.measure import check, clocks, roof, wall
+from softbench.measure.guards import calls, modes
+from softbench.measure.guards.names import TamperCheck
+from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
 from softbench.measure.sealed.author import Author
 from softbench.measure.sealed.capture import Unsealable
 from softbench.measure.sealed.driver import DriverError
+from softbench.measure.worker import loading, wire
 from softbench.measure.worker.handler import RequestHandler, Slot
 from softbench.measure.worker.wire import Message
 
 
 class AuthorHandler(RequestHandler):
-    """A worker that can also hand over what it built."""
+    """A worker that builds launches from implementation files; with an `Author` it can also hand them over."""
 
-    def __init__(self, device: str) -> None:
-        super().__init__(device)
-        self._author = Author()
+    def __init__(self, device: str, author: Author | None = None) -> None:
+        super().__init__(device, clocks.GraphClock() if device == "cuda" else wall.WallClock())
+        self._names = TamperCheck()
+        self._author: Any = author
 
     def do_author(self, request: Message) -> Message:
         """Build one variant and capture its launches: where the hand-over is, or why there is none. Nothing is judged here."""
@@ -36,11 +47,99 @@ class AuthorHandler(RequestHandler):
             self.clock.close()
         return {"path": str(path)}
 
+    def do_prepare(self, request: Message) -> Message:
+        """Import, build and check one variant for a case; its launch stays in the slot.
+
+        A variant that this run has checked already is not checked again.
+        """
+        launch = self.build(request)
+        self.phase = "launch"
+        if not request.get("is_checked"):
+            if wrong := self.check(launch, request):
+                raise Incorrect(wrong)
+            if self.device == "cuda" and self.case.timed:
+                self.clock.get_ready(self.case)
+        self.slots[request["slot"]] = Slot(launch)
+        return {}
+
+    def build(self, request: Message) -> clocks.Launch:
+        """Import a variant, and make its launch."""
+        self.begin(request)
+        self.phase = "import"
+        path = Path(request["path"])
+        factory = loading.load(path, request["name"], request["source_hash"])
+        self._require_untouched("the import")
+        self.phase = "factory"
+        launch: clocks.Launch = factory(self.case, **request["params"])
+        loading.require_unchanged(path)
+        self._require_untouched("the factory")
+        if not callable(launch):
+            raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
+        self.phase = "launch"
+        return launch
+
+    def _require_untouched(self, when: str) -> None:
+        if wrong := self._names.fault(when):
+            raise Incorrect(wrong)
+
+    def check(self, launch: clocks.Launch, request: Message) -> str:
+        """What is wrong with a launch's outputs, or with the timers after it; "" if nothing is."""
+        if request["role"] == "roof":
+            inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
+            wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
+        else:
+            wrong = check.check(self.case, modes.refusing(launch), self.device, request["seed"]).reason
+        return self._names.fault("the check") or wrong
+
+    def do_compile(self, request: Message) -> Message:
+        """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
+        from softbench.measure import cubin
+
+        self.phase = "import"
+        path = Path(request["path"])
+        factory = loading.load(path, request["name"], request["source_hash"])
+        self.phase = "cubins"
+        kernels = []
+        for name, code in factory.softbench_cubins(wire.case_of(request["case"]), **request["params"]):
+            kernels += [asdict(found) | {"name": name} for found in cubin.resources(code)]
+        loading.require_unchanged(path)
+        if not kernels:
+            return {"ok": False, "status": "COMPILE_ERROR", "reason": "cubins yielded no kernel", "fatal": False}
+        return {"kernels": kernels}
+
+    def do_estimate(self, request: Message) -> Message:
+        return {"ns": self.clock.estimate(*self._single(request))}
+
+    def do_verify(self, request: Message) -> Message:
+        """As of every worker; nor may timed calls replace anything, or share memory."""
+        outputs = self.slots[request["slot"]].placement.buffers.outputs
+        if wrong := self._names.fault("the timed calls") or calls.shared(outputs):
+            raise WrongWhenTimed(wrong)
+        return super().do_verify(request)
+
+    def repeat(self, slot: Slot) -> tuple[Any, Any]:
+        found = super().repeat(slot)
+        if wrong := modes.left_on():
+            raise WrongWhenTimed(wrong)
+        return found
+
     def do_call(self, request: Message) -> Message:
-        self._author.finish()
-        return super().do_call(request)
+        """Host time of single calls."""
+        if self._author is not None:
+            self._author.finish()
+        return {"call": self.clock.call_samples(*self._single(request))}
+
+    def do_cold(self, request: Message) -> Message:
+        """Single launches after a flush of the L2."""
+        return {"cold": self.clock.cold_samples(*self._single(request), request["l2_bytes"])}
+
+    def _single(self, request: Message) -> tuple[clocks.Launch, tuple[Any, ...]]:
+        """A launch, and inputs for it."""
+        self.phase = "launch"
+        return self.slots[request["slot"]].launch, self.operator.make_inputs(self.case, self.device, request["seed"])
 
     def do_drop(self, request: Message) -> Message:
         answer = super().do_drop(request)
-        self._author.forget_all()
+        if self._author is not None:
+            self._author.forget_all()
         return answer

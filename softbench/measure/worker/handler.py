@@ -1,4 +1,4 @@
-"""What a worker does for each request. The only place that imports implementation files.
+"""What every worker does for each request, whoever builds its launches: an author (`authoring`) or a referee (`refereeing`).
 
 Every answer is {"ok": true, ...} or {"ok": false, "status", "reason", "fatal"}, with the id of its request; a fatal one asks the
 parent for a new process. `softbench.measure.contest.answers` lists what may be in it.
@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from softbench.cases import operators
-from softbench.measure import check, clocks, cupti_clock, roof, wall
-from softbench.measure.check import modes
+from softbench.measure import check, cupti_clock, roof
 from softbench.measure.cores import PINNED
+from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
-from softbench.measure.worker import clock_readings, interpreter, loading, proving, wire
-from softbench.measure.worker.tamper import TamperCheck
+from softbench.measure.worker import clock_readings, interpreter, proving, wire
 from softbench.measure.worker.wire import Message
-from softbench.model import WRONG_WHEN_TIMED, Case
+from softbench.model import Case
 
 EXACT_ELEMENTS = 2**20
 """Most elements of a timed call that are also computed on the CPU: 16 rows of a million columns took half a second in every
@@ -32,29 +30,23 @@ MOST_THREADS = 16
 """CPU threads for a case that is only checked."""
 
 
-class Incorrect(Exception):
-    """What is wrong with an implementation, in one line."""
-
-
 @dataclass
 class Slot:
-    """One variant prepared for one case."""
+    """One variant prepared for one case: a function, or a referee's `SealedLaunch`, and its buffers."""
 
-    launch: clocks.Launch
+    launch: Any
     placement: Any = None
 
 
 class RequestHandler:
     """The state between requests: the clock, the case, its slots."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.clock: Any = clocks.GraphClock() if device == "cuda" else wall.WallClock()
+    def __init__(self, device: str, clock: Any) -> None:
+        self.device, self.clock = device, clock
         self.device_clock = cupti_clock.DeviceClock(device)
         self.case = Case("", (), "float32", "float32")
         self.operator: Any = None
         self.slots: dict[int, Slot] = {}
-        self.tamper = TamperCheck()
         self.phase = "start"
         if os.environ.get("TRITON_INTERPRET") == "1":
             interpreter.correct()
@@ -63,9 +55,7 @@ class RequestHandler:
         try:
             return {"ok": True, **getattr(self, f"do_{request['op']}")(request)}
         except Incorrect as error:
-            return incorrect(str(error))
-        except clocks.Wrong as error:
-            return incorrect(f"{WRONG_WHEN_TIMED}: {error}")
+            return {"ok": False, "status": "INCORRECT", "reason": str(error), "fatal": context_is_dead()}
 
     def do_hello(self, request: Message) -> Message:
         """Create a context; free and total device memory in bytes."""
@@ -76,56 +66,12 @@ class RequestHandler:
         free, total = torch.cuda.mem_get_info()
         return {"free_bytes": free, "total_bytes": total}
 
-    def do_prepare(self, request: Message) -> Message:
-        """Import, build and check one variant for a case; its launch stays in the slot.
-
-        A variant that this run has checked already is not checked again.
-        """
-        launch = self.build(request)
-        self.phase = "launch"
-        if not request.get("is_checked"):
-            if wrong := self.check(launch, request):
-                raise Incorrect(wrong)
-            if self.device == "cuda" and self.case.timed:
-                self.clock.get_ready(self.case)
-        self.slots[request["slot"]] = Slot(launch)
-        return {}
-
     def begin(self, request: Message) -> None:
         """Take the case of a request, with its operator."""
         self.phase, self.case = "operator", wire.case_of(request["case"])
         proving.take_operator(request)
         self.operator = operators.get(self.case.operator)
         self._share_cores()
-
-    def build(self, request: Message) -> clocks.Launch:
-        """Import a variant, and make its launch."""
-        self.begin(request)
-        self.phase = "import"
-        path = Path(request["path"])
-        factory = loading.load(path, request["name"], request["source_hash"])
-        self._require_untouched("the import")
-        self.phase = "factory"
-        launch: clocks.Launch = factory(self.case, **request["params"])
-        loading.require_unchanged(path)
-        self._require_untouched("the factory")
-        if not callable(launch):
-            raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
-        self.phase = "launch"
-        return launch
-
-    def _require_untouched(self, when: str) -> None:
-        if wrong := self.tamper.fault(when):
-            raise Incorrect(wrong)
-
-    def check(self, launch: clocks.Launch, request: Message) -> str:
-        """What is wrong with a launch's outputs, or with the timers after it; "" if nothing is."""
-        if request["role"] == "roof":
-            inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-            wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
-        else:
-            wrong = check.check(self.case, launch, self.device, request["seed"]).reason
-        return self.tamper.fault("the check") or wrong
 
     def _share_cores(self) -> None:
         """Set the number of CPU threads.
@@ -150,27 +96,6 @@ class RequestHandler:
         if wrong := proving.fault(proving.take_operator(request)):
             raise Incorrect(wrong)
         return {}
-
-    def do_compile(self, request: Message) -> Message:
-        """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
-        from softbench.measure import cubin
-
-        self.phase = "import"
-        path = Path(request["path"])
-        factory = loading.load(path, request["name"], request["source_hash"])
-        self.phase = "cubins"
-        kernels = []
-        for name, code in factory.softbench_cubins(wire.case_of(request["case"]), **request["params"]):
-            kernels += [asdict(found) | {"name": name} for found in cubin.resources(code)]
-        loading.require_unchanged(path)
-        if not kernels:
-            return {"ok": False, "status": "COMPILE_ERROR", "reason": "cubins yielded no kernel", "fatal": False}
-        return {"kernels": kernels}
-
-    def do_estimate(self, request: Message) -> Message:
-        self.phase = "launch"
-        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-        return {"ns": self.clock.estimate(self.slots[request["slot"]].launch, inputs)}
 
     def do_place(self, request: Message) -> Message:
         """New buffers (and a new graph) for a slot, drawn from a new seed."""
@@ -198,7 +123,7 @@ class RequestHandler:
         is_short = request["is_short"]
         exact = 0 if is_short else min(check.EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
         blocks = SHORT_BLOCKS if is_short else 0
-        wrong = self.tamper.fault("the timed calls") or check.shared(buffers.outputs)
+        wrong = ""
         for inputs, outputs in buffers.pick():
             if request["role"] == "roof":
                 wrong = wrong or roof.verify(self.operator.roof, inputs, outputs)
@@ -208,30 +133,19 @@ class RequestHandler:
             wrong = buffers.changed() or ("" if is_short else self._repeated(slot, exact))
         self.clock.close()  # give the comparison's memory to the other entrants
         if wrong:
-            raise clocks.Wrong(wrong)
+            raise WrongWhenTimed(wrong)
         return {}
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
-        return self.clock.repeat(slot.launch, slot.placement.buffers)  # type: ignore[no-any-return]
+        """Launch twice on one input, which changes in between: the inputs and the output of the second launch."""
+        return slot.placement.buffers.repeat(slot.launch)  # type: ignore[no-any-return]
 
     def _repeated(self, slot: Slot, exact_rows: int) -> str:
         """What is wrong with the second of two launches on an input that changes in between."""
         buffers = slot.placement.buffers
         inputs, outputs = self.repeat(slot)
-        if left_on := modes.left_on():
-            return left_on
         blocks, changed = check.AGAIN_BLOCKS, buffers.changed_at
         return check.compare(self.case, inputs, outputs, exact_rows=exact_rows, blocks=blocks, changed=changed).reason
-
-    def do_call(self, request: Message) -> Message:
-        """Host time of single calls; if requested, also times after a flush of the L2."""
-        self.phase = "launch"
-        launch = self.slots[request["slot"]].launch
-        inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-        answer: Message = {"call": self.clock.call_samples(launch, inputs)}
-        if request.get("cold_l2_bytes"):
-            answer["cold"] = self.clock.cold_samples(launch, inputs, request["cold_l2_bytes"])
-        return answer
 
     def do_device(self, request: Message) -> Message:
         """Spans of single calls on the GPU, or why they are not seen; no other clock may be read in this process afterwards."""
@@ -268,10 +182,6 @@ class RequestHandler:
         self.slots.clear()
         self.clock.close()
         return {}
-
-
-def incorrect(reason: str) -> Message:
-    return {"ok": False, "status": "INCORRECT", "reason": reason, "fatal": context_is_dead()}
 
 
 def context_is_dead() -> bool:

@@ -15,7 +15,7 @@ from softbench.measure.contest.entrant import Entrant, mode_of
 from softbench.measure.contest.processes import environment_for
 from softbench.measure.device import gpu
 from softbench.measure.worker import sanitizing
-from softbench.measure.worker.handler import RequestHandler
+from softbench.measure.worker.authoring import AuthorHandler
 from softbench.model import Case, Status, Variant
 
 
@@ -54,7 +54,7 @@ def _request(case: Case, variant: Variant, seed: int, mode: str) -> dict[str, An
 
 def _handled(request: dict[str, Any]) -> dict[str, Any]:
     os.environ.update(environment_for(request["mode"]))
-    return RequestHandler("cuda" if gpu() and request["mode"] == "measure" else "cpu").handle(request)
+    return AuthorHandler("cuda" if gpu() and request["mode"] == "measure" else "cpu").handle(request)
 
 
 if __name__ == "__main__":

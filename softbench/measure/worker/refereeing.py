@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from softbench.measure.clocks import Placement, Wrong
+from softbench.measure.check import check, watching
+from softbench.measure.clocks import GraphClock
+from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import handover
-from softbench.measure.sealed.launch import Misdeed, SealedLaunch
+from softbench.measure.sealed.launch import SealedLaunch
 from softbench.measure.sealed.memory import Memory
-from softbench.measure.worker.handler import Incorrect, RequestHandler, Slot, incorrect
+from softbench.measure.worker.handler import RequestHandler, Slot
 from softbench.measure.worker.wire import Message
-
-_STATIC = "one static buffer: the second launch returned the memory of the first launch's output"
 
 
 class RefereeHandler(RequestHandler):
@@ -23,14 +22,7 @@ class RefereeHandler(RequestHandler):
 
     def __init__(self, device: str) -> None:
         self._memory = Memory()
-        self._rng = random.Random()
-        super().__init__(device)
-
-    def handle(self, request: Message) -> Message:
-        try:
-            return super().handle(request)
-        except Misdeed as error:
-            return incorrect(str(error))
+        super().__init__(device, GraphClock())
 
     def do_take(self, request: Message) -> Message:
         """Rebuild one variant's launches, and check them; the resources of its kernels, and the digest of what was read.
@@ -44,12 +36,11 @@ class RefereeHandler(RequestHandler):
         launch = SealedLaunch(package, self._memory, like)
         old = self.slots.pop(request["slot"], None)
         if old is not None:
-            old.launch.close()  # type: ignore[attr-defined]
-        if launch.is_static:
-            raise Incorrect(_STATIC)
+            old.launch.close()
         if not request.get("is_checked"):
-            if wrong := self.check(launch, request):
-                raise Incorrect(wrong)
+            verdict = check(self.case, launch, self.device, request["seed"], run=watching.run)
+            if not verdict.ok:
+                raise Incorrect(verdict.reason)
             if self.case.timed:
                 self.clock.get_ready(self.case)
         launch.free()
@@ -57,19 +48,18 @@ class RefereeHandler(RequestHandler):
         return {"kernels": [asdict(kernel) for kernel in launch.kernels], "digest": package.digest}
 
     def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
-        launch: Any = slot.launch
-        return launch.place(self.operator, self.case, plan, seed, self.clock.timers, self._rng)
+        return slot.launch.place(self.operator, self.case, plan, seed)
 
     def do_cold(self, request: Message) -> Message:
         """Single launches after a flush of the L2."""
         self.phase = "launch"
-        launch: Any = self.slots[request["slot"]].launch
+        launch = self.slots[request["slot"]].launch
         launch(*self.operator.make_inputs(self.case, self.device, request["seed"]))
         return {"cold": self.clock.cold_samples(launch.bare, (), request["l2_bytes"])}
 
     def spans(self, slot: Slot, plan: Plan, seed: int, l2_bytes: int) -> list[list[int]]:
         """Each group of calls is in new memory. Its calls share their buffers, which the flush before each drives out of the L2."""
-        launch: Any = slot.launch
+        launch = slot.launch
 
         def place(first: int) -> list[tuple[()]]:
             launch.renew()
@@ -82,29 +72,27 @@ class RefereeHandler(RequestHandler):
             launch.free()
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
-        launch: Any = slot.launch
-        buffers: Placement = slot.placement.buffers
-        return buffers.repeat(launch, launch.again)
+        return slot.placement.buffers.repeat(slot.launch, slot.launch.again)  # type: ignore[no-any-return]
 
     def do_verify(self, request: Message) -> Message:
         placement = self.slots[request["slot"]].placement
         if wrong := placement.misdeed():
-            raise Misdeed(wrong)
+            raise Incorrect(wrong)
         answer = super().do_verify(request)
         if wrong := placement.overwritten():
-            raise Wrong(wrong)
+            raise WrongWhenTimed(wrong)
         return answer
 
     def do_release(self, request: Message) -> Message:
         for slot in self.slots.values():
             if slot.placement is not None:
                 slot.placement.release()
-            slot.launch.free()  # type: ignore[attr-defined]
+            slot.launch.free()
         return super().do_release(request)
 
     def do_drop(self, request: Message) -> Message:
         for slot in self.slots.values():
-            slot.launch.close()  # type: ignore[attr-defined]
+            slot.launch.close()
         answer = super().do_drop(request)
         self._memory.free_all()
         return answer

@@ -6,8 +6,11 @@ import os
 import socket
 
 from softbench.measure import procfs
+from softbench.measure.sealed.author import Author
 from softbench.measure.worker import faults, loading, process_limits, wire
+from softbench.measure.worker.authoring import AuthorHandler
 from softbench.measure.worker.handler import RequestHandler, context_is_dead
+from softbench.measure.worker.refereeing import RefereeHandler
 from softbench.measure.worker.wire import Message
 
 REFEREE = "referee"
@@ -40,17 +43,12 @@ def serve(sock: socket.socket) -> None:
 def _made(device: str, role: str) -> RequestHandler:
     """The handler of a worker; made before it has a context, and before it imports any implementation."""
     procfs.name("sb-referee" if role.startswith(REFEREE) else "sb-author")
-    if device == "cpu":
-        handler = RequestHandler(device)
-        process_limits.bound_memory()
-        return handler
-    if role.startswith(REFEREE):
-        from softbench.measure.worker.refereeing import RefereeHandler
-
+    if device == "cuda" and role.startswith(REFEREE):
         return RefereeHandler(device)
-    from softbench.measure.worker.authoring import AuthorHandler
-
-    return AuthorHandler(device)
+    handler = AuthorHandler(device, Author() if device == "cuda" else None)
+    if device == "cpu":
+        process_limits.bound_memory()
+    return handler
 
 
 def _failure(error: BaseException, phase: str) -> Message:

@@ -1,4 +1,4 @@
-"""Notices when an implementation has replaced a timer. The clocks hold earlier references, which it cannot reach."""
+"""Notices when an implementation has replaced what a CPU is timed, checked and drawn with."""
 
 from __future__ import annotations
 
@@ -6,34 +6,28 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from softbench.measure.check import modes
+from softbench.measure.guards import modes
 
 WATCHED: dict[str, tuple[str, ...]] = {
     "time": (
         "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
         "process_time_ns",
     ),
-    "torch.cuda": ("synchronize", "Event", "Stream", "CUDAGraph", "current_stream", "is_current_stream_capturing"),
-    "torch.cuda.Event": ("record", "elapsed_time", "synchronize", "query", "wait"),
-    "torch.cuda.Stream": ("synchronize", "wait_stream", "wait_event", "record_event"),
-    "torch.cuda.CUDAGraph": ("replay", "capture_begin", "capture_end"),
-    "torch._C": ("_cuda_synchronize",),
-    "torch.autograd.profiler": ("profile",),
     "torch": ("Tensor", "equal"),
     "torch.nn": ("Parameter",),
     "os": ("urandom",),
     "random": ("_urandom", "SystemRandom"),
     "random.SystemRandom": ("getrandbits", "random"),
     "random.Random": ("randrange", "sample", "_randbelow"),
-    "softbench.measure.check": ("check", "compare", "shared"),
-    "softbench.measure.check.modes": ("left_on",),
-    "softbench.measure.wall": ("WallPlacement", "disagreement"),
+    "softbench.measure.check": ("check", "compare"),
+    "softbench.measure.guards.calls": ("KeptCalls", "shared"),
+    "softbench.measure.guards.calls.KeptCalls": ("keep", "drawn", "changed"),
+    "softbench.measure.guards.modes": ("left_on", "refusing"),
+    "softbench.measure.guards.two_clocks": ("disagreement", "replaced"),
+    "softbench.measure.wall": ("WallPlacement",),
     "softbench.measure.wall.WallClock": ("time",),
     "softbench.measure.wall.WallPlacement": ("turn",),
-    "softbench.measure.clocks": ("GraphPlacement", "Placement"),
-    "softbench.measure.clocks.Placement": ("nudge", "keep", "pick", "changed", "repeat"),
-    "softbench.measure.clocks.GraphPlacement": ("turn",),
-    "softbench.measure.cupti_clock.DeviceClock": ("samples",),
+    "softbench.measure.clocks.Placement": ("nudge", "pick", "repeat", "drawn"),
 }  # fmt: skip
 """Owner -> its names that are compared by identity. Triton, Liger, quack, the CuTe DSL and torch.compile replace none of them."""
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from softbench.measure.incorrect import Incorrect
+
 
 def left_on() -> str:
     """Which mode is on in this thread, in words; "" if none. Call it once before any implementation is imported."""
@@ -17,6 +19,18 @@ def left_on() -> str:
             name = getattr(type(at(count - 1)), "__name__", "a mode")
             return f"a mode was left on: {name}, a {word} mode of torch, which sees what the harness calls"
     return ""
+
+
+def refusing(launch: Callable[..., Any]) -> Callable[..., Any]:
+    """The launch, which then raises Incorrect if it leaves a mode on, before anything else calls torch."""
+
+    def watched(*inputs: Any) -> Any:
+        returned = launch(*inputs)
+        if wrong := left_on():
+            raise Incorrect(wrong)
+        return returned
+
+    return watched
 
 
 @cache
