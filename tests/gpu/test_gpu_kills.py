@@ -89,7 +89,12 @@ def kill_in_runs(command: OnGpu, roles: list[str], pause: tuple[float, float], m
         command.ended(0, 1)
         print(f"the run took {time.monotonic() - began:.1f} s")
         run = command.records()
-        print(sorted(f"{r.case.id} {r.variant.id} {r.status.value} {r.tier}: {r.reason[:90]}" for r in run.records))
+        print(
+            sorted(
+                f"{r.case.id} {r.variant.id} {r.status.value} {r.tier}: {(r.reason or r.open_because)[:90]}"
+                for r in run.records
+            )
+        )
         killing.hold_to_kills(command, run, len(now))
         killed += len(now)
 
