@@ -1,6 +1,6 @@
 """Renders what the pages show of one kept run: `tox -e pictures`, or `python docs/images/render.py`.
 
-It writes the README's leaderboard, the tables of docs/results.md, the badge, two views of the page, and `made-from.json`:
+It writes the README's leaderboard, the tables of docs/results.md, the badge, a view of the page, and `made-from.json`:
 the run, a hash of the page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
 made-from.json with today's run, renderer and pictures, without a browser.
 """
@@ -25,8 +25,6 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RUN = "reports/h200/20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.xz"
 """The run of the README: its badge, table and picture are made from it."""
-CASE = "softmax-float16-8192x16384"
-"""Its first cell, that of the leader, is the one whose details are shown."""
 MADE_FROM = HERE / "made-from.json"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 COLOURS = 32
@@ -88,23 +86,12 @@ def write_tables() -> None:
 
 
 def draw(browser: Any, page: Path) -> None:
-    """The two views, as HERE/report-NAME.webp."""
-
-    def opened(width: int, height: int) -> Any:
-        tab = browser.new_page(viewport={"width": width, "height": height})
-        tab.goto(page.as_uri())
-        tab.wait_for_selector("html[data-ready=charts]", state="attached")
-        return tab
-
-    def keep(tab: Any, name: str) -> None:
-        (HERE / f"report-{name}.webp").write_bytes(small(tab.screenshot()))
-        tab.close()
-
-    keep(opened(1280, 945), "desktop")
-    details = opened(1280, 840)
-    details.locator(f'#heatmap tr:has(th[title="{CASE}"]) td[data-cell]').first.click()
-    details.wait_for_selector("dialog svg")
-    keep(details, "details")
+    """The first screen, as HERE/report-desktop.webp."""
+    tab = browser.new_page(viewport={"width": 1280, "height": 945})
+    tab.goto(page.as_uri())
+    tab.wait_for_selector("html[data-ready=charts]", state="attached")
+    (HERE / "report-desktop.webp").write_bytes(small(tab.screenshot()))
+    tab.close()
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ from support.pools import MARK, Forked
 from softbench.measure.contest import workers
 from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker
 from softbench.measure.contest.workers import ask, gather
-from softbench.measure.worker import wire
 from softbench.model import Status
 
 EACH = offenders.PROCESSES_EACH
@@ -281,52 +280,3 @@ def test_children_of_a_worker_end_with_it(tmp_path: Path) -> None:
         assert len(processes(field.mark)) == 1 + EACH
         assert passed(field.run(NEXT))
         assert len(set(field.pids("honest"))) == 1
-
-
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        (-signal.SIGSEGV, "died of SIGSEGV"),
-        (-signal.SIGKILL, "by the system when memory ran out"),
-        (-40, "died of signal 40"),
-        (3, "ended itself with exit code 3"),
-        (wire.LOST_CONNECTION, "closed its connection to the harness"),
-        (None, "the process is gone"),
-    ],
-)
-def test_death_is_named(code: int | None, text: str) -> None:
-    class Dead:
-        last_words = "bye"
-
-        def end(self, *, kill: bool) -> int | None:
-            return code
-
-    answer = workers._death(Dead(), 0.0)  # type: ignore[arg-type]
-    assert text in answer.reason
-    assert answer.reason.endswith("; its last words: bye")
-    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
-
-
-def test_message_arrives_in_pieces() -> None:
-    body = b'{"ok": true}'
-    whole = len(body).to_bytes(4, "little") + body
-    buffer = wire.Buffer()
-    for i, byte in enumerate(whole):
-        assert buffer.take() is None, i
-        buffer.feed(bytes([byte]))
-    assert buffer.take() == {"ok": True}
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000], ids=lambda b: repr(b[:4]))
-def test_what_is_no_message_is_malformed(body: bytes) -> None:
-    buffer = wire.Buffer()
-    buffer.feed(len(body).to_bytes(4, "little") + body)
-    with pytest.raises(wire.Malformed):
-        buffer.take()
-
-
-def test_message_of_gigabytes_is_malformed_before_it_is_read() -> None:
-    buffer = wire.Buffer()
-    buffer.feed((wire.MAX_BYTES + 1).to_bytes(4, "little"))
-    with pytest.raises(wire.Malformed, match="a message of 1048577 bytes"):
-        _ = buffer.wanted
