@@ -83,10 +83,9 @@ def test_the_notes_figures_are_those_of_the_run(shown):
 
 
 FEW_ROWS = [("One run", ("float32", "float16"), *shown) for shown in rows(NOTES, "few rows")]
-BFLOAT16 = [("A run of profile gpu", ("bfloat16",), *shown) for shown in rows(NOTES, "bfloat16")]
 
 
-@over("shown", [*FEW_ROWS, *BFLOAT16])
+@over("shown", FEW_ROWS)
 def test_the_notes_times_are_those_of_the_runs(shown):
     link, dtypes, shape, *times = shown
     cells = [cells_of(link)[f"softmax-{dtype}-{shape}"] for dtype in dtypes]
