@@ -17,17 +17,20 @@ CASE = Case("softmax", (8, 32), "float32", "float32")
 DEAD = Answer(False, status=Status.CRASHED, reason="the process died of SIGKILL", fatal=True)
 
 
-def entrant_at_referee(*, was_killed: bool) -> Any:
-    worker: Any = SimpleNamespace(is_alive=False, was_killed=was_killed)
+def entrant_at_referee(**ended: bool) -> Any:
+    worker: Any = SimpleNamespace(is_alive=False, **({"was_killed": False, "is_lost": False} | ended))
     return Entrant(variant("mine"), "entrant", tier=SEALED, handed_over="/file", worker=worker)
 
 
-@pytest.mark.parametrize(("was_killed", "tiers"), [(True, [SEALED, OPEN]), (False, [OPEN])])
-def test_another_referee_is_asked_once_if_the_first_was_killed(was_killed: bool, tiers: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])], ids=str
+)
+def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended: dict[str, bool], tiers: list[str]) -> None:
     pool: Any = SimpleNamespace(device="cuda")
-    preparation, entrant = Preparation(CASE, pool, 1.0, 0), entrant_at_referee(was_killed=was_killed)
+    preparation, entrant = Preparation(CASE, pool, 1.0, 0), entrant_at_referee(**ended)
     found = []
     for _ in tiers:
+        entrant.tier = SEALED
         preparation._advance(entrant, DEAD)
         found.append(entrant.tier)
     assert found == tiers

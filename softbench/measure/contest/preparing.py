@@ -67,7 +67,7 @@ class Preparation:
             if entrant.take(answer):
                 entrant.hand_over(answer.data)
         elif self._is_ended_from_outside(entrant):
-            entrant.has_lost_referee = True  # another one is asked, once
+            entrant.tier, entrant.has_lost_referee = "", True  # handed over again, once: its author may be gone as well
         elif entrant.tier == SEALED and not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
             entrant.tier, entrant.open_because = OPEN, f"its sealed copy failed: {answer.reason}"
         elif entrant.take(answer):
@@ -77,8 +77,9 @@ class Preparation:
 
     @staticmethod
     def _is_ended_from_outside(entrant: Entrant) -> bool:
-        killed = entrant.worker is not None and entrant.worker.was_killed
-        return killed and entrant.tier == SEALED and not entrant.has_lost_referee
+        worker = entrant.worker
+        is_ended = worker is not None and (worker.was_killed or worker.is_lost)
+        return is_ended and entrant.tier == SEALED and not entrant.has_lost_referee
 
     def _is_sealable(self, entrant: Entrant) -> bool:
         """Whether a hand-over is tried: the roof's kernels are the harness's own."""
