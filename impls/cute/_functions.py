@@ -1,9 +1,9 @@
 """softmax and its gradient on the CuTe kernels, as functions of torch tensors.
 
 Eager calls go directly to the kernel. Under torch.compile, and wherever else torch observes calls (fake tensors, dispatch
-modes), they go through the operators `softbench::softmax` and `softbench::softmax_backward`, whose dispatch costs 13 us
-more. Autograd in eager mode goes through a torch.autograd.Function, 5 us: the form without `setup_context`, which
-would cost 14 us more. torch itself refuses the transforms of torch.func.
+modes), they go through operators of torch.library, whose dispatch costs 13 us more. Autograd in eager mode goes through a
+torch.autograd.Function, 5 us: the form without `setup_context`, which would cost 14 us more. torch itself refuses the
+transforms of torch.func.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from . import _launch
 
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
+# A second copy of the family in a process would replace operators of the same name.
+NAMESPACE = (__package__ or "").replace(".", "_").strip("_")
+
+
+def refused(reason: str) -> None:
+    """Called for rows that no kernel serves; `softbench.kernels` replaces it."""
+
+
 # (the output's dtype, the launch or None) for (columns, dtypes, device) that have passed the checks.
 _forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None] | None]] = {}
 
@@ -28,16 +36,10 @@ _modes = torch._C._len_torch_dispatch_stack
 
 
 def softmax(x: Tensor, dim: int = -1, out_dtype: torch.dtype | None = None) -> Tensor:
-    """exp(x - max) / sum(exp(x - max)) along `dim`; a contiguous tensor of the shape of x.
+    """`softbench.kernels.softmax` of a CUDA tensor; contiguous.
 
-    x          float16, bfloat16, float32 or float64, on a CUDA device, of any shape and strides. Rows that are evenly
-               spaced with neighbouring elements are read in place; other tensors are copied first, as for any `dim`
-               but the last of a contiguous tensor
-    out_dtype  float32, or the dtype of x (the default)
-
-    Arithmetic is float32, float64 for float64. A row that is all -inf, or holds +inf or NaN, is NaN throughout, as in
-    torch. Differentiable twice; works in CUDA graphs and under torch.compile(fullgraph=True). Raises ValueError for a
-    tensor that is not on a CUDA device, TypeError for other dtypes, IndexError for a dimension that x does not have.
+    A row that is all -inf, or holds +inf or NaN, is NaN throughout, as in torch. Raises ValueError for a tensor that is not
+    on a CUDA device, TypeError for other dtypes, IndexError for a dimension that x does not have.
     """
     if observed(x):
         return softmax_op(x, dim, out_dtype)
@@ -47,13 +49,7 @@ def softmax(x: Tensor, dim: int = -1, out_dtype: torch.dtype | None = None) -> T
 
 
 def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Tensor:
-    """(dy - sum(dy * y)) * y along `dim`: the gradient of x for the gradient dy of y = softmax(x, dim); contiguous.
-
-    dy, y  of one shape, on one CUDA device, dtypes as in `softmax`; dy is converted to the dtype of y
-    dtype  of the result; the dtype of y by default
-
-    Arithmetic is float32, float64 for float64. Differentiable. Raises as `softmax` does, and ValueError for two shapes.
-    """
+    """`softbench.kernels.softmax_backward`; contiguous. Raises as `softmax` does, and ValueError for two shapes."""
     if observed(y):
         return softmax_backward_op(dy, y, dim, dtype or y.dtype)
     if (dy.requires_grad or y.requires_grad) and torch.is_grad_enabled():
@@ -147,7 +143,8 @@ def served(rows: Callable[..., Any], columns: int, dtypes: tuple[torch.dtype, ..
         return None
     try:
         return rows(columns, dtypes, *rest)
-    except ValueError:
+    except ValueError as refusal:
+        refused(f"{columns} columns of {dtypes[0]}: {refusal}")
         return None
 
 
@@ -175,7 +172,7 @@ def compose_backward(dy: Tensor, y: Tensor) -> Tensor:
 def operator(
     name: str, forward: Callable[..., Any], fake: Callable[..., Any], setup: Callable[..., None], gradients: Any
 ) -> tuple[Any, Any]:
-    """(an autograd function for eager calls, the operator `softbench::name`), both of `forward`.
+    """(an autograd function for eager calls, the operator `NAMESPACE::name`), both of `forward`.
 
     fake       the same on tensors without data
     setup      of (ctx, inputs, output); gradients: of (ctx, *gradients of the outputs), for every input
@@ -190,7 +187,7 @@ def operator(
 
         backward = staticmethod(gradients)
 
-    seen = library.custom_op(f"softbench::{name}", forward, mutates_args=())
+    seen = library.custom_op(f"{NAMESPACE}::{name}", forward, mutates_args=())
     seen.register_fake(fake)
     seen.register_autograd(gradients, setup_context=setup)
     return Function, seen

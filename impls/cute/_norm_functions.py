@@ -8,45 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softbench import LAYER_EPS, RMS_EPS
-
 from . import _launch
 from ._functions import observed, operator, require, served, widened
 
 Given = Tensor | None
 
 
-def rms_norm(
-    x: Tensor, weight: Given = None, bias: Given = None, residual: Given = None, eps: float = RMS_EPS
-) -> Tensor | tuple[Tensor, Tensor]:
-    """t / sqrt(mean(t^2) + eps) * weight + bias along the last dimension, with t = x, or t = x + residual.
-
-    x, residual   (..., columns) float16, bfloat16, float32 or float64, on a CUDA device, of any strides: rows that are
-                  evenly spaced with neighbouring elements are read in place, other tensors are copied
-    weight, bias  (columns,) in the dtype of x or float32
-    eps           is compiled into the kernel
-
-    Returns y, contiguous and in the dtype of x; with a residual (y, t rounded to that dtype). Arithmetic is float32,
-    float64 for float64. Differentiable twice in all tensors: the backward uses torch's operators in float32 and computes
-    the statistics again from x, or from the rounded t. Works in CUDA graphs and under torch.compile(fullgraph=True).
-    Raises ValueError for a tensor that is not on a CUDA device and for shapes that do not fit, TypeError for other dtypes.
-    """
-    return _norm(x, weight, bias, residual, False, eps)
-
-
-def layer_norm(
-    x: Tensor, weight: Given = None, bias: Given = None, residual: Given = None, eps: float = LAYER_EPS
-) -> Tensor | tuple[Tensor, Tensor]:
-    """(t - mean(t)) / sqrt(variance(t) + eps) * weight + bias along the last dimension, with t = x, or t = x + residual.
-
-    The variance is that over all columns, in a second pass. Everything else is as in `rms_norm`.
-    """
-    return _norm(x, weight, bias, residual, True, eps)
-
-
-def _norm(
+def norm(
     x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float
 ) -> Tensor | tuple[Tensor, Tensor]:
+    """`softbench.kernels.layer_norm` or `rms_norm` of CUDA tensors, weight and bias (columns,) in the dtype of x or float32.
+
+    Returns y, or (y, x + residual), contiguous and in the dtype of x. The backward uses torch's operators and computes the
+    statistics again from x, or from the rounded sum. Shapes are checked there. Raises ValueError for a tensor that is not on a
+    CUDA device, TypeError for a dtype of x that is not served.
+    """
     inputs = (x, weight, bias, residual)
     if observed(x):
         outputs = norm_op(*inputs, layer, eps)
@@ -57,26 +33,6 @@ def _norm(
     return outputs[0] if residual is None else (outputs[0], outputs[1])
 
 
-def checked(x: Tensor, weight: Given, bias: Given, residual: Given) -> None:
-    """Raises as `rms_norm` does."""
-    require(x, "norms take")
-    if x.dim() == 0:
-        raise ValueError("a norm needs a dimension to go along")
-    for name, vector in (("weight", weight), ("bias", bias)):
-        if vector is None:
-            continue
-        if vector.shape != x.shape[-1:] or vector.device != x.device:
-            raise ValueError(f"{name} is {tuple(vector.shape)} on {vector.device}, not ({x.shape[-1]},) on {x.device}")
-        if vector.dtype not in (x.dtype, torch.float32):
-            raise TypeError(f"{name} is {vector.dtype}, neither {x.dtype} nor torch.float32")
-    if residual is None:
-        return
-    if residual.shape != x.shape or residual.device != x.device:
-        raise ValueError(f"residual is {tuple(residual.shape)} on {residual.device}, x {tuple(x.shape)} on {x.device}")
-    if residual.dtype != x.dtype:
-        raise TypeError(f"residual is {residual.dtype}, x {x.dtype}")
-
-
 def forward(
     x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool = False
 ) -> list[Tensor]:
@@ -84,7 +40,7 @@ def forward(
 
     statistics  also rstd and, for LayerNorm, the mean, (rows,) float32 (float64 for float64)
     """
-    checked(x, weight, bias, residual)
+    require(x, "norms take")
     columns = x.shape[-1]
     rows = x.numel() // columns if columns else x.shape[:-1].numel()
     row_dtype = widened(x.dtype)
@@ -175,7 +131,7 @@ def _all(
 
 
 def _fake(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float) -> list[Tensor]:
-    checked(x, weight, bias, residual)
+    require(x, "norms take")
     return [torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(1 if residual is None else 2)]
 
 

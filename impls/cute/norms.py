@@ -1,9 +1,9 @@
-"""RMSNorm and LayerNorm in CuTe DSL, alone and after the addition of a residual; and both as torch functions.
+"""RMSNorm and LayerNorm in CuTe DSL, alone and after the addition of a residual.
 
     here -> _plans.py          in which layout
          -> kernels/norm.py
 
-`_launch.py` turns a build and tensors into a launch, `_norm_functions.py` holds the torch functions.
+`_launch.py` turns a build and tensors into a launch, `_norm_functions.py` holds the function of torch tensors.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from __future__ import annotations
 from softbench import implementation
 
 from . import _launch, _plans
-from ._norm_functions import layer_norm, rms_norm
-
-__all__ = ["cute_norm", "layer_norm", "rms_norm"]
 
 
 @implementation(

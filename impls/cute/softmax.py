@@ -1,4 +1,4 @@
-"""softmax and its gradient in CuTe DSL, one exchange of (max, sum) pairs per row; and both as torch functions.
+"""softmax and its gradient in CuTe DSL, one exchange of (max, sum) pairs per row.
 
     here -> _plans.py          which kernel serves a case, in which layout
          -> kernels/softmax.py, split_softmax.py, softmax_backward.py
@@ -11,9 +11,6 @@ from __future__ import annotations
 from softbench import implementation
 
 from . import _launch, _plans
-from ._functions import softmax, softmax_backward
-
-__all__ = ["cute_softmax", "softmax", "softmax_backward"]
 
 
 @implementation(

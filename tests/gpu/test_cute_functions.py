@@ -1,4 +1,4 @@
-"""The torch functions of impls/cute on a GPU: hard inputs, gradients, torch.compile, processes."""
+"""softbench.kernels on a GPU: hard inputs, gradients, torch.compile, processes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from support.paths import ROOT
 
 from softbench import resources
 from softbench.cases import matrix
+from softbench.kernels import KernelFallback, layer_norm, rms_norm, softmax, softmax_backward
 from softbench.measure import check
 
 torch = pytest.importorskip("torch")
@@ -23,10 +24,8 @@ from tensors import close, randn  # noqa: E402
 from impls.cute import _launch, _plans  # noqa: E402
 from impls.cute._host import Build  # noqa: E402
 from impls.cute.htile.layouts import choose  # noqa: E402
-from impls.cute.norms import layer_norm, rms_norm  # noqa: E402
-from impls.cute.softmax import softmax, softmax_backward  # noqa: E402
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu"), pytest.mark.filterwarnings("ignore:.*64:UserWarning")]
 
 SHAPES = matrix.load(resources.bundled_shapes())
 HARD = SHAPES.profile("hard")
@@ -136,8 +135,11 @@ def test_torch_compile_without_a_break():
     ]
     inputs = [t.requires_grad_() for t in inputs]
     expected = torch.autograd.grad(function(*inputs), inputs)
-    got = torch.autograd.grad(torch.compile(function, fullgraph=True)(*inputs), inputs)
+    compiled = torch.compile(function, fullgraph=True)
+    got = torch.autograd.grad(compiled(*inputs), inputs)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+    mixed = inputs[0], inputs[1].bfloat16(), inputs[2].half()
+    torch.testing.assert_close(compiled(*mixed), function(*mixed), rtol=1e-3, atol=0.1)
 
 
 @inductor
@@ -148,6 +150,20 @@ def test_torch_compile_with_graphs_of_its_own():
         x = randn(128, 4096)
         torch.compiler.cudagraph_mark_step_begin()
         close(compiled(x), x + 1)
+
+
+def test_operators_hold_torchs_rules_and_what_no_kernel_serves_warns():
+    x, y = torch.randn(4, 6, device="cuda", requires_grad=True), torch.rand(4, 6, device="cuda")
+    softmax(x)
+    ours, opcheck = torch.ops.softbench_kernels, torch.library.opcheck
+    opcheck(ours.softmax.default, (x, 0, None))
+    opcheck(ours.softmax_backward.default, (x, y, 1, torch.float32))
+    opcheck(ours.norm.default, (x, y[0], None, y, True, 1e-5))
+    with pytest.warns(KernelFallback, match="per head"):
+        rms_norm(x, y)
+    long = torch.ones(1, 10**8, device="cuda")
+    with pytest.warns(KernelFallback, match="100000000 columns"):
+        softmax_backward(long, long)
 
 
 def test_a_refused_cluster_falls_back(monkeypatch):
@@ -170,7 +186,7 @@ import sys
 sys.path.insert(0, {root!r})
 import torch
 from impls.cute import _host
-from impls.cute.softmax import softmax
+from impls.cute._functions import softmax
 ran, compile_kernel = [], _host.compile_kernel
 _host.compile_kernel = lambda *given: ran.append(1) or compile_kernel(*given)
 for shape in ((64, 1000), (33, 1001), (2, 1048576)):

@@ -1,4 +1,4 @@
-"""The torch functions of impls/cute under CUDA graphs, on streams and threads of their own, on another GPU."""
+"""softbench.kernels under CUDA graphs, on streams and threads of their own, on another GPU."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from softbench.kernels import softmax
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
 import tensors  # noqa: E402
+from _softbench_kernels import _workspace  # noqa: E402
 from tensors import randn  # noqa: E402
-
-from impls.cute import _workspace  # noqa: E402
-from impls.cute.softmax import softmax  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 

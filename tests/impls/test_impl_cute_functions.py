@@ -1,17 +1,25 @@
-"""The torch functions of impls/cute on a CPU, with stand-ins for the kernels: shapes, autograd, tracing, what is refused."""
+"""softbench.kernels on a CPU, by torch or with stand-ins for the kernels: shapes, autograd, tracing, refusals."""
 
 from __future__ import annotations
 
+import itertools
+import re
+
 import pytest
+from support.paths import ROOT
+
+from softbench import LAYER_EPS, RMS_EPS, kernels
 
 torch = pytest.importorskip("torch")
+from _softbench_kernels import _functions, _launch, _norm_functions  # noqa: E402
 from torch import library  # noqa: E402
 
-from impls.cute import _functions, _launch, _norm_functions, norms, softmax  # noqa: E402
+pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallback")
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
 @pytest.fixture
-def kernels(monkeypatch):
+def seen(monkeypatch):
     """CPU tensors pass, and kernels are stand-ins in float64; yields the shapes of the matrices that they were given."""
     seen = []
 
@@ -45,55 +53,62 @@ def kernels(monkeypatch):
     monkeypatch.setattr(_launch, "softmax_rows", softmax_rows)
     monkeypatch.setattr(_launch, "backward_rows", backward_rows)
     monkeypatch.setattr(_launch, "norm_rows", norm_rows)
-    monkeypatch.setattr(_functions, "checked", lambda x, dim, out_dtype: out_dtype or x.dtype)
-    monkeypatch.setattr(_norm_functions, "checked", lambda *tensors: None)
+    for module in (_functions, _norm_functions):
+        monkeypatch.setattr(module, "require", lambda *given: None)
+    monkeypatch.setattr(kernels, "_by_torch", lambda why, dtype, device: bool(why))
     monkeypatch.setattr(_functions, "_forward_table", {})
     return seen
 
 
+@pytest.fixture(params=["torch", "kernels"])
+def either(request):
+    """False where torch serves a test."""
+    return request.param == "kernels" and request.getfixturevalue("seen")
+
+
 @pytest.mark.parametrize("shape", [(), (5,), (3, 5), (2, 3, 5), (2, 1, 3, 4), (0, 4), (4, 0), (2, 0, 3), (6, 1)])
-@pytest.mark.parametrize("out_dtype", [None, torch.float32])
-def test_softmax_of_any_shape_along_any_dimension(kernels, shape, out_dtype):
+@pytest.mark.parametrize("out_dtype", [None, torch.float32, torch.bfloat16])
+def test_softmax_of_any_shape_along_any_dimension(either, shape, out_dtype):
     x = torch.randn(shape).half()
     for dim in range(-max(1, len(shape)), max(1, len(shape))):
-        y = softmax.softmax(x, dim, out_dtype)
+        y = kernels.softmax(x, dim, out_dtype)
         assert y.dtype is (out_dtype or torch.float16)
         assert y.is_contiguous()
         torch.testing.assert_close(y, torch.softmax(x.float(), dim).to(y.dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_views_are_right_and_inputs_are_left_alone(kernels, dtype):
+def test_views_are_right_and_inputs_are_left_alone(seen, dtype):
     base = torch.randn(6, 8, 10, dtype=dtype)
     kept = base.clone()
     views = [base[:, 1:, 3:], base.transpose(0, 1), base.permute(2, 0, 1), base[..., ::2], base[:1].expand(4, 8, 10)]
     for x in views:
-        y = softmax.softmax(x)
+        y = kernels.softmax(x)
         torch.testing.assert_close(y, torch.softmax(x, -1))
         assert y.is_contiguous()
     assert torch.equal(base, kept)
-    assert bool(kernels) == (dtype is torch.float32), "float64 is for a composition of torch's operators"
+    assert bool(seen) == (dtype is torch.float32), "float64 is for a composition of torch's operators"
 
 
-def test_the_composition_has_torchs_nans(kernels):
+def test_the_composition_has_torchs_nans(seen):
     inf, nan = torch.inf, torch.nan
     x = torch.tensor(
         [[-inf] * 3, [0, inf, 1], [nan, -inf, 0], [-inf, -inf, 0], [-1e308, 1e308, 0]], dtype=torch.float64
     )
-    torch.testing.assert_close(softmax.softmax(x), torch.softmax(x, -1), equal_nan=True)
+    torch.testing.assert_close(kernels.softmax(x), torch.softmax(x, -1), equal_nan=True)
 
 
-def test_gradients_of_softmax(kernels):
+def test_gradients_of_softmax(either):
     x = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
     for dim in (-1, 0, 1):
-        assert torch.autograd.gradcheck(lambda x, dim=dim: softmax.softmax(x, dim), (x,))
-        assert torch.autograd.gradgradcheck(lambda x, dim=dim: softmax.softmax(x, dim), (x,))
+        assert torch.autograd.gradcheck(lambda x, dim=dim: kernels.softmax(x, dim), (x,))
+        assert torch.autograd.gradgradcheck(lambda x, dim=dim: kernels.softmax(x, dim), (x,))
 
 
 @pytest.mark.parametrize(("dtype", "out_dtype"), [("float32", None), ("float16", None), ("float16", "float32")])
-def test_gradients_have_the_dtype_of_the_input(kernels, dtype, out_dtype):
+def test_gradients_have_the_dtype_of_the_input(either, dtype, out_dtype):
     x = torch.randn(4, 6).to(getattr(torch, dtype)).requires_grad_()
-    y = softmax.softmax(x, -1, out_dtype and getattr(torch, out_dtype))
+    y = kernels.softmax(x, -1, out_dtype and getattr(torch, out_dtype))
     weight = torch.randn(4, 6)
     (y * weight).sum().backward()
     assert x.grad.dtype is x.dtype
@@ -101,14 +116,14 @@ def test_gradients_have_the_dtype_of_the_input(kernels, dtype, out_dtype):
     (torch.softmax(exact, -1) * weight.double()).sum().backward()
     tolerance = 1e-6 if dtype == "float32" else 4e-3
     torch.testing.assert_close(x.grad.double(), exact.grad, rtol=tolerance, atol=tolerance)
-    assert kernels == [(4, 6), (4, 6)], "forward and backward are kernels"
+    assert either in (False, [(4, 6), (4, 6)]), "forward and backward are kernels"
     y = y.detach()
-    assert softmax.softmax_backward(weight, y).dtype is y.dtype
-    assert softmax.softmax_backward(weight, y, dtype=x.dtype).dtype is x.dtype
+    assert kernels.softmax_backward(weight, y).dtype is y.dtype
+    assert kernels.softmax_backward(weight, y, dtype=x.dtype).dtype is x.dtype
 
 
-@pytest.mark.parametrize("function", [norms.rms_norm, norms.layer_norm])
-def test_gradients_of_norms(kernels, function):
+@pytest.mark.parametrize("function", [kernels.rms_norm, kernels.layer_norm])
+def test_gradients_of_norms(either, function):
     x, residual = (torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
     weight, bias = (torch.randn(5, dtype=torch.float64, requires_grad=True) for _ in range(2))
     for inputs in ((x,), (x, weight), (x, weight, bias), (x, weight, bias, residual), (x, None, None, residual)):
@@ -119,24 +134,26 @@ def test_gradients_of_norms(kernels, function):
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5), (0, 5), (4, 0)])
-def test_norms_of_any_shape(kernels, shape):
-    x, residual = torch.randn(shape).bfloat16(), torch.randn(shape).bfloat16()
-    weight, bias = torch.randn(shape[-1]), torch.randn(shape[-1])
-    total = x.float() + residual.float()
-    for function, reference in (
-        (norms.rms_norm, lambda t: torch.nn.functional.rms_norm(t, t.shape[-1:], weight, 1e-6) + bias),
-        (norms.layer_norm, lambda t: torch.nn.functional.layer_norm(t, t.shape[-1:], weight, bias, 1e-5)),
-    ):
-        if shape[-1]:
-            torch.testing.assert_close(function(x, weight, bias), reference(x.float()).bfloat16())
-        y, out = function(x, weight, bias, residual)
-        assert y.dtype is out.dtype is torch.bfloat16
-        assert torch.equal(out, total.bfloat16())
-        if shape[-1]:
-            torch.testing.assert_close(y, reference(total).bfloat16())
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_norms_of_any_shape_and_mixed_dtypes(either, shape, dtype):
+    """One weight per head too; results and gradients keep their dtypes."""
+    functions = (kernels.rms_norm, torch.rms_norm, RMS_EPS), (kernels.layer_norm, torch.layer_norm, LAYER_EPS)
+    for (norm, exact, eps), of_weight, of_residual, rank in itertools.product(functions, FLOATS, FLOATS, (1, 2)):
+        dtypes = (dtype, of_weight, of_weight, of_residual)
+        drawn = (torch.randn(s).to(d) for s, d in zip((shape, shape[-rank:], shape[-1:], shape), dtypes, strict=True))
+        x, weight, bias, residual = leaves = [t.requires_grad_() for t in drawn]
+        y, total = norm(*leaves)
+        assert torch.equal(total, (x.float() + residual.float()).to(of_residual))
+        for t, got in ((x, norm(x, weight, bias)), (x.double() + residual, y)):
+            right = exact(t.double(), shape[-1:], eps=eps) * weight + bias if x.numel() else x
+            torch.testing.assert_close(
+                got, right.to(dtype), rtol=8 * torch.finfo(dtype).eps, atol=1e-2 if dtype.itemsize < 4 else 1e-5
+            )
+        y.float().square().sum().backward()
+        assert all(t.grad.dtype is t.dtype and t.grad.any() == bool(x.numel()) for t in leaves)
 
 
-def test_statistics_are_those_of_the_rows(kernels):
+def test_statistics_are_those_of_the_rows(seen):
     x, residual = torch.randn(2, 3, 8), torch.randn(2, 3, 8)
     weight = torch.ones(8)
     _, total, rstd, mean = _norm_functions.forward(x, weight, weight, residual, True, 1e-5, True)
@@ -145,7 +162,7 @@ def test_statistics_are_those_of_the_rows(kernels):
     assert len(_norm_functions.forward(x, weight, None, residual, False, 1e-6, True)) == 3
 
 
-def test_operators_hold_torchs_rules(kernels):
+def test_operators_hold_torchs_rules(seen):
     x, y = (torch.randn(4, 6, requires_grad=True) for _ in range(2))
     weight = torch.randn(6, requires_grad=True)
     library.opcheck(_functions.softmax_op, (x, 0, None))
@@ -153,44 +170,82 @@ def test_operators_hold_torchs_rules(kernels):
     library.opcheck(_functions.softmax_backward_op, (x, y, 1, torch.float32))
     library.opcheck(_norm_functions.norm_op, (x, weight, None, y, True, 1e-5))
     library.opcheck(_norm_functions.norm_op, (x, None, weight, None, False, 1e-6))
+    from impls.cute import _functions as other
+
+    with pytest.raises(ValueError, match="on cpu"):  # another copy of the family calls itself
+        other.softmax_op(x, 0, None)
+    torch.ops.softbench_kernels.softmax(x, 0, None)
 
 
-def test_torch_compile_traces_without_a_break(kernels):
+def test_torch_compile_traces_the_model_of_the_page_without_a_break(either):
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", (ROOT / "docs" / "kernels.md").read_text(), re.S)[1], names)
+    router = names["Router"](6, 6)
+
     def composed(x, weight, residual):
-        y, total = norms.rms_norm(softmax.softmax(x * 2, 0), weight, None, residual)
-        return (norms.layer_norm(y) * total).sum()
+        shares, total = router(kernels.softmax(x * 2, 0), residual)
+        return (kernels.layer_norm(shares, weight) * total).sum()
 
     compiled = torch.compile(composed, fullgraph=True, backend="aot_eager")
     inputs = [torch.randn(shape, requires_grad=True) for shape in ((4, 6), (6,), (4, 6))]
-    expected = torch.autograd.grad(composed(*inputs), inputs)
-    torch.testing.assert_close(torch.autograd.grad(compiled(*inputs), inputs), expected)
+    leaves = [*inputs, router.weight]
+    expected = torch.autograd.grad(composed(*inputs), leaves)
+    torch.testing.assert_close(torch.autograd.grad(compiled(*inputs), leaves), expected)
 
 
-def test_eager_calls_do_without_the_operators(kernels, monkeypatch):
+def test_eager_calls_do_without_the_operators(seen, monkeypatch):
     def never(*given):
         raise AssertionError("13 us for nothing")
 
     monkeypatch.setattr(_functions, "softmax_op", never)
     x = torch.randn(4, 6, requires_grad=True)
-    softmax.softmax(x).sum().backward()
-    softmax.softmax(x.detach())
+    kernels.softmax(x).sum().backward()
+    kernels.softmax(x.detach())
     with torch._subclasses.FakeTensorMode(), pytest.raises(AssertionError, match="for nothing"):
-        softmax.softmax(torch.empty(4, 6))
+        kernels.softmax(torch.empty(4, 6))
 
 
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: softmax.softmax(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
-        (lambda: softmax.softmax_backward(torch.zeros(3), torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
-        (lambda: norms.rms_norm(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
-        (lambda: norms.layer_norm(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
-        (lambda: softmax.softmax(torch.zeros(3, device="meta")), ValueError, "on meta"),
+        (lambda: _functions.softmax(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
+        (lambda: _functions.softmax_backward(torch.zeros(3), torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
+        (
+            lambda: _norm_functions.norm(torch.zeros(3), None, None, None, True, 1e-5),
+            ValueError,
+            "CUDA tensors.* on cpu",
+        ),
+        (lambda: _functions.softmax(torch.zeros(3, device="meta")), ValueError, "on meta"),
     ],
 )
 def test_a_tensor_elsewhere_is_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_a_fallback_says_why_once(monkeypatch):
+    kernels._say.cache_clear()
+    monkeypatch.setattr(kernels, "_lacking", kernels._lacking.__wrapped__)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (8 + index, 0))
+    monkeypatch.setattr(kernels.packages, "is_missing", lambda name: name == "cutlass")
+
+    def by_torch(index=1, dtype=torch.float32, why=""):
+        return kernels._by_torch(why, dtype, torch.device("cuda", index))
+
+    for reason, call in {
+        "a tensor on cpu": lambda: kernels.softmax(torch.zeros(3)),
+        "torch.float64": lambda: by_torch(dtype=torch.float64),
+        "a transform of torch.func": lambda: torch.func.vmap(lambda x: x * by_torch())(torch.zeros(3)),
+        "per head": lambda: by_torch(why="per head"),
+        "sm_80 is not sm_90": lambda: by_torch(0),
+        "cutlass is missing": by_torch,
+        "9 columns of torch.float32: ": lambda: _functions.served.__wrapped__(lambda *_: int(""), 9, (torch.float32,)),
+    }.items():
+        with pytest.warns(kernels.KernelFallback, match=f"^{reason}.*: torch computes it") as warned:
+            _ = call(), call()
+        assert len(warned) == 1
+    monkeypatch.setattr(kernels.packages, "is_missing", lambda name: False)
+    assert not by_torch()
 
 
 @pytest.fixture
@@ -201,8 +256,14 @@ def cuda_tensors():
 
 
 def test_wrong_dtypes_and_shapes_are_refused(cuda_tensors):
+    x = torch.zeros(2, 3, 4)
+    for given in ((x, x[0, :, :1]), (x, None, x), (x, None, None, x[0]), (x[0, 0, 0],), (x, x[0, 0].to("meta"))):
+        with pytest.raises(ValueError, match="do not fit"):
+            kernels.rms_norm(*given)
+    with pytest.raises(TypeError, match=r"not .*int32"):
+        kernels.layer_norm(x, x[0, 0].int())
     x = cuda_tensors(4, 6)
-    checked, norm = _functions.checked, _norm_functions.checked
+    checked = _functions.checked
     assert checked(x, 1, None) is torch.float16
     assert checked(x, -2, torch.float32) is torch.float32
     for bad in (2, -3):
@@ -212,17 +273,6 @@ def test_wrong_dtypes_and_shapes_are_refused(cuda_tensors):
     with pytest.raises(TypeError, match=r"softmax takes float16.* not torch\.int32"):
         checked(integers, -1, None)
     with pytest.raises(TypeError, match=r"norms take float16.* not torch\.int32"):
-        norm(integers, None, None, None)
+        _norm_functions.norm(integers, None, None, None, True, 1e-5)
     with pytest.raises(TypeError, match="bfloat16"):
         checked(x, -1, torch.bfloat16)
-    norm(x, cuda_tensors(6), cuda_tensors(6, dtype=torch.float32), x)
-    with pytest.raises(ValueError, match=r"weight is \(4,\)"):
-        norm(x, cuda_tensors(4), None, None)
-    with pytest.raises(TypeError, match=r"bias is torch\.float64"):
-        norm(x, None, cuda_tensors(6, dtype=torch.float64), None)
-    with pytest.raises(ValueError, match="residual is"):
-        norm(x, None, None, cuda_tensors(4, 7))
-    with pytest.raises(TypeError, match=r"residual is torch\.float32"):
-        norm(x, None, None, cuda_tensors(4, 6, dtype=torch.float32))
-    with pytest.raises(ValueError, match="needs a dimension"):
-        norm(cuda_tensors(), None, None, None)

@@ -167,13 +167,15 @@ def test_a_checkout_refuses_another_softbench(installed):
     assert "pip install -e ." in done.stderr
 
 
-def test_without_the_option_the_plugin_does_nothing(installed, tmp_path):
-    script = "import sys, pytest; pytest.main(['-q']); print('loaded:', *sys.modules)"
+def test_without_the_option_the_plugin_does_nothing_and_kernels_wait(installed, tmp_path):
+    script = "import sys, pytest; pytest.main(['-q']); import softbench.kernels as k; print('loaded:', *sys.modules)"
+    script += "; import torch; print(k.softmax(torch.zeros(1, 2)), k._family.__path__)"
     shown = succeeded(run("-c", script, cwd=tmp_path, path=[installed]))
     loaded = shown.split("loaded:")[1].split()
     assert "softbench.plugin" in loaded
     assert not {"torch", "yaml", "plotly", "softbench.run.session", "softbench.cases.registry"} & set(loaded)
     assert "no tests ran" in shown
+    assert f"""tensor([[0.5000, 0.5000]]) ['{installed}""" in shown
 
 
 def test_named_paths_are_collected_beside_the_benchmark(installed, tmp_path):

@@ -1,0 +1,143 @@
+"""The CuTe kernels of `impls/cute` as functions for models: docs/kernels.md.
+
+A call imports torch and the kernels, under a private name after which their torch.library operators are named.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from softbench import packages, resources
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    Given: TypeAlias = "Tensor | None"
+
+_family = sys.modules.setdefault("_softbench_kernels", types.ModuleType("_softbench_kernels"))
+_family.__path__ = [str(resources.bundled_impls() / "cute")]
+
+
+class KernelFallback(UserWarning):
+    """torch computes what no kernel serves."""
+
+
+def softmax(x: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Any:
+    """exp(x - max) / sum(exp(x - max)) along `dim` (arXiv 1805.02867).
+
+    x      of any shape and strides; kernels take float16, bfloat16 and float32
+    dtype  of the result: kernels write that of x (the default) or float32
+
+    Arithmetic is float32, float64 for float64. Raises IndexError for a dimension that x does not have.
+    """
+    import torch
+    from _softbench_kernels import _functions  # type: ignore[import-not-found]
+
+    why = "" if dtype in (None, x.dtype, torch.float32) else f"softmax of {x.dtype} as {dtype}"
+    if _by_torch(why, x.dtype, x.device):
+        return torch.softmax(x, dim, dtype=dtype or x.dtype)  # with a dtype, autocast leaves it alone
+    return _functions.softmax(x, dim, dtype)
+
+
+def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Any:
+    """(dy - sum(dy * y)) * y along `dim`: the gradient of x for the gradient dy of y = softmax(x, dim).
+
+    dy and y as x in `softmax`, of one shape, else ValueError, or RuntimeError where torch computes. The result has the dtype
+    of y by default.
+    """
+    import torch
+    from _softbench_kernels import _functions
+
+    if _by_torch("", y.dtype, y.device):
+        return torch._softmax_backward_data(dy.to(y.dtype), y, dim, y.dtype).to(dtype or y.dtype)
+    return _functions.softmax_backward(dy, y, dim, dtype)
+
+
+def rms_norm(x: Tensor, weight: Given = None, bias: Given = None, residual: Given = None, eps: float = 1e-6) -> Any:
+    """t / sqrt(mean(t^2) + eps) * weight + bias along the last dimension; t is x, or x + residual (arXiv 1910.07467).
+
+    x, residual   (..., columns) of any strides; kernels take float16, bfloat16 and float32
+    weight, bias  (columns,), or (heads, columns) for x (..., heads, columns)
+
+    Returns y in the dtype of x; with a residual (y, t in the dtype of the residual). Arithmetic is float32, float64 if one
+    of them is. Raises ValueError for shapes and devices that do not fit, TypeError for integers.
+    """
+    return _norm(x, weight, bias, residual, False, eps)
+
+
+def layer_norm(x: Tensor, weight: Given = None, bias: Given = None, residual: Given = None, eps: float = 1e-5) -> Any:
+    """(t - mean(t)) / sqrt(variance(t) + eps) * weight + bias (arXiv 1607.06450); otherwise as `rms_norm`."""
+    return _norm(x, weight, bias, residual, True, eps)
+
+
+def _norm(x: Any, weight: Any, bias: Any, residual: Any, layer: bool, eps: float) -> Any:
+    import torch
+    from _softbench_kernels import _norm_functions
+
+    vectors = [t for t in (weight, bias) if t is not None]
+    tensors = [x, *vectors] if residual is None else [x, *vectors, residual]
+    if not all(t.is_floating_point() for t in tensors):
+        raise TypeError(f"norms take floating dtypes, not {[t.dtype for t in tensors]}")
+    fit = all(t.device == x.device for t in tensors) and all(t.shape in (x.shape[-1:], x.shape[-2:]) for t in vectors)
+    if not (fit and x.dim() and (residual is None or residual.shape == x.shape)):
+        raise ValueError(f"these do not fit: {[(tuple(t.shape), str(t.device)) for t in tensors]}")
+    dtypes = {t.dtype for t in tensors}
+    wide = torch.float64 if torch.float64 in dtypes else torch.float32
+    why = "a weight per head" if any(t.dim() > 1 for t in vectors) else ""
+    if _by_torch(why, x.dtype if wide is torch.float32 else wide, x.device):
+        plain = residual is None and bias is None and not why and len(dtypes) == 1
+        t = x if plain else x.to(wide) if residual is None else x.to(wide) + residual
+        y = (torch.layer_norm if layer else torch.rms_norm)(t, t.shape[-1:], weight if plain else None, eps=eps)
+        y = y if weight is None or plain else y * weight
+        y = y if bias is None else y + bias
+        return y.to(x.dtype) if residual is None else (y.to(x.dtype), t.to(residual.dtype))
+    rows = x.dtype if wide is torch.float32 and (residual is None or residual.dtype is x.dtype) else wide
+    weight, bias = (t if t is None or t.dtype is rows else t.to(wide) for t in (weight, bias))
+    given = residual if residual is None else residual.to(rows)
+    y = _norm_functions.norm(x.to(rows), weight, bias, given, layer, eps)
+    return y.to(x.dtype) if residual is None else (y[0].to(x.dtype), y[1].to(residual.dtype))
+
+
+def _by_torch(why: str, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether torch's own function computes a call; says so."""
+    import torch
+
+    if device.type != "cuda":
+        why = f"a tensor on {device.type}"
+    elif torch._C._are_functorch_transforms_active():
+        why = "a transform of torch.func"
+    elif not why and dtype is torch.float64:
+        _say("torch.float64")
+        return False  # ours is of torch's operators: torch.softmax is wrong for some widths (pytorch #147284)
+    elif dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        why = why or str(dtype)
+    why = why or _lacking(torch.cuda.current_device() if device.index is None else device.index)
+    if why:
+        _say(why)
+    return bool(why)
+
+
+# As torch.compiler.assume_constant_result does: torch.compile calls it while it traces.
+_by_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@functools.cache
+def _lacking(index: int) -> str:
+    import torch
+    from _softbench_kernels import _functions
+
+    _functions.refused = _say
+    major, minor = torch.cuda.get_device_capability(index)
+    if (major, minor) != (9, 0):
+        return f"sm_{major}{minor} is not sm_90"
+    return ", ".join(packages.advice(name) for name in ("cutlass", "tvm_ffi") if packages.is_missing(name))
+
+
+@functools.cache
+def _say(reason: str) -> None:
+    warnings.warn(f"{reason}: torch computes it (docs/kernels.md)", KernelFallback, stacklevel=4)
