@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +143,7 @@ def _search(options: argparse.Namespace) -> _Search:
         raise InputError(f"the sources of {options.kernel} are the same at {good.name} and {bad.name}")
     given = [("impls", options.impls), ("profile", options.profile), ("budget", options.budget)]
     chosen = [("reports", options.reports), *((name, value) for name, value in given if value)]
-    passed = tuple(f"--softbench-{name}={value}" for name, value in chosen)
+    passed = (f"--softbench-seed={secrets.randbits(32)}", *(f"--softbench-{name}={value}" for name, value in chosen))
     say = _silent if options.format in ("csv", "json") else _say
     return _Search(options.kernel, folder, good, passed, commits, say, sources={old: GOOD, new: BAD})
 

@@ -16,7 +16,7 @@ from softbench.measure.contest.proving import UnsoundOperator
 from softbench.measure.contest.worker_pool import DeviceLost
 from softbench.model import Case, Record, Variant
 from softbench.records.store import StoreError
-from softbench.run import debugging, replay
+from softbench.run import debugging, replay, resuming
 from softbench.run.bench import Bench
 from softbench.texts import InputError
 
@@ -245,7 +245,7 @@ class CellItem(pytest.Function):
         from softbench.measure.worker import in_process
 
         chosen = self.bench.settings
-        cell = self.case, self.variant, debugging.SEED if chosen.seed is None else chosen.seed
+        cell = self.case, self.variant, resuming.seed_of(chosen)
         try:
             status, reason = in_process.prepare(*cell)
         except Exception:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +57,7 @@ class Journal:
         return self._passport
 
     def _issued(self) -> Passport:
-        seed = self.settings.seed if self.settings.seed is not None else secrets.randbits(32)
+        seed = resuming.seed_of(self.settings)
         count = len(self.selection.takes_part)
         chosen = self.selection
         return passport.issue(self.settings, chosen.variants, seed, self.gpus, count, chosen.operators)

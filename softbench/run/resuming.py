@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from softbench.model import Passport, Run, Variant
 from softbench.records import shards, store
-from softbench.run import passport
+from softbench.run import debugging, passport
 from softbench.run.selection import Selection
 from softbench.run.settings import Settings, SettingsError
 from softbench.texts import InputError
@@ -46,6 +48,16 @@ def reopen(settings: Settings, selection: Selection, note: Callable[[str], None]
     return writer, known
 
 
+def seed_of(settings: Settings) -> int:
+    """The seed given, else that of the run to resume or compare with, else a new one."""
+    if settings.seed is not None:
+        return settings.seed
+    for name in filter(None, (settings.resume, settings.baseline)):
+        with contextlib.suppress(InputError):  # reported where the run is read
+            return store.header(store.find(settings.reports, name)).seed
+    return debugging.SEED if settings.debug else secrets.randbits(32)
+
+
 def progress(settings: Settings) -> str:
     """A line about the run to resume; "" if it cannot be read: `reopen` then says why."""
     try:
@@ -79,7 +91,7 @@ def _other_settings(found: Passport, settings: Settings) -> str:
 def _given(option: str, value: object) -> str:
     if isinstance(value, bool):
         return f"with {option}" if value else f"without {option}"
-    return f"with {option}={value:g}" if isinstance(value, int | float) else f"with {option}={value!r:.40}"
+    return f"with {option}={value:g}" if isinstance(value, float) else f"with {option}={value!r:.40}"
 
 
 def _other_sources(run: Run, variants: Sequence[Variant]) -> str:

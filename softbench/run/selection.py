@@ -63,6 +63,7 @@ class Selection:
     unread      what is wrong with files that declare nothing because they are not Python
     shrunk      how many cases were cut down for a CPU; several may have become the same case
     operators   those of files that a case asks for
+    seeded      the option that draws the cases, or ""
     takes_part  the variants of each case once -k and its like have been applied, filled by `add` while pytest collects
     """
 
@@ -72,6 +73,7 @@ class Selection:
     unread: tuple[str, ...] = ()
     shrunk: int = 0
     operators: tuple[FileOperator, ...] = ()
+    seeded: str = ""
     takes_part: dict[Case, list[Variant]] = field(default_factory=dict)
 
     @property
@@ -125,6 +127,7 @@ class Selection:
         names = {variant.implementation for variants in candidates for variant in variants}
         cells = plural(sum(map(len, candidates)), "cell")
         text = f"{plural(len(candidates), 'case')}, {plural(len(names), 'implementation')}: {cells}"
+        text += f"; drawn by{self.seeded}" if self.seeded else ""
         rungs = plural(len(self.left_out), "rung")
         if self.shrunk:
             text += f"; for a CPU {plural(self.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
@@ -150,7 +153,7 @@ def default_profile(path: Path, preferred: str) -> str:
 def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     """Read shapes and implementations; no process is started and nothing heavy is imported."""
     own_operators = operator_files.load(settings.operators, settings.impls)
-    shapes = matrix.load(settings.shapes)
+    shapes = matrix.load(settings.shapes, settings.seed or 0)
     cases: dict[str, Case] = {}
     for name in settings.profiles:
         for case in shapes.profile(name):
@@ -183,6 +186,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
         tuple(map(str, unread)),
         sum(case != found for case, found in fitted.items()),
         operators=tuple(operator for operator in own_operators if operator.name in names),
+        seeded=f" --softbench-seed={settings.seed or 0}" if shapes.random.intersection(settings.profiles) else "",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +43,17 @@ def start(config: pytest.Config) -> None:
                 "--softbench-debug runs a cell in this process, and -n in others; leave one out"
             )
         watch = watching.joined(config, chosen)
-        chosen = watch.compared(chosen) if watch else chosen
+        chosen = orders.settings(chosen) if orders else watch.compared(chosen) if watch else chosen
+        chosen = replace(chosen, seed=resuming.seed_of(chosen))
         regression = None if orders else VersionsCheck.of(chosen) or RegressionCheck.of(chosen)
         asked = Ladders.asked(config.getoption("--softbench-ladders"), config.option.keyword, config.args)
         selection = select(chosen, asked)
+        chosen = replace(chosen, selection=chosen.selection + selection.seeded)
         events = Events(None if orders else chosen.events)
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None
-    if orders is not None:
-        chosen = orders.settings(chosen)
     if watch is not None:
-        watch.entries = selection.files
+        watch.entries, watch.seed = selection.files, chosen.seed
     session = BenchSession(
         config, chosen, selection, regression, seats, orders.shard if orders else None, watch, events
     )

@@ -96,7 +96,7 @@ _OPTIONS = (
         "PERCENT",
         "with one of these two: fail if a cell no longer passes, or got slower by at least this, e.g. 2%%",
     ),
-    ("seed", "N", "seed of inputs and order (default: drawn, and recorded)"),
+    ("seed", "N", "seed of inputs, order and random shapes (default: drawn, and recorded)"),
     ("threads", "N", "threads of what is timed on a CPU (default: OMP_NUM_THREADS, else 1)"),
     ("expect-gpu", "NAME", "refuse to run on any other GPU, e.g. H200"),
 )

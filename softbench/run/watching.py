@@ -40,6 +40,7 @@ class Watch:
     last: dict[Path, Path] = field(default_factory=dict)
     is_again: bool = False
     entries: frozenset[Path] = frozenset()
+    seed: int | None = None
     _places: tuple[Path, ...] = ()
     _state: State = field(default_factory=dict)
 
@@ -51,11 +52,10 @@ class Watch:
     def compared(self, chosen: Settings) -> Settings:
         """The settings of this run: against the last one of the same file, and without a page."""
         earlier = [self.last[path] for path in sorted(self.only or self.last) if path in self.last]
-        return (
-            replace(chosen, baseline=str(earlier[0]) if earlier else "", resume="", no_page=True, is_again=True)
-            if self.is_again
-            else chosen
-        )
+        if not self.is_again:
+            return chosen
+        baseline = str(earlier[0]) if earlier else ""
+        return replace(chosen, baseline=baseline, resume="", seed=self.seed, no_page=True, is_again=True)
 
     def takes(self, variant: Variant) -> bool:
         """Whether the cells of a variant run this time."""

@@ -72,6 +72,11 @@ def test_axes_are_crossed_in_the_order_of_the_file(shapes):
     assert [(c.dtype, c.shape) for c in found] == [(d, shape) for d in ("float32", "float16") for shape in crossed]
 
 
+def test_a_random_case_that_is_there_is_left_out(shapes):
+    groups = GROUP.replace("8", "1") + f"      - {{{RANDOM.replace('3', '50')}rows: [4, 5]}}\n"
+    assert len(load(shapes(HEAD + groups)).profile("mine")) == 4
+
+
 def test_all_fields_of_a_case_come_from_the_file(shapes):
     text = HEAD.replace("    groups", "    timed: false\n    groups") + (
         "      - {operator: softmax, dtype: float16, out_dtype: float32, shapes: [[], [3, 0, 5]],\n"
@@ -91,6 +96,8 @@ NO_DISTRIBUTION = f"is not a distribution; choose from {', '.join(DISTRIBUTIONS)
 TWICE = "case 'softmax-float16-4x8' is listed twice, first in profiles.mine.groups[0] (line 5)"
 NO_SIZES = ": give the sizes either as shapes, or as rows and columns"
 NO_NAME = "is not a name; use a letter, then letters, digits, _ and -"
+RANDOM = OF_SOFTMAX + "random: 3, columns: [1, 2], "
+NO_RANGE = "expected [least, most], from 1 to 16777216"
 EMPTY = "expected a list that is not empty"
 GROUP_MISTAKES = {
     "operator: softmax, shapes: [[1, 2]]": ": the key 'dtype' is missing",
@@ -104,7 +111,7 @@ GROUP_MISTAKES = {
     ),
     OF_SOFTMAX + "shape: [[1, 2]]": (
         ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "
-        "layout, distribution, drawn, drawn_from, why"
+        "layout, distribution, random, bytes, drawn, drawn_from, why"
     ),
     OF_SOFTMAX + "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' is given twice, first in line 5",
     OF_SOFTMAX + "rows: 4": NO_SIZES,
@@ -118,6 +125,11 @@ GROUP_MISTAKES = {
         ".shapes[1]: a shape without elements cannot be timed; move it to a profile with timed: false"
     ),
     OF_SOFTMAX + "shapes: [[4, 8]], why: ''": ".why: expected a text",
+    RANDOM + "layout: transposed": ": 'random' goes with dtype, columns, and rows or bytes only",
+    RANDOM + "rows: [2, 1]": f".rows: {NO_RANGE}",
+    RANDOM + "rows: 4": f".rows: {NO_RANGE}",
+    RANDOM.replace("3", "0") + "rows: [1, 2]": ".random: use 1 or more; a profile has at most 10000 cases",
+    OF_SOFTMAX + "rows: 1, columns: 2, bytes: [1, 2]": ".bytes: goes with 'random' only",
     OF_SOFTMAX + "shapes: [[4, 8], [4, 8]]": f": {TWICE}",
 }
 

@@ -119,6 +119,16 @@ def test_hard_attention_asks_what_is_defined(bundled):
         assert {"transposed", "strided-2", "offset-1"} <= {case.layout for case in mine}
 
 
+def test_a_seed_draws_the_same_forever(bundled):
+    """The seed in an old record must name its cases for good."""
+    cases, other = (matrix.load(bundled.path, seed).profile("random") for seed in (7, 8))
+    assert [cases[i].id for i in (0, 199)] == ["softmax-float16-7696x4698", "softmax-bfloat16-56x169098"]
+    many, few = other[:150], other[150:200]
+    assert {case.columns.bit_length() for case in many} >= {*range(1, 21)}
+    assert all(2**26 <= case.elements * DTYPE_BYTES[case.dtype] <= 2**29 for case in many)
+    assert all(1 <= case.rows <= 64 and 2**13 <= case.columns <= 2**21 for case in few)
+
+
 def test_every_group_says_why():
     profiles = yaml.safe_load(resources.bundled_shapes().read_text(encoding="utf-8"))["profiles"]
     assert [

@@ -204,6 +204,7 @@ def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, option):
         "impls": (),
         "operators": (),
         "drawn": 0,
+        "seed": 0,
     }
     chosen = SimpleNamespace(**{**plain, option: True, "shapes": Path("shapes.yaml"), "drawn_from": 1})
     monkeypatch.setattr(selection.device, "gpus", lambda: ())

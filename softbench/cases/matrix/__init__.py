@@ -16,7 +16,7 @@ from typing import Any
 
 from softbench.cases.matrix.places import Place, ShapesError, compose
 from softbench.cases.operators import names
-from softbench.cases.operators.drawn_cases import LAST_SEED, case_of
+from softbench.cases.operators.drawn_cases import LAST_SEED, case_of, random_cases
 from softbench.cases.operators.vocabulary import check_case, check_distribution, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
 from softbench.resources import choose_from, shown
@@ -24,17 +24,19 @@ from softbench.resources import choose_from, shown
 MAX_CASES = 10_000
 FIRST_DRAWN = 1
 DRAWN_KEYS = ("operator", "drawn", "drawn_from", "why")
-GROUP_KEYS = ("operator", "dtype", "out_dtype", "shapes", "rows", "columns", "layout", "distribution", *DRAWN_KEYS[1:])
+_OWN_KEYS = ("operator", "dtype", "out_dtype", "shapes", "rows", "columns", "layout", "distribution", "random", "bytes")
+GROUP_KEYS = (*_OWN_KEYS, *DRAWN_KEYS[1:])
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A shapes file: `profiles` maps names to descriptions, in the order of the file; rungs take part in those of `ladders`."""
+    """A shapes file: names of profiles -> descriptions, in its order; those in which rungs take part; those that a seed decides."""
 
     path: Path
     profiles: Mapping[str, str]
     cases: Mapping[str, tuple[Case, ...]]
     ladders: frozenset[str] = frozenset()
+    random: frozenset[str] = frozenset()
 
     def profile(self, name: str) -> tuple[Case, ...]:
         """The cases of one profile, their ids unique, in the order of the file; ShapesError for an unknown name."""
@@ -52,11 +54,12 @@ def _profiles_of(path: Path) -> dict[str, Place]:
     return compose(path).mapping(known=("profiles",), required=("profiles",))["profiles"].mapping()
 
 
-def load(path: Path) -> Matrix:
+def load(path: Path, seed: int = 0) -> Matrix:
     """Read and check a whole shapes file; raises ShapesError at the first mistake."""
     profiles: dict[str, str] = {}
     cases: dict[str, tuple[Case, ...]] = {}
     ladders: set[str] = set()
+    random = []
     for name, place in _profiles_of(path).items():
         if not re.fullmatch(r"[A-Za-z][\w-]*", name):
             raise place.error(f"{name!r} is not a name; use a letter, then letters, digits, _ and -")
@@ -65,19 +68,23 @@ def load(path: Path) -> Matrix:
         timed = fields["timed"].flag() if "timed" in fields else True
         if "ladders" in fields and fields["ladders"].flag():
             ladders.add(name)
-        cases[name] = _profile(fields["groups"].items(), timed)
-    return Matrix(path, profiles, cases, frozenset(ladders))
+        cases[name] = _profile(fields["groups"].items(), timed, seed)
+        if any("random" in group.mapping() for group in fields["groups"].items()):
+            random.append(name)
+    return Matrix(path, profiles, cases, frozenset(ladders), frozenset(random))
 
 
-def _profile(groups: Iterable[Place], timed: bool) -> tuple[Case, ...]:
+def _profile(groups: Iterable[Place], timed: bool, seed: int) -> tuple[Case, ...]:
     cases: list[Case] = []
     places: dict[str, Place] = {}
     for group in groups:
-        for case in _cases(group, timed, MAX_CASES - len(cases)):
+        for case in _cases(group, timed, MAX_CASES - len(cases), seed):
             try:
                 check_case(case)
             except ValueError as mistake:
                 raise group.error(str(mistake)) from None
+            if case.id in places and "random" in group.mapping():
+                continue
             if case.id in places:
                 first = places[case.id]
                 raise group.error(f"case {case.id!r} is listed twice, first in {first.key} (line {first.line})")
@@ -86,11 +93,14 @@ def _profile(groups: Iterable[Place], timed: bool) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _cases(group: Place, timed: bool, most: int) -> Iterator[Case]:
+def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
     """The cases of one group; an error where there are more than `most`."""
     fields = group.mapping(known=GROUP_KEYS, required=("operator",))
     if "why" in fields:
         fields["why"].text()
+    if "random" in fields:
+        yield from _random(group, fields, timed, most, seed)
+        return
     axes = _drawn(group, fields, timed) if "drawn" in fields else _axes(group, fields, timed)
     if math.prod(map(len, axes)) > most:
         raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
@@ -117,10 +127,25 @@ def _drawn(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequ
     return fields["operator"].words(_CHECKS["operator"]), range(first, first + count)
 
 
+def _random(group: Place, fields: Mapping[str, Place], timed: bool, most: int, seed: int) -> Iterator[Case]:
+    given = fields.keys() - {"operator", "random", "why"}
+    if given not in ({"dtype", "columns", "rows"}, {"dtype", "columns", "bytes"}):
+        raise group.error("'random' goes with dtype, columns, and rows or bytes only")
+    operators, dtypes = (fields[key].words(_CHECKS[key]) for key in ("operator", "dtype"))
+    ranges = {key: fields[key].range(2**48 if key == "bytes" else 2**24) for key in given - {"dtype"}}
+    count = fields["random"].size()
+    if not 0 < count * len(operators) <= most:
+        raise fields["random"].error(f"use 1 or more; a profile has at most {MAX_CASES} cases")
+    for operator in operators:
+        yield from random_cases(f"{seed} {group.key}", operator, dtypes, count, ranges, timed)
+
+
 def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
     """The axes of a group, slowest first: operator, dtype, out_dtype ("" is the dtype), shape, layout, distribution."""
     if "drawn_from" in fields:
         raise fields["drawn_from"].error("the first seed of drawn cases; say with the key 'drawn' how many")
+    if "bytes" in fields:
+        raise fields["bytes"].error("goes with 'random' only")
     if "dtype" not in fields:
         raise group.error("the key 'dtype' is missing")
 

@@ -91,6 +91,12 @@ class Place:
             raise self.error(f"has {len(sizes)} dimensions; {MAX_DIMENSIONS} are the most")
         return sizes
 
+    def range(self, limit: int) -> tuple[int, int]:
+        first, *rest = [place.size() for place in self.one_or_more()]
+        if len(rest) != 1 or not 0 < first <= rest[0] <= limit:
+            raise self.error(f"expected [least, most], from 1 to {limit}")
+        return first, rest[0]
+
     def words(self, check: Callable[[str], object]) -> tuple[str, ...]:
         for place in self.one_or_more():
             if place.node.id != "scalar":

@@ -1,13 +1,15 @@
-"""Whole cases drawn from a seed: shape, dtypes and layout as well as values. Standard library only.
+"""Cases drawn from a seed: shapes only, or whole cases with their values. Standard library only.
 
-The last four digits of a seed decide the case, all digits its values: seeds 10,000 apart give the same case with other values.
+The last four digits of a seed decide a whole case, all digits its values: seeds 10,000 apart give the same case with other values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from softbench.cases.operators.recipes import Draw
 from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS
-from softbench.model import Case
+from softbench.model import DTYPE_BYTES, Case
 
 QUESTIONS = 10_000
 MOST_ELEMENTS = 2**20
@@ -30,6 +32,20 @@ def case_of(operator: str, seed: int) -> Case:
     shape = _shape(draw)
     layout = _layout(draw, operator, shape)
     return Case(operator, shape, dtype, "float32" if wide else dtype, layout, word, timed=False)
+
+
+def random_cases(
+    key: str, operator: str, dtypes: Sequence[str], count: int, ranges: dict[str, tuple[int, int]], timed: bool
+) -> Iterator[Case]:
+    """The dtypes take turns; ranges are of "columns", and of "rows" or the "bytes" of an input."""
+    draw = Draw(f"{key} {operator}")
+    for number in range(count):
+        dtype, columns = dtypes[number % len(dtypes)], round(draw.around(*ranges["columns"]))
+        low, high = ranges.get("rows") or ranges["bytes"]
+        if "bytes" in ranges:
+            row = columns * DTYPE_BYTES[dtype]
+            low, high = -(-low // row), high // row
+        yield Case(operator, (round(draw.around(low, max(low, high))), columns), dtype, dtype, timed=timed)
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ class Orders:
 
     def settings(self, chosen: Settings) -> Settings:
         """The command's own settings; a resumed run is the file that the controller has found."""
-        return replace(chosen, resume=str(self.shard.run) if self.resumes else "")
+        return replace(chosen, resume=str(self.shard.run) if self.resumes else "", seed=self.shard.passport.seed)
 
     def pack(self) -> str:
         """As text, since pytest-xdist transports plain data only."""
