@@ -39,21 +39,26 @@ def around(case, corner, family):
     return CORNERS[corner](factory(case))
 
 
-def cluster_of_16(softmax):
+def followed(softmax, kernel, words, *attributes):
+    """A companion passes the output on."""
     import torch
-    from cuda.bindings import driver
-
-    kernel, words = _companions.kernel("swap_in_cluster"), _companions.workspace()
-    allowed = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-    _companions.check(driver.cuFuncSetAttribute(kernel, allowed, 1))
 
     def launch(x):
         y = softmax(x)
         out = torch.empty_like(y)
-        _companions.launch(kernel, y, out, words, _companions.cluster())
+        _companions.launch(kernel, y, out, words, *attributes)
         return out
 
     return launch
+
+
+def cluster_of_16(softmax):
+    from cuda.bindings import driver
+
+    kernel = _companions.kernel("swap_in_cluster")
+    allowed = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+    _companions.check(driver.cuFuncSetAttribute(kernel, allowed, 1))
+    return followed(softmax, kernel, _companions.workspace(), _companions.cluster())
 
 
 def programmatic_edges(softmax):
@@ -74,17 +79,7 @@ def programmatic_edges(softmax):
 
 def cooperative_launch(softmax):
     """A barrier of the whole grid, in memory that the driver gives to cooperative launches only."""
-    import torch
-
-    words, kernel = _companions.workspace(), _companions.kernel("turn_twice")
-
-    def launch(x):
-        y = softmax(x)
-        out = torch.empty_like(y)
-        _companions.launch(kernel, y, out, words, _companions.cooperative())
-        return out
-
-    return launch
+    return followed(softmax, _companions.kernel("turn_twice"), _companions.workspace(), _companions.cooperative())
 
 
 def kernels_of_one_name(softmax):
@@ -128,17 +123,7 @@ def fills_and_copies(softmax):
 
 def counting_workspace(softmax):
     """The last of a launch's blocks is known by a count that every launch continues."""
-    import torch
-
-    words, kernel = _companions.workspace(_companions.START), _companions.kernel("count_up")
-
-    def launch(x):
-        y = softmax(x)
-        out = torch.empty_like(y)
-        _companions.launch(kernel, y, out, words)
-        return out
-
-    return launch
+    return followed(softmax, _companions.kernel("count_up"), _companions.workspace(_companions.START))
 
 
 def joined_streams(softmax):
@@ -172,20 +157,11 @@ def joined_streams(softmax):
 
 def own_memory(softmax):
     """A workspace that torch did not allocate: no referee can have it."""
-    import torch
     from cuda.bindings import driver
 
-    kernel = _companions.kernel("unlock")
     words = int(_companions.check(driver.cuMemAlloc(4 * _companions.WORDS)))
     _companions.check(driver.cuMemsetD32(words, _companions.KEY, 1))
-
-    def launch(x):
-        y = softmax(x)
-        out = torch.empty_like(y)
-        _companions.launch(kernel, y, out, words)
-        return out
-
-    return launch
+    return followed(softmax, _companions.kernel("unlock"), words)
 
 
 CORNERS = {
