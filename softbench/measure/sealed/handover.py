@@ -21,6 +21,8 @@ from softbench.measure.sealed.driver import ATTRIBUTE_BYTES, COPY, EMPTY, FILL, 
 MOST_BYTES = 1 << 30
 _MOST_TEXT = 256 << 20
 _MOST_NODES = 200_000
+_MOST_STRETCHES = 5000
+"""Of memory: each is looked for among the others. Two thousand outputs of 2 MiB fill what a replay may hold."""
 _MOST_PARAMETER_BYTES = 32_764
 _MOST_THREADS, _MOST_BLOCKS, _MOST_SHARED = 1024, 1 << 31, 1 << 20
 _LENGTH = struct.Struct("<Q")
@@ -191,6 +193,8 @@ def _read(path: Path) -> bytes:
 def _check(found: HandOver, size: int) -> None:
     """Refuse foreign addresses, wrong counts, and bytes outside of the file."""
     _require(found.base in BASES, "addresses of others")
+    most = max(len(found.pieces), len(found.workspaces), *(len(unit.slack) for unit in found.units), 0)
+    _require(most <= _MOST_STRETCHES, f"{most} stretches of memory")
     inside = range(found.base + PIECE, found.base + SPAN - PIECE)
     for first, length in found.pieces:
         is_whole = first % PIECE == 0 == length % PIECE
@@ -218,6 +222,7 @@ def _check(found: HandOver, size: int) -> None:
 def _check_graph(unit: Unit, found: HandOver, size: int) -> None:
     count = len(unit.nodes)
     _require(count <= _MOST_NODES, f"a graph of {count} nodes")
+    _require(len(unit.edges) <= 2 * _MOST_NODES, f"a graph of {len(unit.edges)} edges")
     for node in unit.nodes:
         _require(node.kind in (KERNEL, COPY, FILL, EMPTY) and _is_in(node.raw, size), f"a node of type {node.kind}")
         if node.kind == KERNEL:
