@@ -10,6 +10,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from support.grids import over
 from softbench.doctor import examples
 from softbench.measure.sealed import driver, handover
 from softbench.measure.sealed.addresses import BASES, PIECE, SPAN, overlap, rounded, without
-from softbench.measure.sealed.capture import _slack
+from softbench.measure.sealed.capture import Capture, Unsealable, _slack
 from softbench.measure.sealed.handover import BadHandOver, Builder, Function, HandOver, Node, Output, Stretch, Unit
 from softbench.measure.sealed.images import _whole
 from softbench.measure.worker import loading
@@ -116,6 +117,11 @@ def test_only_the_file_that_was_checked_is_taken_where_that_is_asked(tmp_path: P
     assert handover.read(tmp_path / "hand-over", digest).found == package()
     with pytest.raises(BadHandOver, match="not the one that was checked"):
         handover.read(written(tmp_path, package(images=())), digest)
+
+
+def test_a_full_disk_costs_the_seal_alone() -> None:
+    with pytest.raises(Unsealable, match="cannot be written: No space left on device"):
+        Capture(SimpleNamespace(), lambda address: True).write(Path("/dev/full"), BASE, (), (), (), 0)  # type: ignore[arg-type]
 
 
 @over("what", FORGED)

@@ -110,7 +110,10 @@ class Capture:
         found = HandOver(
             base, tuple(self._image_places), tuple(self._described), tuple(self._sets), tuple(pieces), workspaces, units
         )
-        self._builder.write(path, found)
+        try:
+            self._builder.write(path, found)
+        except OSError as error:
+            raise Unsealable(f"its hand-over cannot be written: {error.strerror}") from None
 
     def _graph(self, graph: c_void_p) -> tuple[tuple[Node, ...], tuple[tuple[int, int, int], ...]]:
         cuda, count = driver.driver(), c_size_t()
