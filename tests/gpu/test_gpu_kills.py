@@ -77,7 +77,7 @@ def command(some_gpu: None, tmp_path: Path) -> Iterator[OnGpu]:
 
 
 def kill_in_runs(command: OnGpu, roles: list[str], pause: tuple[float, float], most: int) -> None:
-    """Runs in which so many processes are killed altogether."""
+    """Start runs until `most` processes have been killed in them."""
     random, killed = Random(f"{SEED}/{roles}"), 0
     while killed < most:
         began = time.monotonic()

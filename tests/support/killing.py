@@ -79,7 +79,7 @@ class Command:
         return self.start(*(("--softbench-resume", "latest") if self.files() else ()))
 
     def finish(self, *codes: int) -> Run:
-        """The latest run, gone on with until it ends by itself, with one of these codes."""
+        """Resume the latest run; it must end by itself with one of these codes. Its records."""
         self.start("--softbench-resume", "latest")
         self.ended(*codes)
         return self.records()

@@ -1,4 +1,4 @@
-"""The Triton kernel of the examples."""
+"""The Triton kernels of the examples."""
 
 from __future__ import annotations
 

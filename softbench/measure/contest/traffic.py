@@ -67,14 +67,8 @@ def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, 
             *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
             *("--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off"),
             # Other passes run the program again: repeated kernels would write the L2 back between two passes, unseen.
-            *(
-                "--replay-mode",
-                "application",
-                "--target-processes",
-                "application-only",
-                "--metrics",
-                ",".join(_METRICS),
-            ),
+            *("--replay-mode", "application", "--target-processes", "application-only"),
+            *("--metrics", ",".join(_METRICS)),
             *(sys.executable, "-m", "softbench.measure.worker.streamed", json.dumps(request)),
         ]
         printed = _run(command, timeout_s)

@@ -193,7 +193,7 @@ def _read(path: Path) -> bytes:
 def _check(found: HandOver, size: int) -> None:
     """Refuse foreign addresses, wrong counts, and bytes outside of the file."""
     _require(found.base in BASES, "addresses of others")
-    most = max(len(found.pieces), len(found.workspaces), *(len(unit.slack) for unit in found.units), 0)
+    most = max(len(found.pieces), len(found.workspaces), *(len(unit.slack) for unit in found.units))
     _require(most <= _MOST_STRETCHES, f"{most} stretches of memory")
     inside = range(found.base + PIECE, found.base + SPAN - PIECE)
     for first, length in found.pieces:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import Operator
+from softbench.cases.operators.outputs import as_tuple
 from softbench.measure.clocks import GraphPlacement, Placement, spacer
 from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan
@@ -15,7 +16,7 @@ from softbench.measure.sealed.handover import BadHandOver, Package, other_work
 from softbench.measure.sealed.memory import UNWRITTEN, Memory
 from softbench.measure.sealed.rebuild import Rebuilt
 from softbench.measure.sealed.stream import Stream, stream
-from softbench.measure.sealed.tensors import bytes_of, copy_of, flat, stretch_of
+from softbench.measure.sealed.tensors import bytes_of, copy_of, stretch_of
 from softbench.measure.sealed.unit import SealedUnit
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class SealedLaunch:
         unit = self._checks[self._calls % 2]
         if not unit.is_mapped:
             self.renew()
-        places, outputs = unit.inputs[0], flat(unit.outputs[0])
+        places, outputs = unit.inputs[0], as_tuple(unit.outputs[0])
         for place, x in zip(places, inputs, strict=True):
             bytes_of(place).copy_(bytes_of(x))
         if not is_again:

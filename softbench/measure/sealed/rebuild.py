@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.capture import FUNCTION_LIMITS, function_attribute, layout_of
@@ -93,24 +94,23 @@ class Rebuilt:
         cuda, handle, context = driver.driver(), c_void_p(), c_void_p()
         raw = self._package.at(node.raw)
         cuda.cuCtxGetCurrent(ctypes.byref(context))
-        behind = (c_void_p * max(1, len(before)))(*(other for other, _ in before)), c_size_t(len(before))
+        room, count = max(1, len(before)), c_size_t(len(before))
+        others, about = (c_void_p * room)(*(a for a, _ in before)), (c_uint64 * room)(*(data for _, data in before))
         if node.kind == KERNEL:
-            self._add_kernel(graph, node, raw, handle, before)
+            self._add_kernel(graph, node, raw, handle, others, about, count)
         elif node.kind == FILL:
             fill = _structure(FillParams, raw)
-            cuda.cuGraphAddMemsetNode(ctypes.byref(handle), graph, *behind, ctypes.byref(fill), context)
+            cuda.cuGraphAddMemsetNode(ctypes.byref(handle), graph, others, count, ctypes.byref(fill), context)
         elif node.kind == COPY:
             copy = _structure(CopyParams, raw)
             if copy.source.kind not in _DEVICE_MEMORY or copy.target.kind not in _DEVICE_MEMORY:
                 raise BadHandOver("it copies between the host and the GPU")
-            cuda.cuGraphAddMemcpyNode(ctypes.byref(handle), graph, *behind, ctypes.byref(copy), context)
+            cuda.cuGraphAddMemcpyNode(ctypes.byref(handle), graph, others, count, ctypes.byref(copy), context)
         else:
-            cuda.cuGraphAddEmptyNode(ctypes.byref(handle), graph, *behind)
+            cuda.cuGraphAddEmptyNode(ctypes.byref(handle), graph, others, count)
         return handle.value or 0
 
-    def _add_kernel(
-        self, graph: c_void_p, node: Node, raw: bytes, handle: c_void_p, before: Sequence[tuple[int, int]]
-    ) -> None:
+    def _add_kernel(self, graph: c_void_p, node: Node, raw: bytes, handle: c_void_p, *behind: Any) -> None:
         buffers, at = [], 0
         for _, size in self._package.found.functions[node.function].parameters:
             buffers.append(ctypes.create_string_buffer(raw[at : at + size], size))
@@ -120,13 +120,8 @@ class Rebuilt:
             self._functions[node.function].value, node.grid, node.block, node.shared, ctypes.addressof(pointers)
         )
         cuda = driver.driver()
-        count = max(1, len(before))
-        others = (c_void_p * count)(*(other for other, _ in before))
-        about = (c_uint64 * count)(*(data for _, data in before))
-        cuda.cuGraphAddNode_v2(
-            ctypes.byref(handle), graph, others, about, c_size_t(len(before)),
-            ctypes.byref(KernelNodeParams(kind=KERNEL, kernel=params)),
-        )  # fmt: skip
+        whole = KernelNodeParams(kind=KERNEL, kernel=params)
+        cuda.cuGraphAddNode_v2(ctypes.byref(handle), graph, *behind, ctypes.byref(whole))
         for number, start in self._package.found.attributes[node.attributes]:
             wanted = self._package.data[start : start + ATTRIBUTE_BYTES]
             value = (c_ubyte * ATTRIBUTE_BYTES)()

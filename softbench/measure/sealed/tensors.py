@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 STRETCH_BYTES = 64 << 20
 """Most bytes of an input that are compared with what they were before a replay."""
-
-
-def flat(outputs: Any) -> tuple[Any, ...]:
-    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def bytes_of(x: Tensor) -> Tensor:

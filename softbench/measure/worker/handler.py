@@ -1,4 +1,4 @@
-"""What every worker does for each request, whoever builds its launches: an author (`authoring`) or a referee (`refereeing`).
+"""What workers do for each request, both an author's (`authoring`) and a referee's (`refereeing`).
 
 Every answer is {"ok": true, ...} or {"ok": false, "status", "reason", "fatal"}, with the id of its request; a fatal one asks the
 parent for a new process. `softbench.measure.contest.answers` lists what may be in it.
