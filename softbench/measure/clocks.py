@@ -18,6 +18,7 @@ from softbench.cases.operators.changes import nudge
 from softbench.measure import cores
 from softbench.measure.plans import Plan
 from softbench.measure.renew import Renewal
+from softbench.measure.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     import torch
@@ -99,25 +100,6 @@ class Placement:
         launch(*inputs)
         self._change()
         return inputs, (again or launch)(*inputs)
-
-
-class Stopwatch:
-    """Times work on the GPU, between two events on the current stream."""
-
-    def __init__(self) -> None:
-        import torch
-
-        self._start, self._stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._wait = torch.cuda.synchronize
-
-    def ns_of(self, work: Callable[[], object]) -> int:
-        """Nanoseconds of what is enqueued, once the GPU has done it."""
-        self._start.record()
-        work()
-        self._stop.record()
-        self._wait()
-        ms: float = self._start.elapsed_time(self._stop)
-        return round(ms * 1e6)
 
 
 class GraphClock:
@@ -243,7 +225,7 @@ class GraphPlacement:
         """
         self.restore()
         self.renew()
-        return self._watch.ns_of(self.replay)
+        return self._watch.ns_behind_a_gate(self.replay)
 
     def release(self) -> None:
         self.buffers.inputs.clear()

@@ -21,15 +21,13 @@ _FILL_BLOCK = 8192
 _ROWS_BLOCK = 128
 _READ_BLOCK = 1024
 _READERS = 8
-_HOLD_CYCLES = 100_000
-"""50 us of a GPU at 2 GHz, in which the host enqueues the timed replay: without them it starts 3 us after the first event."""
 
 Matrix = tuple[int, int, int, int]
 """Rows, columns and the two strides, in elements."""
 
 
 class Renewal:
-    """Renews the buffers that it was made for. A call waits for the GPU, and returns while the current stream is busy.
+    """Renews the buffers that it was made for. A call waits for the GPU first.
 
     inputs   of all calls. In each row of a call's first tensor one element is moved by `STEP`, as `changes.nudge` does; in each
              row of the others (weights, the y of a gradient) two elements are swapped, so that they stay valid
@@ -42,7 +40,7 @@ class Renewal:
         from softbench.measure.renew import _kernels
 
         self._kernels = _kernels
-        self._wait, self._reset_l2, self._hold = _device_calls()
+        self._wait, self._reset_l2 = _device_calls()
         self._random = random.SystemRandom()
         returned = [y for output in outputs for y in (output if isinstance(output, tuple) else (output,))]
         self._poisoned = list(_poisoned(returned))
@@ -72,17 +70,16 @@ class Renewal:
             grid = (_READERS * triton.cdiv(matrix[0] * matrix[1], _READ_BLOCK), table.numel())
             word = _word(element.primitive_bitwidth // 8)
             self._kernels.read_rows[grid](table, table, *matrix, WORD=word, BLOCK=_READ_BLOCK, READERS=_READERS)
-        self._hold(_HOLD_CYCLES)
 
 
-def _device_calls() -> tuple[Callable[[], object], Callable[[], object], Callable[[int], object]]:
-    """Wait for the GPU; make persisting lines of the L2 ordinary ones, by the driver; keep the stream busy for some cycles."""
+def _device_calls() -> tuple[Callable[[], object], Callable[[], object]]:
+    """Wait for the GPU; make persisting lines of the L2 ordinary ones, by the driver."""
     import torch
 
     if not torch.cuda.is_available():
-        return (lambda: None), (lambda: None), (lambda cycles: None)
+        return (lambda: None), (lambda: None)
     reset = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
-    return torch.cuda.synchronize, reset, getattr(torch.cuda, "_sleep", lambda cycles: None)
+    return torch.cuda.synchronize, reset
 
 
 def _poisoned(outputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, int, Any]]:
