@@ -40,8 +40,8 @@ _CALL_GROUPS = 5
 _CALL_CORES = 8
 """Groups of calls, each on another core. Some cores of a virtual machine were 1.5 times slower for a whole case, because of their
 neighbours."""
-_CALL_NS = 30_000_000
-"""After this time no further core is tried. Kernels of more than 0.16 ms reach it; with those nobody waits for the host."""
+_CALL_NS = 10_000_000
+"""After this time no further core is tried. Kernels of more than 0.05 ms reach it; with those nobody waits for the host."""
 
 
 def spacer(device: str) -> torch.Tensor:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 
 MAX_LAUNCHES = 500
-REPLAY_NS = 1_000_000
-"""About how long a replay lasts at the theoretical peak, so that an event pair's own 1.5 us is at most 0.15 %."""
+REPLAY_NS = 500_000
+"""About how long a replay lasts at the theoretical peak, so that an event pair's own 1.5 us is at most 0.3 %."""
+_WALL_NS = 1_000_000
 MIN_LAUNCHES = 2
 COPY_SHARE = 0.99
 """An output may be copied from an earlier launch on the same input; this share of a launch's own time is no gain."""
@@ -46,4 +47,4 @@ def plan_graph(
 
 def plan_wall(call_ns: float) -> Plan:
     """Calls per sample on the CPU: about a millisecond, so that the timer and a context switch weigh little."""
-    return Plan(max(1, min(200, math.ceil(REPLAY_NS / max(call_ns, 1.0)))), 2, "")
+    return Plan(max(1, min(200, math.ceil(_WALL_NS / max(call_ns, 1.0)))), 2, "")

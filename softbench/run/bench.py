@@ -28,6 +28,8 @@ from softbench.run.journal import Journal
 from softbench.run.listener import Listener
 from softbench.texts import InputError
 
+_MANY = 4
+"""Implementation files from which on a run has several libraries."""
 LEAST_BUDGET_S = 0.1
 """Of a case whose run is out of budget: the two placements that every case has."""
 
@@ -200,7 +202,8 @@ class Bench:
         self._listener.progress(Progress(f"waiting for {holder}", step=f"{seconds:.0f} s"))
 
     def _make_pool(self) -> WorkerPool:
-        return WorkerPool("cuda" if device.gpu() else "cpu", threads=self.settings.threads)
+        serves_many = not self.settings.quick and len(self.selection.files) >= _MANY
+        return WorkerPool("cuda" if device.gpu() else "cpu", threads=self.settings.threads, serves_many=serves_many)
 
     def _make_contest(self, seed: int) -> Contest:
         card = device.gpu()

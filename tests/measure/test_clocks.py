@@ -32,7 +32,7 @@ def test_published_shapes_are_cold(case: Case) -> None:
     assert MIN_LAUNCHES <= plan.launches <= MAX_LAUNCHES
     assert 1 <= plan.inputs <= plan.launches
     assert plan.inputs * one + plan.launches * one >= 2 * L2_BYTES
-    assert plan.launches * 2 * one / PEAK_GB_S >= 0.99 * REPLAY_NS  # 1.5 us of an event pair weigh 0.15 %
+    assert plan.launches * 2 * one / PEAK_GB_S >= 0.99 * REPLAY_NS  # 1.5 us of an event pair weigh 0.3 %
     assert plan.bytes_held(one, one) == plan.inputs * one + plan.launches * one
 
 
@@ -50,8 +50,8 @@ def test_an_input_comes_round_again_only_behind_twice_the_cache(case: Case) -> N
         ((1, 1024), "float32", "warm", 500),
         ((1, 61440), "float16", "warm", 500),  # 512 launches would be twice 60 MiB
         ((1, 131072), "float16", "cold", 500),
-        ((16, 131072), "float16", "cold", 500),  # the time asks for 574
-        ((4096, 131072), "float16", "cold", 3),
+        ((16, 131072), "float16", "cold", 287),
+        ((4096, 131072), "float16", "cold", 2),
         ((65537, 65536), "float16", "cold", 2),
     ],
 )

@@ -23,7 +23,7 @@ from softbench.measure.contest.rounds import Heat
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.trials import Trials
 from softbench.measure.contest.worker_pool import WorkerPool, authors_stopped
-from softbench.measure.plans import REPLAY_NS, Plan, plan_graph, plan_wall
+from softbench.measure.plans import Plan, plan_graph, plan_wall
 from softbench.model import BALANCE, SEALED, Calibration, Case, Samples, Status, Telemetry, calibration
 
 CALL_TIMEOUT_S = 60.0
@@ -141,7 +141,7 @@ class Measuring:
             answer = self._ask({entrant: entrant.request("estimate", seed=1)})[entrant]
             if entrant.take(answer):
                 entrant.own_plan = plan_wall(float(answer.data["ns"]))
-        return plan_wall(REPLAY_NS)
+        return plan_wall(math.inf)
 
     def _graph_plan(self) -> Plan | None:
         """How samples of a timed case are taken on a GPU; None where there is none."""

@@ -89,7 +89,7 @@ class Preparation:
         """Answers to the entrants' requests. What an author hands over goes to its referee at once, whose answer then counts."""
         requests = {w: self._request(e) for w, e in wave.items()}
         building = [e for e in wave.values() if self._is_sealable(e) and not e.tier]
-        ahead = self._pool.referees_ahead(building)
+        ahead = self._pool.referees_ahead(building, self._case)
 
         referees: set[Worker | None] = set()
 

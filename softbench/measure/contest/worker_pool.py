@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,7 +16,7 @@ from softbench.measure.contest.processes import Forkserver, ForkserverError, Wor
 from softbench.measure.contest.workers import Answer, ask, gather
 from softbench.measure.worker.serving import REFEREE
 from softbench.measure.worker.wire import Message
-from softbench.model import SEALED, Status
+from softbench.model import SEALED, Case, Status
 from softbench.texts import InputError
 
 MAX_DEATHS = 3
@@ -26,6 +27,10 @@ Key = tuple[str, str, str, str]
 """Path, implementation, mode, source hash."""
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Otherwise waiting threads of one entrant spin for milliseconds into the next entrant's turn."""
+_ONE_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""Otherwise Inductor starts 16 processes for one kernel: on an H200's host all that start then took 2 s longer."""
+_SHARED = ["torch._dynamo"]
+"""What several libraries import, in 1.5 s, or 3 s if all do at the same time: once for all in a run of many."""
 
 
 class DeviceLost(InputError):
@@ -35,12 +40,22 @@ class DeviceLost(InputError):
 class WorkerPool:
     """Owns the forkserver and every worker; `close` ends them all."""
 
-    def __init__(self, device_kind: str, forkserver: Callable[[], Forkserver] | None = None, threads: int = 0) -> None:
+    def __init__(
+        self,
+        device_kind: str,
+        forkserver: Callable[[], Forkserver] | None = None,
+        threads: int = 0,
+        *,
+        serves_many: bool = False,
+    ) -> None:
         """threads is their number in timed cases on a CPU; 0: as `softbench.measure.cores.threads` chooses."""
         self.device = device_kind
         self._make_forkserver = forkserver or (
             lambda: (
-                Forkserver(["torch", "triton"], self._environment)
+                Forkserver(
+                    ["torch", "triton", *(_SHARED if serves_many else ())],
+                    {k: v for k, v in _ONE_COMPILER.items() if k not in os.environ} | self._environment,
+                )
                 if device_kind == "cuda"
                 else Forkserver(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
             )
@@ -98,8 +113,8 @@ class WorkerPool:
             if entrant.worker is not None:
                 entrant.worker.author = entrant.author
 
-    def referees_ahead(self, entrants: Sequence[Entrant]) -> dict[Worker, Message]:
-        """Referees that these entrants will need, and what to ask them, so that they start beside their authors."""
+    def referees_ahead(self, entrants: Sequence[Entrant], case: Case) -> dict[Worker, Message]:
+        """Referees that these entrants will need, and what to ask them, so that they get ready beside their authors."""
         asked = {}
         for entrant in entrants:
             key = self._key(replace(entrant, tier=SEALED))
@@ -108,7 +123,7 @@ class WorkerPool:
             descriptors.make_room(1)
             worker = self._start(key, replace(entrant))
             if worker is not None:
-                asked[worker] = self._hello(key)
+                asked[worker] = entrant.request("hello", case) | self._hello(key)
         return asked
 
     def note(self, entrant: Entrant, answer: Answer) -> None:
