@@ -61,7 +61,7 @@ def gather(
     idle is called every second with the number of answers; leave it out while anything is timed, so that the parent sleeps.
     then says what to ask behind an answer, and whom; a worker that is still busy is asked when it has answered.
     """
-    with selectors.DefaultSelector() as selector:
+    with selectors.PollSelector() as selector:
         talk = _Talk(selector, timeout_s, then)
         for worker, request in requests.items():
             talk.ask(worker, request)
