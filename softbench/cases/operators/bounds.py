@@ -10,6 +10,7 @@ from softbench.cases.operators.vocabulary import is_drawn, parse_layout
 from softbench.model import Case
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 # A handful of operations in float32, each within 2^-24 or a few times that: 2^-20 holds sixteen roundings. In float64 the
@@ -57,7 +58,15 @@ def allowed(values: Tensor, slack: Tensor, dtype: str) -> Tensor:
     import torch
 
     limits = torch.finfo(getattr(torch, dtype))
-    return (slack + values.abs()).mul_(limits.eps).add_(slack).add_(limits.smallest_normal * limits.eps)
+    return _ulp(values, limits).add_(slack, alpha=1 + limits.eps)
+
+
+def _ulp(values: Tensor, limits: torch.finfo) -> Tensor:
+    """eps |r| + the smallest subnormal, at least an ulp of r."""
+    import torch
+
+    least = torch.tensor(limits.smallest_normal * limits.eps, dtype=values.dtype)  # on the host, which no GPU waits for
+    return least.add(values.abs(), alpha=limits.eps)
 
 
 def overflown(values: Tensor, dtype: str) -> Tensor:
@@ -111,15 +120,15 @@ def row_sums(name: str, case: Case, expected: Expected, got: Tensor, *, magnitud
     dtype: torch.dtype = getattr(torch, case.out_dtype)
     limits = torch.finfo(dtype)
     values, slack = expected.values, expected.slack
-    ulp = (values.abs() * limits.eps).add_(limits.smallest_normal * limits.eps)
+    ulp = _ulp(values, limits)
     if magnitudes:
         got, values = got * values.sign(), values.abs()
     return Invariant(
         name=name,
-        got=got.sum(1),
-        low=(values - slack).to(dtype).double().sum(1),
-        high=(values + slack).to(dtype).double().sum(1),
+        got=got.sum(1, dtype=values.dtype),
+        low=(values - slack).to(dtype).sum(1, dtype=values.dtype),
+        high=(values + slack).to(dtype).sum(1, dtype=values.dtype),
         exact=values.sum(1),
-        variance=ulp.square_().sum(1).div_(12),
+        variance=torch.linalg.vector_norm(ulp, dim=1).square_().div_(12),
         independent=case.distribution == "normal" and not parse_layout(case.layout).broadcast,
     )

@@ -61,4 +61,4 @@ class Operator(Protocol):
         """
 
     def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant | None:
-        """What holds for whole rows of the block `got` (float64, as `expected.values`); None if nothing does."""
+        """What holds for whole rows of the block `got` (of any dtype, shaped as `expected.values`); None if nothing does."""

@@ -61,15 +61,15 @@ class Softmax:
         top = x.amax(1, keepdim=True).double()
         total = top.new_zeros(top.shape)
         for block in blocks:
-            total += (block.double() - top).exp_().sum(1, keepdim=True)
+            total += (block - top).exp_().sum(1, keepdim=True)
         unit = bounds.slack_unit(case)
-        lost = bounds.lost(case, ((block.double() - top).exp_() for block in blocks), total)
+        lost = bounds.lost(case, ((block - top).exp_() for block in blocks), total)
         first = 0
         for block in blocks:
-            below = top - block.double()
+            below = top - block
             values = below.neg().exp_().div_(total)
             masked = below == float("inf")
-            slack = below.clamp_(max=EXP_UNDERFLOW).add_(1).mul_(unit).add_(lost).mul_(values)
+            slack = (lost + unit).add(below.clamp_(max=EXP_UNDERFLOW), alpha=unit).mul_(values)
             allowed = bounds.allowed(values, slack, case.out_dtype).masked_fill_(masked, 0.0)
             yield Expected(values, slack, allowed, first)
             first += block.shape[1]
