@@ -147,10 +147,7 @@ class _Reader(Reader):
         reads = self.streams(nodes["reads"], is_written=False)
         writes = self.streams(nodes["writes"], is_written=True)
         self.check_reads(nodes["reads"], reads)
-        try:
-            streams.roof(reads, writes)
-        except ValueError as mistake:
-            raise self.error(decorator, str(mistake)) from None
+        self.check_indices(nodes["writes"], reads, writes)
         error = self.bound(decorator, nodes.get("bound"), writes)
         self.check_baseline(len(reads))
         doc = (ast.get_docstring(self.tree) or ast.get_docstring(self.function) or "").strip().partition("\n")[0]
@@ -183,7 +180,7 @@ class _Reader(Reader):
             text = f"reads has {', '.join(names)}, and the reference takes {', '.join(taken) or 'nothing'}"
             raise self.error(node, f"{text}; give both the same names in the same order")
         first = reads[0]
-        if (first.shape, first.mean, first.spread) != ("case", 0.0, 1.0):
+        if first != Stream(first.name):
             raise self.error(
                 node, f"the first stream, {first.name!r}, is drawn by the case; describe it as 'case' only"
             )
@@ -193,9 +190,21 @@ class _Reader(Reader):
                 node, f"the stream {unused[0]!r} is never used by the reference; use it, or take it out of reads"
             )
 
+    def check_indices(self, node: ast.expr, reads: Sequence[Stream], writes: Sequence[Stream]) -> None:
+        """Indices name columns of an input that has columns."""
+        known = [stream.name for stream in reads if stream.shape == "case"]
+        for stream in writes:
+            if stream.indexes and stream.indexes not in known:
+                text = (
+                    f"stream {stream.name!r} indexes {stream.indexes!r}, and no input of the case's size has that name"
+                )
+                raise self.error(node, f"{text}; {choose_from(stream.indexes, known)}")
+
     def bound(self, decorator: ast.expr, node: ast.expr | None, writes: Sequence[Stream]) -> str:
         """The name of the error bound; "" if the file has a slack of its own."""
         own = self.decorated("slack")
+        if node is None and own is None and all(stream.is_whole for stream in writes):
+            return ""
         if node is None and own is None:
             known = ", ".join(bounds.BOUNDS)
             raise self.error(
@@ -209,7 +218,7 @@ class _Reader(Reader):
         value = self.literal(node)
         if not isinstance(value, str) or value not in bounds.BOUNDS:
             raise self.error(node, f"{value!r} is no error bound; {choose_from(str(value), bounds.BOUNDS)}")
-        if value == "elementwise" and (rows := next((s for s in writes if s.shape != "case"), None)):
+        if value == "elementwise" and (rows := next((s for s in writes if s.shape != "case" and not s.is_whole), None)):
             raise self.error(
                 node, f"the bound 'elementwise' has no meaning for {rows.name!r}, one element per row; choose another"
             )

@@ -131,7 +131,7 @@ def test_an_operator_among_implementations_is_refused() -> None:
         (
             '{"x": "case"}',
             '{"x": "cases"}',
-            "stream 'x': 'cases' is no shape; did you mean 'case'? choose from case, rows",
+            "stream 'x': 'cases' is no shape; did you mean 'case'? choose from case, rows, columns, or a number of",
         ),
         (
             '{"x": "case"}',
@@ -146,6 +146,29 @@ def test_an_operator_among_implementations_is_refused() -> None:
         ('{"x": "case"}', '{"x": {"dtype": "float32"}}', "stream 'x' is as large as the case, and has its dtype"),
         ('{"y": "case"}', '{"y": {"mean": 1}}', "stream 'y': unknown key 'mean'; choose from shape, dtype"),
         ('{"y": "case"}', '{"y": {"shape": "rows", "dtype": "int8"}}', "stream 'y': 'int8' is no dtype; "),
+        ('{"y": "case"}', '{"y": {"shape": 0}}', "stream 'y': 0 elements per row; give 1 to 65536"),
+        (
+            '{"x": "case"}',
+            '{"x": {"dtype": "int32", "mean": 1}}',
+            "unknown key 'mean'; choose from shape, dtype, below",
+        ),
+        ('{"x": "case"}', '{"x": {"dtype": "bool", "share": 1}}', "stream 'x': share is between 0 and 1, not 1"),
+        (
+            '{"x": "case"}',
+            '{"x": {"dtype": "int64", "below": "rows"}}',
+            'below is "columns" or a number from 2 to 2**31',
+        ),
+        ('{"x": "case"}', '{"x": {"dtype": "int32"}}', "the first stream, 'x', is drawn by the case; describe it as"),
+        (
+            '{"y": "case"}',
+            '{"y": "case", "at": {"shape": 2, "dtype": "int32", "indexes": "z"}}',
+            "stream 'at' indexes 'z', and no input of the case's size has that name; choose from x",
+        ),
+        (
+            '{"y": "case"}',
+            '{"y": {"dtype": "int32", "indexes": "x"}}',
+            "stream 'y': indices have one element per row, or a number of them",
+        ),
         ('{"x": "case"}', '{"x": {"spread": 0}}', "stream 'x': mean and spread are numbers, and the spread is above 0"),
         (
             '{"x": "case"}',
@@ -162,11 +185,6 @@ def test_an_operator_among_implementations_is_refused() -> None:
             "gelu(x):\n    return 0.5 * x * (1 + torch.erf(x /",
             "gelu(x):\n    return 0.5 * (1 + torch.erf(1 /",
             "the stream 'x' is never used",
-        ),
-        (
-            '{"y": "case"}',
-            '{"y": "rows"}',
-            "it reads 1 and writes 0 streams of the case's size, and no roof does; there are roofs",
         ),
         ("@gelu.baseline\n", "", "there is no baseline; decorate a function torch_eager of torch with @gelu.baseline"),
         (

@@ -36,7 +36,7 @@ def pair():
 
 
 def test_every_set_has_kernels_for_both_kinds_of_device():
-    assert set(roof.SETS) == {*MIXES, "roofline"}
+    assert set(roof.SETS) == {*MIXES, "streams", "roofline"}
     assert len(roof.variants("roofline", "cuda")) == len(roof.roofline.SIDES)
     assert len(roof.variants("roofline", "cpu")) == 1
     for name in MIXES:

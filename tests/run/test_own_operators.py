@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import own_operators
+from support import own_operators, whole_operators
 from support.grids import over
 from support.own_operators import GELU, KERNELS
 from support.projects import SHAPES, bench, record_lines
@@ -183,3 +183,17 @@ def test_debugging_a_cell_of_an_own_operator(tmp_path: Path) -> None:
     debug = ("--softbench-profile=gelu", "--softbench-debug")
     assert bench(tmp_path, *debug, "-k", "float32 and gelu_erf").returncode == 0
     assert "INCORRECT" in bench(tmp_path, *debug, "-k", "float32 and gelu_tail").stdout
+
+
+def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path: Path) -> None:
+    """A cross-entropy, a router and a masked softmax, with a kernel that errs in each and one that breaks ties otherwise."""
+    folder = whole_operators.project(tmp_path)
+    done = bench(folder, "--softbench-profile=timed,hard", "--softbench-budget=1", "--softbench-seed=1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = statuses(folder)
+    assert {found[key] for key in found if key[1] in ("torch_eager", "last_of_ties")} == {("PASSED", "")}
+    reasons = {name: reason for (_, name), (status, reason) in found.items() if status == "INCORRECT"}
+    assert {"next_target", "twice_the_first", "mask_of_the_first_row"} == set(reasons)
+    assert re.match(r"output 1: row 0, column 1: got \d+, expected \d+; ", reasons["twice_the_first"])
+    assert re.match(r"output 1: every element is 1: row 0, column 0: got 1, exp", reasons["mask_of_the_first_row"])
+    assert "row 0, column 0: got" in reasons["next_target"]

@@ -54,6 +54,17 @@ def plain(x: Tensor, key: str) -> None:
         part.copy_(_noise(start, part, _salt(key), work).mul_(3**0.5))
 
 
+def whole(x: Tensor, key: str, below: int, share: float) -> None:
+    """Fill (rows, columns) in place with integers from 0 to below `below`, or with bools of which a share is True."""
+    import torch
+
+    step = max(1, SLAB_ELEMENTS // max(1, x.shape[1]))
+    for start in range(0, len(x), step):
+        part = x[start : start + step]
+        drawn = _hashed(start, part, _salt(key))
+        part.copy_(drawn < share * 2**32 if x.dtype is torch.bool else drawn % below)
+
+
 def _laid_out(
     made: list[tuple[Piece, ...]], columns: int, work: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -77,7 +88,12 @@ def _laid_out(
 
 
 def _noise(first_row: int, like: Tensor, salt: int, work: torch.dtype) -> Tensor:
-    """Uniform in [-1, 1) in steps of 2^-23: a hash of the salt and of the element's number in the whole input."""
+    """Uniform in [-1, 1) in steps of 2^-23."""
+    return (_hashed(first_row, like, salt) >> 8).to(work).mul_(2.0**-23).sub_(1)
+
+
+def _hashed(first_row: int, like: Tensor, salt: int) -> Tensor:
+    """Uniform from 0 to below 2^32, int64: a hash of the salt and of the element's number in the whole input."""
     import torch
 
     first = first_row * like.shape[1] + salt
@@ -88,7 +104,7 @@ def _noise(first_row: int, like: Tensor, salt: int, work: torch.dtype) -> Tensor
         h *= ODD
         h &= LOW_32
         h ^= h >> 15
-    return (h >> 8).to(work).mul_(2.0**-23).sub_(1)
+    return h
 
 
 def _salt(key: str) -> int:

@@ -19,6 +19,7 @@ class Expected:
     allowed  (rows, width) float64: slack plus the rounding to the output's dtype; the bound on |got - values|
     others   (rows, width) float64 each: results of other ways of rounding that are right as well. `allowed` reaches that
              far; a row's invariant may be that of any.
+    as_right what makes of a returned block one with the right values where equal ones are right as well: indices of ties
     """
 
     values: Tensor
@@ -27,6 +28,7 @@ class Expected:
     first_column: int = 0
     output: int = 0
     others: tuple[Tensor, ...] = ()
+    as_right: Callable[[Tensor], Tensor] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ operator its functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,8 @@ class OperatorCode:
             wide = getattr(torch, case.out_dtype) if DTYPE_BYTES[case.out_dtype] > DTYPE_BYTES[case.dtype] else None
 
             def launch(*inputs: Any) -> Any:
-                outputs = as_tuple(function(*(inputs if wide is None else [x.to(wide) for x in inputs])))
+                given = [x.to(wide) if wide is not None and x.is_floating_point() else x for x in inputs]
+                outputs = as_tuple(function(*given))
                 found = tuple(y.to(dtype) for y, dtype in zip(outputs, dtypes, strict=True))
                 return found if len(found) > 1 else found[0]
 
@@ -60,8 +62,8 @@ class OperatorCode:
     def slack(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Declare ``function(unit, outputs..., inputs...)`` as the error that right arithmetic may make before it rounds.
 
-        It gets the unit (2^-20: sixteen roundings in float32), then the right outputs, then the inputs, all float64, and returns
-        a tensor of the output's shape, or a tuple of them.
+        It gets the unit (2^-20: sixteen roundings in float32), then the right outputs, then the inputs, as the reference has
+        them, and returns a tensor of the output's shape, or a tuple of them: of the outputs that hold no integers and bools.
         """
         self.own_slack = function
         return function
@@ -75,13 +77,15 @@ def operator(
     All arguments must be literals: softbench reads them from the source without importing the file.
 
     reads   name of each input -> "case" (the case's shape, dtype and layout), "columns" or "rows" (one element per column or
-            row), or a dict: shape, dtype, mean, spread (`streams.Stream`). The first is "case", drawn by the case's distribution.
-    writes  name of each output -> "case" or "rows", or a dict: shape, dtype
-    bound   the error that arithmetic in float32 may make, by name (`bounds.BOUNDS`); or declare it with ``@NAME.slack``
+            row), or a dict: shape (also a number of elements per row), dtype, and how it is drawn (`streams.Stream`). The first
+            is "case", drawn by the case's distribution.
+    writes  name of each output -> "case" or "rows", or a dict: shape, dtype, and for indices the input that they index
+    bound   the error that arithmetic in float32 may make, by name (`bounds.BOUNDS`); or declare it with ``@NAME.slack``.
+            Integers and bools are compared exactly.
 
-    The reference gets the inputs in this order, in float64: some rows of "case" as (rows, columns), "rows" as (rows, 1),
-    "columns" as (columns,). It returns the outputs, a tensor or a tuple: "case" as (rows, columns), "rows" as (rows, 1). Rows
-    are independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes.
+    The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
+    (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
+    independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes.
     """
     del reads, bound  # read from the source by softbench.cases.operator_files
     written = tuple(streams.of(name, value, is_written=True) for name, value in writes.items())
@@ -146,16 +150,29 @@ class FileOperator:
         """See `Operator.expected`; one block per output. A value too large for an output's dtype is an infinity."""
         given = [self._given(case, stream, x, rows, device) for stream, x in zip(self.reads, inputs, strict=True)]
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        values = self._shaped("the reference", case, count, self._code.reference(*given))
+        values = _shaped("the reference", self.writes, case, count, self._code.reference(*given))
         slacks = self._slack(case, count, values, given)
-        for number, spec in enumerate(self.output_specs(case)):
+        for number, (stream, spec) in enumerate(zip(self.writes, self.output_specs(case), strict=True)):
+            if stream.is_whole:
+                yield self._whole(stream, number, values[number], given)
+                continue
+            slack = slacks.pop(0)
             right = bounds.overflown(values[number], spec.dtype)
-            allowed = bounds.allowed(right, slacks[number], spec.dtype).masked_fill_(right.isinf(), 0.0)
-            yield Expected(right, slacks[number], allowed, output=number)
+            allowed = bounds.allowed(right, slack, spec.dtype).masked_fill_(right.isinf(), 0.0)
+            yield Expected(right, slack, allowed, output=number)
+
+    def _whole(self, stream: Stream, number: int, values: Tensor, given: list[Tensor]) -> Expected:
+        """Of integers or bools: exactly these; of indices also others of equal elements."""
+        exactly = values.double()
+        none = exactly.new_zeros(exactly.shape)
+        names = [s.name for s in self.reads]
+        as_right = partial(_ties, values, given[names.index(stream.indexes)]) if stream.indexes else None
+        return Expected(exactly, none, none, output=number, as_right=as_right)
 
     def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant | None:
         """Sums of the magnitudes of a row, of outputs that have the case's shape: see `bounds.row_sums`."""
-        if self.writes[expected.output].shape != "case":
+        stream = self.writes[expected.output]
+        if stream.shape != "case" or stream.is_whole:
             return None
         return bounds.row_sums("row size", case, expected, got, magnitudes=True)
 
@@ -171,27 +188,48 @@ class FileOperator:
         import torch
 
         own = x if stream.shape == "columns" else take_rows(x, case.rows, rows)
-        return own.to(device).to(torch.float64, copy=True)
+        wide = torch.float64 if not stream.is_whole else torch.bool if stream.dtype == "bool" else torch.int64
+        return own.to(device).to(wide, copy=True)
 
     def _slack(self, case: Case, count: int, values: list[Tensor], given: list[Tensor]) -> list[Tensor]:
-        """Of each output; 0 where an input is infinite or NaN."""
+        """Of each output that is no integer or bool; 0 where an input is infinite or NaN."""
         unit, own = bounds.slack_unit(case), self._code.own_slack
+        rounded = [stream for stream in self.writes if not stream.is_whole]
+        if not rounded:
+            return []
         if own is not None:
-            found = self._shaped("the slack", case, count, own(unit, *values, *given))
+            found = _shaped("the slack", rounded, case, count, own(unit, *values, *given))
         else:
-            found = [bounds.BOUNDS[self.error](unit, y, given) for y in values]
+            floats = [x for x, stream in zip(given, self.reads, strict=True) if not stream.is_whole]
+            right = (y for y, stream in zip(values, self.writes, strict=True) if not stream.is_whole)
+            found = [bounds.BOUNDS[self.error](unit, y, floats) for y in right]
         return [slack.nan_to_num(0.0, 0.0, 0.0) for slack in found]
 
-    def _shaped(self, what: str, case: Case, count: int, returned: Any) -> list[Tensor]:
-        """What a function of the file returned, as a matrix in float64 per output. Raises ValueError if it is something else."""
-        import torch
 
-        found = as_tuple(returned)
-        if len(found) != len(self.writes):
-            raise ValueError(f"{what} returned {len(found)} outputs, and writes has {len(self.writes)}")
-        for stream, y in zip(self.writes, found, strict=True):
-            wanted = (count, case.columns if stream.shape == "case" else 1)
-            if not isinstance(y, torch.Tensor) or y.dtype is not torch.float64 or tuple(y.shape) != wanted:
-                shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
-                raise ValueError(f"{what} returned {shown} for {stream.name!r}, and float64 {list(wanted)} is expected")
-        return list(found)
+def _shaped(what: str, writes: Sequence[Stream], case: Case, count: int, returned: Any) -> list[Tensor]:
+    """What a function of a file returned, as a matrix per output. Raises ValueError if it is something else."""
+    import torch
+
+    found = as_tuple(returned)
+    if len(found) != len(writes):
+        raise ValueError(f"{what} returned {len(found)} outputs, and writes has {len(writes)}")
+    for stream, y in zip(writes, found, strict=True):
+        wanted = [count, stream.width(case)]
+        dtype = "float64" if not stream.is_whole else "bool" if stream.dtype == "bool" else "int64"
+        if not isinstance(y, torch.Tensor) or str(y.dtype)[6:] != dtype or list(y.shape) != wanted:
+            shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
+            raise ValueError(f"{what} returned {shown} for {stream.name!r}, and {dtype} {wanted} is expected")
+    return list(found)
+
+
+def _ties(right: Tensor, x: Tensor, got: Tensor) -> Tensor:
+    """The indices of columns that were returned, with the right ones where they name equal elements, each column once a row."""
+    import torch
+
+    columns = x.shape[1]
+    at = got.long()
+    inside = at.clamp(0, columns - 1)
+    equal = (at == inside) & (x.gather(1, inside) == x.gather(1, right))
+    ordered = at.sort(1).values
+    is_double = (ordered[:, 1:] == ordered[:, :-1]).any(1, keepdim=True)
+    return torch.where(equal & ~is_double, right, at)

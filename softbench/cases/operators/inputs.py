@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import drawing
@@ -122,10 +123,10 @@ def share(x: Tensor, y: Tensor) -> bool:
 
 
 def bits(x: Tensor) -> Tensor:
-    """The same memory as integers of the elements' size: 2, 4 or 8 bytes."""
+    """The same memory as integers of the elements' size: 1, 2, 4 or 8 bytes."""
     import torch
 
-    return x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()])
+    return x.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()])
 
 
 def key_of(case: Case, seed: int, name: str = "") -> str:
@@ -146,6 +147,25 @@ def fill(x: Tensor, distribution: str, layout: Layout, key: str, form: Form = Fo
     """
     if distribution != PLAIN:
         check_distribution(distribution)
+
+    def draw(target: Tensor) -> None:
+        if distribution == PLAIN:
+            drawing.plain(target, key)
+        elif is_drawn(distribution):
+            drawing.recipe(target, key, form)
+        else:
+            _generate(target, distribution, key)
+
+    _in_rows(x, layout, draw)
+
+
+def fill_whole(x: Tensor, layout: Layout, key: str, below: int, share: float) -> None:
+    """`fill` for bools, of which a share is True, and for integers from 0 to below `below`."""
+    _in_rows(x, layout, lambda target: drawing.whole(target, key, below, share))
+
+
+def _in_rows(x: Tensor, layout: Layout, draw: Callable[[Tensor], None]) -> None:
+    """Have an input's values written into a matrix."""
     if x.numel() == 0 or x.is_meta:
         return
     if layout.broadcast and x.dim() > 1:
@@ -153,12 +173,7 @@ def fill(x: Tensor, distribution: str, layout: Layout, key: str, form: Form = Fo
     rows = x.numel() // x.shape[-1] if x.dim() else 1
     matrix = as_rows(x, rows)
     target = x.new_empty(rows, x.numel() // rows) if matrix is None else matrix
-    if distribution == PLAIN:
-        drawing.plain(target, key)
-    elif is_drawn(distribution):
-        drawing.recipe(target, key, form)
-    else:
-        _generate(target, distribution, key)
+    draw(target)
     if matrix is None:
         x.copy_(target.view(x.shape))
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+STREAM_BYTES = DTYPE_BYTES | {"bool": 1, "int32": 4, "int64": 8}
+"""Bytes of an element of an input or output."""
+
+
 def as_tuple(returned: Any) -> tuple[Any, ...]:
     """The outputs of a launch as a tuple. A subclass of tuple is one output: it may return other elements each time."""
     return returned if type(returned) is tuple else (returned,)
@@ -34,14 +38,14 @@ def lazy(y: Tensor) -> str:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """Shape and dtype (a word of `softbench.model.DTYPES`) of one output."""
+    """Shape and dtype (a word of `STREAM_BYTES`) of one output."""
 
     shape: tuple[int, ...]
     dtype: str
 
     @property
     def nbytes(self) -> int:
-        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
+        return math.prod(self.shape) * STREAM_BYTES[self.dtype]
 
     def fault(self, y: Any, inputs: tuple[Tensor, ...]) -> str:
         """Why `y`, of any type, cannot be this output of a launch on `inputs`; "" if it can.

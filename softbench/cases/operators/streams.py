@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softbench.cases.operators.inputs import allocate, distinct, fill, key_of
-from softbench.cases.operators.outputs import OutputSpec
+from softbench.cases.operators.inputs import allocate, distinct, fill, fill_whole, key_of
+from softbench.cases.operators.outputs import STREAM_BYTES, OutputSpec
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import Layout, of_others, parse_layout
-from softbench.model import DTYPE_BYTES, DTYPES, Case
+from softbench.model import Case
 from softbench.resources import choose_from
 
 if TYPE_CHECKING:
@@ -18,35 +18,69 @@ if TYPE_CHECKING:
 
 READ_SHAPES = ("case", "rows", "columns")
 WRITTEN_SHAPES = ("case", "rows")
-KEYS = ("shape", "dtype", "mean", "spread")
+MOST_WIDE = 2**16
+WHOLE = ("bool", "int32", "int64")
+"""Dtypes whose values are compared exactly."""
+KEYS = {
+    "float": ("shape", "dtype", "mean", "spread"),
+    "bool": ("shape", "dtype", "share"),
+    "int": ("shape", "dtype", "below"),
+    "written float": ("shape", "dtype"),
+    "written bool": ("shape", "dtype"),
+    "written int": ("shape", "dtype", "indexes"),
+}
 ROOFS = {(1, 1): "copy", (2, 1): "read2_write1", (2, 2): "read2_write2"}
-"""Streams of the case's size that are read and written -> the set of roof kernels that moves as many."""
+"""Streams of the case's size and dtype that are read and written -> the set of roof kernels that moves as many."""
+ANY_ROOF = "streams"
 
 
 @dataclass(frozen=True)
 class Stream:
     """One input or output.
 
-    shape   "case"; "rows": one element per row; "columns": one per column, shared by all rows
-    dtype   "" is the case's dtype for an input, its out_dtype for an output; for an output of one element per row float32, or
-            float64 where the case is float64
+    shape   "case"; "rows": one element per row; "columns": one per column, shared by all rows; a number: so many per row
+    dtype   "" is the case's dtype for an input, its out_dtype for an output; for an output of another shape float32, or float64
+            where the case is float64
     mean, spread  of the normal values that an input holds; the first input is drawn by the case's distribution instead
+    below   of an input of integers, which are drawn evenly from 0 to below it: a number, or "columns"
+    share   of a bool input that is True
+    indexes of an output of integers: the input whose columns they name; where that has equal values either index is right
     """
 
     name: str
-    shape: str = "case"
+    shape: str | int = "case"
     dtype: str = ""
     mean: float = 0.0
     spread: float = 1.0
+    below: int | str = 2
+    share: float = 0.5
+    indexes: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds integers or bools."""
+        return self.dtype in WHOLE
+
+    def width(self, case: Case) -> int:
+        """Elements per row, of a stream that has rows."""
+        return self.shape if isinstance(self.shape, int) else case.columns if self.shape == "case" else 1
 
     def sizes(self, case: Case) -> tuple[int, ...]:
         """Its shape in a case."""
+        if isinstance(self.shape, int):
+            return (case.rows, self.shape)
         return {"case": case.shape, "rows": (case.rows,), "columns": (case.columns,)}[self.shape]
+
+    def item_bytes(self, case: Case) -> int:
+        """Bytes of an element of an input."""
+        return STREAM_BYTES[self.dtype or case.dtype]
 
     def read_bytes(self, case: Case) -> int:
         """Bytes that reading it once moves."""
-        elements = {"case": distinct(case), "rows": case.rows, "columns": case.columns}[self.shape]
-        return elements * DTYPE_BYTES[self.dtype or case.dtype]
+        if self.shape == "columns":
+            return case.columns * self.item_bytes(case)
+        elements = distinct(case) if self.shape == "case" else case.rows * self.width(case)
+        return elements * self.item_bytes(case)
 
     def written(self, case: Case) -> OutputSpec:
         """It as an output."""
@@ -67,6 +101,9 @@ class Stream:
             fill(x, case.distribution, self.layout(case), key_of(case, seed), Form.VALUES)
             return
         layout = self.layout(case)
+        if self.is_whole:
+            below = case.columns if self.below == "columns" else int(self.below)
+            return fill_whole(x, layout, key_of(case, seed, self.name), max(1, below), self.share)
         fill(x, of_others(case.distribution), layout, key_of(case, seed, self.name))
         if (self.mean, self.spread) != (0.0, 1.0) and x.numel():
             own = x[(0,) * (x.dim() - 1)] if layout.broadcast and x.dim() > 1 else x  # all rows are the same memory
@@ -76,30 +113,45 @@ class Stream:
 def of(name: str, value: Any, *, is_written: bool) -> Stream:
     """The stream that a declaration describes: its shape, or a dict with some of `KEYS`. Raises ValueError of one line."""
     shapes = WRITTEN_SHAPES if is_written else READ_SHAPES
-    keys = KEYS[:2] if is_written else KEYS
     given = {"shape": value} if isinstance(value, str) else value
     if not isinstance(given, dict):
         raise ValueError(f"stream {name!r} is described by its shape, or by a dict; the shapes are {', '.join(shapes)}")
+    dtype = given.get("dtype", "")
+    if dtype and dtype not in STREAM_BYTES:
+        raise ValueError(f"stream {name!r}: {dtype!r} is no dtype; {choose_from(str(dtype), STREAM_BYTES)}")
+    kind = "bool" if dtype == "bool" else "int" if dtype in WHOLE else "float"
+    keys = KEYS[f"written {kind}" if is_written else kind]
     for key in given:
         if key not in keys:
             raise ValueError(f"stream {name!r}: unknown key {key!r}; {choose_from(str(key), keys)}")
     stream = Stream(name, **given)
-    if stream.shape not in shapes:
-        raise ValueError(f"stream {name!r}: {stream.shape!r} is no shape; {choose_from(str(stream.shape), shapes)}")
-    if stream.dtype and stream.dtype not in DTYPES:
-        raise ValueError(f"stream {name!r}: {stream.dtype!r} is no dtype; {choose_from(str(stream.dtype), DTYPES)}")
-    if stream.dtype and stream.shape == "case":
-        raise ValueError(f"stream {name!r} is as large as the case, and has its dtype; take {stream.dtype!r} out")
-    if not all(type(number) in (int, float) for number in (stream.mean, stream.spread)) or stream.spread <= 0:
-        raise ValueError(f"stream {name!r}: mean and spread are numbers, and the spread is above 0")
+    if why := _fault(stream, shapes, is_written=is_written):
+        raise ValueError(f"stream {name!r}{why}")
     return stream
 
 
+def _fault(stream: Stream, shapes: Sequence[str], *, is_written: bool) -> str:
+    """What is wrong with its values."""
+    wide, below = stream.shape, stream.below
+    if type(wide) is int and not 0 < wide <= MOST_WIDE:
+        return f": {wide} elements per row; give 1 to {MOST_WIDE}"
+    if type(wide) is not int and wide not in shapes:
+        return f": {wide!r} is no shape; {choose_from(str(wide), shapes)}, or a number of elements per row"
+    if stream.dtype and not stream.is_whole and wide == "case":
+        return f" is as large as the case, and has its dtype; take {stream.dtype!r} out"
+    if not all(type(number) in (int, float) for number in (stream.mean, stream.spread)) or stream.spread <= 0:
+        return ": mean and spread are numbers, and the spread is above 0"
+    if below != "columns" and not (type(below) is int and 1 < below < 2**31):
+        return f': below is "columns" or a number from 2 to 2**31, not {below!r:.40}'
+    if type(stream.share) not in (int, float) or not 0 < stream.share < 1:
+        return f": share is between 0 and 1, not {stream.share!r:.40}"
+    if is_written and stream.indexes and wide in ("case", "columns"):
+        return ": indices have one element per row, or a number of them"
+    return ""
+
+
 def roof(reads: Sequence[Stream], writes: Sequence[Stream]) -> str:
-    """The set of roof kernels that moves as many streams of the case's size. Raises ValueError where there is none."""
-    moved = sum(s.shape == "case" for s in reads), sum(s.shape == "case" for s in writes)
-    if moved not in ROOFS:
-        known = ", ".join(f"{read} and {written}" for read, written in ROOFS)
-        text = f"it reads {moved[0]} and writes {moved[1]} streams of the case's size, and no roof does"
-        raise ValueError(f"{text}; there are roofs that read and write {known}")
-    return ROOFS[moved]
+    """The set of roof kernels that moves the streams of the case's size."""
+    moved = [[s for s in group if s.shape == "case"] for group in (reads, writes)]
+    is_plain = not any(s.is_whole for group in moved for s in group)
+    return ROOFS.get((len(moved[0]), len(moved[1])), ANY_ROOF) if is_plain else ANY_ROOF

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softbench.cases.operators.outputs import as_tuple
-from softbench.model import DTYPE_BYTES
+from softbench.cases.operators.outputs import STREAM_BYTES, as_tuple
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,7 +79,7 @@ def plant(specs: Sequence[OutputSpec], device: str) -> Canaries | None:
     """Fill the blocks that the next outputs will probably get, and free them; None if there are none."""
     import torch
 
-    sizes = [size for spec in specs if (size := math.prod(spec.shape) * DTYPE_BYTES[spec.dtype])]
+    sizes = [size for spec in specs if (size := math.prod(spec.shape) * STREAM_BYTES[spec.dtype])]
     if not sizes:
         return None
     torch.cuda.synchronize(device)

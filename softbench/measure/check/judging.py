@@ -123,7 +123,9 @@ def _held(expected: Expected, taken: Sequence[Tensor], *, is_finite: bool = Fals
     """
     values, start = expected.values, expected.first_column
     got = taken[expected.output][:, start : start + values.shape[1]]
-    if is_finite:
+    if expected.as_right is not None:
+        got = expected.as_right(got)
+    if is_finite and got.is_floating_point():
         return expected, got, ((got - values).abs_() <= expected.allowed).logical_not_()
     got = got.double()
     right = ((got - values).abs_() <= expected.allowed).logical_or_(got == values)  # an infinity equals itself
@@ -174,15 +176,15 @@ def _describe(case: Case, inputs: Tensors, outputs: Tensors, rows: Rows, device:
     at, column = bad.nonzero()[0].tolist()
     value, right, allowed = (float(block[at, column]) for block in (got, expected.values, expected.allowed))
     output = outputs[expected.output]
-    digits = ".6g" if f"{value:.6g}" != f"{right:.6g}" else ".12g"
-    text = (
-        f"row {_row(rows, at)}, column {expected.first_column + column}: got {value:{digits}}, expected {right:{digits}} "
-        f"(allowed +-{allowed:.2g}); {count} of {sum(y.numel() for y in outputs)} elements wrong"
-    )
+    is_exact = not output.is_floating_point()
+    digits = ".0f" if is_exact else ".6g" if f"{value:.6g}" != f"{right:.6g}" else ".12g"
+    text = f"row {_row(rows, at)}, column {expected.first_column + column}: got {value:{digits}}, expected {right:{digits}}"
+    text += "" if is_exact else f" (allowed +-{allowed:.2g})"
+    text += f"; {count} of {sum(y.numel() for y in outputs)} elements wrong"
     invariant = get(case.operator).invariants(case, expected, got)
     if invariant is not None and got.shape[1] == case.columns and bool(invariant.violated[at]):
         text += f"; {invariant.name} {float(invariant.got[at]):.6g}"
-    kind = kinds.of_value(output, value, right) or kinds.of_block(expected, got, bad)
-    if not kind and isinstance(rows, slice):
+    kind = kinds.of_value(output, value, right) or ("" if is_exact else kinds.of_block(expected, got, bad))
+    if not kind and not is_exact and isinstance(rows, slice):
         kind = kinds.of_tail(case, output, rows.start + at, count)
     return Fault(text, kind, f"output {expected.output}" if len(outputs) > 1 else "")

@@ -44,8 +44,8 @@ class Renewal:
         self._random = random.SystemRandom()
         returned = [y for output in outputs for y in (output if isinstance(output, tuple) else (output,))]
         self._poisoned = list(_poisoned(returned))
-        self._moved = list(_matrices([call[0] for call in inputs]))
-        self._swapped = list(_matrices([x for call in inputs for x in call[1:]]))
+        self._moved = list(_matrices([call[0] for call in inputs], _element))
+        self._swapped = list(_matrices([x for call in inputs for x in call[1:]], lambda x: _word(x.element_size())))
         self._read = [*self._moved, *self._swapped] if is_warm else []
 
     def __call__(self) -> None:
@@ -96,15 +96,15 @@ def _poisoned(outputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, int, Any]]:
         yield _table(alike), elements, _word(size)
 
 
-def _matrices(inputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, Matrix, Any]]:
+def _matrices(inputs: Iterable[Tensor], element: Callable[[Tensor], Any]) -> Iterator[tuple[Tensor, Matrix, Any]]:
     """Tables of inputs as equal matrices: addresses, shape and strides, the type of an element."""
     groups: dict[tuple[Matrix, Any], list[Tensor]] = {}
     for x in inputs:
         for matrix in _as_matrices(x):
             shape = (matrix.shape[0], matrix.shape[1], matrix.stride(0), matrix.stride(1))
-            groups.setdefault((shape, x.dtype), []).append(matrix)
-    for (shape, dtype), alike in groups.items():
-        yield _table(alike), shape, _element(dtype)
+            groups.setdefault((shape, element(x)), []).append(matrix)
+    for (shape, own), alike in groups.items():
+        yield _table(alike), shape, own
 
 
 def _as_matrices(x: Tensor) -> list[Tensor]:
@@ -132,7 +132,7 @@ def _word(size: int) -> Any:
     return {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}[size]
 
 
-def _element(dtype: Any) -> Any:
+def _element(x: Tensor) -> Any:
     import triton.language as tl
 
-    return getattr(tl, str(dtype).removeprefix("torch."))
+    return getattr(tl, str(x.dtype).removeprefix("torch."))

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from softbench.cases import registry
 from softbench.cases.operators.outputs import as_tuple
-from softbench.measure.roof import roofline
-from softbench.model import Variant
+from softbench.measure.roof import _any, roofline
+from softbench.model import Case, Variant
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-SETS = ("copy", "read2_write1", "read2_write2", "roofline")
+SETS = ("copy", "read2_write1", "read2_write2", "streams", "roofline")
 """Each has a factory of this name for a GPU, in `streams.py` or `roofline.py`, and `host_NAME` in `host.py`."""
 
 
@@ -31,7 +31,7 @@ def variants(name: str, kind: str) -> tuple[Variant, ...]:
     return tuple(v for v in found if v.implementation == function)
 
 
-def verify(name: str, inputs: tuple[Tensor, ...], outputs: Any) -> str:
+def verify(name: str, inputs: tuple[Tensor, ...], outputs: Any, case: Case | None = None) -> str:
     """What is wrong with a roof kernel's outputs, or "": what is moved, every bit of it follows from the inputs' bits."""
     import torch
 
@@ -40,6 +40,8 @@ def verify(name: str, inputs: tuple[Tensor, ...], outputs: Any) -> str:
     returned = as_tuple(outputs)
     if name == "roofline":
         return roofline.fault(inputs, returned)
+    if name == "streams" and case is not None:
+        return _any.fault(inputs, returned, case, is_folded=inputs[0].is_cuda)
     wanted = _expected(name, inputs)
     if len(returned) != len(wanted):
         return f"the roof wrote {len(returned)} outputs where {name} has {len(wanted)}"

@@ -57,3 +57,39 @@ def cross_words(
     b = tl.load(b_ptr + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
     tl.store(y_ptr + at, a ^ b, mask=inside, cache_modifier=".cs" if STREAM else "")
     tl.store(z_ptr + at, a & b, mask=inside, cache_modifier=".cs" if STREAM else "")
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def move_words(
+    written: tl.tuple,
+    together: tl.tuple,
+    alone: tl.tuple,
+    sink: tl.tensor,
+    words: tl.tensor,
+    BLOCK: tl.constexpr,
+    WHOLE: tl.constexpr,
+    STREAM: tl.constexpr,
+) -> None:
+    """Each written stream becomes the xor of those read together, and `sink` has each program's xor of those read alone.
+
+    `sink` is None where nothing is read alone. Streams that are read together have words of the written ones' size.
+    """
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = None if WHOLE else at < words
+    if len(together) > 0:
+        moved = tl.load(together[0] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
+        for number in tl.static_range(1, len(together)):
+            moved ^= tl.load(together[number] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
+        for number in tl.static_range(len(written)):
+            tl.store(written[number] + at, moved, mask=inside, cache_modifier=".cs" if STREAM else "")
+    if len(alone) > 0:
+        total = tl.zeros((), tl.int64)
+        for number in tl.static_range(len(alone)):
+            seen = tl.load(
+                alone[number] + at,
+                mask=inside,
+                other=None if WHOLE else 0,
+                eviction_policy="evict_first" if STREAM else "",
+            )
+            total ^= tl.xor_sum(seen.to(tl.int64), axis=0)
+        tl.store(sink + tl.program_id(0), total)

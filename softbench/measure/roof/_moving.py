@@ -89,6 +89,11 @@ def check(case: Case) -> None:
     """Raises Unsupported for a case that is not a plain movement of memory."""
     if DTYPE_BYTES[case.out_dtype] != DTYPE_BYTES[case.dtype]:
         raise Unsupported(f"a copy writes as many bytes as it reads, not {case.dtype} to {case.out_dtype}")
+    check_layout(case)
+
+
+def check_layout(case: Case) -> None:
+    """Raises Unsupported for a view."""
     if case.layout != "contiguous":
         raise Unsupported(f"the roof moves contiguous memory, not the layout {case.layout}")
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from softbench.contract import Unsupported, implementation
 from softbench.model import DTYPE_BYTES
+
+from . import _any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +44,27 @@ def host_read2_write2(case: Case) -> Callable[..., Any]:
     def launch(a: Any, b: Any, *rest: Any) -> Any:
         a, b = a.view(word), b.view(word)
         return torch.bitwise_xor(a, b).view(out_dtype), torch.bitwise_and(a, b).view(out_dtype)
+
+    return launch
+
+
+@implementation(operator="streams", requires=["torch"])
+def host_streams(case: Case) -> Callable[..., Any]:
+    """As `_any.launcher` returns it, by a loop of torch per stream that is read, and one per stream that is written."""
+    import torch
+
+    streams = _any.moved(case)
+    dtypes = [getattr(torch, dtype) for dtype in streams.writes]
+
+    def launch(*inputs: Any) -> Any:
+        sinks = (
+            [torch.stack([_any.seen(inputs[n]).sum(dtype=torch.int64) for n in streams.alone])] if streams.alone else []
+        )
+        found = []
+        if dtypes:
+            made = functools.reduce(torch.bitwise_xor, [_any.seen(inputs[n]) for n in streams.together])
+            found = [made.clone().view(dtype).view(inputs[0].shape) for dtype in dtypes]
+        return (*found, *sinks) if len(found) + len(sinks) > 1 else (*found, *sinks)[0]
 
     return launch
 

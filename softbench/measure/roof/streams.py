@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from softbench.contract import implementation
 
+from . import _any
 from ._moving import Roof
 
 if TYPE_CHECKING:
@@ -64,3 +65,18 @@ def read2_write2(case: Case, threads: int, hint: str) -> Callable[..., Any]:
 @read2_write2.cubins
 def read2_write2_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
     return CROSS.cubins(case, threads, hint)
+
+
+@implementation(
+    operator="streams",
+    requires=["cuda>=sm_80", "triton"],
+    params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
+)
+def streams(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+    """Other streams of the case's size of an operator of a file, whatever they are; see `_any.launcher`."""
+    return _any.launcher(case, threads, hint)
+
+
+@streams.cubins
+def streams_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
+    return _any.cubins(case, threads, hint)

@@ -86,7 +86,7 @@ class AuthorHandler(RequestHandler):
         """What is wrong with a launch's outputs, or with the timers after it; "" if nothing is."""
         if request["role"] == "roof":
             inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
-            wrong = roof.verify(self.operator.roof, inputs, launch(*inputs))
+            wrong = roof.verify(self.operator.roof, inputs, launch(*inputs), self.case)
         else:
             wrong = check.check(self.case, modes.refusing(launch), self.device, request["seed"]).reason
         return self._names.fault("the check") or wrong

@@ -126,7 +126,7 @@ class RequestHandler:
         wrong = ""
         for inputs, outputs in buffers.pick():
             if request["role"] == "roof":
-                wrong = wrong or roof.verify(self.operator.roof, inputs, outputs)
+                wrong = wrong or roof.verify(self.operator.roof, inputs, outputs, self.case)
             else:
                 wrong = wrong or check.compare(self.case, inputs, outputs, exact_rows=exact, blocks=blocks).reason
         if not wrong and request["role"] != "roof":

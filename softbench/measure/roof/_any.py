@@ -1,0 +1,192 @@
+"""The roof of any streams of a case's size, by one kernel; each thread moves one vector of every stream."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from softbench.cases import operators
+from softbench.cases.operators.outputs import STREAM_BYTES
+from softbench.contract import Unsupported
+
+from ._moving import VECTOR_BYTES, check_layout, compile_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torch import Tensor
+
+    from softbench.model import Case
+
+READ_VECTORS = 4
+"""Of each thread where nothing is written."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Streams of a case's size.
+
+    reads   the place of each among the operator's inputs, and the bytes of its elements
+    writes  the dtype of each
+    """
+
+    reads: tuple[tuple[int, int], ...]
+    writes: tuple[str, ...]
+
+    @property
+    def together(self) -> list[int]:
+        """What is read of the written elements' size: the written streams are made of these."""
+        size = STREAM_BYTES[self.writes[0]] if self.writes else 0
+        return [place for place, own in self.reads if own == size]
+
+    @property
+    def alone(self) -> list[int]:
+        """What else is read: one integer per program is all that is kept of it."""
+        return [place for place, _ in self.reads if place not in self.together]
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        return dict(self.reads)
+
+
+def moved(case: Case) -> Moved:
+    """The streams of an operator of a file. Raises Unsupported where nothing that is written is as wide as what is read."""
+    declared = operators.of_file(case.operator)
+    if declared is None:
+        raise Unsupported(f"the roof of {case.operator} has a name of its own")
+    reads = tuple((n, s.item_bytes(case)) for n, s in enumerate(declared.reads) if s.shape == "case")
+    found = Moved(reads, tuple(s.written(case).dtype for s in declared.writes if s.shape == "case"))
+    if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
+        raise Unsupported("no stream that is read has elements as wide as those that are written")
+    return found
+
+
+def launcher(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+    """launch(*inputs) -> what is written, of the case's shape, and an integer per program if a stream is read alone.
+
+    threads  per block, a multiple of 32; each moves 16 bytes of every stream, at int64 offsets
+    hint     "plain", or "evict_first": evict-first loads with streaming (.cs) stores
+    Raises Unsupported for views.
+    """
+    check_layout(case)
+    import torch
+
+    from . import _kernels
+
+    streams = moved(case)
+    dtypes = [getattr(torch, dtype) for dtype in streams.writes]
+    words, scale, constants = layout(case, streams, threads, hint)
+    programs = -(-words // constants["BLOCK"])
+    options = compile_options(threads)
+
+    def launch(*inputs: Any) -> Any:
+        written = [torch.empty(inputs[0].shape, dtype=dtype, device=inputs[0].device) for dtype in dtypes]
+        sinks = [torch.empty(programs, dtype=torch.int64, device=inputs[0].device)] if streams.alone else []
+        found = (*written, *sinks)
+        if programs:
+            together, alone = (
+                tuple(seen(inputs[n], scale) for n in group) for group in (streams.together, streams.alone)
+            )
+            _kernels.move_words[(programs,)](
+                tuple(seen(y, scale) for y in written),
+                together,
+                alone,
+                sinks[0] if sinks else None,
+                words,
+                **constants,
+                **options,
+            )
+        return found if len(found) > 1 else found[0]
+
+    return launch
+
+
+def cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
+    """The kernel of a case with 16-byte aligned buffers, for sm_90a; nothing for an empty case."""
+    check_layout(case)
+    if case.elements == 0:
+        return
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from . import _kernels
+
+    streams = moved(case)
+    words, scale, constants = layout(case, streams, threads, hint)
+    written = [STREAM_BYTES[dtype] for dtype in streams.writes]
+    groups = written, *([streams.sizes[n] for n in group] for group in (streams.together, streams.alone))
+    pointers = [tuple(f"*i{8 * size * scale}" for size in group) for group in groups]
+    if not streams.alone:
+        constants = {"sink": None, **constants}
+    types = [*pointers, "*i64", "i32" if words < 2**31 else "i64"]
+    signature = dict(zip(_kernels.move_words.arg_names, types, strict=False))
+    aligned: list[tuple[int, ...]] = [(number, n) for number, group in enumerate(groups) for n in range(len(group))]
+    aligned += [*([(3,)] if streams.alone else []), *([(4,)] if words % 16 == 0 else [])]
+    source = ASTSource(
+        _kernels.move_words,
+        signature=signature | dict.fromkeys(constants, "constexpr"),
+        constexprs=constants,
+        attrs={path: [["tt.divisibility", 16]] for path in aligned},
+    )
+    built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=compile_options(threads))
+    yield "move_words", built.asm["cubin"]
+
+
+def layout(case: Case, streams: Moved, threads: int, hint: str) -> tuple[int, int, dict[str, Any]]:
+    """Words of a stream, elements of a word, the kernel's constants.
+
+    As many elements as divide a stream are one word, if that of the narrowest stream has at most 4 bytes and of the widest 8.
+    """
+    sizes = [*streams.sizes.values(), *(STREAM_BYTES[dtype] for dtype in streams.writes)]
+    most = min(max(1, 4 // min(sizes)), max(1, 8 // max(sizes)))
+    scale = next(scale for scale in (4, 2, 1) if scale <= most and case.elements % scale == 0)
+    vectors = 1 if streams.writes else READ_VECTORS
+    words, block = case.elements // scale, threads * vectors * VECTOR_BYTES // (max(sizes) * scale)
+    return words, scale, {"BLOCK": block, "WHOLE": words % block == 0, "STREAM": hint == "evict_first"}
+
+
+def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_folded: bool) -> str:
+    """What is wrong with what a launch returned; "" if every bit of it follows from the inputs' bits.
+
+    is_folded  whether what is read alone was xored, as on a GPU, or added up
+    """
+    import torch
+
+    streams = moved(case)
+    count = len(streams.writes) + bool(streams.alone)
+    if len(outputs) != count:
+        return f"the roof wrote {len(outputs)} outputs where there are {count}"
+    if streams.writes:
+        made = functools.reduce(torch.bitwise_xor, [seen(inputs[n]) for n in streams.together])
+        if not all(torch.equal(seen(y), made) for y in outputs[: len(streams.writes)]):
+            return "an output is not made of what was read"
+    read = [inputs[n] for n in streams.alone]
+    if not read:
+        return ""
+    if not is_folded:
+        right = torch.stack([seen(x).sum(dtype=torch.int64) for x in read])
+        return "" if torch.equal(outputs[-1], right) else "not all that is read alone was read"
+    scale = layout(case, streams, 128, "plain")[1]
+    totals = [_folded(seen(x, scale).to(torch.int64)) for x in (*read, outputs[-1])]
+    return "" if functools.reduce(operator.xor, totals) == 0 else "not all that is read alone was read"
+
+
+def seen(x: Tensor, scale: int = 1) -> Tensor:
+    """The bits of a tensor, in order, as integers of `scale` elements."""
+    import torch
+
+    word = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return x.contiguous().view(-1).view(word[min(8, x.element_size() * scale)])
+
+
+def _folded(x: Tensor) -> int:
+    """All elements, xored."""
+    import torch
+
+    while len(x) > 1:
+        half = len(x) // 2
+        x = torch.cat([x[:half] ^ x[half : 2 * half], x[2 * half :]])
+    return int(x.sum())

@@ -1,0 +1,143 @@
+"""Integers and bools of operators in files: how they are drawn, which bytes and roofs follow, which indices are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import whole_operators
+from support.grids import over
+
+from softbench.cases import operator_files, operators
+from softbench.cases.operators import FileOperator
+from softbench.cases.operators.streams import Stream
+from softbench.measure import check, roof
+from softbench.measure.worker import loading
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Iterator[dict[str, FileOperator]]:
+    """The operators of a project, with their code."""
+    found = operator_files.load([whole_operators.project(tmp_path) / "operators"])
+    with_code = {declared.name: loading.operator(declared) for declared in found}
+    operators.use(with_code.values())
+    yield with_code
+    operators.use(())
+
+
+def case(name: str, shape: tuple[int, ...] = (64, 40), dtype: str = "float16", layout: str = "contiguous") -> Case:
+    return Case(name, shape, dtype, dtype, layout)
+
+
+def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded: dict[str, FileOperator]) -> None:
+    (logits, target), (_, again), (_, other) = (
+        loaded["cross_entropy"].make_inputs(case("cross_entropy"), "cpu", seed) for seed in (1, 1, 2)
+    )
+    assert (logits.shape, target.shape, target.dtype) == ((64, 40), (64,), torch.int64)
+    assert torch.equal(target, again)
+    assert not torch.equal(target, other)
+    assert 0 <= int(target.min()) < 5
+    assert 35 <= int(target.max()) < 40
+    for layout in ("contiguous", "padded-3", "transposed", "broadcast"):
+        x, mask = loaded["masked"].make_inputs(case("masked", layout=layout), "cpu", 1)
+        assert (mask.shape, mask.dtype, mask.stride()) == (x.shape, torch.bool, x.stride())
+        assert abs(float(mask.double().mean()) - 0.7) < 0.15
+        assert set(mask.view(torch.uint8).unique().tolist()) == {0, 1}
+
+
+def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded: dict[str, FileOperator]) -> None:
+    elements = 64 * 40
+    found = {name: loaded[name].ideal_bytes(case(name)) for name in loaded}
+    assert found["cross_entropy"] == elements * 2 + 64 * 8 + 64 * 4
+    assert found["router"] == elements * 2 + 3 * 64 * 4 + 3 * 64 * 4
+    assert found["masked"] == elements * (2 + 1 + 2) + 64
+    assert {loaded[name].roof for name in loaded} == {"streams"}
+
+
+@over("dtype", ["float16", "float32", "float64"])
+def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded: dict[str, FileOperator], dtype: str) -> None:
+    (variant,) = roof.variants("streams", "cpu")
+    for name in loaded:
+        asked = case(name, (6, 41), dtype)
+        inputs = loaded[name].make_inputs(asked, "cpu", 1)
+        outputs = loading.load(Path(variant.path), variant.implementation)(asked)(*inputs)
+        assert roof.verify("streams", inputs, outputs, asked) == ""
+        wrong = tuple(y.clone() for y in (outputs if isinstance(outputs, tuple) else (outputs,)))
+        wrong[-1].view(-1)[-1] += 1
+        assert "read alone was" in roof.verify("streams", inputs, wrong, asked)
+        if len(wrong) > 1:
+            first = (torch.zeros_like(wrong[0]), *wrong[1:])
+            assert "not made of what was read" in roof.verify("streams", inputs, first, asked)
+        assert "outputs where there" in roof.verify("streams", inputs, (*wrong, wrong[0]), asked)
+
+
+@pytest.mark.parametrize(
+    ("expert", "words"),
+    [
+        ([[1, 2, 4], [0, 1, 2]], ""),
+        ([[2, 1, 4], [2, 0, 1]], ""),
+        ([[1, 1, 4], [0, 1, 2]], "output 1: row 0, column 1: got 1, expected "),
+        ([[1, 2, 3], [0, 1, 2]], "output 1: row 0, column 2: got 3, expected 4; 1 of 12 elements wrong"),
+        ([[1, 2, 4], [0, 1, 5]], "output 1: row 1, column 2: got 5, expected "),
+        ([[1, 2, 4], [0, 1, -1]], "output 1: row 1, column 2: got -1, expected "),
+    ],
+)
+def test_of_equal_elements_either_index_is_right_and_each_once(
+    loaded: dict[str, FileOperator], expert: list[list[int]], words: str
+) -> None:
+    asked = Case("router", (2, 5), "float32", "float32")
+    (scores,) = loaded["router"].make_inputs(asked, "cpu", 1)
+    scores.copy_(torch.tensor([[0.0, 3.0, 3.0, 1.0, 2.0], [5.0, 5.0, 5.0, 1.0, 0.0]]))
+    weight = torch.stack([torch.tensor([3.0, 3.0, 2.0]), torch.tensor([5.0, 5.0, 5.0])]).softmax(1)
+    reason = check.compare(asked, (scores,), (weight, torch.tensor(expert, dtype=torch.int32))).reason
+    assert words in reason
+    assert bool(reason) == bool(words)
+
+
+def test_the_generated_kernel_in_the_interpreter_and_one_vector_a_thread(
+    loaded: dict[str, FileOperator], tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    from support.interpreted import interpreted
+    from support.sass import sass
+
+    interpreted(tmp_path, INTERPRETED.format(folder=str(tmp_path / "operators")))
+    factory = loading.load(Path(roof.variants("streams", "cuda")[0].path), "streams")
+    asked = [case("cross_entropy", (4096, 8192)), case("masked", (4096, 8192))]
+    codes = [code for each in asked for _, code in factory.softbench_cubins(each, 256, "plain")]
+    moves = [sorted(word for word in text.split() if word.startswith(("LDG.", "STG."))) for text in sass(*codes)]
+    assert moves[0] == ["LDG.E.128"] * 4 + ["STG.E.64"]
+    assert moves[1] == ["LDG.E.128", "LDG.E.64", "STG.E.128", "STG.E.64"]
+
+
+INTERPRETED = """
+import torch
+from pathlib import Path
+from softbench.cases import operator_files, operators
+from softbench.measure import roof
+from softbench.measure.worker import loading
+from softbench.model import Case
+found = operator_files.load([Path({folder!r})])
+operators.use([loading.operator(declared) for declared in found])
+factory = loading.load(Path(roof.variants("streams", "cuda")[0].path), "streams")
+for declared in operators.own():
+    for words in ("33x64 float16", "3x341 float16", "5x12 float32", "7x9 float64", "0x4 float32"):
+        size, dtype = words.split()
+        shape = tuple(map(int, size.split("x")))
+        case = Case(declared.name, shape, dtype, dtype)
+        inputs = declared.make_inputs(case, "cpu", 1)
+        for threads, hint in ((128, "plain"), (512, "evict_first")):
+            outputs = factory(case, threads, hint)(*inputs)
+            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            on_gpu = [torch.empty_like(y).copy_(y) for y in outputs]
+            assert roof._any.fault(inputs, tuple(on_gpu), case, is_folded=True) == "", (case.id, threads)
+"""
+
+
+def test_a_stream_has_its_case_s_dtype_or_its_own() -> None:
+    mask = Stream("mask", dtype="bool")
+    assert (mask.is_whole, mask.item_bytes(case("softmax")), Stream("x").item_bytes(case("softmax"))) == (True, 1, 2)

@@ -1,0 +1,147 @@
+"""A project with operators that read or write integers and bools: a cross-entropy, a router's top-k, a masked softmax."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CROSS_ENTROPY = '''"""The loss of each row for its target: log(sum(exp(x))) - x[target]."""
+
+import torch
+
+from softbench import operator
+
+
+@operator(reads={"logits": "case", "target": {"shape": "rows", "dtype": "int64", "below": "columns"}}, writes={"loss": "rows"})
+def cross_entropy(logits, target):
+    return logits.logsumexp(1, keepdim=True) - logits.gather(1, target)
+
+
+@cross_entropy.slack
+def slack(unit, loss, logits, target):
+    return unit * (1 + logits.abs().amax(1, keepdim=True) + loss.abs())
+
+
+@cross_entropy.baseline
+def torch_eager(logits, target):
+    wide = logits.double() if logits.dtype is torch.float64 else logits.float()
+    rows = wide.reshape(-1, wide.shape[-1])
+    return torch.nn.functional.cross_entropy(rows, target, reduction="none")
+'''
+ROUTER = '''"""The three largest of a row, their softmax among themselves, and where they are."""
+
+import torch
+
+from softbench import operator
+
+
+@operator(
+    reads={"scores": "case"},
+    writes={"weight": {"shape": 3}, "expert": {"shape": 3, "dtype": "int32", "indexes": "scores"}},
+    bound="row",
+)
+def router(scores):
+    top = scores.topk(3, dim=1)
+    return top.values.softmax(1), top.indices
+
+
+@router.baseline
+def torch_eager(scores):
+    wide = scores.double() if scores.dtype is torch.float64 else scores.float()
+    top = wide.reshape(-1, wide.shape[-1]).topk(3, dim=1)
+    return top.values.softmax(1), top.indices
+'''
+MASKED = '''"""Softmax of the elements that a mask lets pass; 0 elsewhere, and in rows without any. And which rows those are."""
+
+import torch
+
+from softbench import operator
+
+
+@operator(
+    reads={"x": "case", "mask": {"shape": "case", "dtype": "bool", "share": 0.7}},
+    writes={"y": "case", "is_empty": {"shape": "rows", "dtype": "bool"}},
+)
+def masked(x, mask):
+    y = x.masked_fill(~mask, float("-inf")).softmax(1)
+    return y.masked_fill(~mask, 0.0), ~mask.any(1, keepdim=True)
+
+
+@masked.slack
+def slack(unit, y, is_empty, x, mask):
+    return unit * y * (8 + 2 * x.abs().amax(1, keepdim=True))
+
+
+@masked.baseline
+def torch_eager(x, mask):
+    wide = x.double() if x.dtype is torch.float64 else x.float()
+    y = wide.masked_fill(~mask, float("-inf")).softmax(-1)
+    return y.masked_fill(~mask, 0.0), ~mask.reshape(-1, mask.shape[-1]).any(1)
+'''
+SHAPES = """
+profiles:
+  timed:
+    description: all, timed
+    groups:
+      - {operator: [cross_entropy, router, masked], dtype: [float32, bfloat16], shapes: [[32, 256]]}
+  hard:
+    description: all, checked
+    timed: false
+    groups:
+      - {operator: [cross_entropy, router, masked], dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
+      - {operator: [cross_entropy, masked], dtype: bfloat16, out_dtype: float32, shapes: [[6, 60]]}
+"""
+KERNELS = """
+import torch
+from softbench import implementation
+
+def narrowed(y, x):
+    return y.to(torch.float64 if x.dtype is torch.float64 else torch.float32)
+
+def renormed(scores, at):
+    return narrowed(scores.double().reshape(-1, scores.shape[-1]).gather(1, at).softmax(1), scores)
+
+@implementation(operator="router", requires=["torch"])
+def last_of_ties(case):
+    def launch(scores):
+        flat = scores.double().reshape(-1, scores.shape[-1])
+        at = flat.shape[1] - 1 - flat.flip(1).sort(dim=1, descending=True, stable=True).indices[:, :3]
+        return renormed(scores, at), at.int()
+    return launch
+
+@implementation(operator="router", requires=["torch"])
+def twice_the_first(case):
+    def launch(scores):
+        at = scores.double().reshape(-1, scores.shape[-1]).topk(3, dim=1).indices
+        right = renormed(scores, at)
+        at[:, 1] = at[:, 0]
+        return right, at.int()
+    return launch
+
+@implementation(operator="cross_entropy", requires=["torch"])
+def next_target(case):
+    def launch(logits, target):
+        rows = logits.double().reshape(-1, logits.shape[-1])
+        wrong = (target + 1) % rows.shape[1]
+        return narrowed(rows.logsumexp(1) - rows.gather(1, wrong[:, None])[:, 0], logits)
+    return launch
+
+@implementation(operator="masked", requires=["torch"])
+def mask_of_the_first_row(case):
+    def launch(x, mask):
+        y = x.double().masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
+        flat = mask.reshape(-1, mask.shape[-1])
+        return y.to(getattr(torch, case.out_dtype)), torch.ones(len(flat), dtype=torch.bool)
+    return launch
+"""
+OPERATORS = {"cross_entropy": CROSS_ENTROPY, "router": ROUTER, "masked": MASKED}
+
+
+def project(folder: Path) -> Path:
+    """The project: shapes.yaml, three operators, and implementations of which one is right."""
+    (folder / "operators").mkdir()
+    (folder / "kernels").mkdir()
+    for name, text in OPERATORS.items():
+        (folder / "operators" / f"{name}.py").write_text(text)
+    (folder / "kernels" / "mine.py").write_text(KERNELS)
+    (folder / "shapes.yaml").write_text(SHAPES)
+    return folder
