@@ -95,14 +95,6 @@ def test_the_notes_times_are_those_of_the_runs(shown):
     assert said == pytest.approx(found, rel=0.005, nan_ok=True)
 
 
-def test_the_gradient_in_bfloat16_is_that_of_the_run():
-    cells = cells_of("in a run of its own").values()
-    found = [(float(cell["cute_softmax"]["percent_of_roof"]), cell["cute_softmax"]["shape"]) for cell in cells]
-    assert len(found) == 13
-    mean, (worst, where) = statistics.geometric_mean([percent for percent, _ in found]), min(found)
-    assert f"is at {mean:.1f} %, at worst {worst:.1f}: {where}." in NOTES
-
-
 def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
     path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.xz)\)", README)
