@@ -15,8 +15,9 @@ from typing import Any
 from softbench.cases import literals, operators, sources
 from softbench.cases.declarations import Reader, RegistryError, parse, python_files
 from softbench.cases.decorators import full_name, imported_names
-from softbench.cases.operators import FileOperator, bounds, streams
+from softbench.cases.operators import FileOperator, bounds, parameters, streams
 from softbench.cases.operators.in_files import BASELINE
+from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.streams import Stream
 from softbench.cases.operators.vocabulary import OPERATORS
 from softbench.cases.registry import OPERATOR
@@ -25,7 +26,7 @@ from softbench.resources import choose_from, read_utf8, shown
 
 FOLDER = "operators"
 """The folder next to shapes.yaml that is read if a command names none."""
-KEYWORDS = ("reads", "writes", "bound")
+KEYWORDS = ("reads", "writes", "bound", "params")
 LONGEST = 60
 MOST_BYTES = 2**16
 """Of a file: a run's passport holds it."""
@@ -144,9 +145,12 @@ class _Reader(Reader):
                 raise self.error(
                     decorator, f"the keyword {key!r} is missing; name its streams, such as {key}={{'x': 'case'}}"
                 )
-        reads = self.streams(nodes["reads"], is_written=False)
-        writes = self.streams(nodes["writes"], is_written=True)
+        params = self.params(nodes)
+        whole = [parameter.name for parameter in params if parameter.is_whole]
+        reads = self.streams(nodes["reads"], whole, is_written=False)
+        writes = self.streams(nodes["writes"], whole, is_written=True)
         self.check_reads(nodes["reads"], reads)
+        self.check_params(nodes.get("params", decorator), params)
         self.check_indices(nodes["writes"], reads, writes)
         error = self.bound(decorator, nodes.get("bound"), writes)
         self.check_baseline(len(reads))
@@ -160,16 +164,39 @@ class _Reader(Reader):
             reads=reads,
             writes=writes,
             error=error,
+            params=params,
             summary=literals.word(doc),
         )
 
-    def streams(self, node: ast.expr, *, is_written: bool) -> tuple[Stream, ...]:
+    def params(self, nodes: dict[str, ast.expr]) -> tuple[Parameter, ...]:
+        """The parameters of a case."""
+        if "params" not in nodes:
+            return ()
+        named = [value for key in KEYWORDS[:2] for value in (self.literal(nodes[key]),) if isinstance(value, dict)]
+        taken = [*streams.READ_SHAPES, *(str(name) for value in named for name in value)]
+        try:
+            return parameters.of(self.literal(nodes["params"]), taken)
+        except ValueError as mistake:
+            raise self.error(nodes["params"], str(mistake)) from None
+
+    def check_params(self, node: ast.expr, params: Sequence[Parameter]) -> None:
+        """Each function takes the parameters by keyword, and the reference or a stream uses each."""
+        wanted = sorted(parameter.name for parameter in params)
+        for function in (self.function, self.decorated("baseline"), self.decorated("slack")):
+            taken = sorted(argument.arg for argument in function.args.kwonlyargs) if function else wanted
+            if function and taken != wanted:
+                text = f"{function.name} takes {', '.join(taken) or 'nothing'} by keyword, and params has"
+                raise self.error(
+                    node, f"{text} {', '.join(wanted) or 'nothing'}; write def {function.name}(..., *, ...)"
+                )
+
+    def streams(self, node: ast.expr, params: Sequence[str], *, is_written: bool) -> tuple[Stream, ...]:
         """The streams of one keyword."""
         value: Any = self.literal(node)
         if not isinstance(value, dict) or not value or not all(isinstance(name, str) for name in value):
             raise self.error(node, "streams are a dict of names and shapes, such as {'x': 'case'}")
         try:
-            return tuple(streams.of(name, item, is_written=is_written) for name, item in value.items())
+            return tuple(streams.of(name, item, is_written=is_written, params=params) for name, item in value.items())
         except (TypeError, ValueError) as mistake:
             raise self.error(node, str(mistake)) from None
 

@@ -26,6 +26,7 @@ IMPOSSIBLE = "impossible"
 SEALED, OPEN = "sealed", "open"
 """Tiers of a time: taken by a process that never ran the author's code, or in the author's own process."""
 MAX_DIMENSIONS = 16
+MAX_PARAMETERS = 8
 MAX_ELEMENTS = 2**48
 """More than any memory holds, and few enough that bytes and times fit 64 bits."""
 
@@ -34,10 +35,10 @@ Scalar = int | float | bool | str
 
 @dataclass(frozen=True)
 class Case:
-    """One question: operator x shape x dtypes x layout x distribution.
+    """One question: operator x shape x dtypes x layout x distribution x params.
 
     shape is that of the first input; the operator works along the last dimension. layout and distribution are words of the
-    operator (`softbench.cases.operators`). A case that is not timed is only checked.
+    operator (`softbench.cases.operators`). A case that is not timed is only checked. params are those of an operator of a file.
     """
 
     operator: str
@@ -47,6 +48,7 @@ class Case:
     layout: str = "contiguous"
     distribution: str = "normal"
     timed: bool = True
+    params: tuple[tuple[str, Scalar], ...] = ()
 
     @property
     def columns(self) -> int:
@@ -67,6 +69,7 @@ class Case:
         parts = [self.operator, dtype, "x".join(map(str, self.shape)) or "scalar"]
         if self.layout != "contiguous":
             parts.append(self.layout)
+        parts += [f"{name}-{value}" for name, value in self.params]
         if self.distribution != "normal":
             parts.append(self.distribution)
         if not self.timed and self.distribution == "normal":

@@ -120,7 +120,16 @@ def test_an_operator_among_implementations_is_refused() -> None:
             '{"y": "case", "z": "rows"}',
             "the bound 'elementwise' has no meaning for 'z', one element per row",
         ),
-        ("bound=", "bond=", "unknown keyword 'bond'; did you mean 'bound'? choose from reads, writes, bound"),
+        ("bound=", "bond=", "unknown keyword 'bond'; did you mean 'bound'? choose from reads, writes, bound, params"),
+        (
+            "bound=",
+            "params={'k': (1, 8)}, bound=",
+            "gelu takes nothing by keyword, and params has k; write def gelu(...",
+        ),
+        ("bound=", "params={'k': (8, 1)}, bound=", "the parameter 'k' needs a range: two numbers, the lower first"),
+        ("bound=", "params={'x': (1, 8)}, bound=", "the parameter 'x' has the name of a stream or of a shape; rename"),
+        ("bound=", "params=['k'], bound=", "params are a dict of names and ranges, such as {'k': (1, 32)}"),
+        ("def gelu(x)", "def gelu(x, *, k)", "gelu takes k by keyword, and params has nothing; write def gelu(..., *"),
         (
             'writes={"y": "case"}, ',
             "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from support import whole_operators
 from support.grids import over
 
-from softbench.cases import operator_files, operators
+from softbench.cases import matrix, operator_files, operators
 from softbench.cases.operators import FileOperator
 from softbench.cases.operators.streams import Stream
 from softbench.measure import check, roof
@@ -29,8 +30,11 @@ def loaded(tmp_path: Path) -> Iterator[dict[str, FileOperator]]:
     operators.use(())
 
 
+PARAMS = {"router": (("k", 3),), "masked": (("scale", 0.5),)}
+
+
 def case(name: str, shape: tuple[int, ...] = (64, 40), dtype: str = "float16", layout: str = "contiguous") -> Case:
-    return Case(name, shape, dtype, dtype, layout)
+    return Case(name, shape, dtype, dtype, layout, params=PARAMS.get(name, ()))
 
 
 def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded: dict[str, FileOperator]) -> None:
@@ -89,7 +93,7 @@ def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded: dict[
 def test_of_equal_elements_either_index_is_right_and_each_once(
     loaded: dict[str, FileOperator], expert: list[list[int]], words: str
 ) -> None:
-    asked = Case("router", (2, 5), "float32", "float32")
+    asked = case("router", (2, 5), "float32")
     (scores,) = loaded["router"].make_inputs(asked, "cpu", 1)
     scores.copy_(torch.tensor([[0.0, 3.0, 3.0, 1.0, 2.0], [5.0, 5.0, 5.0, 1.0, 0.0]]))
     weight = torch.stack([torch.tensor([3.0, 3.0, 2.0]), torch.tensor([5.0, 5.0, 5.0])]).softmax(1)
@@ -117,7 +121,7 @@ def test_the_generated_kernel_in_the_interpreter_and_one_vector_a_thread(
 INTERPRETED = """
 import torch
 from pathlib import Path
-from softbench.cases import operator_files, operators
+from softbench.cases import matrix, operator_files, operators
 from softbench.measure import roof
 from softbench.measure.worker import loading
 from softbench.model import Case
@@ -128,7 +132,7 @@ for declared in operators.own():
     for words in ("33x64 float16", "3x341 float16", "5x12 float32", "7x9 float64", "0x4 float32"):
         size, dtype = words.split()
         shape = tuple(map(int, size.split("x")))
-        case = Case(declared.name, shape, dtype, dtype)
+        case = Case(declared.name, shape, dtype, dtype, params=(("k", 3), ("scale", 1.0)))
         inputs = declared.make_inputs(case, "cpu", 1)
         for threads, hint in ((128, "plain"), (512, "evict_first")):
             outputs = factory(case, threads, hint)(*inputs)
@@ -141,3 +145,42 @@ for declared in operators.own():
 def test_a_stream_has_its_case_s_dtype_or_its_own() -> None:
     mask = Stream("mask", dtype="bool")
     assert (mask.is_whole, mask.item_bytes(case("softmax")), Stream("x").item_bytes(case("softmax"))) == (True, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ("params: {k: [2, 8]}", ""),
+        ("", "router has a parameter 'k': add it to the key 'params'"),
+        ("params: {k: 33}", "the parameter 'k' is from 1 to 32, not 33"),
+        ("params: {k: 2.5}", "the parameter 'k' is a whole number, not 2.5"),
+        ("params: {k: two}", "expected a number, such as 8, 0.5 or 1e-5"),
+        ("params: {k: 2, q: 1}", "router has no parameter 'q'; choose from k"),
+        ("params: {k: 8}, columns: [4, 64]", "router needs 8 columns at least, for as many indices, not 4"),
+    ],
+)
+def test_a_group_gives_the_parameters_of_its_operator(
+    loaded: dict[str, FileOperator], tmp_path: Path, group: str, words: str
+) -> None:
+    sizes = "" if "columns" in group else ", columns: 64"
+    text = f"{{operator: router, dtype: float32, rows: 4{sizes}{', ' if group else ''}{group}}}"
+    path = tmp_path / "own.yaml"
+    path.write_text(f"profiles: {{own: {{description: own, groups: [{text}]}}}}")
+    if words:
+        with pytest.raises(matrix.ShapesError, match=re.escape(words)):
+            matrix.load(path)
+        return
+    found = matrix.load(path).profile("own")
+    assert [c.id for c in found] == ["router-float32-4x64-k-2", "router-float32-4x64-k-8"]
+    assert [loaded["router"].output_specs(c)[1].shape for c in found] == [(4, 2), (4, 8)]
+
+
+def test_drawn_cases_draw_parameters_and_have_columns_for_them(loaded: dict[str, FileOperator]) -> None:
+    found = matrix.drawn(["router", "masked"], 40, 1)
+    ks = [dict(c.params)["k"] for c in found[:40]]
+    assert (min(ks) < 3, max(ks) > 20, all(type(k) is int for k in ks)) == (True, True, True)
+    assert all(c.columns >= k for c, k in zip(found, ks, strict=False))
+    assert all(0.01 <= dict(c.params)["scale"] <= 2 for c in found[40:])
+    assert found == matrix.drawn(["router", "masked"], 40, 1)
+    with pytest.raises(ValueError, match="softmax has no parameter 'k'; it has none"):
+        operators.check_own(Case("softmax", (4, 4), "float32", "float32", params=(("k", 2),)))

@@ -27,7 +27,7 @@ def torch_eager(logits, target):
     rows = wide.reshape(-1, wide.shape[-1])
     return torch.nn.functional.cross_entropy(rows, target, reduction="none")
 '''
-ROUTER = '''"""The three largest of a row, their softmax among themselves, and where they are."""
+ROUTER = '''"""The k largest of a row, their softmax among themselves, and where they are."""
 
 import torch
 
@@ -36,18 +36,19 @@ from softbench import operator
 
 @operator(
     reads={"scores": "case"},
-    writes={"weight": {"shape": 3}, "expert": {"shape": 3, "dtype": "int32", "indexes": "scores"}},
+    writes={"weight": {"shape": "k"}, "expert": {"shape": "k", "dtype": "int32", "indexes": "scores"}},
     bound="row",
+    params={"k": (1, 32)},
 )
-def router(scores):
-    top = scores.topk(3, dim=1)
+def router(scores, *, k):
+    top = scores.topk(k, dim=1)
     return top.values.softmax(1), top.indices
 
 
 @router.baseline
-def torch_eager(scores):
+def torch_eager(scores, *, k):
     wide = scores.double() if scores.dtype is torch.float64 else scores.float()
-    top = wide.reshape(-1, wide.shape[-1]).topk(3, dim=1)
+    top = wide.reshape(-1, wide.shape[-1]).topk(k, dim=1)
     return top.values.softmax(1), top.indices
 '''
 MASKED = '''"""Softmax of the elements that a mask lets pass; 0 elsewhere, and in rows without any. And which rows those are."""
@@ -60,20 +61,21 @@ from softbench import operator
 @operator(
     reads={"x": "case", "mask": {"shape": "case", "dtype": "bool", "share": 0.7}},
     writes={"y": "case", "is_empty": {"shape": "rows", "dtype": "bool"}},
+    params={"scale": (0.01, 2.0)},
 )
-def masked(x, mask):
-    y = x.masked_fill(~mask, float("-inf")).softmax(1)
+def masked(x, mask, *, scale):
+    y = (x * scale).masked_fill(~mask, float("-inf")).softmax(1)
     return y.masked_fill(~mask, 0.0), ~mask.any(1, keepdim=True)
 
 
 @masked.slack
-def slack(unit, y, is_empty, x, mask):
-    return unit * y * (8 + 2 * x.abs().amax(1, keepdim=True))
+def slack(unit, y, is_empty, x, mask, *, scale):
+    return unit * y * (8 + 2 * scale * x.abs().amax(1, keepdim=True))
 
 
 @masked.baseline
-def torch_eager(x, mask):
-    wide = x.double() if x.dtype is torch.float64 else x.float()
+def torch_eager(x, mask, *, scale):
+    wide = scale * (x.double() if x.dtype is torch.float64 else x.float())
     y = wide.masked_fill(~mask, float("-inf")).softmax(-1)
     return y.masked_fill(~mask, 0.0), ~mask.reshape(-1, mask.shape[-1]).any(1)
 '''
@@ -82,13 +84,17 @@ profiles:
   timed:
     description: all, timed
     groups:
-      - {operator: [cross_entropy, router, masked], dtype: [float32, bfloat16], shapes: [[32, 256]]}
+      - {operator: cross_entropy, dtype: [float32, bfloat16], shapes: [[32, 256]]}
+      - {operator: router, dtype: [float32, bfloat16], shapes: [[32, 256]], params: {k: [2, 8]}}
+      - {operator: masked, dtype: [float32, bfloat16], shapes: [[32, 256]], params: {scale: 0.125}}
   hard:
     description: all, checked
     timed: false
     groups:
-      - {operator: [cross_entropy, router, masked], dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
-      - {operator: [cross_entropy, masked], dtype: bfloat16, out_dtype: float32, shapes: [[6, 60]]}
+      - {operator: cross_entropy, dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
+      - {operator: router, dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed], params: {k: 3}}
+      - {operator: masked, dtype: bfloat16, out_dtype: float32, shapes: [[6, 60]], params: {scale: 1}}
+      - {operator: [cross_entropy, router, masked], drawn: 4}
 """
 KERNELS = """
 import torch
@@ -104,16 +110,16 @@ def renormed(scores, at):
 def last_of_ties(case):
     def launch(scores):
         flat = scores.double().reshape(-1, scores.shape[-1])
-        at = flat.shape[1] - 1 - flat.flip(1).sort(dim=1, descending=True, stable=True).indices[:, :3]
+        at = flat.shape[1] - 1 - flat.flip(1).sort(dim=1, descending=True, stable=True).indices[:, :dict(case.params)["k"]]
         return renormed(scores, at), at.int()
     return launch
 
 @implementation(operator="router", requires=["torch"])
 def twice_the_first(case):
     def launch(scores):
-        at = scores.double().reshape(-1, scores.shape[-1]).topk(3, dim=1).indices
+        at = scores.double().reshape(-1, scores.shape[-1]).topk(dict(case.params)["k"], dim=1).indices
         right = renormed(scores, at)
-        at[:, 1] = at[:, 0]
+        at[:, -1] = at[:, 0]
         return right, at.int()
     return launch
 
@@ -128,7 +134,7 @@ def next_target(case):
 @implementation(operator="masked", requires=["torch"])
 def mask_of_the_first_row(case):
     def launch(x, mask):
-        y = x.double().masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
+        y = (x.double() * dict(case.params)["scale"]).masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
         flat = mask.reshape(-1, mask.shape[-1])
         return y.to(getattr(torch, case.out_dtype)), torch.ones(len(flat), dtype=torch.bool)
     return launch

@@ -120,17 +120,19 @@ def who(records: Iterable[Record]) -> str:
 
 
 def sections(board: Board) -> dict[SectionKey, list[CaseBoard]]:
-    """Timed cases by (operator, dtype, out_dtype, layout), in the order of the run."""
+    """Timed cases by (operator, dtype, out_dtype, layout and parameters), in the order of the run."""
     by_key: dict[SectionKey, list[CaseBoard]] = {}
     for case in board.timed:
-        key = (case.case.operator, case.case.dtype, case.case.out_dtype, case.case.layout)
+        own = case.case
+        words = [*([own.layout] if own.layout != "contiguous" else []), *(f"{name} {x}" for name, x in own.params)]
+        key = (own.operator, own.dtype, own.out_dtype, ", ".join(words))
         by_key.setdefault(key, []).append(case)
     return by_key
 
 
 def section_title(section: SectionKey) -> str:
-    operator, dtype, out_dtype, layout = section
-    return f"{operator}, {dtype_text(dtype, out_dtype)}" + ("" if layout == "contiguous" else f", {layout}")
+    operator, dtype, out_dtype, words = section
+    return f"{operator}, {dtype_text(dtype, out_dtype)}" + (f", {words}" if words else "")
 
 
 def dtype_text(dtype: str, out_dtype: str) -> str:

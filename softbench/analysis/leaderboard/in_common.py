@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from softbench.model import DTYPE_BYTES, Case
+from softbench.model import DTYPE_BYTES, Case, Scalar
 
 MOST_ALTERNATIVES = 2
 VECTOR_BYTES = 16
@@ -52,6 +53,8 @@ def _words(first: Case) -> Iterator[Property]:
     if first.layout != "contiguous":
         yield f"layout {first.layout}", lambda case: case.layout == first.layout
         yield "views", lambda case: case.layout != "contiguous"
+    for own in first.params:
+        yield f"{own[0]} {own[1]}", partial(_has, own)
     if first.distribution != "normal":
         yield f"distribution {first.distribution}", lambda case: case.distribution == first.distribution
         family = first.distribution.split("_")[0]
@@ -59,6 +62,10 @@ def _words(first: Case) -> Iterator[Property]:
         yield "inputs that are not normal", lambda case: case.distribution != "normal"
     if len(first.shape) != 2:
         yield f"{len(first.shape)} dimensions", lambda case: len(case.shape) == len(first.shape)
+
+
+def _has(param: tuple[str, Scalar], case: Case) -> bool:
+    return param in case.params
 
 
 def _widths(first: Case) -> Iterator[Property]:

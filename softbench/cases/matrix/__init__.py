@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.cases.matrix.places import Place, ShapesError, compose
-from softbench.cases.operators import names
+from softbench.cases.operators import check_own, names
 from softbench.cases.operators.drawn_cases import LAST_SEED, case_of, random_cases
 from softbench.cases.operators.vocabulary import check_case, check_distribution, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
@@ -24,7 +24,19 @@ from softbench.resources import choose_from, shown
 MAX_CASES = 10_000
 FIRST_DRAWN = 1
 DRAWN_KEYS = ("operator", "drawn", "drawn_from", "why")
-_OWN_KEYS = ("operator", "dtype", "out_dtype", "shapes", "rows", "columns", "layout", "distribution", "random", "bytes")
+_OWN_KEYS = (
+    "operator",
+    "dtype",
+    "out_dtype",
+    "shapes",
+    "rows",
+    "columns",
+    "layout",
+    "distribution",
+    "params",
+    "random",
+    "bytes",
+)
 GROUP_KEYS = (*_OWN_KEYS, *DRAWN_KEYS[1:])
 
 
@@ -81,6 +93,7 @@ def _profile(groups: Iterable[Place], timed: bool, seed: int) -> tuple[Case, ...
         for case in _cases(group, timed, MAX_CASES - len(cases), seed):
             try:
                 check_case(case)
+                check_own(case)
             except ValueError as mistake:
                 raise group.error(str(mistake)) from None
             if case.id in places and "random" in group.mapping():
@@ -108,8 +121,8 @@ def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
         if "drawn" in fields:
             yield case_of(*axis)
         else:
-            operator, dtype, out_dtype, shape, layout, distribution = axis
-            yield Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed)
+            operator, dtype, out_dtype, shape, layout, distribution, params = axis
+            yield Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed, params)
 
 
 def _drawn(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
@@ -141,7 +154,7 @@ def _random(group: Place, fields: Mapping[str, Place], timed: bool, most: int, s
 
 
 def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
-    """The axes of a group, slowest first: operator, dtype, out_dtype ("" is the dtype), shape, layout, distribution."""
+    """The axes of a group, slowest first: operator, dtype, out_dtype ("" is the dtype), shape, layout, distribution, parameters."""
     if "drawn_from" in fields:
         raise fields["drawn_from"].error("the first seed of drawn cases; say with the key 'drawn' how many")
     if "bytes" in fields:
@@ -156,7 +169,16 @@ def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Seque
     shapes, distributions = _shapes(group, fields, timed), words("distribution", "normal")
     if timed and distributions != ("normal",):
         raise fields["distribution"].error("a timed profile measures 'normal' only; move it to one with timed: false")
-    return (*dtypes, shapes, words("layout", "contiguous"), distributions)
+    return (*dtypes, shapes, words("layout", "contiguous"), distributions, _params(fields))
+
+
+def _params(fields: Mapping[str, Place]) -> tuple[tuple[tuple[str, int | float], ...], ...]:
+    """All combinations of the values of parameters."""
+    if "params" not in fields:
+        return ((),)
+    given = fields["params"].mapping()
+    values = [[(name, place.number()) for place in given[name].one_or_more()] for name in sorted(given)]
+    return tuple(itertools.product(*values))
 
 
 def _shapes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[tuple[int, ...], ...]:

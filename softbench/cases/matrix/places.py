@@ -83,6 +83,12 @@ class Place:
             raise self.error(f"{what} is not a size; use a whole number in digits, 0 or more")
         return int(self.node.value)
 
+    def number(self) -> int | float:
+        text = self.node.value if self.node.id == "scalar" else ""
+        if not re.fullmatch(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?(e-?[0-9]{1,2})?", text):
+            raise self.error("expected a number, such as 8, 0.5 or 1e-5")
+        return int(text) if re.fullmatch(r"-?[0-9]+", text) else float(text)
+
     def shape(self) -> tuple[int, ...]:
         if self.node.id != "sequence":
             raise self.error("expected a shape, a list of sizes such as [4096, 1024]; [] is a scalar")

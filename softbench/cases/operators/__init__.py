@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from softbench.cases.operators import parameters
 from softbench.cases.operators.attention import ATTENTIONS
 from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.cases.operators.expected import Expected, Invariant
@@ -71,6 +72,15 @@ def moved_bytes(case: Case) -> tuple[int, int]:
     operator = get(case.operator)
     outputs = sum(spec.nbytes for spec in operator.output_specs(case))
     return operator.ideal_bytes(case) - outputs, outputs
+
+
+def check_own(case: Case) -> None:
+    """Raises ValueError if a case has parameters that its operator does not declare, or too few columns for it."""
+    declared = of_file(case.operator)
+    parameters.check(case, declared.params if declared else ())
+    if declared and case.columns < declared.least_columns(case):
+        least = declared.least_columns(case)
+        raise ValueError(f"{case.operator} needs {least} columns at least, for as many indices, not {case.columns}")
 
 
 def get(name: str) -> Operator:

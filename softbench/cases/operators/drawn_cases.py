@@ -6,6 +6,7 @@ The last four digits of a seed decide a whole case, all digits its values: seeds
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from softbench.cases.operators.recipes import Draw
 from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS
@@ -31,7 +32,7 @@ def case_of(operator: str, seed: int) -> Case:
     wide = operator == "softmax" and dtype != "float32" and draw.chance(6)
     shape = _shape(draw)
     layout = _layout(draw, operator, shape)
-    return Case(operator, shape, dtype, "float32" if wide else dtype, layout, word, timed=False)
+    return _fitted(Case(operator, shape, dtype, "float32" if wide else dtype, layout, word, timed=False), draw)
 
 
 def random_cases(
@@ -45,7 +46,19 @@ def random_cases(
         if "bytes" in ranges:
             row = columns * DTYPE_BYTES[dtype]
             low, high = -(-low // row), high // row
-        yield Case(operator, (round(draw.around(low, max(low, high))), columns), dtype, dtype, timed=timed)
+        case = Case(operator, (round(draw.around(low, max(low, high))), columns), dtype, dtype, timed=timed)
+        yield _fitted(case, draw)
+
+
+def _fitted(case: Case, draw: Draw) -> Case:
+    """With drawn parameters, and as many columns as the operator needs."""
+    from softbench.cases.operators import of_file
+
+    declared = of_file(case.operator)
+    if declared is None:
+        return case
+    case = replace(case, params=tuple((p.name, p.drawn(draw)) for p in declared.params))
+    return replace(case, shape=(*case.shape[:-1], max(case.columns, declared.least_columns(case))))
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from softbench.cases.operators import bounds, streams
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import take_rows
 from softbench.cases.operators.outputs import OutputSpec, as_tuple
+from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.streams import Stream
 from softbench.model import DTYPE_BYTES, Case
 
@@ -33,13 +34,13 @@ class OperatorCode:
         self.reference, self._writes = reference, writes
         self.own_slack: Callable[..., Any] | None = None
 
-    def __call__(self, *inputs: Any) -> Any:
-        return self.reference(*inputs)
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        return self.reference(*inputs, **params)
 
     def baseline(self, function: Callable[..., Any]) -> Callable[[Case], Callable[..., Any]]:
-        """Declare ``function(*inputs) -> outputs`` by torch as what speed-ups are stated over; its outputs get their dtypes.
+        """Declare ``function(*inputs, **params) -> outputs`` by torch as what speed-ups are stated over.
 
-        Where a case's out_dtype has more bits than its dtype, the function gets inputs of the out_dtype.
+        Its outputs get their dtypes. Where a case's out_dtype has more bits than its dtype, it gets inputs of the out_dtype.
         """
 
         def factory(case: Case) -> Callable[..., Any]:
@@ -51,7 +52,7 @@ class OperatorCode:
 
             def launch(*inputs: Any) -> Any:
                 given = [x.to(wide) if wide is not None and x.is_floating_point() else x for x in inputs]
-                outputs = as_tuple(function(*given))
+                outputs = as_tuple(function(*given, **dict(case.params)))
                 found = tuple(y.to(dtype) for y, dtype in zip(outputs, dtypes, strict=True))
                 return found if len(found) > 1 else found[0]
 
@@ -70,7 +71,7 @@ class OperatorCode:
 
 
 def operator(
-    *, reads: Mapping[str, Any], writes: Mapping[str, Any], bound: str = ""
+    *, reads: Mapping[str, Any], writes: Mapping[str, Any], bound: str = "", params: Mapping[str, Any] | None = None
 ) -> Callable[[Callable[..., Any]], OperatorCode]:
     """Declare that the decorated function is the float64 reference of an operator, which has its name.
 
@@ -82,13 +83,15 @@ def operator(
     writes  name of each output -> "case" or "rows", or a dict: shape, dtype, and for indices the input that they index
     bound   the error that arithmetic in float32 may make, by name (`bounds.BOUNDS`); or declare it with ``@NAME.slack``.
             Integers and bools are compared exactly.
+    params  name of each parameter of a case -> its range (low, high), of whole numbers or not. Functions take them by keyword.
 
     The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
     (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
     independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes.
     """
     del reads, bound  # read from the source by softbench.cases.operator_files
-    written = tuple(streams.of(name, value, is_written=True) for name, value in writes.items())
+    known = tuple(params or ())
+    written = tuple(streams.of(name, value, is_written=True, params=known) for name, value in writes.items())
     return lambda reference: OperatorCode(reference, written)
 
 
@@ -109,6 +112,7 @@ class FileOperator:
     reads: tuple[Stream, ...]
     writes: tuple[Stream, ...]
     error: str
+    params: tuple[Parameter, ...] = ()
     summary: str = ""
     code: OperatorCode | None = None
     baseline: str = BASELINE
@@ -126,6 +130,10 @@ class FileOperator:
     def ideal_bytes(self, case: Case) -> int:
         """Bytes of all streams, each once."""
         return sum(s.read_bytes(case) for s in self.reads) + sum(spec.nbytes for spec in self.output_specs(case))
+
+    def least_columns(self, case: Case) -> int:
+        """So many have a place for each index of a row."""
+        return max((stream.width(case) for stream in self.writes if stream.indexes), default=0)
 
     def ideal_flops(self, case: Case) -> int:
         """0: memory bounds all operators of files so far."""
@@ -150,7 +158,7 @@ class FileOperator:
         """See `Operator.expected`; one block per output. A value too large for an output's dtype is an infinity."""
         given = [self._given(case, stream, x, rows, device) for stream, x in zip(self.reads, inputs, strict=True)]
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        values = _shaped("the reference", self.writes, case, count, self._code.reference(*given))
+        values = _shaped("the reference", self.writes, case, count, self._code.reference(*given, **dict(case.params)))
         slacks = self._slack(case, count, values, given)
         for number, (stream, spec) in enumerate(zip(self.writes, self.output_specs(case), strict=True)):
             if stream.is_whole:
@@ -198,7 +206,7 @@ class FileOperator:
         if not rounded:
             return []
         if own is not None:
-            found = _shaped("the slack", rounded, case, count, own(unit, *values, *given))
+            found = _shaped("the slack", rounded, case, count, own(unit, *values, *given, **dict(case.params)))
         else:
             floats = [x for x, stream in zip(given, self.reads, strict=True) if not stream.is_whole]
             right = (y for y, stream in zip(values, self.writes, strict=True) if not stream.is_whole)

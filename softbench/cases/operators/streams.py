@@ -38,11 +38,12 @@ ANY_ROOF = "streams"
 class Stream:
     """One input or output.
 
-    shape   "case"; "rows": one element per row; "columns": one per column, shared by all rows; a number: so many per row
+    shape   "case"; "rows": one element per row; "columns": one per column, shared by all rows; a number, or the name of a
+            parameter: so many per row
     dtype   "" is the case's dtype for an input, its out_dtype for an output; for an output of another shape float32, or float64
             where the case is float64
     mean, spread  of the normal values that an input holds; the first input is drawn by the case's distribution instead
-    below   of an input of integers, which are drawn evenly from 0 to below it: a number, or "columns"
+    below   of an input of integers, which are drawn evenly from 0 to below it: a number, "columns", or a parameter
     share   of a bool input that is True
     indexes of an output of integers: the input whose columns they name; where that has equal values either index is right
     """
@@ -63,13 +64,17 @@ class Stream:
 
     def width(self, case: Case) -> int:
         """Elements per row, of a stream that has rows."""
-        return self.shape if isinstance(self.shape, int) else case.columns if self.shape == "case" else 1
+        if self.shape in READ_SHAPES:
+            return case.columns if self.shape == "case" else 1
+        return _number(self.shape, case)
 
     def sizes(self, case: Case) -> tuple[int, ...]:
         """Its shape in a case."""
-        if isinstance(self.shape, int):
-            return (case.rows, self.shape)
-        return {"case": case.shape, "rows": (case.rows,), "columns": (case.columns,)}[self.shape]
+        if self.shape == "case":
+            return case.shape
+        if self.shape in READ_SHAPES:
+            return (case.rows,) if self.shape == "rows" else (case.columns,)
+        return (case.rows, self.width(case))
 
     def item_bytes(self, case: Case) -> int:
         """Bytes of an element of an input."""
@@ -102,7 +107,7 @@ class Stream:
             return
         layout = self.layout(case)
         if self.is_whole:
-            below = case.columns if self.below == "columns" else int(self.below)
+            below = case.columns if self.below == "columns" else _number(self.below, case)
             return fill_whole(x, layout, key_of(case, seed, self.name), max(1, below), self.share)
         fill(x, of_others(case.distribution), layout, key_of(case, seed, self.name))
         if (self.mean, self.spread) != (0.0, 1.0) and x.numel():
@@ -110,8 +115,16 @@ class Stream:
             own.mul_(self.spread).add_(self.mean)
 
 
-def of(name: str, value: Any, *, is_written: bool) -> Stream:
-    """The stream that a declaration describes: its shape, or a dict with some of `KEYS`. Raises ValueError of one line."""
+def _number(value: int | str, case: Case) -> int:
+    """A number, or that of a parameter."""
+    return value if isinstance(value, int) else int(dict(case.params)[value])
+
+
+def of(name: str, value: Any, *, is_written: bool, params: Sequence[str] = ()) -> Stream:
+    """The stream that a declaration describes: its shape, or a dict with some of `KEYS`. Raises ValueError of one line.
+
+    params  the parameters that are whole numbers
+    """
     shapes = WRITTEN_SHAPES if is_written else READ_SHAPES
     given = {"shape": value} if isinstance(value, str) else value
     if not isinstance(given, dict):
@@ -125,23 +138,23 @@ def of(name: str, value: Any, *, is_written: bool) -> Stream:
         if key not in keys:
             raise ValueError(f"stream {name!r}: unknown key {key!r}; {choose_from(str(key), keys)}")
     stream = Stream(name, **given)
-    if why := _fault(stream, shapes, is_written=is_written):
+    if why := _fault(stream, shapes, params, is_written=is_written):
         raise ValueError(f"stream {name!r}{why}")
     return stream
 
 
-def _fault(stream: Stream, shapes: Sequence[str], *, is_written: bool) -> str:
+def _fault(stream: Stream, shapes: Sequence[str], params: Sequence[str], *, is_written: bool) -> str:
     """What is wrong with its values."""
     wide, below = stream.shape, stream.below
     if type(wide) is int and not 0 < wide <= MOST_WIDE:
         return f": {wide} elements per row; give 1 to {MOST_WIDE}"
-    if type(wide) is not int and wide not in shapes:
-        return f": {wide!r} is no shape; {choose_from(str(wide), shapes)}, or a number of elements per row"
+    if type(wide) is not int and wide not in (*shapes, *params):
+        return f": {wide!r} is no shape; {choose_from(str(wide), [*shapes, *params])}, or a number of elements per row"
     if stream.dtype and not stream.is_whole and wide == "case":
         return f" is as large as the case, and has its dtype; take {stream.dtype!r} out"
     if not all(type(number) in (int, float) for number in (stream.mean, stream.spread)) or stream.spread <= 0:
         return ": mean and spread are numbers, and the spread is above 0"
-    if below != "columns" and not (type(below) is int and 1 < below < 2**31):
+    if below not in ("columns", *params) and not (type(below) is int and 1 < below < 2**31):
         return f': below is "columns" or a number from 2 to 2**31, not {below!r:.40}'
     if type(stream.share) not in (int, float) or not 0 < stream.share < 1:
         return f": share is between 0 and 1, not {stream.share!r:.40}"

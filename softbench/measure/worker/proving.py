@@ -48,7 +48,8 @@ def fault(operator: FileOperator | None) -> str:
     """What is wrong with an operator of a file, in a small case on the CPU; "" if nothing is. Raises what its functions raise."""
     if operator is None:
         return "the request names no operator's file"
-    case = Case(operator.name, SHAPE, "float32", "float32", timed=False)
+    params = tuple((parameter.name, parameter.middle) for parameter in operator.params)
+    case = Case(operator.name, SHAPE, "float32", "float32", timed=False, params=params)
     inputs = operator.make_inputs(case, "cpu", 1)
     whole = _right(operator, case, inputs, slice(0, case.rows))
     for number, (stream, x) in enumerate(zip(operator.reads, inputs, strict=True)):

@@ -21,6 +21,7 @@ from softbench.model import (
     DTYPES,
     MAX_DIMENSIONS,
     MAX_ELEMENTS,
+    MAX_PARAMETERS,
     OPEN,
     SCHEMA_VERSION,
     SEALED,
@@ -237,6 +238,8 @@ def _check_case(case: Case) -> None:
         raise ValueError("a shape cannot be negative")
     if len(shape) > MAX_DIMENSIONS or math.prod(size or 1 for size in shape) > MAX_ELEMENTS:
         raise ValueError("a shape that fits no memory")
+    if len(case.params) > MAX_PARAMETERS or not all(name.isidentifier() for name, _ in case.params):
+        raise ValueError("parameters of a case that no operator can have")
     for dtype in (case.dtype, case.out_dtype):
         if dtype not in DTYPES:
             raise ValueError(f"{dtype!r:.40} is no dtype; known are {', '.join(DTYPES)}")
