@@ -72,8 +72,8 @@ class Case:
         parts += [f"{name}-{value}" for name, value in self.params]
         if self.distribution != "normal":
             parts.append(self.distribution)
-        if not self.timed and self.distribution == "normal":
-            parts.append("check")
+        if self.timed != (self.distribution == "normal"):
+            parts.append("timed" if self.timed else "check")
         return "-".join(parts)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from softbench.analysis.document import Document, Heading, Lines, Table, lines, table
-from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing, by_values
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
     cell_figures,
@@ -145,8 +145,8 @@ def statuses(board: Board, width: int = WIDTH) -> str:
 
 def board_tables(board: Board, width: int = WIDTH) -> str:
     """The end of a session: figures, ranking with its reservations, failures, and what is missing."""
-    notes = (undecided_note(board), lead_note(board), statuses(board, width), unfinished(board))
-    wrapped = [note if at == 2 else _filled(note, width) for at, note in enumerate(notes)]
+    notes = (undecided_note(board), lead_note(board), *by_values.notes(board), unfinished(board))
+    wrapped = [*(_filled(note, width) for note in notes[:-1]), statuses(board, width), _filled(notes[-1], width)]
     parts = (summary_table(board, width), ranking_table(board, width), *wrapped)
     return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
 

@@ -106,8 +106,11 @@ GROUP_MISTAKES = {
     "operator: softmix, dtype: float16, shapes: [[1, 2]]": f".operator: 'softmix' {NO_OPERATOR}",
     OF_SOFTMAX + "out_dtype: [], shapes: [[1, 2]]": f".out_dtype: {EMPTY}",
     OF_SOFTMAX + "shapes: [[1, 2]], distribution: norml": f".distribution: 'norml' {NO_DISTRIBUTION}",
-    OF_SOFTMAX + "shapes: [[1, 2]], distribution: [normal, peaked]": (
-        ".distribution: a timed profile measures 'normal' only; move it to one with timed: false"
+    OF_SOFTMAX + "shapes: [[1, 2]], distribution: [normal, nan_last]": (
+        ".distribution: 'nan_last' has rows of NaN, which nobody could tell from what is not written; choose another"
+    ),
+    OF_SOFTMAX + "shapes: [[1, 2]], distribution: drawn_3": (
+        ".distribution: 'drawn_3' has two inputs only, and a timed case needs many; choose another distribution"
     ),
     OF_SOFTMAX + "shape: [[1, 2]]": (
         ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "

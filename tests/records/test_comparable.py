@@ -63,12 +63,11 @@ def test_what_differs_and_does_not_matter_is_noted() -> None:
         (replace(timed(CASE, "mine", 5e3), case=replace(CASE, timed=False)), "are two questions"),
         (timed(CASE, "mine", 5e3, ideal_bytes=7), "16777216 ideal bytes in one run and 7 in the other"),
         (timed(CASE, "mine", 5e3, role="roof"), "one is its roof, the other is not"),
-        (ended(replace(HARD, timed=True), "mine"), "timed in one run and only checked in the other"),
+        (ended(replace(HARD, timed=True), "mine"), "nan_first-timed are two questions"),
     ],
     ids=["shape", "untimed", "operator", "roof", "timed"],
 )
 def test_cells_of_two_questions_are_refused(other: Record, words: str) -> None:
-    """Where the distribution is not normal, a case that is timed and one that is checked have the same name."""
     one = ended(HARD, "mine") if other.case.distribution == HARD.distribution else timed(CASE, "mine", 5e3)
     answer = comparable.questions(one, other)
     assert answer.terms is Terms.REFUSED

@@ -25,7 +25,7 @@ HOSTILE = (
     "<b>bold</b> %{x} $\\int$ &amp; \"quoted\" 'single'",
 )
 
-LIKE_OTHERS = ("20261121-142304", "20261121-223806", "20261122-100524")
+LIKE_OTHERS = ("20261121-142304", "20261121-223806")
 """Large kept runs; smaller ones have all of their panels, figures and grids."""
 
 

@@ -120,11 +120,12 @@ def who(records: Iterable[Record]) -> str:
 
 
 def sections(board: Board) -> dict[SectionKey, list[CaseBoard]]:
-    """Timed cases by (operator, dtype, out_dtype, layout and parameters), in the order of the run."""
+    """Timed cases by (operator, dtype, out_dtype, layout and further words), in the order of the run."""
     by_key: dict[SectionKey, list[CaseBoard]] = {}
     for case in board.timed:
         own = case.case
-        words = [*([own.layout] if own.layout != "contiguous" else []), *(f"{name} {x}" for name, x in own.params)]
+        words = [word for word in (own.layout, own.distribution) if word not in ("contiguous", "normal")]
+        words += [f"{name} {x}" for name, x in own.params]
         key = (own.operator, own.dtype, own.out_dtype, ", ".join(words))
         by_key.setdefault(key, []).append(case)
     return by_key

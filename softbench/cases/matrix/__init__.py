@@ -17,7 +17,7 @@ from typing import Any
 from softbench.cases.matrix.places import Place, ShapesError, compose
 from softbench.cases.operators import check_own, names
 from softbench.cases.operators.drawn_cases import LAST_SEED, case_of, random_cases
-from softbench.cases.operators.vocabulary import check_case, check_distribution, parse_layout
+from softbench.cases.operators.vocabulary import check_case, check_distribution, check_timed, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
 from softbench.resources import choose_from, shown
 
@@ -167,8 +167,8 @@ def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Seque
 
     dtypes = words("operator"), words("dtype"), words("out_dtype")
     shapes, distributions = _shapes(group, fields, timed), words("distribution", "normal")
-    if timed and distributions != ("normal",):
-        raise fields["distribution"].error("a timed profile measures 'normal' only; move it to one with timed: false")
+    if timed and "distribution" in fields:
+        fields["distribution"].words(check_timed)
     return (*dtypes, shapes, words("layout", "contiguous"), distributions, _params(fields))
 
 

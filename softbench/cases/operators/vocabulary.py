@@ -87,6 +87,18 @@ def of_others(distribution: str) -> str:
     return PLAIN if is_drawn(distribution) else "normal"
 
 
+UNTIMED = ("all_inf", "plus_inf", "nan_first", "nan_middle", "nan_last", "nan_with_inf")
+"""Some right outputs are NaN, as are those that a timed launch must overwrite."""
+
+
+def check_timed(word: str) -> None:
+    """Raises ValueError for a distribution that no timed case can have."""
+    if is_drawn(word):
+        raise ValueError(f"{word!r} has two inputs only, and a timed case needs many; choose another distribution")
+    if word in UNTIMED:
+        raise ValueError(f"{word!r} has rows of NaN, which nobody could tell from what is not written; choose another")
+
+
 def check_distribution(word: str) -> None:
     """Raises ValueError, naming the choices, where `word` is no distribution."""
     if word not in DISTRIBUTIONS and not is_drawn(word):

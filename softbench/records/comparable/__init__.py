@@ -126,8 +126,6 @@ def _other_question(a: Record, b: Record) -> str:
     name = a.case.id
     if name != b.case.id:
         return f"{name} and {b.case.id} are two questions"
-    if a.case.timed != b.case.timed:
-        return f"{name} is timed in one run and only checked in the other"
     if a.case != b.case:
         return f"{name} names two cases"
     if a.operator_hash != b.operator_hash:

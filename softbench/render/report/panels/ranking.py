@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softbench.analysis.leaderboard import Board, Standing
+from softbench.analysis.leaderboard import Board, Standing, by_values
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
 from softbench.analysis.leaderboard.remarks import clock_note, why_marked, why_open
@@ -27,7 +27,7 @@ def ranking(contents: Contents) -> Markup:
             parts += [tag("h3", tag("bdi", operator))] if len(board.operators) > 1 else []
             parts += [_whole(contents, operator), _unranked(board, operator), _parts(contents, operator)]
     note = "Speed-up: geometric mean of the ratios of the cases that both passed."
-    notes = [tag("p", clock_note(board), class_="note"), tag("p", note, class_="note")]
+    notes = [tag("p", text, class_="note") for text in (clock_note(board), note, *by_values.notes(board))]
     return panel("ranking", "Ranking", *parts, *notes, _definitions(board))
 
 

@@ -1,0 +1,52 @@
+"""A kernel whose time depends on its values is named, with its ratio; one whose time does not is not."""
+
+from __future__ import annotations
+
+import pytest
+from support.builders import passport, softmax_case, timed, variant
+
+from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard import by_values
+from softbench.analysis.leaderboard.formatting import section_title, sections
+from softbench.model import Run
+from softbench.render import report, tables
+
+
+def board(slower: float) -> leaderboard.Board:
+    """Two sizes with normal values and with single peaks; `lazy` takes `slower` as long with those in the first."""
+    records = []
+    for columns in (1024, 2048):
+        for distribution in ("normal", "peaked"):
+            case = softmax_case(columns=columns, distribution=distribution)
+            factor = slower if (columns, distribution) == (1024, "peaked") else 1.0
+            records += [
+                timed(case, "steady", 5000 * columns / 1024),
+                timed(case, "lazy", factor * 6000 * columns / 1024),
+                timed(case, "copy", 4900 * columns / 1024, role="roof", variant=variant("copy")),
+            ]
+    return leaderboard.build(Run(passport(), tuple(records)))
+
+
+@pytest.mark.parametrize(("slower", "ratio"), [(1.25, "1.25"), (0.8, "0.80"), (1.01, ""), (1.0, "")])
+def test_times_that_are_apart_by_two_percent_are_named(slower: float, ratio: str) -> None:
+    found = by_values.notes(board(slower))
+    said = f"lazy takes {ratio}x as long with the values peaked as with normal ones, in 1 of 2 cases of softmax."
+    assert found == ([said] if ratio else [])
+    shown = " ".join(tables.board_tables(board(slower)).split())
+    assert (said in shown) == bool(ratio)
+    assert (
+        said in report.render(Run(passport(), tuple(r for c in board(slower).cases for r in records_of(c))))
+    ) == bool(ratio)
+
+
+def records_of(case: leaderboard.CaseBoard) -> list:
+    return [cell.record for cell in case.participants]
+
+
+def test_other_values_are_a_section_of_their_own_and_an_id_of_its_own() -> None:
+    assert [section_title(key) for key in sections(board(1))] == ["softmax, float16", "softmax, float16, peaked"]
+    case = softmax_case(distribution="peaked")
+    assert (case.id, softmax_case(distribution="peaked", timed=False).id) == (
+        "softmax-float16-4096x1024-peaked-timed",
+        "softmax-float16-4096x1024-peaked",
+    )
