@@ -25,8 +25,8 @@ HOSTILE = (
     "<b>bold</b> %{x} $\\int$ &amp; \"quoted\" 'single'",
 )
 
-LIKE_OTHERS = ("20261121-142304", "20261121-223806")
-"""Large kept runs; smaller ones have all of their panels, figures and grids."""
+LIKE_OTHERS = ("20261121-142304",)
+"""A large kept run; smaller ones have all of their panels, figures and grids."""
 
 
 def kept() -> list[Path]:
