@@ -266,7 +266,7 @@ def test_who_waits_without_being_timed_looks_up_every_second(monkeypatch: pytest
 
     now = iter(range(1000))
     monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: next(now)))
-    monkeypatch.setattr(workers.selectors, "DefaultSelector", Selector)
+    monkeypatch.setattr(workers.selectors, "PollSelector", Selector)
     monkeypatch.setattr(workers.wire, "send", lambda *_: None)
     monkeypatch.setattr(workers, "_advance", lambda *_: workers.Answer(True))
     heard: list[int] = []
