@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from softbench.cases.operators.in_files import operator
     from softbench.cases.operators.norms import LAYER_EPS, RMS_EPS
     from softbench.cases.operators.vocabulary import Layout, parse_layout
+    from softbench.cli.api import run
     from softbench.model import DTYPE_BYTES, Case, Record, Run, Samples, Status, Variant
     from softbench.records.store import load
 
@@ -49,10 +50,12 @@ __all__ = [
     "load",
     "operator",
     "parse_layout",
+    "run",
     "scale_of",
 ]
 __version__ = "0.1.0"
 _OWNERS = {
+    "run": "cli.api",
     "keys_of": "cases.operators.attention",
     "scale_of": "cases.operators.attention",
     "LAYER_EPS": "cases.operators.norms",

@@ -45,7 +45,7 @@ def implementation(
     params          tuning parameters, each with its values; every combination is one variant
     known_failures  pattern of case ids (as in fnmatch) -> why a third-party kernel fails there
     ladder          True for a step on the way to a better kernel: it takes part only if it is named
-                    (`softbench.run.selection.Ladders`)
+                    (`softbench.session.selection.Ladders`)
 
     The factory is called once per case as ``factory(case, **params)``, untimed: compile, tune and allocate
     there. It returns ``launch(*inputs) -> tensor or tuple of tensors``, which allocates its output and enqueues on

@@ -9,7 +9,7 @@ from collections.abc import Generator
 import pytest
 
 from softbench import packages
-from softbench.run import settings
+from softbench.session import settings
 
 PLATFORM = sys.platform
 
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"softbench: measures on Linux only, and this is {PLATFORM}; the command softbench reads runs"
         )
-    from softbench.run import session
+    from softbench.session import session
 
     try:
         session.start(config)
@@ -50,7 +50,7 @@ def pytest_cmdline_main(
     status = yield
     if status is None or not (config.getoption("--softbench") and config.getoption("--softbench-watch")):
         return status
-    from softbench.run import watching
+    from softbench.session import watching
 
     watch = watching.of(config)
     if watch is None or watch.is_again or config.option.collectonly:

@@ -18,6 +18,17 @@ from softbench.texts import InputError
 _COMMAND = ("-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "-o", "addopts=", "--softbench")
 _OUTER = ("PYTEST_ADDOPTS", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 """Variables that are for another pytest, or would have GitHub show every run."""
+ONLY = '''"""Only these implementations run."""
+
+NAMES = {names!r}
+
+
+def pytest_collection_modifyitems(config, items):
+    kept = [item for item in items if item.nodeid.rpartition("::")[2].partition("[")[0] in NAMES]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+'''
+"""A conftest.py, to be formatted with their names."""
 _CELL = re.compile(r"^.*::([^:\s]+)::([^:\s]+)$", re.M)
 _PREFIX = re.compile(r"^(ERROR: )?(softbench: )?")
 _REFUSED = (4, 5)
@@ -36,11 +47,14 @@ def cells(arguments: Sequence[str]) -> list[tuple[str, str]]:
     return _CELL.findall(_pytest([*arguments, "--collect-only", "-q"]))
 
 
-def measure(arguments: Sequence[str]) -> Run:
-    """The run that a command makes; its page is not written. Raises RunRefused, RunFailed, or what `store.read` raises."""
+def measure(arguments: Sequence[str], project: Path | None = None) -> Run:
+    """The run that a command makes in a project, by default here; its page is not written.
+
+    Raises RunRefused, RunFailed, or what `store.read` raises.
+    """
     with tempfile.TemporaryDirectory(prefix="softbench-") as folder:
         events = Path(folder) / "events"
-        output = _pytest([*arguments, f"--softbench-events={events}", "--softbench-no-page"])
+        output = _pytest([*arguments, f"--softbench-events={events}", "--softbench-no-page"], project)
         lines = events.read_text(encoding="utf-8").splitlines() if events.is_file() else []
     begun = next((event for event in map(json.loads, lines) if event["event"] == "begin"), None)
     if begun is None:
@@ -58,10 +72,13 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _OUTER}
 
 
-def _pytest(arguments: Sequence[str]) -> str:
+def _pytest(arguments: Sequence[str], project: Path | None = None) -> str:
+    ours = Path(__file__).resolve().parents[2]  # a checkout need not be installed
+    paths = [str(ours), *filter(None, [os.environ.get("PYTHONPATH")])] if project else []
     done = subprocess.run(
         command(arguments),
-        env=environment(),
+        cwd=project,
+        env=environment() | ({"PYTHONPATH": os.pathsep.join(paths)} if project else {}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

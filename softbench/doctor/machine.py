@@ -9,7 +9,7 @@ from pathlib import Path
 from softbench.doctor.findings import NOT_TRIED, Findings, Target
 from softbench.measure import cubin, device
 from softbench.measure.other_processes import OtherProcesses
-from softbench.run import passport
+from softbench.session import passport
 
 GIB = 1 << 30
 

@@ -23,7 +23,7 @@ from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import notes
 from softbench.render.report.trust import checks
-from softbench.run import settings
+from softbench.session import settings
 
 pytest_plugins = ["pytester"]
 

@@ -25,8 +25,8 @@ from softbench.measure.plans import Plan
 from softbench.model import Calibration, Run, calibration
 from softbench.records import retries, store
 from softbench.render.report.trust import checks
-from softbench.run import session
-from softbench.run.selection import Selection
+from softbench.session import session
+from softbench.session.selection import Selection
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tuple[World, list[str]]:

@@ -21,10 +21,10 @@ from support.projects import ROOT, project, record_lines, started
 from softbench.measure import device_lock
 from softbench.measure.device_lock import DeviceLock
 from softbench.records import store
-from softbench.run import passport
-from softbench.run.journal import Journal
-from softbench.run.selection import Selection
-from softbench.run.settings import Settings
+from softbench.session import passport
+from softbench.session.journal import Journal
+from softbench.session.selection import Selection
+from softbench.session.settings import Settings
 
 HOLDER = """
 import os, sys, time

@@ -21,7 +21,7 @@ from softbench.model import Samples, Status, limits
 from softbench.model.limits import Limits
 from softbench.records import store
 from softbench.render import export, report, tables
-from softbench.run import replay
+from softbench.session import replay
 
 KEPT = ROOT / "reports" / "h200"
 H200 = {

@@ -20,10 +20,10 @@ from softbench.measure import device
 from softbench.measure.contest.processes import Forkserver, Worker
 from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Record, Status
-from softbench.run.bench import Bench
-from softbench.run.journal import Journal
-from softbench.run.selection import Selection
-from softbench.run.settings import Settings
+from softbench.session.bench import Bench
+from softbench.session.journal import Journal
+from softbench.session.selection import Selection
+from softbench.session.settings import Settings
 
 pytest_plugins = ["pytester"]
 CARD = replace(H200, uuid="GPU-1")

@@ -23,7 +23,7 @@ from softbench.measure.worker import streamed
 from softbench.model import SEALED, Traffic
 from softbench.records import store
 from softbench.render import export, tables
-from softbench.run import selection, settings
+from softbench.session import selection, settings
 
 CASE = make.softmax_case(4096, 1024)
 PLAN = Plan(launches=8, inputs=4, cache="cold")

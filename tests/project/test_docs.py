@@ -12,7 +12,7 @@ from support.documents import DESIGN, HTILE, MEASURING, OPTIONS, PAGES, README, 
 from support.grids import over
 from support.projects import bench
 
-from softbench.run import settings
+from softbench.session import settings
 
 CUTE = ROOT / "impls" / "cute"
 
@@ -43,7 +43,7 @@ def test_every_environment_variable_is_documented_and_pages_name_only_options_th
     assert not [each for each in named if each[1] not in declared()]
 
 
-@pytest.mark.parametrize("room", ["cases", "measure", "records", "analysis", "render", "run", "model"])
+@pytest.mark.parametrize("room", ["cases", "measure", "records", "analysis", "render", "session", "model"])
 def test_every_module_is_documented(room):
     """The rooms themselves: tests/project/test_imports.py."""
     documented = [row[0].strip("`") for row in rows(DESIGN, f"module of `{room}/`")]

@@ -74,6 +74,18 @@ def test_its_program_reads_a_run(
     assert f"\n{PUBLISHED.id}::cuda_naive INCORRECT nan\n" in shown
 
 
+def test_its_program_tunes_a_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "kernels").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    (program,) = (block for block in HOW_TO if block.value == "tune.py")
+    exec(compile(program.text, program.value, "exec"), {})
+    assert re.fullmatch(r"(8|32|64) rows: \d+\.\d\d us\n", capsys.readouterr().out)
+    assert len(list((tmp_path / "reports").glob("*.jsonl"))) == 3
+
+
 def test_what_selects_nothing_ends_with_its_own_code(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,11 +23,11 @@ MAY_IMPORT: dict[str, str] = {
     "records": "model resources texts typed",
     "analysis": "model records texts",
     "render": "analysis model records texts",
-    "run": "analysis cases measure model packages records render resources texts typed",
-    "plugin": "measure packages run",
-    "doctor": "analysis cases measure model run texts",
+    "session": "analysis cases measure model packages records render resources texts typed",
+    "plugin": "measure packages session",
+    "doctor": "analysis cases measure model session texts",
     "cli": "analysis cases doctor measure model packages records render resources texts typed",
-    "__init__": "cases contract model records",
+    "__init__": "cases cli contract model records",
     "kernels": "packages resources",
     "__main__": "cli",
     "typed": "texts",
@@ -45,10 +45,17 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "starlette": ("cli.serve",),
     "uvicorn": ("cli.serve",),
     "pynvml": ("measure.device",),
-    "rich": ("run.live",),
-    "pytest": ("run.collect", "run.github", "run.session", "run.watching", "run.multi_gpu", "plugin"),
-    "xdist": ("run.multi_gpu",),
-    "pytest_benchmark": ("run.replay",),
+    "rich": ("session.live",),
+    "pytest": (
+        "session.collect",
+        "session.github",
+        "session.session",
+        "session.watching",
+        "session.multi_gpu",
+        "plugin",
+    ),
+    "xdist": ("session.multi_gpu",),
+    "pytest_benchmark": ("session.replay",),
     "cuda": (),
     "cutlass": (),
 }
@@ -205,8 +212,12 @@ def test_no_referee_watches_what_only_an_author_can_do():
 @pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])
 def test_rendering_reaches_nothing_that_needs_torch(room):
     """But for what the command line imports when it is asked for it: see test_cli."""
-    found = reached(room, without=("cli.bisect", "cli.doctor", "cli.listing", "cli.new", "cli.serve", "doctor"))
-    assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "run"]) and module != "measure.device"]
+    found = reached(
+        room, without=("cli.api", "cli.bisect", "cli.doctor", "cli.listing", "cli.new", "cli.serve", "doctor")
+    )
+    assert not [
+        module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "session"]) and module != "measure.device"
+    ]
 
 
 def test_tests_share_helpers_and_import_no_test():

@@ -173,7 +173,7 @@ def test_without_the_option_the_plugin_does_nothing_and_kernels_wait(installed, 
     shown = succeeded(run("-c", script, cwd=tmp_path, path=[installed]))
     loaded = shown.split("loaded:")[1].split()
     assert "softbench.plugin" in loaded
-    assert not {"torch", "yaml", "plotly", "softbench.run.session", "softbench.cases.registry"} & set(loaded)
+    assert not {"torch", "yaml", "plotly", "softbench.session.session", "softbench.cases.registry"} & set(loaded)
     assert "no tests ran" in shown
     assert f"""tensor([[0.5000, 0.5000]]) ['{installed}""" in shown
 

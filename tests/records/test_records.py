@@ -25,8 +25,8 @@ from softbench.measure import device
 from softbench.model import Calibration, KernelResources, Status, Telemetry, Traffic
 from softbench.records import store
 from softbench.records.store import lines
-from softbench.run import passport
-from softbench.run.settings import Settings
+from softbench.session import passport
+from softbench.session.settings import Settings
 
 PAGE = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
 MEASURING = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from softbench.run import settings
+from softbench.session import settings
 
 
 class Group:

@@ -28,7 +28,7 @@ from softbench.cli import bisect
 from softbench.cli.parser import parser
 from softbench.model import Status
 from softbench.records import store
-from softbench.run import settings
+from softbench.session import settings
 from support import bisected, warm
 from support.builders import ended, passport, softmax_case, timed
 from support.paths import ROOT

@@ -32,7 +32,7 @@ from support import builders
 from softbench.measure import device
 from softbench.model import Status
 from softbench.records import store
-from softbench.run.bench import Bench
+from softbench.session.bench import Bench
 
 HERE = Path(__file__).parent
 NAMES = os.environ.get("FAKE_NAMES", "NVIDIA H200,NVIDIA H200,NVIDIA H200").split(",")

@@ -33,8 +33,8 @@ IMPORTED = (
     "torch",
     "pytest",
     "plotly.offline",
-    "softbench.run.session",
-    "softbench.run.bench",
+    "softbench.session.session",
+    "softbench.session.bench",
     "softbench.render.report",
     "softbench.measure.worker.handler",
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 from softbench import resources, typed
 from softbench.cases import matrix, registry
+from softbench.cli import measuring
 from softbench.cli.serve.jobs import WAITING, Job
 from softbench.texts import InputError
 
@@ -23,16 +24,6 @@ MOST_OTHERS = 32
 OWN = "job"
 """The profile of groups that are submitted."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}\.py")
-_CONFTEST = '''"""Only the implementations of the job run."""
-
-NAMES = {names!r}
-
-
-def pytest_collection_modifyitems(config, items):
-    kept = [item for item in items if item.nodeid.rpartition("::")[2].partition("[")[0] in NAMES]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
-'''
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ def check(data: Any, place: Path) -> tuple[Fields, tuple[str, ...], int]:
     known = dict.fromkeys(v.implementation for v in found)
     if unknown := next((name for name in fields.others if name not in known), None):
         raise InputError(f"others: no implementation {unknown!r:.60}; {resources.choose_from(unknown, known)}")
-    (project / "conftest.py").write_text(_CONFTEST.format(names=sorted({*own, *fields.others})))
+    (project / "conftest.py").write_text(measuring.ONLY.format(names=sorted({*own, *fields.others})))
     return fields, own, cases
 
 

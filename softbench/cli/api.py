@@ -1,0 +1,96 @@
+"""`softbench.run`: a run as a function, for programs that try kernels."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from softbench import resources
+from softbench.cases import operator_files, operators, registry
+from softbench.cli import measuring
+from softbench.model import Case, Run
+from softbench.texts import InputError
+
+_PROFILES = {True: "timed", False: "checked"}
+
+
+def run(
+    kernels: Iterable[str | Path],
+    cases: str | Sequence[Case],
+    *,
+    budget_s: float | None = None,
+    seed: int | None = None,
+    reports: str | Path = "reports",
+    operators_in: str | Path | None = None,
+) -> Run:
+    """Check, time and rank kernels in cases, as ``pytest --softbench`` does, in processes of their own; its records are kept.
+
+    kernels    files and folders of implementations, and names of bundled ones. The roof and torch eager take part anyway.
+    cases      `Case` objects, or names of profiles of the bundled shapes.yaml ("published,odd")
+    budget_s   seconds of measuring per case; None as for pytest
+    seed       of inputs and orders; None draws one
+    reports    folder of the records
+    operators_in  folder of operators of one's own
+
+    Raises ValueError, of one line, for what cannot be run, and RuntimeError for a run that ended early.
+    """
+    asked = [kernels] if isinstance(kernels, (str, Path)) else list(kernels)
+    with tempfile.TemporaryDirectory(prefix="softbench-") as folder:
+        project = Path(folder)
+        folders, names = _chosen(asked, [Path(operators_in)] if operators_in is not None else [])
+        (project / "pytest.ini").write_text("[pytest]\n")
+        (project / "conftest.py").write_text(measuring.ONLY.format(names=sorted(names)))
+        words = [f"--softbench-impls={path}" for path in folders]
+        words += ["--softbench-ladders", f"--softbench-reports={Path(reports).resolve()}"]
+        words += [f"--softbench-budget={budget_s}"] if budget_s is not None else []
+        words += [f"--softbench-seed={seed}"] if seed is not None else []
+        words += [f"--softbench-operators={Path(operators_in).resolve()}"] if operators_in is not None else []
+        words.append(f"--softbench-profile={cases if isinstance(cases, str) else _profiles(cases, project)}")
+        try:
+            return measuring.measure(words, project)
+        except measuring.RunFailed as error:
+            raise RuntimeError(str(error)) from None
+
+
+def _chosen(kernels: Sequence[str | Path], own: Sequence[Path]) -> tuple[list[Path], set[str]]:
+    """Folders to look in, and the names of implementations to take."""
+    paths = [Path(kernel).resolve() for kernel in kernels if Path(kernel).exists()]
+    folders = list(dict.fromkeys(path if path.is_dir() else path.parent for path in paths))
+    known_before = operators.own()
+    try:
+        operator_files.load(own, folders)
+        found = registry.find([resources.bundled_impls(), *folders])
+    finally:
+        operators.use(known_before)
+    names = {v.implementation for v in found if any(Path(v.path).is_relative_to(path) for path in paths)}
+    for kernel in kernels:
+        if not Path(kernel).exists():
+            known = dict.fromkeys(v.implementation for v in found)
+            if str(kernel) not in known:
+                what = f"{str(kernel)!r:.80} is no file, no folder and no bundled implementation"
+                raise InputError(f"{what}; {resources.choose_from(str(kernel), known)}")
+            names.add(str(kernel))
+    if not names:
+        raise InputError("these files declare no implementation; decorate a factory with @implementation(...)")
+    return folders, names
+
+
+def _profiles(cases: Sequence[Case], project: Path) -> str:
+    """Write the cases as a shapes file, which is JSON, and so YAML; the names of its profiles."""
+    if not cases:
+        raise InputError("no cases; give Case objects, or names of profiles")
+    made: dict[str, Any] = {}
+    for case in dict.fromkeys(replace(case, timed=bool(case.timed)) for case in cases):
+        group: dict[str, Any] = {
+            "operator": case.operator, "dtype": case.dtype, "out_dtype": case.out_dtype, "layout": case.layout,
+            "shapes": [list(case.shape)], "distribution": case.distribution,
+        }  # fmt: skip
+        group |= {"params": dict(case.params)} if case.params else {}
+        profile = made.setdefault(_PROFILES[case.timed], {"description": "own", "timed": case.timed, "groups": []})
+        profile["groups"].append(group)
+    (project / "shapes.yaml").write_text(json.dumps({"profiles": made}))
+    return ",".join(made)

@@ -1,0 +1,203 @@
+"""The records of a run: its passport, its file, what an earlier command left in it, and what other workers add to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from softbench.model import Case, Passport, Record, Run, Variant
+from softbench.records import retries, shards, store
+from softbench.session import passport, resuming
+from softbench.session.listener import Listener
+from softbench.session.selection import Selection
+from softbench.session.settings import Settings
+
+Accept = Callable[[Passport, Mapping[Case, Sequence[Variant]]], None]
+"""Raises InputError if a run with this passport is of no use; called again with its cells once they are known."""
+
+
+class Journal:
+    """Where several workers share a run, each writes a shard, and the controller's journal merges them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        selection: Selection,
+        listener: Listener | None = None,
+        *,
+        accept: Accept = lambda passport, cells: None,
+        gpus: tuple[str, ...] = (),
+        shard: shards.Shard | None = None,
+    ) -> None:
+        """gpus are the ids of all workers' GPUs; shard is this worker's share of the run."""
+        self.gpus, self.shard = gpus, shard
+        self.settings, self.selection = settings, selection
+        self._listener = listener or Listener()
+        self._accept = accept
+        self._records: dict[tuple[str, str], Record] = {}
+        self._known: set[Case] = set()
+        self._passport: Passport | None = None
+        self._writer: store.Writer | None = None
+        self._is_held = False
+        """Whether the file still has to be checked against what this run wrote."""
+
+    def begin(self) -> Passport:
+        """The run's passport: a new one, or that of the run to resume, whose file is repaired for it."""
+        if self._passport is None:
+            if self.shard is not None:
+                self._passport = self.shard.passport
+            elif self.settings.resume:
+                self._writer, self._passport = resuming.reopen(self.settings, self.selection, self._listener.note)
+                self._is_held = True
+            else:
+                self._passport = self._issued()
+            self._accept(self._passport, {})
+        return self._passport
+
+    def _issued(self) -> Passport:
+        seed = resuming.seed_of(self.settings)
+        count = len(self.selection.takes_part)
+        chosen = self.selection
+        return passport.issue(self.settings, chosen.variants, seed, self.gpus, count, chosen.operators)
+
+    def start(self) -> None:
+        """Do what can be done before it is known which cells take part."""
+        self.begin()
+        if self.shard is None:
+            self.writer()
+
+    def open(self) -> None:
+        """Create the run's file, or find the one to resume, before anything is measured."""
+        self._accept(self.begin(), self.selection.takes_part)
+        self.start()
+        if self.settings.resume:
+            self._take_over()
+        self._count()
+
+    def _take_over(self) -> None:
+        """Keep the finished cases of the run that is resumed."""
+        old = store.read(self.shard.run if self.shard else self.writer().path)
+        for case, variants in self.selection.takes_part.items():
+            theirs = [r for r in old.records if r.case == case]
+            if self._is_finished(old, case) and not retries.is_due(theirs, old.passport.ranking_clock):
+                self._keep(theirs)
+            else:  # run again whole: old samples cannot be paired with new ones
+                had = {r.variant.id for r in theirs if r.role == "entrant"}
+                also = [v for v in self.selection.variants if v.operator == case.operator and v.id in had]
+                variants += [v for v in also if v not in variants]
+        self._keep([r for r in old.records if r.case not in self.selection.takes_part])
+
+    def _count(self) -> None:
+        """Write the number of cases into the header if it was not known when the header was written."""
+        issued = replace(self.begin(), cases=len(self._known | self.selection.takes_part.keys()))
+        if self.shard is None and issued != self._passport:
+            self._passport = issued
+            self.writer().relabel(issued)
+
+    def _is_finished(self, run: Run, case: Case) -> bool:
+        """Whether a run has every record of a case, the eager baseline's of a timed one included."""
+        always = self.selection.baselines({case.operator}).values() if case.timed else ()
+        return store.finished(run, case, [*self.selection.takes_part[case], *always])
+
+    def writer(self) -> store.Writer:
+        """The writer of the run's file, which is created if need be. Raises StoreError."""
+        if self._writer is None:
+            self._writer = self.shard.create() if self.shard else self._create(self.begin())
+            self._is_held = True
+        return self._writer
+
+    def _create(self, issued: Passport) -> store.Writer:
+        """The run's file; its name gets a number if another run began in the same second."""
+        for number in itertools.count(2):
+            try:
+                writer = store.Writer.create(self.settings.reports, self.begin())
+                writer.lock()
+                return writer
+            except store.RunExists:
+                self._passport = replace(issued, run_id=f"{issued.run_id}-{number}")
+        raise AssertionError("itertools.count ends nowhere")
+
+    @property
+    def record_file(self) -> Path | None:
+        """None until it is created."""
+        return self._writer.path if self._writer else None
+
+    @property
+    def run_file(self) -> Path:
+        """Where the records of the run go, whether the file exists yet or not."""
+        return self.record_file or self.settings.reports / f"{self.begin().run_id}.jsonl"
+
+    def save(self, records: Sequence[Record]) -> None:
+        """Append the records of a case, and keep them. Raises StoreError."""
+        writer = self.writer()
+        self._is_held = False  # a file that cannot be written is reported once
+        self._hold(writer)
+        writer.append(records)
+        self._is_held = True
+        self._keep(records)
+
+    def _hold(self, writer: store.Writer) -> None:
+        """Make sure that the run's file holds what this run wrote: an implementation may write to it as well."""
+        if what := writer.hold():
+            self._listener.note(f"{writer.path} {what} during the run; all that was in it is written again")
+
+    def release(self) -> None:
+        """Let others append to the run's file, after a last check that it holds what this run wrote."""
+        if self._writer is None or not self._is_held:
+            return
+        self._is_held = False
+        try:
+            self._hold(self._writer)
+        except store.StoreError as error:
+            self._listener.note(str(error))
+        self._writer.unlock()
+
+    def merge(self, worker: str, case: Case) -> None:
+        """Add a case that a worker reports, all of which is in its shard by then. Raises StoreError."""
+        if not self.knows(case):
+            self._add(case, shards.Shard(self.run_file, self.begin(), worker).of_case(case))
+
+    def merge_rest(self, worker: str) -> None:
+        """Add the cases that a worker finished and did not report before it ended. Raises StoreError."""
+        whole = shards.Shard(self.run_file, self.begin(), worker).whole()
+        for case in dict.fromkeys(record.case for record in whole.records):
+            if not self.knows(case) and self._is_finished(whole, case):
+                self._add(case, [record for record in whole.records if record.case == case])
+
+    def _add(self, case: Case, records: Sequence[Record]) -> None:
+        self.save(records)
+        self._listener.on_case(case)
+
+    def merge_leftovers(self) -> None:
+        """When all workers have ended: one file, in the order of the cases. Raises StoreError, OSError."""
+        if (run := self.record_file) is not None:
+            shards.absorb(run, self._listener.note)
+            shards.put_in_order(run, list(self.selection.takes_part))
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        self._known |= {record.case for record in records}
+        self._records |= {record.key: record for record in records}
+
+    def find(self, case: Case, variant: Variant) -> Record | None:
+        """The record of a cell, None before it is measured."""
+        return self._records.get((case.id, variant.id))
+
+    def knows(self, case: Case) -> bool:
+        """Whether the case has records."""
+        return case in self._known
+
+    @property
+    def waiting_cases(self) -> list[Case]:
+        """The cases that take part and have no records yet; the first is the next one, or is being measured."""
+        return [case for case in self.selection.takes_part if not self.knows(case)]
+
+    def result(self, case: Case | None = None) -> Run | None:
+        """All records so far, or those of one case; None if nothing was measured."""
+        if self._passport is None:
+            return None
+        if case is not None:
+            return Run(self._passport, tuple(r for r in self._records.values() if r.case == case))
+        order = {case: i for i, case in enumerate(self.selection.takes_part)}
+        return Run(self._passport, tuple(sorted(self._records.values(), key=lambda r: order.get(r.case, len(order)))))

@@ -1,0 +1,10 @@
+"""The running contest on a terminal: a board by rich if it is installed, else one line; nothing without a terminal.
+
+The parent draws it between two requests, never in a thread, which would disturb host times.
+"""
+
+from __future__ import annotations
+
+from softbench.session.live.terminal import Live, uncaptured
+
+__all__ = ["Live", "uncaptured"]

@@ -1,0 +1,13 @@
+"""Several GPUs: every worker of pytest-xdist measures on a GPU of its own, and the controller merges their records into one run.
+
+A case stays on one GPU with all its entrants: only what was timed on one GPU in the same rounds is compared. Without a GPU
+workers check in parallel, and take turns when something is timed (`softbench.measure.device_lock`).
+"""
+
+from __future__ import annotations
+
+from softbench.session.multi_gpu.controller import Controller
+from softbench.session.multi_gpu.seats import Seat, seats
+from softbench.session.multi_gpu.worker import give_up, is_worker, take_orders, worker_count
+
+__all__ = ["Controller", "Seat", "give_up", "is_worker", "seats", "take_orders", "worker_count"]

@@ -1,0 +1,128 @@
+"""The controller's side of a run on several workers: which GPU each has, which cases are done, which workers have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from softbench.model import Case, Variant
+from softbench.records import shards
+from softbench.session.journal import Journal
+from softbench.session.multi_gpu import scheduling
+from softbench.session.multi_gpu.seats import Seat
+from softbench.session.multi_gpu.worker import ERROR, KEY, Orders
+from softbench.texts import InputError
+
+
+class Controller:
+    """pytest-xdist's hooks. A `node` is its handle of a worker; a worker that replaces a dead one takes its seat."""
+
+    def __init__(self, journal: Journal, places: Sequence[Seat]) -> None:
+        self.places = places
+        self._journal, self._selection = journal, journal.selection
+        self._cases = {case.id: case for case in self._selection.cases}
+        self._variants = {(variant.operator, variant.id): variant for variant in self._selection.variants}
+        self._cells: dict[str, tuple[Case, Variant]] = {}
+        self._taken: dict[str, Seat] = {}
+        self._pids: dict[str, int] = {}
+
+    def cells(self) -> Iterator[tuple[str, Case, Variant]]:
+        """Node id, case and variant of all cells that take part, case by case."""
+        return ((nodeid, case, variant) for nodeid, (case, variant) in self._cells.items())
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Create the run's file, or find the one to resume, before the first worker is started."""
+        with _one_line():
+            self._journal.start()
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        return scheduling.make(config, log, self._cases)
+
+    def pytest_configure_node(self, node: Any) -> None:
+        name, journal = node.gateway.id, self._journal
+        seat = next(seat for seat in self.places if not seat.visible or seat not in self._taken.values())
+        shard = shards.Shard(journal.run_file.absolute(), journal.begin(), name)
+        node.workerinput[KEY] = Orders(seat, shard, bool(journal.settings.resume)).pack()
+        self._taken[name], self._pids[name] = seat, node.gateway._rinfo().pid
+
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """The first worker that has collected determines the cells."""
+        if self._cells:
+            return
+        for nodeid in ids:
+            words = nodeid.split("::", 2)
+            case = self._cases.get(words[1]) if len(words) == 3 else None
+            if case is not None:
+                variant = self._variants[case.operator, words[2]]
+                self._cells[nodeid] = case, variant
+                self._selection.add(case, variant)
+        if self._cells:
+            with _one_line():
+                self._journal.open()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """With its first report a case is complete, and in its worker's shard."""
+        case, _ = self._cells.get(report.nodeid, (None, None))
+        if getattr(report, "softbench_status", "") and case is not None:
+            with _end():
+                self._journal.merge(report.node.gateway.id, case)
+
+    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
+        """Free its seat, and end the run if the worker gives a reason that holds for all others."""
+        name = node.gateway.id
+        self._taken.pop(name, None)
+        self._pids.pop(name, None)
+        with _end():
+            self._journal.merge_rest(name)
+        if match := re.search(r"UsageError: (softbench: .*)", str(error or "")):
+            raise pytest.UsageError(match[1])
+        if error is None and (text := node.workeroutput.get(ERROR)):
+            pytest.exit(text, returncode=pytest.ExitCode.INTERRUPTED)
+
+    def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
+        case, _ = self._cells.get(crashitem, (None, None))
+        if case is None:
+            return
+        if self._journal.knows(case):
+            what = "its records are kept, and the rest of its cells is not reported"
+        else:
+            what = f"its records are lost; measure it with: --softbench-resume={self._journal.begin().run_id}"
+        report.longrepr = f"worker {report.node.gateway.id} ended during {case.id}: {what}"
+
+    def finish(self) -> None:
+        """Interrupt workers that are still measuring, or pytest-xdist would wait for them; they end their own workers."""
+        for pid in self._pids.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
+
+    def clear_up(self) -> None:
+        """After all workers have ended: one file, in the order of the cases, or none if no case was measured."""
+        with contextlib.suppress(InputError, OSError):  # whatever it is, the shards are still there
+            self._journal.merge_leftovers()
+            if not self._journal.settings.resume and not self._cells and (run := self._journal.record_file):
+                run.unlink()
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise pytest.UsageError(f"softbench: {error}") from None
+
+
+@contextlib.contextmanager
+def _end() -> Iterator[None]:
+    """End the run: what cannot be kept need not be measured."""
+    try:
+        yield
+    except InputError as error:
+        pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)

@@ -1,0 +1,169 @@
+"""The passport of a run: the machine, versions and settings it was made with."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+
+from softbench import __version__
+from softbench.cases.operators import FileOperator
+from softbench.measure import cores, device
+from softbench.measure.worker import confining
+from softbench.model import Passport, Variant
+from softbench.session.settings import Settings
+from softbench.texts import cut, printable
+
+_ALWAYS = ("torch", "triton", "nvidia-cuda-nvrtc", "pytest", "pytest-benchmark")
+_SELF_CONTAINED = ("torch", "triton", "pytest", "pytest-benchmark")
+"""Distributions whose requirements are not listed: their version determines them."""
+
+
+def issue(
+    settings: Settings,
+    variants: Sequence[Variant],
+    seed: int,
+    gpus: Sequence[str] = (),
+    cases: int = 0,
+    operators: Sequence[FileOperator] = (),
+) -> Passport:
+    """A new passport for a run of this many cases that starts now; gpus are the ids of all workers' GPUs.
+
+    operators  those of files that it is judged by
+    """
+    card = device.gpu()
+    now = datetime.now(timezone.utc)
+    machine = device.describe()
+    if card is not None:
+        machine["telemetry"] = asdict(device.Monitor(card).read())
+    if gpus:
+        machine["gpus"] = list(gpus)
+    return Passport(
+        run_id=f"{now:%Y%m%d-%H%M%S}-{_slug(machine['name'], card is not None)}-{'-'.join(settings.profiles)}",
+        started=now.isoformat(timespec="seconds"),
+        profiles=settings.profiles,
+        ranking_clock="graph" if card is not None else "wall",
+        seed=seed,
+        command=shlex.join(["pytest", *map(_portable, sys.argv[1:])]),
+        device=machine,
+        packages=packages(variants),
+        sources={v.implementation: v.source_hash for v in variants},
+        commit=commit(),
+        settings=measuring(settings) | {"selection": settings.selection},
+        cases=cases,
+        operators=sources_of(operators),
+        confined=confined(settings),
+    )
+
+
+def confined(settings: Settings) -> dict[str, str]:
+    """What the implementations of a run cannot do to others here, and why they can do the rest."""
+    counted = settings.traffic and device.gpu() is not None
+    return confining.possible() | ({"under ncu": "no: it needs sockets"} if counted else {})
+
+
+def sources_of(operators: Sequence[FileOperator]) -> dict[str, tuple[str, ...]]:
+    """The lines of the files of operators, as a passport is read."""
+    return {found.name: tuple(printable(cut(line)) for line in found.source.splitlines()) for found in operators}
+
+
+def measuring(settings: Settings) -> dict[str, float | int | bool]:
+    """The options that change how a cell is measured."""
+    chosen = {
+        name: getattr(settings, name) for name in ("budget_s", "run_budget_s", "timeout_s", "traffic", "device_clock")
+    }
+    return chosen | {"threads": 0 if device.gpu() is not None else cores.threads(settings.threads)}
+
+
+def packages(variants: Sequence[Variant] = ()) -> dict[str, str]:
+    """Versions of the packages that decide speed or result: what the variants require, recursively, if it is installed."""
+    found = {"python": platform.python_version(), "softbench": __version__}
+    waiting = [*_ALWAYS, *(_distribution(r) for v in variants for r in v.requires)]
+    seen: set[str] = set()
+    for name in waiting:  # which grows
+        if name in seen or name == "cuda":
+            continue
+        seen.add(name)
+        try:
+            found[name] = importlib.metadata.version(name)
+            further = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if name not in _SELF_CONTAINED:
+            waiting += [_distribution(text) for text in further if "extra ==" not in text]
+    return found
+
+
+def _distribution(requirement: str) -> str:
+    """The name in "Flash_Attn >= 2.8; python_version > '3'", as package indices write it."""
+    return re.sub(r"[-_.]+", "-", re.match(r"\s*([\w.-]*)", requirement)[1]).lower()  # type: ignore[index]
+
+
+def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
+    """Why a run cannot be resumed on this machine, or "".
+
+    Packages that only the variants of this command require do not matter: nothing in the run has used them.
+    """
+    machine = device.describe()
+    for key in ("kind", "name", "driver"):
+        if passport.device.get(key) != machine.get(key):
+            return f"it was made with {key} {passport.device.get(key)!r}, and here it is {machine.get(key)!r}"
+    here = packages(variants)
+    for name in sorted({*passport.packages, *packages()}):
+        now = here.get(name) or _version(name)
+        if passport.packages.get(name) != now:
+            return f"it was made with {name} {passport.packages.get(name)}, and here it is {now}"
+    for what, how in confining.possible().items():
+        if passport.confined.get(what, how) != how:
+            return f"it was made with {what} confined: {passport.confined[what]}, and here: {how}"
+    return ""
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except (importlib.metadata.PackageNotFoundError, ValueError):  # a name that came out of a file
+        return None
+
+
+def _portable(argument: str) -> str:
+    """An argument without folders, which exist on this machine only: records are shared."""
+    return re.sub(r"(^|=)/(?:[^/]*/)*", r"\1", argument)
+
+
+def _slug(name: str, is_gpu: bool) -> str:
+    if not is_gpu:
+        return "cpu"
+    words = [w for w in re.split(r"[^a-z0-9]+", name.lower()) if w not in ("nvidia", "tesla", "geforce", "")]
+    return "-".join(words[:2]) or "gpu"
+
+
+def commit() -> str:
+    """Commit of the checkout that this code runs from, with "+" if files were changed.
+
+    Outside a checkout (a copy on a machine without git) the value of SOFTBENCH_COMMIT, else "".
+    """
+
+    folder = Path(__file__).parents[1]
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True
+        ).stdout
+
+    try:
+        if not git("ls-files", "--", __file__).strip():
+            return os.environ.get("SOFTBENCH_COMMIT", "")
+        return git("rev-parse", "--short=12", "HEAD").strip() + (
+            "+" if git("status", "--porcelain", "-uno").strip() else ""
+        )
+    except (OSError, subprocess.SubprocessError):
+        return os.environ.get("SOFTBENCH_COMMIT", "")

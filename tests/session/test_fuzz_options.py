@@ -1,0 +1,188 @@
+"""Whatever stands in shapes.yaml, in published figures or in an option: it is read, or it is one clear error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from support.builders import ended, passport, softmax_case
+from support.fuzzing import RANDOM, TEXTS, damaged, one_line, rendered, tried, twisted
+from support.options import Group, read
+
+from softbench import resources
+from softbench.analysis import experiments
+from softbench.cases import matrix
+from softbench.model import Status
+from softbench.records import published, store
+from softbench.render import export
+from softbench.session.regression import RegressionCheck
+from softbench.texts import InputError
+
+CASES = (softmax_case(16, 256), softmax_case(16, 512), softmax_case(16, 64, timed=False, distribution="peaked"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz")
+
+
+SHAPES = {
+    "profiles": {
+        "mine": {
+            "description": "d",
+            "groups": [
+                {"operator": "softmax", "dtype": ["float16", "float32"], "shapes": [[4, 8], [1, 1]], "why": "w"},
+                {
+                    "operator": ["rmsnorm"],
+                    "dtype": "float32",
+                    "rows": [1, 2],
+                    "columns": 8,
+                    "layout": "offset-1+padded-3",
+                },
+            ],
+        },
+        "checked": {
+            "description": "d",
+            "timed": False,
+            "groups": [{"operator": "softmax", "dtype": "float16", "shapes": [[], [0, 3]], "distribution": ["peaked"]}],
+        },
+    }
+}
+
+
+@tried(250)
+@given(random=RANDOM)
+def test_shapes(folder: Path, random: Random) -> None:
+    how = random.randint(0, 3)
+    data = SHAPES if how == 0 else twisted(random, SHAPES)
+    flow = random.choice([None, True, False])
+    text = yaml.safe_dump(data, default_flow_style=flow, allow_unicode=True).encode("utf-8", "surrogatepass")
+    if how == 3:
+        text = resources.bundled_shapes().read_bytes()[-3000:]
+    path = folder / "shapes.yaml"
+    path.write_bytes(damaged(random, text) if how != 1 else text)
+    try:
+        found = matrix.load(path)
+        cases = [case for name in found.profiles for case in found.profile(name)]
+        found.profile(random.choice(TEXTS))
+    except matrix.ShapesError as error:
+        one_line(error)
+    else:
+        assert all(min(case.shape, default=0) >= 0 for case in cases)
+
+
+@tried(150)
+@given(text=st.text(max_size=200) | st.binary(max_size=200))
+def test_shapes_of_no_sense(folder: Path, text: str | bytes) -> None:
+    path = folder / "nonsense.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(matrix.ShapesError) as caught:
+        matrix.load(path)
+    one_line(caught.value)
+
+
+@tried(250)
+@given(random=RANDOM, text=st.text(max_size=20))
+def test_options(folder: Path, random: Random, text: str) -> None:
+    chosen: dict[str, Any] = {}
+    for name, default in Group().options.items():
+        if not isinstance(default, bool) and random.random() < 0.3:
+            given_text = random.choice([*TEXTS, text, "1", "4-8", "float16,float32", str(10**30), "2%"])
+            chosen[name.removeprefix("--softbench-")] = [given_text] if isinstance(default, list) else given_text
+    try:
+        found = read(folder, **chosen)
+        assert 0 < found.budget_s < 1e6
+        assert found.seed is None or -(2**63) <= found.seed < 2**63
+        assert found.fail_on is None or 0 <= found.fail_on <= 10
+        RegressionCheck.of(found)
+        matrix.select(CASES, found.axes)
+        store.find(found.reports, found.resume)
+    except InputError as error:
+        one_line(error)
+
+
+@tried(150)
+@given(random=RANDOM)
+def test_published_figures(folder: Path, random: Random) -> None:
+    good = sorted((resources.bundled_shapes().parent / "reports" / "published").glob("*.csv"))
+    own = folder / "published"
+    own.mkdir(exist_ok=True)
+    bad = random.choice(good)
+    for path in good:
+        data = path.read_bytes()
+        (own / path.name).write_bytes(damaged(random, data) if path == bad else data)
+    case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
+    runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
+    try:
+        text = export.document_markdown(experiments.document(runs, published.read(own)))
+    except published.PublishedError as error:
+        one_line(error)
+    else:
+        assert text.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1000,cuda_naive," + "9" * 200_000, r"x.csv: is not CSV \(field larger than field limit"),
+        ("1e3,cuda_naive,0.1", "x.csv:5: elements cannot be '1e3'"),
+        ("٣,cuda_naive,0.1", "x.csv:5: elements cannot be '٣'"),
+        ("1000,cuda_naive,fast", "x.csv:5: latency_ms cannot be 'fast'"),
+        ("1000,cuda_naive,nan", "x.csv:5: latency_ms cannot be 'nan'"),
+        ("1000,cuda_naive,0", "x.csv:5: latency_ms cannot be '0'"),
+    ],
+    ids=["long", "power", "digits", "word", "nan", "zero"],
+)
+def test_a_published_figure_that_is_none(tmp_path: Path, row: str, words: str) -> None:
+    (tmp_path / "x.csv").write_text(f"# source: s\n# gpu: g\n# what: w\nelements,implementation,latency_ms\n{row}\n")
+    with pytest.raises(published.PublishedError, match=words):
+        published.read(tmp_path)
+
+
+WORDS = [
+    "table",
+    "report",
+    "experiments",
+    "doctor",
+    "good",
+    "latest",
+    "--reports",
+    "--format",
+    "csv",
+    "--cases",
+    "*",
+    "--output",
+    "--run",
+    "--cells",
+    "--all",
+    "markdown",
+    f"{CASES[0].id}::mine",
+]
+
+
+@tried(120)
+@given(random=RANDOM, text=st.text(max_size=20).filter(lambda text: "\0" not in text))
+def test_command_lines(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, random: Random, text: str) -> None:
+    """Exit code 0 with something said, or 2 with what is wrong."""
+    monkeypatch.chdir(folder)
+    if not Path("good.jsonl").exists():
+        store.Writer.create(folder, passport(run_id="good")).append([ended(CASES[0], "mine", Status.CRASHED, "died")])
+    words = [
+        *WORDS,
+        *(word for word in TEXTS if "\0" not in word and word.encode(errors="ignore").decode() == word),
+        text,
+    ]
+    commands = ["table", "report", "compare", "history", "show"]
+    arguments = [random.choice(commands), *(random.choice(words) for _ in range(random.randint(0, 4)))]
+    code: Any = 0
+    try:
+        rendered(capsys, *arguments)
+    except SystemExit as left:  # argparse's own: 0 behind --help, else 2
+        code = left.code
+    assert code in (0, 2)
+    assert "Traceback" not in capsys.readouterr().err

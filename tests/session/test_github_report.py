@@ -1,0 +1,165 @@
+"""pytest --softbench where GitHub runs it: annotations at the end of the log, and the summary of the step."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builders import ended, passport, softmax_case, timed
+from support.golden import differences
+from support.projects import bench, project
+
+from softbench.model import Run, Status
+from softbench.render import github as texts
+from softbench.session import github
+from softbench.session.regression import RegressionCheck, RegressionResult, VersionsCheck
+from softbench.session.selection import Selection
+
+EVIL = """
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def own_evil(case):
+    def launch(x):
+        print("::error::printed")
+        raise RuntimeError("first\\n::error file=a,line=1::owned")
+    return launch
+"""
+CASE = softmax_case(16, 256, "float32")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = project(tmp_path_factory.mktemp("github"))
+    (made / "kernels" / "mine" / "evil.py").write_text(EVIL)
+    (made / "kernels" / "mine" / "own_broken.py").write_text("from softbench import implementation\n\ndef (\n")
+    return made
+
+
+def on_github(folder: Path, *arguments: str, **environment: str) -> list[str]:
+    """The lines of a run whose checkout is the folder."""
+    own = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(folder), **environment}
+    done = bench(folder, "-k", "own_", "--softbench-no-page", "--softbench-seed=1", *arguments, **own)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_run_annotates_files_and_writes_the_summary(folder: Path) -> None:
+    """What a kernel says is printed while commands are off."""
+    lines = on_github(folder, GITHUB_STEP_SUMMARY=str(folder / "summary.md"))
+    (off,) = (number for number, line in enumerate(lines) if line.startswith("::stop-commands::"))
+    token = lines[off].removeprefix("::stop-commands::")
+    on = lines.index(f"::{token}::")
+    commands = [number for number, line in enumerate(lines) if line.strip().startswith("::")]
+    assert len(token) == 32
+    assert {"::error::printed", "::error file=a,line=1::owned"} <= {line.strip() for line in lines[off:on]}
+    assert min(commands) == off
+    assert differences("log.txt", "".join(f"{line}\n" for line in lines[on + 1 :] if line.startswith("::"))) == ""
+    text = (folder / "summary.md").read_text()
+    assert "| RUNTIME_ERROR | 1 | own_evil | launch raised RuntimeError: first" in text
+    assert "own_right" in text
+
+
+def test_the_controller_of_several_workers_reports_once(folder: Path) -> None:
+    lines = on_github(folder, "-n", "2", GITHUB_STEP_SUMMARY=str(folder / "several.md"))
+    assert sum(line.startswith("::error file=kernels/mine/evil.py,line=8,") for line in lines) == 1
+    assert (folder / "several.md").read_text().count("## softbench") == 1
+
+
+def test_elsewhere_nothing_is_said(folder: Path) -> None:
+    lines = on_github(folder, GITHUB_ACTIONS="", GITHUB_STEP_SUMMARY=str(folder / "none.md"))
+    assert not [line for line in lines if line.startswith(("::stop", "::error title", "::error file=kernels"))]
+    assert not (folder / "none.md").exists()
+
+
+class Terminal:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write_line(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def reported(run: Run | None, regression: RegressionResult, **environment: str) -> list[str]:
+    """What is written after the summary of pytest, by a run without files."""
+    report = github.GitHubReport(Selection((), ()), lambda: (run, regression), environment)
+    terminal = Terminal()
+    hook = report.pytest_terminal_summary(terminal)
+    next(hook)
+    with pytest.raises(StopIteration):
+        next(hook)
+    assert re.fullmatch(r"::stop-commands::\w+ ::\w+::", " ".join(terminal.lines[:2]))
+    return terminal.lines[2:]
+
+
+def run(name: str, *records: Any) -> Run:
+    return Run(passport(run_id=name), (*records, timed(CASE, "copy", 4_000, role="roof")))
+
+
+def test_a_limit_that_is_exceeded_is_an_annotation(tmp_path: Path) -> None:
+    before, after = run("a", timed(CASE, "mine", 5_000)), run("b", timed(CASE, "mine", 6_000))
+    summary = tmp_path / "summary.md"
+    judged = RegressionCheck(before, 0.02).judge(after)
+    (line,) = reported(after, judged, GITHUB_STEP_SUMMARY=str(summary))
+    assert line.startswith("::error title=softbench%3A mine%3A slower::softmax-float32-16x256: +20.0")
+    assert "\n--softbench-fail-on=2% fails: 0 cells fell, 1 cell slower by at least 2 %\n" in summary.read_text()
+    assert "## b against a" in summary.read_text()
+    for limit in (0.5, None):
+        assert reported(after, RegressionCheck(before, limit).judge(after)) == []
+
+
+def test_a_version_that_is_slower_is_an_annotation() -> None:
+    wide = softmax_case(16, 512, "float32")
+    gone = ended(wide, "mine", Status.CRASHED, "died", known_failure="known")
+    slower = timed(CASE, "mine", 6_000), timed(CASE, "mine@v1", 5_000)
+    (line,) = reported(done := run("b", *slower), VersionsCheck(0.02).judge(done))
+    assert line.startswith("::error title=softbench%3A mine%3A slower::softmax-float32-16x256: +20.0")
+    assert line.endswith(" against mine@v1")
+    assert reported(done, VersionsCheck(0.5).judge(done)) == []
+    (line,) = reported(done := run("b", gone, timed(wide, "mine@v1", 5_000)), VersionsCheck(0.02).judge(done))
+    assert "mine%3A no longer passes::softmax-float32-16x512: PASSED -> CRASHED (xfail) against mine@v1" in line
+    (line,) = reported(done := run("b", slower[0]), VersionsCheck(0.02).judge(done))
+    assert line.startswith(
+        "::error title=softbench%3A nothing to compare::--softbench-fail-on=2%25 fails: no cell of two"
+    )
+
+
+def test_a_limit_with_nothing_to_compare_is_an_annotation() -> None:
+    before, after = run("a", timed(CASE, "mine", 5_000)), run("b", timed(CASE, "other", 6_000))
+    before = replace(before, records=before.records[:1])
+    (line,) = reported(after, RegressionCheck(before, 0.02).judge(after))
+    assert line.startswith(
+        "::error title=softbench%3A nothing to compare::softbench: --softbench-baseline: a and b have"
+    )
+    assert reported(after, RegressionCheck(before, None).judge(after)) == []
+
+
+def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path: Path) -> None:
+    failed = run("a", ended(CASE, "mine", Status.CRASHED, "died"))
+    for place, why in ((tmp_path, "Is a directory"), (tmp_path / "no" / "s.md", "No such file"), ("a\0b", "null byte")):
+        error, line = reported(failed, RegressionResult(""), GITHUB_STEP_SUMMARY=str(place))
+        assert error.startswith("::error title=softbench%3A mine%3A CRASHED::")
+        assert line.startswith("softbench: the summary of the step cannot be written to ")
+        assert why in line
+        assert len(line.splitlines()) == 1
+
+
+def test_the_summary_of_a_step_is_appended_to_and_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "summary.md"
+    done = run("a", timed(CASE, "mine", 5_000))
+    path.write_text("before\n")
+    reported(done, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
+    assert path.read_text().startswith("before\n## softbench\n")
+    os.truncate(path, texts.MOST_SUMMARY - 100)
+    reported(done, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
+    assert texts.MOST_SUMMARY - 100 < path.stat().st_size <= texts.MOST_SUMMARY
+
+
+def test_a_run_without_records_reports_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "summary.md"
+    assert reported(None, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path)) == []
+    assert not path.exists()

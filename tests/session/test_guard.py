@@ -1,0 +1,65 @@
+"""tox installs gigabytes for a GPU only where that GPU is, and says in one line what to do elsewhere."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import subprocess
+import sys
+
+import pytest
+from support.paths import ROOT
+
+from softbench.measure import device
+from softbench.session import guard
+
+H100 = device.Gpu("NVIDIA H100 80GB HBM3", 90, 132, 52_428_800, 80_000_000_000, 2_619_000, 5120)
+
+
+@pytest.mark.parametrize(
+    ("cards", "arguments", "why"),
+    [
+        ((), (), "an H200 is expected, but no CUDA GPU is visible here; nothing was installed: `tox -e h200 -- "),
+        ((H100,), (), "an H200 is expected, but this machine has 'NVIDIA H100 80GB HBM3'; nothing was installed: "),
+        ((), ("-k", "a b", "--softbench-any-gpu"), ""),
+    ],
+)
+def test_another_machine_is_refused_unless_any_will_do(
+    monkeypatch: pytest.MonkeyPatch, cards: tuple[device.Gpu, ...], arguments: tuple[str, ...], why: str
+) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: cards)
+    said = guard.refusal("H200", arguments)
+    assert said.startswith(f"softbench: {why}" if why else "")
+    assert bool(said) is bool(why)
+    assert "\n" not in said
+    if cards:
+        assert guard.refusal("H100", arguments) == ""
+
+
+@pytest.mark.parametrize("any_gpu", [False, True])
+def test_the_command_is_run_or_is_not(any_gpu: bool) -> None:
+    """By a Python that finds no package but softbench, as tox's does."""
+    command = [sys.executable, "-S", "-m", "softbench.session.guard", "H200", *["--softbench-any-gpu"] * any_gpu]
+    installing = [sys.executable, "-c", "print('installed')"]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
+    done = subprocess.run(
+        [*command, "--then", *installing],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == ((0, "installed\n") if any_gpu else (1, ""))
+    assert done.stderr.count("\n") == (not any_gpu)
+
+
+def test_tox_installs_by_it_for_each_gpu() -> None:
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    commands = tox["testenv:h{100,800,200}"]["install_command"].split("\n")[1:]
+    assert commands == [
+        f"h{name}: python -m softbench.session.guard H{name} {{posargs}} --then python -I -m pip install {{opts}} {{packages}}"
+        for name in (100, 800, 200)
+    ]

@@ -1,0 +1,184 @@
+"""Rungs of ladders: who takes part in a case where nobody, -k, a cell's id, an option or the profile asks for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.builders import softmax_case, variant
+from support.grids import over
+from support.options import read
+
+from softbench import resources
+from softbench.cases import matrix, registry
+from softbench.cases.registry import RegistryError
+from softbench.measure import device
+from softbench.session.selection import Ladders, Selection, select
+from softbench.session.settings import QUICK_BUDGET_S
+
+pytest_plugins = ["pytester"]
+
+CASE = softmax_case()
+RUNG = variant("triton_wide", ladder=True)
+OURS = variant("triton_best")
+BUNDLED = registry.find([resources.bundled_impls()])
+SHAPES = """
+profiles:
+  cpu: {description: plain, groups: [{operator: softmax, dtype: float32, shapes: [[16, 256]]}]}
+  steps: {description: of a ladder, ladders: true, groups: [{operator: softmax, dtype: float32, rows: [4, 16], columns: 256}]}
+"""
+KERNELS = """
+from softbench import implementation
+
+@implementation(operator="softmax", ladder=True)
+def own_first(case): ...
+
+@implementation(operator="softmax", ladder=True, params={"w": [1, 2]})
+def own_second(case, w): ...
+
+@implementation(operator="softmax")
+def own_best(case): ...
+"""
+
+
+@over(
+    ("keyword", "named"),
+    [
+        ("", False),
+        ("float16", False),
+        ("not quack", False),
+        ("not triton_wide", False),
+        ("float16 and not (quack or liger)", False),
+        ("triton_best", False),
+        ("triton_", True),
+        ("TRITON_wide", True),
+        ("(wide or quack) and 4096x1024", True),
+        ("not quack and triton_wide", True),
+    ],
+)
+def test_a_word_of_k_names_a_rung_that_it_is_part_of(keyword: str, named: bool) -> None:
+    ladders = Ladders.asked(False, keyword, [])
+    assert ladders.admit(RUNG, CASE) is named
+    assert ladders.admit(OURS, CASE), "what is no rung always takes part"
+
+
+def test_a_cell_on_the_command_line_names_its_rung_and_no_other() -> None:
+    ladders = Ladders.asked(
+        False, "", ["tests", f"shapes.yaml::{CASE.id}::triton_wide[w=1]", f"shapes.yaml::{CASE.id}"]
+    )
+    assert ladders.admit(variant("triton_wide", ladder=True, params=(("w", 1),)), CASE)
+    assert not ladders.admit(variant("triton_wide", ladder=True, params=(("w", 2),)), CASE)
+    whole = Ladders.asked(False, "", [f"shapes.yaml::{CASE.id}::triton_wide"])
+    assert whole.admit(RUNG, CASE)
+    assert not whole.admit(variant("triton_wider", ladder=True), CASE)
+
+
+def test_what_takes_no_part_is_told() -> None:
+    other = variant("cuda_scalar", operator="attention", ladder=True)
+    found = Selection((CASE,), (RUNG, OURS, other))
+    assert (found.candidates(CASE), found.left_out) == ((OURS,), ("triton_wide",))
+    every = Selection((CASE,), (RUNG, OURS, other), Ladders(everywhere=True))
+    assert (every.candidates(CASE), every.left_out) == ((RUNG, OURS), ())
+
+
+def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    (tmp_path / "shapes.yaml").write_text(
+        SHAPES.replace("rows: [4, 16], columns: 256", "shapes: [[4096, 1024], [8192, 1024]]")
+    )
+    found = select(read(tmp_path, profile="steps,cpu"), Ladders())
+    assert [case.shape for case in found.cases] == [(256, 1024), (16, 256)]
+    assert found.shrunk == 2
+    assert [found.ladders.admit(RUNG, case) for case in found.cases] == [True, False]
+
+
+def test_our_best_and_the_libraries_are_no_rungs() -> None:
+    best = {"cute_softmax", "cute_norm", "cuda_cooperative", "attention_fused", "triton_best", "triton_attention"}
+    found = {v.implementation for v in BUNDLED if not v.ladder}
+    assert found == best | {v.implementation for v in BUNDLED if v.family == "library"}
+    assert not any(v.ladder for v in BUNDLED if v.family == "library")
+
+
+def test_the_experiments_have_their_ladders_and_no_other_profile_has() -> None:
+    bundled = matrix.load(resources.bundled_shapes())
+    assert bundled.ladders == {name for name in bundled.profiles if name.startswith("experiment-")}
+
+
+def test_ladder_is_true_or_false(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(KERNELS.replace("ladder=True", "ladder=1", 1))
+    with pytest.raises(RegistryError, match=r"mine.py:4: own_first: ladder must be True or False"):
+        registry.find([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own"),
+    [
+        ((), ["own_best"]),
+        (("--softbench-ladders",), ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"]),
+        (("-k", "own_first"), ["own_first"]),
+        (("-k", "not torch"), ["own_best"]),
+        (("shapes.yaml::softmax-float32-16x256::own_second[w=2]",), ["own_second[w=2]"]),
+        (
+            ("--softbench-profile=cpu,steps", "-k", "4x256 and own"),
+            ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"],
+        ),
+        (
+            ("--softbench-profile=steps", "-k", "softmax-float32-4x256"),
+            ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"],
+        ),
+    ],
+)
+def test_what_takes_no_part_is_not_collected(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], own: list[str]
+) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    pytester.makefile(".yaml", shapes=SHAPES)
+    kernels = pytester.mkdir("kernels")
+    (kernels / "own.py").write_text(KERNELS)
+    bench = ("-p", "softbench.plugin", "--softbench", "--softbench-impls=kernels", "--collect-only", "-q")
+    result = pytester.runpytest_inprocess(*bench, *arguments)
+    cells = [line.split("::")[-1] for line in result.outlines if line.startswith("shapes.yaml::")]
+    assert [name for name in cells if name.startswith("own_")] == own
+
+
+def test_the_header_counts_cells_and_the_rungs_that_are_none(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    pytester.makefile(".yaml", shapes=SHAPES)
+    result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only")
+    found = {v.implementation for v in BUNDLED if v.operator == "softmax"}
+    rungs = {v.implementation for v in BUNDLED if v.operator == "softmax" and v.ladder}
+    count = len(found - rungs)
+    said = f"softbench: 1 case, {count} implementations: {count} cells; without {len(rungs)} rungs of ladders "
+    result.stdout.fnmatch_lines([said + "(--softbench-ladders adds them)", f"collected {count} items"])
+
+
+@over(
+    ("keyword", "bundled"),
+    [
+        ("", set()),
+        ("mine", set()),
+        ("mine or quack", {"quack"}),
+        ("not quack", set()),
+        ("torch_ and float32", {"torch_eager", "torch_compile"}),
+    ],
+)
+def test_a_quick_run_has_the_bundled_ones_that_are_named(tmp_path: Path, keyword: str, bundled: set[str]) -> None:
+    (tmp_path / "kernels").mkdir(exist_ok=True)
+    (tmp_path / "kernels" / "mine.py").write_text(KERNELS.replace("own_best", "mine"))
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    chosen = read(tmp_path, quick=True, impls=["kernels"])
+    assert chosen.budget_s == QUICK_BUDGET_S
+    found = select(chosen, Ladders.asked(False, keyword, []))
+    names = {v.implementation for case in found.cases for v in found.candidates(case)}
+    assert names == {"mine"} | bundled
+    assert not {"quack", "liger"} & set(found.left_out)  # which lists rungs
+
+
+def test_a_quick_run_without_a_folder_of_ones_own_has_all(tmp_path: Path) -> None:
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    chosen = read(tmp_path, quick=True, budget="3")
+    assert chosen.budget_s == 3.0
+    found = select(chosen, Ladders())
+    assert {"cute_softmax", "torch_eager"} <= {v.implementation for v in found.candidates(found.cases[0])}

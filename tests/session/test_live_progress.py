@@ -1,0 +1,122 @@
+"""What a running contest says of itself: a heat as it stands, pauses before turns that count, the time that is left."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from support import builders as make
+from support.simulated import PLAN, World
+
+from softbench.measure.contest.progress import CaseView, Player
+from softbench.measure.contest.rounds import ROUNDS, Heat
+from softbench.model import OPEN, SEALED, Samples, Status
+from softbench.session.live.pace import Pace, clock_text
+
+CASE = make.softmax_case(4096, 1024)
+CHECKED = make.softmax_case(37, 1000, timed=False)
+
+
+def test_a_heat_is_seen_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    fast, slow, roof = world.enter("fast", 1e6), world.enter("slow", 1.2e6), world.enter("copy", 0.9e6, role="roof")
+    failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
+    failed.settle(Status.INCORRECT, "zeros")
+    seen: list[tuple[str, bool, list[Player]]] = []
+    view = CaseView(
+        CASE, [slow, fast, roof, failed, unchosen], lambda s: seen.append((str(s), s.amid_rounds, [*s.players()]))
+    )
+    heat = view.heat = Heat([fast, slow, roof], PLAN, "graph", 0, world.ask, world.rng, 1e9, tell=view.tell)
+    heat.run()
+    words = [text for text, *_ in seen]
+    assert words[0] == "softmax-float16-4096x1024: rounds, placement 1"
+    assert words.count("softmax-float16-4096x1024: warming up") > 1
+    assert words[-1] == f"softmax-float16-4096x1024: rounds, placement 8, round {ROUNDS}"
+    assert [p.state for p in seen[0][2]] == ["checked", "checked", "INCORRECT"]
+    *_, last = seen
+    assert [(p.name, p.state) for p in last[2]] == [
+        *(("copy", ""), ("fast", "undecided"), ("slow", "undecided"), ("failed", "INCORRECT"))
+    ]
+    assert [p.percent_of_roof for p in last[2]][:2] == [100.0, pytest.approx(90, rel=0.01)]
+    assert last[2][1].latency_ns == pytest.approx(1e6 / PLAN.launches, rel=0.01)
+    assert [p.state for p in view.players()][1:3] == ["decided", "decided"]
+    view.heat = None
+    assert [p.state for p in view.players()][1:3] == ["measured", "measured"]
+
+
+def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So does one of an entrant that has failed since; it seals nothing."""
+    world = World(monkeypatch)
+    forged, mine, yours = (
+        world.enter(name, ns, tier=tier)
+        for name, ns, tier in (("forged", 1e3, OPEN), ("mine", 1e6, SEALED), ("yours", 1.2e6, SEALED))
+    )
+    reference, waits = world.enter("torch_eager", 1e4, "reference", tier=OPEN), world.enter("waits", tier=OPEN)
+    field = [forged, mine, yours, reference, world.enter("copy", 0.9e6, "roof"), waits]
+    view = CaseView(CASE, field)
+    view.heat = Heat(field[:-1], PLAN, "graph", 0, world.ask, world.rng, 1e9)
+    view.heat.run()
+    shown = [("copy", ""), ("mine", "decided"), ("yours", "decided"), ("forged", OPEN), ("torch_eager", "decided")]
+    assert [(p.name, p.state) for p in view.players()] == [*shown, ("waits", "checked")]
+    for entrant in (forged, yours):
+        entrant.settle(Status.PASSED, "")
+    assert [p.state for p in view.players()][2:4] == ["PASSED", OPEN]
+    mine.tier, mine.handed_over = "", "file"  # it is built again
+    assert [p.name for p in view.players()] == ["copy", "mine", "yours", "forged", "torch_eager", "waits"]
+    mine.settle(Status.INCORRECT, "zeros")
+    assert [(p.name, p.state) for p in view.players()][-2] == ("mine", "INCORRECT")
+    yours.settle(Status.INCORRECT, "zeros")
+    assert (view.players()[0].name, view.players()[0].state) == ("forged", "PASSED")
+
+
+def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two turns there is no word at all; behind the last round of a placement comes one that is thrown away."""
+    world = World(monkeypatch)
+    told: list[tuple[str, bool, int]] = []
+    a, b = world.enter("a"), world.enter("b", 1.1e6)
+
+    def turns() -> int:
+        return sum(op == "turn" for op, _ in world.log)
+
+    view = CaseView(CASE, [a, b], lambda s: told.append((s.step, s.amid_rounds, turns())))
+    view.heat = Heat([a, b], PLAN, "graph", 0, world.ask, world.rng, 1e9, tell=view.tell)
+    view.heat.run()
+    rounds = [entry for entry in told if "round" in entry[0]]
+    assert [is_amid for _, is_amid, _ in rounds] == ([True] * (ROUNDS - 1) + [False]) * 8
+    assert not any((later - earlier) % 2 for (*_, earlier), (*_, later) in pairwise(rounds))
+
+
+def test_each_heat_is_held_against_its_own_roof(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    first, second, roof = world.enter("first"), world.enter("second"), world.enter("copy", role="roof")
+    first.samples = [Samples("graph", 1, ((200,),), "cold", 0), Samples("call", 1, ((9,),), "", 0)]
+    second.samples = [Samples("graph", 1, ((300,),), "cold", 1)]
+    roof.samples = [Samples("graph", 1, ((100,),), "cold", 0), Samples("graph", 1, ((240,),), "cold", 1)]
+    shares = {p.name: p.percent_of_roof for p in CaseView(CASE, [first, second, roof]).players()}
+    assert shares == {"first": 50.0, "second": 80.0, "copy": 100.0}
+
+
+def test_the_time_left_is_that_of_cases_of_the_same_kind() -> None:
+    clock = SimpleNamespace(now=0.0)
+    pace = Pace(10.0, lambda: clock.now)
+    waiting = [CASE, make.softmax_case(8192, 1024), CHECKED]
+    pace.at(CASE)
+    assert pace.left_s(waiting) == 20.0  # by their budget, as long as none is done
+    clock.now = 4.0
+    assert (pace.left_s(waiting), pace.case_s, pace.elapsed_s) == (16.0, 4.0, 4.0)
+    clock.now = 30.0
+    assert pace.left_s(waiting) == 10.0  # one that takes longer than it should has nothing left
+    pace.done(CASE)
+    assert pace.left_s(waiting[1:]) == 30.0
+    pace.at(CHECKED)
+    clock.now = 33.0
+    pace.done(CHECKED)
+    assert pace.left_s([waiting[1]] + [CHECKED] * 2) == 36.0
+    pace.done(CASE)
+    assert pace.elapsed_s == 33.0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(7.9, "0:07"), (760, "12:40"), (3723, "1:02:03")])
+def test_times_are_written_as_on_a_clock(seconds: float, text: str) -> None:
+    assert clock_text(seconds) == text

@@ -1,0 +1,167 @@
+"""Which worker sits at which GPU, what it is told, and what becomes of the files that workers write."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support import builders
+from support.cards import CARDS
+
+from softbench.measure import device
+from softbench.records import shards, store
+from softbench.session import multi_gpu
+from softbench.session.multi_gpu.seats import Seat, local_cores, share
+from softbench.session.multi_gpu.worker import KEY, Orders
+from softbench.session.settings import SettingsError
+
+
+def seats_on(
+    monkeypatch: pytest.MonkeyPatch, count: int, cards: Any = CARDS, given: str | None = None
+) -> tuple[Seat, ...]:
+    monkeypatch.setattr(device, "gpus", lambda: cards)
+    if given is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    return multi_gpu.seats(count)
+
+
+@pytest.mark.parametrize(
+    ("given", "cards", "names", "ids"),
+    [
+        (None, CARDS, ["0", "1"], ["GPU-0", "GPU-1"]),
+        ("3,1,0", CARDS[:3], ["3", "1"], ["GPU-0", "GPU-1"]),  # as the driver numbers what it sees
+        ("GPU-8932f937,GPU-b1", CARDS[:2], ["GPU-8932f937", "GPU-b1"], ["GPU-0", "GPU-1"]),
+        ("MIG-a,MIG-b,MIG-c", CARDS[:1], ["MIG-a", "MIG-b"], ["", ""]),
+    ],
+)
+def test_each_worker_sits_at_a_gpu(monkeypatch: Any, given: Any, cards: Any, names: list[str], ids: list[str]) -> None:
+    found = seats_on(monkeypatch, 2, cards, given)
+    assert ([seat.visible for seat in found], [seat.gpu for seat in found]) == (names, ids)
+
+
+def test_without_a_gpu_all_sit_at_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seats_on(monkeypatch, 3, ()) == (Seat("", "", tuple(sorted(os.sched_getaffinity(0)))),) * 3
+
+
+@pytest.mark.parametrize(
+    ("cards", "given", "seen"),
+    [(CARDS, None, "4 GPUs are"), (CARDS[:1], "2", "1 GPU is"), (CARDS[:1], "MIG-a,MIG-b", "2 GPUs are")],
+)
+def test_more_workers_than_gpus_are_refused(monkeypatch: Any, cards: Any, given: Any, seen: str) -> None:
+    with pytest.raises(SettingsError, match=f"^-n 5: every worker needs a GPU of its own, and {seen} visible here$"):
+        seats_on(monkeypatch, 5, cards, given)
+
+
+def test_gpus_of_two_kinds_make_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed = (CARDS[0], CARDS[1], replace(CARDS[2], name="NVIDIA H100"))
+    assert len(seats_on(monkeypatch, 2, mixed)) == 2
+    with pytest.raises(
+        SettingsError, match=r"of one kind, and here are NVIDIA H200 \(0000:00:00\.0\) and NVIDIA H100 "
+    ):
+        seats_on(monkeypatch, 3, mixed)
+
+
+@pytest.mark.parametrize(
+    ("near", "shares"),
+    [
+        ([range(8), range(8)], [(0, 2, 4, 6), (1, 3, 5, 7)]),
+        # Two sides of a machine; the threads 0 and 8 of a core stay together.
+        ([(0, 1, 8, 9), (2, 3, 10, 11), (0, 1, 8, 9)], [(0, 8), (2, 3, 10, 11), (1, 9)]),
+        ([range(2)] * 3, [(0, 1)] * 3),
+        ([range(5)], [(0, 1, 2, 3, 4)]),
+    ],
+)
+def test_cores_are_divided_among_those_near_them(near: Any, shares: list[tuple[int, ...]]) -> None:
+    assert share(near) == shares
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("0-1,8-9\n", {0, 1, 8}), ("9\n", {0, 1, 2, 8}), ("\n", {0, 1, 2, 8}), (None, {0, 1, 2, 8})]
+)
+def test_the_cores_near_a_gpu_are_those_that_the_system_names(
+    monkeypatch: Any, text: str | None, cores: set[int]
+) -> None:
+    def read(path: Path) -> str:
+        assert str(path) == "/sys/bus/pci/devices/0000:0a:00.0/local_cpulist"
+        if text is None:
+            raise FileNotFoundError
+        return text
+
+    monkeypatch.setattr(Path, "read_text", read)
+    assert set(local_cores("0000:0A:00.0", {0, 1, 2, 8})) == cores
+
+
+def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And takes its orders as they were given, through text."""
+    asked: list[str] = []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    monkeypatch.setattr(device, "gpus", lambda: asked.append(os.environ["CUDA_VISIBLE_DEVICES"]) or (CARDS[2],))
+    pinned: list[Any] = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append((pid, tuple(cores))))
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: pinned.append(arguments)))
+    orders = Orders(Seat("2", "GPU-2", (1, 3)), shards.Shard(tmp_path / "r1.jsonl", builders.passport(), "gw1"), True)
+    assert multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()})) == orders
+    assert asked == ["2"]
+    assert pinned == [(1, signal.SIGKILL, 0, 0, 0), (0, (1, 3))]
+
+
+@pytest.mark.parametrize("sees", [(), CARDS, (CARDS[1],)])
+def test_a_worker_on_the_wrong_gpu_does_not_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sees: Any) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setattr(device, "gpus", lambda: sees)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: None))
+    orders = Orders(Seat("2", "GPU-2"), shards.Shard(tmp_path / "r1.jsonl", builders.passport(), "gw1"), False)
+    with pytest.raises(SettingsError, match=r"gw1 is to measure on GPU 2 \(GPU-2\) and sees .*; does a conftest\.py"):
+        multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()}))
+
+
+def test_shards_of_a_killed_run_are_taken_over(tmp_path: Path) -> None:
+    """What the run has already stays once, and what cannot be read stays where it is."""
+    passport, cases = builders.passport(), [builders.softmax_case(rows) for rows in (1, 2, 3)]
+    cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
+    run = store.Writer.create(tmp_path, passport)
+    run.append(cells[1])
+    shards.Shard(run.path, passport, "gw0").create().append(cells[1])
+    other = shards.Shard(run.path, passport, "gw1").create()
+    other.append(cells[2])
+    other.append(cells[0])
+    folder = shards.folder(run.path)
+    (folder / "r1-gw2.jsonl").write_text("")
+    told: list[str] = []
+    shards.absorb(run.path, told.append)
+    assert [r.case.rows for r in store.read(run.path).records] == [2, 2, 3, 3, 1, 1]
+    assert len(run.path.read_text().splitlines()) == 7
+    assert [path.name for path in folder.iterdir()] == ["r1-gw2.jsonl"]
+    (text,) = told
+    assert re.search(r"r1-gw2\.jsonl: is empty.*; it stays where it is, and its cases are measured again", text)
+
+    shards.put_in_order(run.path, cases[:2])
+    assert [r.case.rows for r in store.read(run.path).records] == [1, 1, 2, 2, 3, 3]
+    assert store.read(run.path).passport == passport
+    assert {path.name for path in tmp_path.iterdir()} == {"r1.jsonl", "r1.parts"}
+
+
+@pytest.mark.parametrize(("cards", "count"), [(CARDS[:3], 3), ((), 1)])
+def test_auto_is_a_worker_a_gpu(monkeypatch: pytest.MonkeyPatch, cards: Any, count: int) -> None:
+    from softbench import plugin
+
+    monkeypatch.setattr(device, "gpus", lambda: cards)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for is_on, expected in ((True, count), (False, None)):
+        config: Any = SimpleNamespace(getoption=lambda name, is_on=is_on: is_on)
+        assert plugin.pytest_xdist_auto_num_workers(config) == expected
+
+
+def test_the_orders_are_plain_text() -> None:
+    orders = Orders(Seat(), shards.Shard(Path("/r.jsonl"), builders.passport(), "gw0"), False)
+    assert set(json.loads(orders.pack())) == {"seat", "run", "passport", "worker", "resumes"}

@@ -1,0 +1,43 @@
+"""The passport of a run: which packages it names."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import pytest
+from support.builders import variant
+
+from softbench.session import passport
+
+INSTALLED = {
+    "torch": ["sympy", "nvidia-cudnn-cu12"],
+    "quack-kernels": ["nvidia-cutlass-dsl>=4", "apache_tvm_ffi (>=0.1)", "torch", "ruff; extra == 'dev'"],
+    "nvidia-cutlass-dsl": ["cuda-python>=12"],
+    "cuda-python": ["cuda-bindings~=13.0"],
+    "cuda-bindings": [],
+    "apache-tvm-ffi": ["typing-extensions>=4.5", "absent"],
+    "typing-extensions": [],
+    "flash-attn": ["torch", "einops"],
+    "sympy": [],
+    "nvidia-cudnn-cu12": [],
+    "ruff": [],
+}
+
+
+def test_packages_are_what_implementations_require_and_what_that_requires(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(name: str, found: Any) -> Any:
+        if name not in INSTALLED:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: of(name, "1"))
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: of(name, INSTALLED.get(name)))
+    always = {"python", "softbench", "torch"}
+    assert passport.packages().keys() == always
+    asks = [
+        variant("a", requires=("cuda>=sm_90", "quack-kernels")),
+        variant("b", requires=("Flash_Attn>=2.8", "torch")),
+    ]
+    further = {"nvidia-cutlass-dsl", "cuda-python", "cuda-bindings", "apache-tvm-ffi", "typing-extensions"}
+    assert passport.packages(asks).keys() == always | further | {"quack-kernels", "flash-attn"}

@@ -1,0 +1,177 @@
+"""pytest --softbench --softbench-baseline: the comparison at the end of a run, and what it does to the exit code."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.builders import ended, passport, softmax_case, timed
+from support.projects import bench, project
+
+from softbench.model import Passport, Record, Run, Status
+from softbench.records import store
+from softbench.session import settings
+from softbench.session.regression import RegressionCheck
+
+BUDGET = "--softbench-budget=3"
+"""Enough for the placements of a first look, or an interval would hold anything."""
+CASE = softmax_case(16, 256, "float32")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which own_right was measured once."""
+    folder = project(tmp_path_factory.mktemp("measured"))
+    done = bench(folder, "-k", "own_right", BUDGET)
+    assert done.returncode == 0, done.stdout
+    assert " against " not in done.stdout
+    return folder
+
+
+def earlier(folder: Path, name: str, change: Any, **passports: Any) -> None:
+    """The measured run once more as `name`, its records changed."""
+    (path,) = (folder / "reports").glob("2*.jsonl")
+    run = store.read(path)
+    writer = store.Writer.create(folder / "reports", replace(run.passport, run_id=name, **passports))
+    writer.append([change(record) for record in run.records])
+
+
+def scaled(record: Record, of: Sequence[str], launches: int = 1, times: int = 1) -> Record:
+    """Some implementations as they were when they took 1/launches, or times, as long."""
+    if record.variant.implementation not in of:
+        return record
+    heats = (
+        replace(s, launches=s.launches * launches, ns=tuple(tuple(ns * times for ns in rounds) for rounds in s.ns))
+        for s in record.samples
+    )
+    return replace(record, samples=tuple(heats))
+
+
+def quicker(record: Record) -> Record:
+    return scaled(record, ["own_right"], launches=30)
+
+
+def slower(record: Record) -> Record:
+    return scaled(record, ["own_right", "torch_eager"], times=1000)
+
+
+def again(measured: Path, folder: Path, change: Any, *arguments: str, **passports: Any) -> tuple[int, str]:
+    """Another run, with an earlier one as its baseline: exit code, and all that it said."""
+    shutil.copytree(measured, folder, dirs_exist_ok=True)
+    earlier(folder, "before", change, **passports)
+    (folder / "reports").joinpath(next((folder / "reports").glob("2*.jsonl")).name).unlink()
+    done = bench(folder, "-k", "own_right", BUDGET, "--softbench-baseline=before", *arguments)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_cell_that_got_slower_fails_the_run(measured: Path, tmp_path: Path) -> None:
+    code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%")
+    assert code == 1, text
+    assert re.search(r"\S+ against before\n=+\n\nNo status changed\. Of 2 timed cells [12] slower", text)
+    assert "--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower by at least 300 %" in text
+    assert re.search(r"^=+ 1 passed, .*$", text, re.M)
+    assert text.index("rank  implementation") < text.index("against before") < text.index("\nrecords: ")
+
+
+def test_without_a_limit_nothing_fails(measured: Path, tmp_path: Path) -> None:
+    code, text = again(measured, tmp_path, quicker)
+    assert code == 0, text
+    assert re.search("[12] slower", text)  # the reference may be as well, beside other load
+    assert "--softbench-fail-on" not in text
+
+
+def test_within_the_limit_nothing_fails(measured: Path, tmp_path: Path) -> None:
+    code, text = again(measured, tmp_path, slower, "--softbench-fail-on=0%")
+    assert code == 0, text
+    assert "--softbench-fail-on=0% holds: no cell fell" in text
+
+
+def test_the_controller_of_several_workers_compares(measured: Path, tmp_path: Path) -> None:
+    code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%", "-n", "2")
+    assert code == 1, text
+    assert text.count("--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower") == 1
+
+
+def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured(
+    measured: Path, tmp_path: Path
+) -> None:
+    def other(record: Record) -> Record:
+        return replace(record, case=softmax_case(4, 256, "float32"))
+
+    code, text = again(measured, tmp_path, other, "--softbench-fail-on=5%")
+    assert code == pytest.ExitCode.USAGE_ERROR, text
+    assert "(profile cpu) has none of the cells of this run; name a run that has" in text
+    assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
+
+
+def test_another_machine_is_refused_before_anything_is_measured(measured: Path, tmp_path: Path) -> None:
+    code, text = again(measured, tmp_path, lambda record: record, device={"name": "another CPU"})
+    assert code == pytest.ExitCode.USAGE_ERROR, text
+    assert len(re.findall("^ERROR: softbench: --softbench-baseline: before and .* of other machines", text, re.M)) == 1
+    assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
+    code, text = again(measured, tmp_path / "spread", lambda record: record, "-n", "2", device={"name": "another CPU"})
+    assert code == pytest.ExitCode.USAGE_ERROR, text
+    assert len(re.findall("^ERROR: softbench: --softbench-baseline: before and .* of other machines", text, re.M)) == 1
+
+
+def plain(**changes: Any) -> settings.Settings:
+    fields: dict[str, Any] = dict.fromkeys(settings.Settings.__dataclass_fields__, "")
+    return settings.Settings(**{**fields, "fail_on": None, **changes})
+
+
+def test_the_newest_run_is_the_one_before_this(tmp_path: Path) -> None:
+    for name in ("older", "newer"):
+        store.Writer.create(tmp_path, passport(run_id=name)).append([timed(CASE, "mine", 5_000)])
+    found = RegressionCheck.of(plain(reports=tmp_path, baseline="newer", fail_on=0.02))
+    assert found is not None
+    assert (found.run.passport.run_id, found.limit) == ("newer", 0.02)
+    assert RegressionCheck.of(plain(reports=tmp_path)) is None
+
+
+def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path: Path) -> None:
+    store.Writer.create(tmp_path, passport(run_id="one")).append([timed(CASE, "mine", 5_000)])
+    with pytest.raises(settings.SettingsError, match=r"one\.jsonl is the run to be resumed; name an earlier one"):
+        RegressionCheck.of(plain(reports=tmp_path, baseline="one", resume="latest"))
+
+
+def test_a_cell_that_fell_exceeds_any_limit() -> None:
+    before = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000), timed(CASE, "copy", 4_000, role="roof")))
+    after = Run(passport(run_id="b"), (ended(CASE, "mine", Status.CRASHED), timed(CASE, "copy", 4_000, role="roof")))
+    assert RegressionCheck(before, 10.0).judge(after).failed
+    assert not RegressionCheck(after, 10.0).judge(before).failed
+    assert not RegressionCheck(before, None).judge(after).failed
+
+
+def test_another_clock_is_refused() -> None:
+    def made(clock: str) -> Passport:
+        return passport(run_id=clock, ranking_clock=clock)
+
+    with pytest.raises(settings.SettingsError, match=r"--softbench-baseline: graph is ranked by the clock 'graph'"):
+        RegressionCheck(Run(made("graph"), ()), None).refuse(made("wall"), {})
+
+
+def test_a_kernel_against_its_last_commit(tmp_path: Path) -> None:
+    """It gets slower by a copy; git has it as it was."""
+    folder = project(tmp_path)
+    names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
+        subprocess.run(["git", "-C", folder, *names, *words], check=True)
+    kernel = folder / "kernels" / "mine" / "own.py"
+    kernel.write_text(kernel.read_text().replace("return exact(x)", "return exact(x) * 1.1"))
+    own = {"SOFTBENCH_CACHE_DIR": str(tmp_path / "cache")}
+    limits = ("--softbench-against=git:HEAD", "--softbench-fail-on=2%")
+    done = bench(folder, "--softbench-profile=cpu", *limits, "-k", "own_right", **own)
+    assert "own_right@HEAD  PASSED -> INCORRECT" in done.stdout, done.stdout + done.stderr
+    assert "--softbench-fail-on=2% fails: 1 cell fell, 0 cells slower by at least 2 %" in done.stdout
+    assert "-k 'softmax-float32-16x256 and own_right'" in done.stdout
+    assert done.returncode == 1
+
+    refused = bench(folder, "--softbench-against=git:HEAD", "-k", "torch_eager", **own)
+    assert "--softbench-against: no implementation that takes part is in the other version too" in refused.stderr
+    assert refused.returncode == 4

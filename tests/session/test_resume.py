@@ -1,0 +1,145 @@
+"""--softbench-resume: what is finished stays, what is not is run again whole, and unlike is not mixed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.projects import OWN, bench, project
+
+from softbench.records import store
+from softbench.session.settings import CPU_BUDGET_S
+
+pytest_plugins = ["pytester"]
+
+
+def test_resuming_a_finished_run_measures_nothing(copied: tuple[Path, Path]) -> None:
+    folder, path = copied
+    before = path.read_bytes()
+    assert json.loads(before.splitlines()[0])["cases"] == 4
+    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume=latest")
+    assert done.returncode == 1
+    assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
+    assert path.read_bytes() == before
+    assert path.with_suffix(".html").exists()
+
+
+def test_resuming_runs_the_missing_case_only(copied: tuple[Path, Path]) -> None:
+    """The writer was killed within the last case's lines: that case is run again whole, the others are not."""
+    folder, path = copied
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = b"".join(lines[:-2])
+    path.write_bytes(kept + lines[-2][:50])
+    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume", path.stem)
+    assert done.returncode == 1
+    assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
+    now = path.read_bytes()
+    assert now.startswith(kept)
+    added = [json.loads(line) for line in now[len(kept) :].splitlines()]
+    assert {"x".join(map(str, c["case"]["shape"])) + c["case"]["dtype"] for c in added} == {"16x256float16"}
+    assert len(added) == len(OWN) + 2
+    assert len(store.read(path).records) == 4 * (len(OWN) + 2)
+
+
+def test_a_run_has_one_version_of_a_kernel(copied: tuple[Path, Path]) -> None:
+    """Nothing is measured where one that has records was edited since, whichever are selected."""
+    folder, path = copied
+    source = folder / "kernels" / "mine" / "own.py"
+    source.write_text(source.read_text().replace("x * 0", "x * 0 + 1"))
+    before = path.read_bytes()
+    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", f"--softbench-resume={path}")
+    assert done.returncode == 4
+    said = f"{path.name} cannot be resumed: own_right has changed since; start a new run"
+    assert f"ERROR: softbench: --softbench-resume: {said}" in done.stderr
+    assert path.read_bytes() == before
+
+
+def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied: tuple[Path, Path]) -> None:
+    folder, path = copied
+    (folder / "kernels" / "second").mkdir()
+    text = (folder / "kernels" / "mine" / "own.py").read_text()
+    (folder / "kernels" / "second" / "new.py").write_text(text.partition("@implementation")[0] + NEW)
+    select = ["--softbench-profile=both", "-k", "new_right and float32-4x256"]
+    done = bench(folder, *select, f"--softbench-resume={path.stem}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"softbench: continues {path.stem}: 4 of 4 cases done" in done.stdout
+    header = store.header(path)
+    assert {"own_right", "new_right"} <= header.sources.keys()
+    assert "pluggy" in header.packages
+    assert len(store.read(path).records) == 4 * (len(OWN) + 2) + 1
+
+
+NEW = """@implementation(operator="softmax", requires=["torch", "pluggy"])
+def new_right(case):
+    return exact
+"""
+
+ENDED = re.compile(r"^\d+ of \d+ cases?: the run was ended early;.*$", re.M)
+
+
+def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) -> None:
+    """-x ends it behind the first case; what -k deselects is not asked for, and a resume asks for what it selects."""
+    folder = project(tmp_path)
+    select = ["--softbench-profile=both", "-k", "own_zeros and not float32-4x256"]
+    done = bench(folder, *select, "-x")
+    assert [line.split(":")[0] for line in ENDED.findall(done.stdout)] == ["1 of 3 cases"]
+    (path,) = (folder / "reports").glob("*.jsonl")
+    assert "1 of 3 cases: the run was ended" in path.with_suffix(".html").read_text()
+
+    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", "-x", "--softbench-resume=latest")
+    assert [line.split(":")[0] for line in ENDED.findall(done.stdout)] == ["2 of 4 cases"]
+    first = path.read_bytes().partition(b"\n")[2]
+
+    done = bench(folder, *select, "--softbench-resume=latest")
+    assert not ENDED.findall(done.stdout)
+    assert "the run was ended" not in path.with_suffix(".html").read_text()
+    header, *cells = map(json.loads, path.read_text().splitlines())
+    assert header["cases"] == len({json.dumps(cell["case"]) for cell in cells})
+    assert first in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value", "words"),
+    [
+        ("device", "name", "Another CPU", "it was made with name 'Another CPU', and here it is"),
+        ("device", "kind", "cuda", "it was made with kind 'cuda', and here it is 'cpu'"),
+        (
+            "settings",
+            "budget_s",
+            9.0,
+            f"it was made with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}",
+        ),
+        ("settings", "traffic", True, "it was made with --softbench-traffic, and here without"),
+        ("", "seed", 5, "it was made with --softbench-seed=5, and here with --softbench-seed=4"),
+        ("", "commit", "0123abc", "it was made by softbench of commit 0123abc, and here it is "),
+        ("confined", "writes", "no: why", "it was made with writes confined: no: why, and here: "),
+        ("packages", "torch", "1.0", "it was made with torch 1.0, and here it is"),
+        ("packages", "triton", None, "it was made with triton None, and here it is"),
+    ],
+)
+def test_resuming_on_another_machine_or_with_other_settings_is_refused(
+    whole_run: Any, here: Any, pytester: pytest.Pytester, part: str, key: str, value: Any, words: str
+) -> None:
+    (origin,) = (whole_run[0] / "reports").glob("*.jsonl")
+    header, *cells = origin.read_text().splitlines(keepends=True)
+    data = json.loads(header)
+    data["settings"]["budget_s"] = CPU_BUDGET_S
+    changed = data[part] if part else data
+    if value is None:
+        if key not in changed:
+            pytest.skip(f"{key} is not installed")
+        del changed[key]
+    else:
+        changed[key] = value
+    (pytester.path / "reports").mkdir()
+    path = pytester.path / "reports" / "old.jsonl"
+    path.write_text(json.dumps(data) + "\n" + "".join(cells))
+    before = path.read_bytes()
+    seed = ["--softbench-seed=4"] if key == "seed" else []
+    result = here("--softbench", "--softbench-profile=both", "-k", "own_right", "--softbench-resume=old", *seed)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: softbench: --softbench-resume: old.jsonl cannot be resumed: {words}*"])
+    assert path.read_bytes() == before

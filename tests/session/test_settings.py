@@ -1,0 +1,148 @@
+"""pytest's options as one object: defaults, where files are looked for, and one clear error for each wrong value."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+from support.options import Group, read
+
+from softbench import resources
+from softbench.cases.operators.drawn_cases import LAST_SEED
+from softbench.session import settings
+from softbench.session.settings import SettingsError
+from softbench.texts import repeat_command
+
+
+def test_defaults(tmp_path: Path) -> None:
+    assert read(tmp_path) == settings.Settings(
+        profiles=("cpu",),
+        shapes=resources.bundled_shapes().resolve(),
+        impls=(resources.bundled_impls().resolve(),),
+        reports=tmp_path / "reports",
+        budget_s=settings.CPU_BUDGET_S,
+        timeout_s=settings.DEFAULT_TIMEOUT_S,
+        resume="",
+        seed=None,
+        expected_gpu="",
+        any_gpu=False,
+        axes=(("dtype", ""), ("rows", ""), ("columns", "")),
+        selection="--softbench-profile=cpu",
+    )
+
+
+def test_the_selection_is_what_was_given(tmp_path: Path) -> None:
+    found = read(tmp_path, columns="512", impls=["a b", "c"], seed="1")
+    assert (
+        found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
+    )
+
+
+def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path: Path) -> None:
+    assert (read(tmp_path).drawn, read(tmp_path).drawn_from) == (0, settings.DEFAULT_DRAWN_FROM)
+    found = read(tmp_path, drawn="100000", drawn_from="7")
+    assert (found.drawn, found.drawn_from) == (100_000, 7)
+    assert found.selection.endswith(" --softbench-drawn=100000 --softbench-drawn-from=7")
+
+
+@pytest.mark.parametrize("given", ["100001", "-1", "many", "1.5", "9" * 5000])
+def test_a_number_of_drawn_cases_is_bounded(tmp_path: Path, given: str) -> None:
+    with pytest.raises(SettingsError, match=r"^--softbench-drawn: .* is not a whole number from 0 to 100000$"):
+        read(tmp_path, drawn=given)
+    assert settings.GREATEST_SEED + settings.MOST_DRAWN == LAST_SEED
+
+
+def test_the_command_that_repeats_a_drawn_case_needs_its_seed_alone(tmp_path: Path) -> None:
+    selection = read(tmp_path, columns="512", drawn="5", drawn_from="90").selection
+    kept = "pytest --softbench --softbench-profile=cpu --softbench-columns=512"
+    assert repeat_command(selection, "softmax-float32-4x4-drawn_93", "mine") == (
+        f"{kept} --softbench-drawn=1 --softbench-drawn-from=93 -k 'softmax-float32-4x4-drawn_93 and mine'"
+    )
+
+
+def test_settings_cannot_be_changed(tmp_path: Path) -> None:
+    with pytest.raises(FrozenInstanceError):
+        read(tmp_path).budget_s = 1.0  # type: ignore[misc]
+
+
+def test_a_shapes_file_of_ones_own_overrides(tmp_path: Path) -> None:
+    own = tmp_path / "shapes.yaml"
+    own.write_text("")
+    assert read(tmp_path).shapes == own.resolve()
+    assert read(tmp_path, shapes="other.yaml").shapes == (tmp_path / "other.yaml").resolve()
+
+
+def test_folders_of_ones_own_come_behind_ours_and_once(tmp_path: Path) -> None:
+    ours = resources.bundled_impls().resolve()
+    assert read(tmp_path, impls=["b", "a", "./b", str(ours)]).impls == (ours, tmp_path / "b", tmp_path / "a")
+
+
+def test_reports_go_where_they_are_asked_to(tmp_path: Path) -> None:
+    assert read(tmp_path, reports="x/y").reports == tmp_path / "x/y"
+    assert read(tmp_path, reports="/elsewhere").reports == Path("/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))],
+)
+def test_profiles(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
+    assert read(tmp_path, profile=text).profiles == names
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ")),
+        *(("budget", text) for text in ("5,", ",")),
+        ("timeout", "0"),
+        ("seed", "1.5"),
+        ("seed", "x"),
+        ("seed", str(2**63)),
+        ("seed", str(-(2**63) - 1)),
+        ("shapes", "a\0b"),
+        ("reports", "a\0b"),
+        ("profile", ","),
+        ("profile", "  "),
+    ],
+)
+def test_wrong_values_name_the_option_and_what_was_given(tmp_path: Path, option: str, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(tmp_path, **{option: text})
+    message = str(caught.value)
+    assert message.startswith(f"--softbench-{option}: ")
+    assert repr(text) in message
+    assert "\n" not in message
+
+
+def test_a_limit_needs_a_baseline(tmp_path: Path) -> None:
+    found = read(tmp_path, baseline="latest", fail_on="2.5%")
+    assert (found.baseline, found.fail_on) == ("latest", 0.025)
+    assert read(tmp_path, baseline="latest").fail_on is None
+    with pytest.raises(SettingsError, match="--softbench-fail-on needs a run to compare with"):
+        read(tmp_path, fail_on="2%")
+    with pytest.raises(SettingsError, match="--softbench-fail-on: 'x' is no limit"):
+        read(tmp_path, baseline="latest", fail_on="x")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0.5", 0.5), ("1e2", 100.0), ("30", 30.0)])
+def test_times_are_seconds(tmp_path: Path, text: str, seconds: float) -> None:
+    found = read(tmp_path, budget=text, timeout=text, seed="-7")
+    assert (found.budget_s, found.timeout_s, found.seed) == (seconds, seconds, -7)
+
+
+@pytest.mark.parametrize(
+    ("text", "of_case", "of_run"), [("2", 2.0, 0.0), ("2,60", 2.0, 60.0), (",60", settings.CPU_BUDGET_S, 60.0)]
+)
+def test_a_budget_of_a_case_and_of_the_run(tmp_path: Path, text: str, of_case: float, of_run: float) -> None:
+    found = read(tmp_path, budget=text)
+    assert (found.budget_s, found.run_budget_s) == (of_case, of_run)
+
+
+def test_every_option_says_what_it_does() -> None:
+    found = Group().help
+    assert len(found) >= 14
+    for name, text in found.items():
+        assert name.startswith("--softbench")
+        assert len(text) > 15

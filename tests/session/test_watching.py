@@ -1,0 +1,175 @@
+"""--softbench-watch: which cells run after a save, and three saves as the author of a kernel sees them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import own_operators
+from support.grids import over
+from support.projects import project, started
+
+from softbench.session import watching
+from softbench.session.watching import Watch, affected, state
+
+KERNEL = """
+from softbench import implementation
+
+@implementation(operator="softmax", requires=["torch"])
+def edited(case):
+    return lambda x: x.softmax(-1)
+"""
+ENTRIES = frozenset(map(Path, ("/k/mine/a.py", "/k/mine/b.py", "/k/other/c.py")))
+
+
+@over(
+    ("saved", "again"),
+    [
+        ({"/k/mine/a.py"}, {"/k/mine/a.py"}),
+        ({"/k/mine/a.py", "/k/other/c.py"}, {"/k/mine/a.py", "/k/other/c.py"}),
+        ({"/k/mine/_shared.py"}, {"/k/mine/a.py", "/k/mine/b.py"}),
+        ({"/k/mine/deep/kernel.cu"}, {"/k/mine/a.py", "/k/mine/b.py"}),
+        ({"/k/shapes.yaml"}, None),
+        ({"/k/mine/a.py", "/k/shapes.yaml"}, None),
+        ({"/k/common.cuh"}, None),
+    ],
+)
+def test_which_files_run_again(saved: set[str], again: set[str] | None) -> None:
+    assert affected(set(map(Path, saved)), ENTRIES) == (None if again is None else set(map(Path, again)))
+
+
+def test_a_new_file_runs_alone(tmp_path: Path) -> None:
+    old, new, shared = (tmp_path / name for name in ("old.py", "new.py", "_shared.py"))
+    for path in (old, new, shared):
+        path.touch()
+    assert affected({new}, {old}) == {new}
+    assert affected({shared}, {old}) == {old}
+
+
+def test_what_counts_as_a_source(tmp_path: Path) -> None:
+    shapes = tmp_path / "shapes.yaml"
+    kept = [shapes, *(tmp_path / "k" / name for name in ("a.py", "b.cu", "c.cuh", "deep/d.py"))]
+    others = [tmp_path / "k" / name for name in ("a.py~", ".a.py.swp", "notes.md", "__pycache__/a.py", ".git/x.py")]
+    for path in (*kept, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    before = state([tmp_path / "k", shapes])
+    assert before.keys() == set(kept)
+    kept[1].write_text("longer")
+    assert {path for path, was in state([tmp_path / "k", shapes]).items() if was != before[path]} == {kept[1]}
+
+
+def test_a_file_is_read_when_its_editor_has_written_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("")
+    watch, texts = Watch(), iter(["", "half", "half of", "whole"])
+    watch.begin([tmp_path], tmp_path / "shapes.yaml")
+
+    def saves(seconds: float) -> None:
+        if text := next(texts, ""):
+            path.write_text(text)
+
+    monkeypatch.setattr(watching.time, "sleep", saves)
+    assert watch._wait() == {path}
+    assert path.read_text() == "whole"
+
+
+class Screen:
+    """What a watch shows, run by run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kernel = folder / "kernels" / "mine" / "own.py"
+        self.save(KERNEL)
+        self.process = started(folder, "--softbench-watch", "--softbench-quick", "--softbench-profile=cpu")
+
+    def save(self, text: str) -> None:
+        self.kernel.write_text(text)
+
+    def run(self) -> str:
+        """All that one run shows, up to the line that says what is watched."""
+        assert self.process.stdout is not None
+        lines = iter(self.process.stdout.readline, "")
+        return "".join([*iter(lambda: self._before(next(lines)), "")])
+
+    @staticmethod
+    def _before(line: str) -> str:
+        return "" if line.startswith("softbench: watches ") else line
+
+
+def test_a_mistake_in_an_operator_does_not_end_the_watch(tmp_path: Path) -> None:
+    own_operators.project(tmp_path)
+    law = tmp_path / "operators" / "gelu.py"
+    right = law.read_text()
+    law.write_text(right.replace("return 0.5 *", "return 0.4 *"))
+    shown = Screen.__new__(Screen)
+    shown.process = started(
+        tmp_path, "--softbench-watch", "--softbench-quick", "--softbench-profile=gelu", "-k", "gelu_erf and float32"
+    )
+    try:
+        assert "disagrees with the reference" in shown.run()
+        law.write_text(right)
+        assert "passed" in shown.run()
+    finally:
+        shown.process.kill()
+        shown.process.communicate()
+
+
+@pytest.fixture
+def screen(tmp_path: Path) -> Iterator[Screen]:
+    shown = Screen(project(tmp_path))
+    yield shown
+    shown.process.kill()
+    shown.process.communicate()
+
+
+def test_three_saves(screen: Screen) -> None:
+    first = screen.run()
+    assert "quick: 0.2 s per case" in first  # the budget was given
+    assert "1 implementation: 1 cell" in first
+    assert "rank  implementation" in first
+
+    screen.save(KERNEL.replace("(-1)", "(-1) * 1.1"))
+    wrong = screen.run()
+    assert "INCORRECT: row 0, column 0: got " in wrong
+    assert "fell: INCORRECT" in wrong
+    assert "rank  implementation" not in wrong
+
+    screen.save(KERNEL + "def (")
+    assert "own.py:7: not valid Python" in screen.run()
+
+    screen.save(KERNEL.replace("(-1)", "(-1) + 0 * x"))
+    slower = screen.run()
+    (row,) = [line for line in slower.splitlines() if " edited " in line]
+    assert any(word in row for word in ("slower", "cannot tell"))  # than the first: the runs between had no time
+    assert "1 passed" in slower
+
+    screen.process.send_signal(signal.SIGINT)
+    assert screen.process.wait(20) == 0
+    assert screen.process.stderr is not None
+    assert screen.process.stderr.read() == ""
+
+
+def test_workers_stay_and_end_with_the_command(screen: Screen) -> None:
+    def children() -> set[str]:
+        command = ["ps", "--ppid", str(screen.process.pid), "-o", "pid="]
+        found = subprocess.run(command, check=True, capture_output=True, text=True)
+        return set(found.stdout.split())
+
+    screen.run()
+    before = children()
+    screen.save(KERNEL.replace("(-1)", "(dim=-1)"))
+    assert "same" in (shown := screen.run()) or "cannot tell" in shown
+    assert children() == before  # the forkserver, which keeps torch in memory
+    assert before
+
+
+@over("option", ["--softbench-debug", "-n2"])
+def test_what_it_does_not_go_with(tmp_path: Path, option: str) -> None:
+    (tmp_path / "kernels").mkdir(exist_ok=True)
+    with started(tmp_path, "--softbench-watch", option) as process:
+        _, errors = process.communicate(timeout=60)
+    assert "--softbench-watch goes neither with --softbench-debug nor with -n; leave one out" in errors
+    assert process.returncode == 4
