@@ -27,7 +27,7 @@ RUN = "reports/h200/20261122-110039-h200-published-published-dtypes-short-odd-fe
 """The run of the README: its badge, table and picture are made from it."""
 MADE_FROM = HERE / "made-from.json"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-COLOURS = 32
+COLOURS = 16
 ROWS = 8
 
 
@@ -59,7 +59,7 @@ def made_from() -> dict[str, Any]:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture as WebP, with a palette of 32 colours, which a page of text and lines does not exceed visibly."""
+    """The same picture as WebP, with a palette of 16 colours, which a page of text and lines does not exceed visibly."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(png)).convert("RGB")
