@@ -9,7 +9,7 @@ from support.children import python
 
 
 @pytest.mark.parametrize(
-    ("package", "file"), [("hypothesis", "records/test_fuzz.py"), ("pyte", "run/test_terminal.py")]
+    ("package", "file"), [("hypothesis", "records/test_fuzz.py"), ("pyte", "session/test_terminal.py")]
 )
 def test_a_file_that_lacks_a_package_is_skipped(tmp_path: Path, package: str, file: str) -> None:
     missing = f"No module named {package!r}"

@@ -28,7 +28,7 @@ def test_without_the_option_nothing_happens(tmp_path: Path) -> None:
         "def test_mine(request):\n"
         "    assert not request.config.pluginmanager.hasplugin('softbench-session')\n"
         "    loaded = {m for m in sys.modules if m.startswith('softbench')}\n"
-        "    ours = ('contract', 'packages', 'plugin', 'run', 'run.settings', 'texts')\n"
+        "    ours = ('contract', 'packages', 'plugin', 'session', 'session.settings', 'texts')\n"
         "    assert loaded <= {'softbench'} | {f'softbench.{m}' for m in ours}, loaded\n"
         "    assert not {'torch', 'plotly', 'yaml'} & set(sys.modules)\n"
     )

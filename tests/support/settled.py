@@ -99,10 +99,11 @@ def files(family: str) -> set[Path]:
 
 
 def _imported(text: str) -> list[Path]:
-    """Files of this checkout that a source imports, in strings of code too."""
+    """Files of this checkout that a source imports, in strings of code too; no kernel's test runs the command line."""
     modules = re.findall(r"^ *import ((?:softbench|support|impls)[\w.]*)", text, re.M)
     for module, names in re.findall(r"^ *from ((?:softbench|support|impls)[\w.]*) import (\([^)]*\)|.*)", text, re.M):
         modules += [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))]
+    modules = [module for module in modules if not module.startswith("softbench.cli")]
     places = [(ROOT / ("tests" if m.startswith("support") else "")).joinpath(*m.split(".")) for m in modules]
     return [path for place in places for path in (place.with_suffix(".py"), place / "__init__.py")]
 
