@@ -12,8 +12,11 @@ from softbench.model import Run
 from softbench.render import report, tables
 
 
-def board(slower: float) -> leaderboard.Board:
-    """Two sizes with normal values and with single peaks; `lazy` takes `slower` as long with those in the first."""
+def board(slower: float, spread: float = 1e-4) -> leaderboard.Board:
+    """Two sizes with normal values and with single peaks; `lazy` takes `slower` as long with those in the first.
+
+    spread  between its placements
+    """
     records = []
     for columns in (1024, 2048):
         for distribution in ("normal", "peaked"):
@@ -21,7 +24,7 @@ def board(slower: float) -> leaderboard.Board:
             factor = slower if (columns, distribution) == (1024, "peaked") else 1.0
             records += [
                 timed(case, "steady", 5000 * columns / 1024),
-                timed(case, "lazy", factor * 6000 * columns / 1024),
+                timed(case, "lazy", factor * 6000 * columns / 1024, spread=spread),
                 timed(case, "copy", 4900 * columns / 1024, role="roof", variant=variant("copy")),
             ]
     return leaderboard.build(Run(passport(), tuple(records)))
@@ -50,3 +53,8 @@ def test_other_values_are_a_section_of_their_own_and_an_id_of_its_own() -> None:
         "softmax-float16-4096x1024-peaked-timed",
         "softmax-float16-4096x1024-peaked",
     )
+
+
+def test_times_whose_intervals_overlap_are_not_named() -> None:
+    assert by_values.notes(board(1.05)) != []
+    assert by_values.notes(board(1.05, spread=0.1)) == []
