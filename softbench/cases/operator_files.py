@@ -180,7 +180,7 @@ class _Reader(Reader):
             raise self.error(nodes["params"], str(mistake)) from None
 
     def check_params(self, node: ast.expr, params: Sequence[Parameter]) -> None:
-        """Each function takes the parameters by keyword, and the reference or a stream uses each."""
+        """Each function takes the parameters by keyword."""
         wanted = sorted(parameter.name for parameter in params)
         for function in (self.function, self.decorated("baseline"), self.decorated("slack")):
             taken = sorted(argument.arg for argument in function.args.kwonlyargs) if function else wanted

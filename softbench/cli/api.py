@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,7 @@ def _profiles(cases: Sequence[Case], project: Path) -> str:
     if not cases:
         raise InputError("no cases; give Case objects, or names of profiles")
     made: dict[str, Any] = {}
-    for case in dict.fromkeys(replace(case, timed=bool(case.timed)) for case in cases):
+    for case in dict.fromkeys(cases):
         group: dict[str, Any] = {
             "operator": case.operator, "dtype": case.dtype, "out_dtype": case.out_dtype, "layout": case.layout,
             "shapes": [list(case.shape)], "distribution": case.distribution,

@@ -72,13 +72,18 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _OUTER}
 
 
+def elsewhere() -> dict[str, str]:
+    """The same for a command in another folder: a checkout of softbench need not be installed."""
+    found = environment()
+    paths = [str(Path(__file__).resolve().parents[2]), *filter(None, [found.get("PYTHONPATH")])]
+    return {**found, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def _pytest(arguments: Sequence[str], project: Path | None = None) -> str:
-    ours = Path(__file__).resolve().parents[2]  # a checkout need not be installed
-    paths = [str(ours), *filter(None, [os.environ.get("PYTHONPATH")])] if project else []
     done = subprocess.run(
         command(arguments),
         cwd=project,
-        env=environment() | ({"PYTHONPATH": os.pathsep.join(paths)} if project else {}),
+        env=elsewhere() if project else environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

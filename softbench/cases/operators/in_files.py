@@ -132,7 +132,7 @@ class FileOperator:
         return sum(s.read_bytes(case) for s in self.reads) + sum(spec.nbytes for spec in self.output_specs(case))
 
     def least_columns(self, case: Case) -> int:
-        """So many have a place for each index of a row."""
+        """Fewer columns cannot give each row of an output as many different indices as it has."""
         return max((stream.width(case) for stream in self.writes if stream.indexes), default=0)
 
     def ideal_flops(self, case: Case) -> int:

@@ -39,7 +39,7 @@ class Stream:
     """One input or output.
 
     shape   "case"; "rows": one element per row; "columns": one per column, shared by all rows; a number, or the name of a
-            parameter: so many per row
+            parameter: that many elements per row
     dtype   "" is the case's dtype for an input, its out_dtype for an output; for an output of another shape float32, or float64
             where the case is float64
     mean, spread  of the normal values that an input holds; the first input is drawn by the case's distribution instead

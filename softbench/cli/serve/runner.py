@@ -10,9 +10,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import softbench
 from softbench.cli import measuring
 from softbench.cli.serve.jobs import (
     CANCELLED,
@@ -121,12 +119,10 @@ class Runner:
             f"--softbench-events={self.queue.events(job).resolve()}",
             *([] if job.budget_s is None else [f"--softbench-budget={job.budget_s:g}"]),
         ]
-        ours = Path(softbench.__file__).resolve().parents[1]  # a checkout need not be installed
-        paths = [str(ours), *filter(None, [os.environ.get("PYTHONPATH")])]
         return await asyncio.create_subprocess_exec(
             *measuring.command(words),
             cwd=self.queue.project(job),
-            env={**measuring.environment(), "PYTHONPATH": os.pathsep.join(paths)},
+            env=measuring.elsewhere(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=tail.writer,
             stderr=tail.writer,

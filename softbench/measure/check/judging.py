@@ -60,12 +60,10 @@ def judge(case: Case, inputs: Tensors, outputs: Tensors, chunks: Sequence[Rows],
         violated.append(sum((s.violated.sum() for s in sums.values()), torch.zeros_like(count)))
         for output, invariant in sums.items():
             _add(totals, output, invariant.total())
-    for counts, describe in ((wrong, _describe), (violated, _describe_invariant)):
-        numbers = torch.stack(counts).tolist()
-        if describe is _describe:  # few outputs hold what is not finite, and are counted again
-            numbers = [
-                n and _wrong(case, inputs, outputs, rows, device) for n, rows in zip(numbers, chunks, strict=True)
-            ]
+    counts = zip(torch.stack(wrong).tolist(), chunks, strict=True)
+    # few outputs hold what is not finite, and are counted again
+    exact = [n and _wrong(case, inputs, outputs, rows, device) for n, rows in counts]
+    for numbers, describe in ((exact, _describe), (torch.stack(violated).tolist(), _describe_invariant)):
         bad_chunk = next((i for i, n in enumerate(numbers) if n), None)
         if bad_chunk is not None:
             return describe(case, inputs, outputs, chunks[bad_chunk], device, sum(numbers))

@@ -170,7 +170,7 @@ def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_
         right = torch.stack([seen(x).sum(dtype=torch.int64) for x in read])
         return "" if torch.equal(outputs[-1], right) else "not all that is read alone was read"
     scale = layout(case, streams, 128, "plain")[1]
-    totals = [_folded(seen(x, scale).to(torch.int64)) for x in (*read, outputs[-1])]
+    totals = [_folded(x.to(torch.int64)) for x in (*(seen(x, scale) for x in read), outputs[-1])]
     return "" if functools.reduce(operator.xor, totals) == 0 else "not all that is read alone was read"
 
 
@@ -179,7 +179,7 @@ def seen(x: Tensor, scale: int = 1) -> Tensor:
     import torch
 
     word = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return x.contiguous().view(-1).view(word[min(8, x.element_size() * scale)])
+    return x.contiguous().view(-1).view(word[x.element_size() * scale])
 
 
 def _folded(x: Tensor) -> int:
