@@ -128,6 +128,11 @@ class Bench:
         """Of the run's budget."""
         return (self.settings.run_budget_s or math.inf) - (time.monotonic() - self._began)
 
+    def dismiss(self) -> None:
+        """Begin to `close`: nothing more is measured."""
+        if self._warm is None and self._pool is not None:
+            self._pool.dismiss()
+
     def close(self) -> None:
         """End all processes of the run, unless they are kept warm, and let others append to its file."""
         if self._warm is not None:

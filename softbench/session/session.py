@@ -204,7 +204,7 @@ class BenchSession:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Any:
         """Runs before pytest-benchmark's wrapper, which saves its data first."""
-        self.bench.close()
+        self.bench.dismiss()
         if not self._is_worker:
             self._conclude()
             if self._verdict.failed and session.exitstatus == pytest.ExitCode.OK:

@@ -212,6 +212,26 @@ def test_forkserver_that_is_still_importing_closes_at_once(mark: str) -> None:
     assert processes(mark) == []
 
 
+def test_what_later_workers_share_is_done_behind_the_first(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "shared.py").write_text(f"def begin(): open({str(tmp_path / 'done')!r}, 'w').close()")
+    forkserver = Forkserver(
+        [], {MARK: mark, "PYTHONPATH": str(tmp_path)}, ["no_such_module", "shared:no", "shared:begin"]
+    )
+    hired: list[Worker] = []
+    try:
+        time.sleep(0.5)
+        assert not (tmp_path / "done").exists()
+        hired.append(Worker(forkserver, {}))
+        assert ask(hired[0], HELLO, 30).ok
+        assert seconds_until((tmp_path / "done").exists, 5) < 5
+        hired.append(Worker(forkserver, {}))
+        assert ask(hired[1], HELLO, 30).ok
+    finally:
+        for worker in hired:
+            worker.end()
+        forkserver.close()
+
+
 @pytest.mark.parametrize("dies", ["before", "meanwhile"])
 def test_answer_in_time_is_not_late(
     hire: Callable[..., Worker], tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch, dies: str

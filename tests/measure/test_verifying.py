@@ -86,7 +86,7 @@ def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch: pytes
 @pytest.mark.parametrize(("entrants", "lead_in"), [(2, 10), (24, 1)])
 def test_behind_new_buffers_turns_count_only_after_a_while(world: World, entrants: int, lead_in: int) -> None:
     """On an H200 whatever ran in the first 15 ms took longer, so two kernels of a millisecond need more than one round."""
-    world.heat(*(world.enter(f"kernel_{i}") for i in range(entrants)))
+    world.heat(*(world.enter(f"kernel_{i}") for i in range(entrants)), lead_in_s=0.019)
     operations = "".join(op[0] for op, _ in world.log)
     second = operations.split("p" * entrants)[2].split("v")[0]
     assert len(second) % entrants == 0
@@ -106,7 +106,7 @@ def test_one_slow_round_behind_new_buffers_moves_no_time(world: World) -> None:
         return Answer(True, {"ns": round(1.1 * answer.data["ns"])}) if is_slow else answer
 
     world.changed = slow
-    world.heat(*pair)
+    world.heat(*pair, lead_in_s=0.02)
     for entrant in pair:
         firsts = [taken[0] / taken[-1] for taken in entrant.samples[0].ns]
         assert sum(first > 1.05 for first in firsts) > 4

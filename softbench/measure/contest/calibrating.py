@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import ask
@@ -13,15 +11,10 @@ TIMEOUT_S = 60.0
 _SPINNING = Variant("the calibration kernel", "", "", "", "")
 
 
-def calibrate(
-    pool: WorkerPool, l2_bytes: int, *, device: bool, beside: Sequence[Entrant] = ()
-) -> tuple[Calibration, ...]:
-    """The calibrations of `graph` and `call`, and of `device` if requested; one that cannot be tried says why.
-
-    beside  entrants whose processes start at the same time, and then do nothing: each takes half a second
-    """
+def calibrate(pool: WorkerPool, l2_bytes: int, *, device: bool) -> tuple[Calibration, ...]:
+    """The calibrations of `graph` and `call`, and of `device` if requested; one that cannot be tried says why."""
     entrant = Entrant(_SPINNING, "calibration")
-    pool.assign([entrant, *beside])
+    pool.assign([entrant])
     fault = entrant.reason
     if entrant.worker is not None and entrant.is_open:
         answer = ask(entrant.worker, entrant.request("calibrate", device=device, l2_bytes=l2_bytes), TIMEOUT_S)

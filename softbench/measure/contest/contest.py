@@ -97,7 +97,7 @@ class Contest:
         entrants = self._entrants(case, variants, self.roofs.get(case.operator, ()) if roofs is None else roofs)
         view = CaseView(case, entrants, self.progress)
         with self._closing_if_it_fails():
-            self._calibrate(case, view, entrants)
+            self._calibrate(case, view)
             measuring = Measuring(
                 case, entrants, self.rules, self.pool, self.card, view,
                 self.read_telemetry, partial(self.limits.fault, case.dtype, *_ideal(case)), self.calibrations or (),
@@ -140,7 +140,7 @@ class Contest:
         ]
         return apart.Outcome(records, ended)
 
-    def _calibrate(self, case: Case, view: CaseView, entrants: Sequence[Entrant]) -> None:
+    def _calibrate(self, case: Case, view: CaseView) -> None:
         """Calibrate once, and again before each case while a clock is off: what disturbed it may have gone.
 
         If only the call clock is off, which ranks nothing, stop after `CALL_CALIBRATIONS` times.
@@ -151,8 +151,7 @@ class Contest:
         if self.card is not None and case.timed and is_due:
             view.tell("checking the clocks")
             self._calibrated += 1
-            beside, device = [e for e in entrants if e.is_open], self.rules.device_clock
-            self.calibrations = calibrating.calibrate(self.pool, self.card.l2_bytes, device=device, beside=beside)
+            self.calibrations = calibrating.calibrate(self.pool, self.card.l2_bytes, device=self.rules.device_clock)
 
     def _require_device(self, entrants: Sequence[Entrant]) -> None:
         """If an entrant failed and no worker survived, check whether the GPU is gone: a worker that lives has just used it."""

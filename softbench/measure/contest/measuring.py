@@ -19,7 +19,7 @@ from softbench.measure.contest.asker import Asker
 from softbench.measure.contest.entrant import Entrant, Fault, contenders
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.progress import CaseView
-from softbench.measure.contest.rounds import Heat
+from softbench.measure.contest.rounds import LEAD_IN_S_PER_GB, Heat
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.trials import Trials
 from softbench.measure.contest.worker_pool import WorkerPool, authors_stopped
@@ -155,16 +155,16 @@ class Measuring:
         """Heats that fit the memory, and the ones that `admission.once_more` adds."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
-        each = 2 * plan.bytes_held(*operators.moved_bytes(self.case))
+        held = plan.bytes_held(*operators.moved_bytes(self.case))
         self.pool.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
         free = self.pool.free_bytes(players)
-        groups = [] if free is None else admission.heats(always, others, each, free)
+        groups = [] if free is None else admission.heats(always, others, 2 * held, free)
         clock = "graph" if self.card is not None else "wall"
         while groups:
             group = [e for e in groups.pop(0) if e.is_ready]
             heat = Heat(
                 group, plan, clock, len(self.heats), self._ask, self.rng, read_telemetry=self.read_telemetry,
-                tell=self.view.tell, times=self.times, fault=self.fault,
+                tell=self.view.tell, lead_in_s=LEAD_IN_S_PER_GB * held / 1e9, times=self.times, fault=self.fault,
             )  # fmt: skip
             self.heats.append(heat)
             self._run(heat, most_looks, most_s)

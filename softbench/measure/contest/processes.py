@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ import json, sys
 argument = json.loads(sys.argv[1])
 sys.path[:0] = argument["path"]
 from softbench.measure.worker.forkserver import main
-main(argument["fd"], argument["preload"])
+main(argument["fd"], argument["preload"], argument["later"])
 """
 
 
@@ -40,10 +40,10 @@ class ForkserverError(RuntimeError):
 class Forkserver:
     """The process that forks workers, and ends them when this process ends; see `softbench.measure.worker.forkserver`."""
 
-    def __init__(self, preload: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, preload: list[str], environment: Mapping[str, str], later: Sequence[str] = ()) -> None:
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).resolve().parents[3])
-        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload})
+        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload, "later": list(later)})
         self._control = ours
         self._has_answered = False
         self._orphans = Orphans()
@@ -97,9 +97,13 @@ class Forkserver:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    def dismiss(self) -> None:
+        """Let every worker end, while this process does something else: on an H200 it takes a second."""
+        self._control.close()
+
     def close(self) -> None:
         """End every worker, and return when they are gone."""
-        self._control.close()
+        self.dismiss()
         if not self._has_answered:
             self._process.kill()  # still importing, which may take many seconds, and without workers
         try:

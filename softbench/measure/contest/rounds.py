@@ -23,12 +23,12 @@ narrower than four (90 cells). On a CPU, by `wall`, rounds differ more."""
 FAR_ROUNDS = 3
 FAR_FROM_LEADER = 1.25
 """Entrants this far behind after the first placement take only the first rounds of the later ones. With one round on an H200
-their times were up to 10 % too long in large cases: see `LEAD_IN_S`."""
-LEAD_IN_S, LEAD_IN_TURNS = 0.02, 2
-"""Before the turns that count: rounds behind a new placement, turns behind a verification. On an H200 whatever runs in the first
-milliseconds behind a placement takes up to 12 % longer: 5 ms with outputs of 256 MB, 25 ms with 512 MB, and with 1 GB some of the
-first round that counts, which is why a placement has three and their median counts. Behind 47 verifications the first turn took
-0.2 % longer, and the others no longer. On a CPU, which a verification leaves with other caches, either is a round."""
+their times were up to 10 % too long in large cases: see `LEAD_IN_S_PER_GB`."""
+LEAD_IN_S_PER_GB, LEAD_IN_TURNS = 0.01, 2
+"""Before the turns that count: at least a round and this time behind a new placement, turns behind a verification. On an H200 what
+runs first behind a placement of gigabytes takes up to 12 % longer: with 3 GB the first turn of each entrant did, and none of the
+second, and with 1.3 GB none (13 cases of 8 placements). Behind 47 verifications the first turn took 0.2 % longer, and the others no
+longer. On a CPU, which a verification leaves with other caches, either is a round."""
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
@@ -43,6 +43,7 @@ class Heat:
     readings  the telemetry of each placement
     aside     placement (from 0) -> why its rounds do not count; they are in `unsteady`, and empty in `ns`
     racing    the entrants whose rank is open
+    lead_in_s  least time behind a placement before anything counts
     is_unfinished  whether ranks are open, and another `run` may decide them
     """
 
@@ -55,6 +56,7 @@ class Heat:
     deadline: float = math.inf
     read_telemetry: Callable[[], Telemetry] = Telemetry
     tell: Tell = silent
+    lead_in_s: float = 0.0
     racing: list[Entrant] = field(default_factory=list)
     ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     out_of_memory: list[Entrant] = field(default_factory=list)
@@ -204,12 +206,12 @@ class Heat:
                 self.ns[entrant][-1].append(ns)
 
     def _lead_in(self, entrants: Sequence[Entrant], *, behind_placing: bool = False) -> None:
-        """Turns that do not count, since what comes after a pause is slow: see `LEAD_IN_S`."""
+        """Turns that do not count, since what comes after a pause is slow: see `LEAD_IN_S_PER_GB`."""
         if self.clock != "wall" and not behind_placing:
             return self._round(turns.shuffled(entrants, self.rng)[:LEAD_IN_TURNS], counts=False)
         began = time.monotonic()
         self._round(entrants, counts=False)
-        while self.clock != "wall" and time.monotonic() - began < LEAD_IN_S and any(e.is_open for e in entrants):
+        while self.clock != "wall" and time.monotonic() - began < self.lead_in_s and any(e.is_open for e in entrants):
             self._round(entrants, counts=False)
 
     def _far(self, active: Sequence[Entrant]) -> set[Entrant]:

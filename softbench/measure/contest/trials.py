@@ -19,7 +19,7 @@ from softbench.model import SEALED, Samples, Status, stats
 ROUNDS = 5
 GROUP = 8
 """Variants that hold a placement at the same time; of more, the best of each group meet again."""
-_WARM_UP_S = 0.06
+_WARM_UP_S = 0.02
 
 
 @dataclass(frozen=True)

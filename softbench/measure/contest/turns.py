@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from softbench.measure.contest.entrant import Ask, Entrant, Tell
 from softbench.model import Status
 
-_WARM_UP_S = (0.15, 2.0)
+_WARM_UP_S = (0.05, 2.0)
 _SETTLED = 0.003
 _BLOCK = 3
 

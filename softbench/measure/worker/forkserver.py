@@ -18,9 +18,10 @@ Requests, one at a time, each answered:
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import socket
@@ -33,29 +34,40 @@ from softbench.measure.worker import confining, isolation, wire, writable
 _REAP_SECONDS = 2.0
 
 
-def main(control_fd: int, preload: list[str]) -> None:
-    """Serve spawn and reap requests until the parent goes away, then end everything."""
+def main(control_fd: int, preload: list[str], later: list[str]) -> None:
+    """Serve spawn and reap requests until the parent goes away, then end everything.
+
+    later  the same as `preload`, once the first worker runs
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     procfs.adopt_orphans()  # so that a worker's orphans can be found and killed
-    procfs.die_with_parent(signal.SIGKILL)  # the control socket is not read during the imports
-    for module in preload:
-        try:
-            importlib.import_module(module)
-        except ImportError:
-            continue  # not installed: implementations that need it are UNAVAILABLE
-    procfs.die_with_parent(0)
+    _import(preload)
     control = socket.socket(fileno=control_fd)
     workers: set[int] = set()
     is_isolated, scratch = isolation.is_possible(), writable.Scratch()
     try:
         while True:
             _serve_one(control, workers, is_isolated, scratch)
+            if workers and later:
+                _import(later)
+                later = []
     except (wire.Closed, wire.Malformed):
         pass
     finally:
         _kill_all_children()
         scratch.end()
         os._exit(0)
+
+
+def _import(modules: list[str]) -> None:
+    """Import what is installed, and call what follows a colon; implementations that need the others are UNAVAILABLE."""
+    procfs.die_with_parent(signal.SIGKILL)  # the control socket is not read meanwhile
+    for module in modules:
+        with contextlib.suppress(ImportError, AttributeError):
+            found = pkgutil.resolve_name(module)
+            if ":" in module:
+                found()
+    procfs.die_with_parent(0)
 
 
 def _serve_one(control: socket.socket, workers: set[int], is_isolated: bool, scratch: writable.Scratch) -> None:
