@@ -106,7 +106,7 @@ def test_one_slow_round_behind_new_buffers_moves_no_time(world: World) -> None:
         return Answer(True, {"ns": round(1.1 * answer.data["ns"])}) if is_slow else answer
 
     world.changed = slow
-    world.heat(*pair, lead_in_s=0.02)
+    world.heat(*pair)
     for entrant in pair:
         firsts = [taken[0] / taken[-1] for taken in entrant.samples[0].ns]
         assert sum(first > 1.05 for first in firsts) > 4

@@ -62,7 +62,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 """A package of others -> the modules of softbench that may import it, with all that is in them."""
 LAZY = set(ONLY_IN) - {"pytest"}
 RUN_A_FILE = {"spec_from_file_location", "exec_module", "import_module", "run_path", "run_module", "__import__", "exec"}
-RUN_A_FILE |= {"ModuleType"}
+RUN_A_FILE |= {"ModuleType", "resolve_name"}
 
 
 EXAMPLES = (PACKAGE / "doctor" / "cheats", PACKAGE / "doctor" / "twins")

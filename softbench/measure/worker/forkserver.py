@@ -64,8 +64,7 @@ def _import(modules: list[str]) -> None:
     procfs.die_with_parent(signal.SIGKILL)  # the control socket is not read meanwhile
     for module in modules:
         with contextlib.suppress(ImportError, AttributeError):
-            found = pkgutil.resolve_name(module)
-            if ":" in module:
+            if callable(found := pkgutil.resolve_name(module)):
                 found()
     procfs.die_with_parent(0)
 
