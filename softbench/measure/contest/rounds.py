@@ -26,9 +26,8 @@ FAR_FROM_LEADER = 1.25
 their times were up to 10 % too long in large cases: see `LEAD_IN_S_PER_GB`."""
 LEAD_IN_S_PER_GB, LEAD_IN_TURNS = 0.01, 2
 """Before the turns that count: at least a round and this time behind a new placement, turns behind a verification. On an H200 what
-runs first behind a placement of gigabytes takes up to 12 % longer: with 3 GB the first turn of each entrant did, and none of the
-second, and with 1.3 GB none (13 cases of 8 placements). Behind 47 verifications the first turn took 0.2 % longer, and the others no
-longer. On a CPU, which a verification leaves with other caches, either is a round."""
+runs first behind a placement of gigabytes may take 10 % longer: with 3 GB the first turn of some entrants did, and no second one.
+Behind 47 verifications the first turn took 0.2 % longer, and the others no longer. On a CPU either is a round."""
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
