@@ -214,18 +214,16 @@ def test_forkserver_that_is_still_importing_closes_at_once(mark: str) -> None:
 
 def test_what_later_workers_share_is_done_behind_the_first(tmp_path: Path, mark: str) -> None:
     (tmp_path / "shared.py").write_text(f"def begin(): open({str(tmp_path / 'done')!r}, 'w').close()")
-    forkserver = Forkserver(
-        [], {MARK: mark, "PYTHONPATH": str(tmp_path)}, ["no_such_module", "shared:no", "shared:begin"]
-    )
+    later = ["no_such_module", "shared:no", "shared:begin"]
+    forkserver = Forkserver([], {MARK: mark, "PYTHONPATH": str(tmp_path)}, later)
     hired: list[Worker] = []
     try:
         time.sleep(0.5)
         assert not (tmp_path / "done").exists()
-        hired.append(Worker(forkserver, {}))
-        assert ask(hired[0], HELLO, 30).ok
-        assert seconds_until((tmp_path / "done").exists, 5) < 5
-        hired.append(Worker(forkserver, {}))
-        assert ask(hired[1], HELLO, 30).ok
+        for _ in range(2):
+            hired.append(Worker(forkserver, {}))
+            assert ask(hired[-1], HELLO, 30).ok
+            assert seconds_until((tmp_path / "done").exists, 5) < 5
     finally:
         for worker in hired:
             worker.end()

@@ -85,8 +85,8 @@ class World:
         return Answer(True, {"ns": ns})
 
     def heat(self, *entrants: Entrant, budget_s: float = 1e9, lead_in_s: float = 0.02, **more: Any) -> Heat:
-        more |= {"lead_in_s": lead_in_s}
-        heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, self.now_ns / 1e9 + budget_s, **more)
+        more |= {"lead_in_s": lead_in_s, "deadline": self.now_ns / 1e9 + budget_s}
+        heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, **more)
         heat.run()
         return heat
 

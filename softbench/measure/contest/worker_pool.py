@@ -29,9 +29,10 @@ _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Otherwise waiting threads of one entrant spin for milliseconds into the next entrant's turn."""
 _ONE_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """Otherwise Inductor starts 16 processes for one kernel: on an H200's host all that start then took 2 s longer."""
-_SHARED = ["triton.runtime.cache:triton_key", "torch._dynamo"]
-"""What several workers need, once for all beside the calibration: the key of Triton's caches, for which each would read 0.5 GB, and
-what several libraries import, in 1.5 s, or 3 s if all do at the same time. The latter only in a run of many."""
+_TRITON_KEY = "triton.runtime.cache:triton_key"
+"""The key of Triton's caches, for which each worker would read 0.5 GB: once for all beside the calibration."""
+_SHARED = "torch._dynamo"
+"""What several libraries import, in 1.5 s, or 3 s if all do at the same time: likewise, in a run of many."""
 
 
 class DeviceLost(InputError):
@@ -56,7 +57,7 @@ class WorkerPool:
                 Forkserver(
                     ["torch", "triton"],
                     {k: v for k, v in _ONE_COMPILER.items() if k not in os.environ} | self._environment,
-                    _SHARED if serves_many else _SHARED[:1],
+                    [_TRITON_KEY, *([_SHARED] if serves_many else [])],
                 )
                 if device_kind == "cuda"
                 else Forkserver(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
