@@ -137,3 +137,23 @@ def test_the_round_after_a_verification_does_not_count(world: World) -> None:
     world.heat(a)
     assert verifications(world, a)
     assert max(max(taken) for taken in a.samples[0].ns) < 1.1e6
+
+
+def test_what_ran_out_of_memory_is_compared_again_behind_another_turn(world: World) -> None:
+    """The comparison that failed may have changed an input for its last launch: the outputs no longer belong to it."""
+    full = Answer(False, status=Status.OUT_OF_MEMORY, reason="launch: out of memory")
+    refused: list[bool] = []
+
+    def once(op: str, *_: object) -> Answer | None:
+        if op == "verify" and not refused:
+            refused.append(True)
+            return full
+        return None
+
+    a, b = world.enter("a", fault=once), world.enter("b")
+    world.heat(a, b)
+    ours = [op for op, e in world.log if e is a]
+    first = ours.index("verify")
+    assert ours[first : first + 3] == ["verify", "turn", "verify"]
+    assert a.is_open
+    assert b.is_open

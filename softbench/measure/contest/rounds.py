@@ -236,13 +236,18 @@ class Heat:
     def _verify(self, entrants: Sequence[Entrant], *, is_short: bool) -> None:
         """Have timed calls of each entrant's last turn compared, and close its cell if they were wrong.
 
-        On a GPU all at the same time, and again alone for want of memory. On a CPU one by one: the audit counts their time.
+        On a GPU all at the same time, and again alone for want of memory, behind another turn: what ran out of memory may have
+        changed an input. On a CPU one by one: the audit counts their time.
         """
         requests = {e: e.request("verify", is_short=is_short) for e in entrants}
         answers: dict[Entrant, Answer] = {}
         if self.clock != "wall":
             answers = {e: a for e, a in self.ask(requests).items() if a.status is not Status.OUT_OF_MEMORY or a.fatal}
         for entrant in entrants:
+            if entrant not in answers and self.clock != "wall":
+                turns.turn(entrant, self.ask, self.audit.add)
+                if not entrant.is_open:
+                    continue
             before = time.perf_counter_ns()
             if entrant not in answers:
                 answers |= self.ask({entrant: requests[entrant]})
