@@ -32,10 +32,13 @@ class Fake:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.base, self.places, self.shown, self.ran = BASES[0], {}, 0, []
+        self.freed: list[tuple[int, int]] = []
         for module in (unit, memory):
             monkeypatch.setattr(module, "tensor_at", self.tensor_at)
         monkeypatch.setattr(unit, "driver", SimpleNamespace(fill=lambda *_: None, driver=lambda: self))
-        monkeypatch.setattr(launch, "Rebuilt", lambda package: SimpleNamespace(resources=(), graph=lambda part: part))
+        monkeypatch.setattr(
+            launch, "Rebuilt", lambda _: SimpleNamespace(resources=(), graph=lambda part: part, close=lambda: None)
+        )
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
     def tensor_at(self, address: int, size: int) -> Any:
@@ -47,7 +50,7 @@ class Fake:
             place.fill_(0xFF)
 
     def free(self, pieces: Any) -> None:
-        pass
+        self.freed += list(pieces)
 
     def overrun(self, gaps: Any) -> bool:
         return False
@@ -81,6 +84,18 @@ def test_buffers_are_shown_once_while_they_are_mapped(fake: Fake) -> None:
     sealed.free()
     sealed(*operator.make_inputs(CASE, "cpu", 0))
     assert fake.shown == 8
+
+
+def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake: Fake) -> None:
+    """A workspace lies behind both: a comparison between two turns gives back only what is the checks' own."""
+    shared, own = (AT, PIECE), (AT + PIECE, PIECE)
+    units = (replace(ONE, pieces=(0, 1)), replace(OTHER, pieces=(0, 1)), TIMED)
+    sealed = launch_of(fake, replace(FOUND, pieces=(shared, own), units=units))
+    sealed.stream(operators.get("softmax"), CASE, Plan(3, 2, "cold"), 5, 1)
+    sealed.free()
+    assert fake.freed == [own, own]
+    sealed.close()
+    assert shared in fake.freed
 
 
 def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake: Fake) -> None:

@@ -87,15 +87,16 @@ class SealedLaunch:
         self._checks[1].settle()  # both are in one memory
 
     def free(self) -> None:
-        """Give back the memory of the checks."""
+        """Give back the memory of the checks, but for what a placement uses as well."""
         self._torch.cuda.synchronize()
+        used = {piece for unit in self._timed if unit.is_mapped for piece in unit.pieces}
         for unit in self._checks:
-            unit.free()
+            unit.free(used)
 
     def close(self) -> None:
-        self.free()
         for unit in self._timed:
             unit.free()
+        self.free()
         self._rebuilt.close()
 
     def place(self, operator: Operator, case: Case, plan: Plan, seed: int) -> SealedPlacement:

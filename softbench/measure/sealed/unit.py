@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from ctypes import c_void_p
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -93,8 +93,9 @@ class SealedUnit:
         self.is_mapped = True
         self.restore()
 
-    def free(self) -> None:
-        self._memory.free(self.pieces)
+    def free(self, but: Container[tuple[int, int]] = ()) -> None:
+        """Give back all pieces but some."""
+        self._memory.free(piece for piece in self.pieces if piece not in but)
         for held in (self._saved, self.inputs, self.outputs):
             held.clear()
         self.is_mapped = False

@@ -81,7 +81,11 @@ class RefereeHandler(RequestHandler):
             launch.free()
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
-        return slot.placement.buffers.repeat(slot.launch, slot.launch.again)  # type: ignore[no-any-return]
+        """As of any launch; the memory behind it, two calls' worth, is given back at once."""
+        try:
+            return slot.placement.buffers.repeat(slot.launch, slot.launch.again)  # type: ignore[no-any-return]
+        finally:
+            slot.launch.free()
 
     def do_verify(self, request: Message) -> Message:
         placement = self.slots[request["slot"]].placement
