@@ -34,7 +34,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tup
     world = World(monkeypatch)
     entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
-    card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0)
+    card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card, calibrations=calibrations).run(3)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(
     entrant = world.enter("a")
     both = Answer(True, {"call": [[7]], "cold": [[9]]})
     monkeypatch.setattr(measuring, "Asker", lambda *_: lambda asked: dict.fromkeys(asked, both))
-    card: Any = SimpleNamespace(l2_bytes=1)
+    card: Any = SimpleNamespace(l2_bytes=1, memory_bytes=1 << 37)
     made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), card, calibrations=found)  # type: ignore[arg-type]
     made._calls([entrant], Plan(500, 500, "warm"), card)
     assert {samples.clock for samples in entrant.samples} == kept
@@ -83,7 +83,7 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     calls: list[bool] = []
     monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
     pool = idle(monkeypatch)
-    card: Any = SimpleNamespace(l2_bytes=1, sm=90)
+    card: Any = SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37)
     made = Contest(Rules(device_clock=True), pool, card, calibrations=None)
     variants = [make.variant("a"), make.variant("b")]
 
@@ -103,7 +103,7 @@ def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monke
     answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
     pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)  # type: ignore[arg-type]
     found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
     assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
 
@@ -112,7 +112,7 @@ def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch: p
     tried: list[object] = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
     pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90), calibrations=None)  # type: ignore[arg-type]
+    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)  # type: ignore[arg-type]
     for rows in range(1, 9):
         made.run(make.softmax_case(rows), [make.variant("a")])
     assert len(tried) == contest_module.CALL_CALIBRATIONS

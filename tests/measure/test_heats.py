@@ -53,7 +53,7 @@ FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMe
 
 def contest(world: World, *entrants: Entrant, free_bytes: int | None = 0) -> None:
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: free_bytes)
-    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, object())  # type: ignore[arg-type]
+    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))  # type: ignore[arg-type]
     made._ask, made.rng = world.ask, random.Random(1)  # type: ignore[assignment]
     made._run_heats(list(entrants), PLAN, len(stats.LOOKS), math.inf)
 

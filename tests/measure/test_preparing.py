@@ -11,6 +11,7 @@ from support.builders import variant
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
 from softbench.model import OPEN, SEALED, Case, Status
 
 CASE = Case("softmax", (8, 32), "float32", "float32")
@@ -36,3 +37,13 @@ def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended: dict[str
     assert found == tiers
     assert entrant.is_open
     assert entrant.open_because == "its sealed copy failed: the process died of SIGKILL"
+
+
+@pytest.mark.parametrize(("gib", "most"), [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
+def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib: int, most: int) -> None:
+    """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
+    case = Case("softmax", (4096, 131072), "float32", "float32")
+    pool: Any = SimpleNamespace(device="cuda")
+    preparation = Preparation(case, pool, 1.0, 0, plan=lambda: Plan(2, 1, "cold"), memory_bytes=gib << 30)
+    preparation._field = [entrant_at_referee() for _ in range(9)]
+    assert preparation._at_once() == most

@@ -38,7 +38,7 @@ def open_case(world: World, monkeypatch: pytest.MonkeyPatch, *entrants: Entrant)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Preparation, "again", again)
     pool: Any = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
-    card: Any = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0)
+    card: Any = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
     made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card)
     made.run(most_looks=1)
     for entrant in entrants:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from softbench.cases import operators
 from softbench.measure.contest.entrant import Entrant, Tell, silent
 from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.worker_pool import WorkerPool
@@ -13,12 +14,14 @@ from softbench.measure.contest.workers import Answer, ask, gather
 from softbench.measure.plans import Plan
 from softbench.model import OPEN, SEALED, Case, Status
 
+_ROOM = 0.8
+"""Share of a GPU's memory that those have who build and check at the same time; each has two processes, with contexts."""
 _APART = 1 << 41
 """Between the seeds of an author's inputs and of those that are judged."""
 
 
 class Preparation:
-    """Prepares entrants in parallel; one at a time if the case is only checked, since it may fill the GPU."""
+    """Prepares entrants in parallel, as many as the GPU's memory holds; one at a time if the case is only checked."""
 
     def __init__(
         self,
@@ -28,9 +31,11 @@ class Preparation:
         seed: int,
         tell: Tell = silent,
         plan: Callable[[], Plan | None] = lambda: None,
+        memory_bytes: int = 0,
     ) -> None:
+        """memory_bytes is the GPU's; 0 on a CPU."""
         self._case, self._pool, self._timeout_s, self._seed, self._tell = case, pool, timeout_s, seed, tell
-        self._plan = plan
+        self._plan, self._memory_bytes = plan, memory_bytes
         self._field: Sequence[Entrant] = ()
         self._is_again = False
 
@@ -45,13 +50,23 @@ class Preparation:
             self._pool.assign(waiting)
             self._pool.match(waiting)
             wave = {e.worker: e for e in reversed(waiting) if e.is_open and e.worker is not None}
-            if not self._case.timed:
-                wave = dict(list(wave.items())[-1:])
-            for entrant, answer in self._ask(wave).items():
+            for entrant, answer in self._ask(dict(list(wave.items())[-self._at_once() :])).items():
                 self._advance(entrant, answer)
         for entrant in entrants:
             if entrant.is_open and entrant.mode != "measure":
                 self._without_gpu(entrant)
+
+    def _at_once(self) -> int:
+        """How many may build and check at the same time.
+
+        One takes the memory of the timed launches, and of four calls for the checks.
+        """
+        if not self._case.timed:
+            return 1
+        plan, moved = self._plan(), operators.moved_bytes(self._case)
+        if plan is None or not self._memory_bytes:
+            return len(self._field)
+        return max(1, int(_ROOM * self._memory_bytes / (plan.bytes_held(*moved) + 4 * sum(moved))))
 
     def again(self, entrants: Sequence[Entrant]) -> None:
         """Build entrants once more whose launches were dropped; they are not checked a second time."""

@@ -18,7 +18,7 @@ from softbench.measure.plans import Plan
 from softbench.measure.sealed.author import Author
 from softbench.measure.sealed.capture import Unsealable
 from softbench.measure.sealed.driver import DriverError
-from softbench.measure.worker import loading, wire
+from softbench.measure.worker import faults, loading, wire
 from softbench.measure.worker.handler import RequestHandler, Slot
 from softbench.measure.worker.wire import Message
 
@@ -42,6 +42,8 @@ class AuthorHandler(RequestHandler):
                 number, launch, self.operator, self.case, Plan(**plan) if plan else None, request["seed"]
             )
         except (Unsealable, DriverError) as error:
+            if faults.is_out_of_memory(error):
+                raise  # it is asked again when the others have given back theirs
             return {"open_because": str(error)}
         finally:
             self.clock.close()

@@ -32,7 +32,7 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
         return Status.UNSUPPORTED, text or "no reason given"
     if lacking := _lacking(error):
         return Status.UNAVAILABLE, packages.advice(lacking)
-    if isinstance(error, MemoryError) or _MEMORY_TEXT.search(text):
+    if is_out_of_memory(error):
         return Status.OUT_OF_MEMORY, f"{phase}: {text or type(error).__name__}"
     if phase == "capture" and _UNJOINED_TEXT.search(text):
         return Status.INCORRECT, UNJOINED
@@ -43,6 +43,11 @@ def classify(error: BaseException, phase: str) -> tuple[Status, str]:
     if phase == "cubins" or any(word in name for name in names for word in _COMPILER_WORDS):
         return Status.COMPILE_ERROR, reason
     return Status.RUNTIME_ERROR, reason
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory was lacking, of the host or of the GPU."""
+    return isinstance(error, MemoryError) or _MEMORY_TEXT.search(_one_line(error)) is not None
 
 
 def _lacking(error: BaseException) -> str:
