@@ -257,3 +257,9 @@ def test_few_rows_of_a_norm_get_threads_of_their_own():
     )
     assert many[0].rows_per_thread == 2
     assert few == [replace(config, rows_per_thread=1) for config in many]
+
+
+@over(("columns", "itemsize"), [(860168, 2), (884736, 2), (430084, 4), (442368, 4)])
+def test_long_rows_of_which_two_do_not_fit_lie_in_shared_memory_alone(columns, itemsize):
+    config = choose(columns, itemsize, terms=2)
+    assert (config.keep, config.rows_per_thread) == ("shared", 1)

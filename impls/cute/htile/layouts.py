@@ -25,8 +25,7 @@ COLUMN_TERMS = 2
 FEW_THREADS = 256
 TWO_ROW_CLUSTER = 8
 TWO_ROW_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more than 64 KiB of each
-TWO_ROW_SHARE_BYTES = 108 * 1024  # of a share, up to which two fit
-# The same with a residual, or for rows that start anywhere.
+# The same with a residual, for rows that start anywhere, or of which two do not fit.
 WIDE_CLUSTER = 8
 LARGE_SHARE_BYTES = 32 * 1024
 # An unaligned row in registers is trimmed there at both ends, which costs 16-bit rows a sixth.
@@ -63,6 +62,8 @@ def choose(
     if terms >= COLUMN_TERMS:
         layout = _two_rows if aligned and tiles == 1 else _few_large_shares
     config = layout(whole, MAX_CLUSTER[architecture])
+    if config.rows_per_thread > 1 and config.shared_bytes(tiles) > SHARED_BYTES[architecture]:
+        config = _few_large_shares(whole, MAX_CLUSTER[architecture])
     if config.shared_bytes(tiles) > SHARED_BYTES[architecture] or config.vectors_per_thread > MAX_VECTORS:
         raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
@@ -110,8 +111,6 @@ def _two_rows(whole: RowTileConfig, largest: int) -> RowTileConfig:
     most = TWO_ROW_CLUSTER if row_bytes <= TWO_ROW_BYTES else largest
     cluster = min(most, _power(ceil_div(row_bytes, SHARE_BYTES)))
     each = share(whole.vectors, cluster)
-    if each * VECTOR_BYTES > TWO_ROW_SHARE_BYTES:
-        return _few_large_shares(whole, largest)
     threads = max(min(FEW_THREADS, _threads(each, 4)), _threads(each, MAX_VECTORS))
     return replace(_clusters(whole, cluster, threads), rows_per_thread=2)
 
