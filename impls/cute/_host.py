@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .htile.config import VECTOR_BYTES, SplitTileConfig
+from .htile.packing import PackedTileConfig
 
 FOLDER = Path(__file__).resolve().parent
 SOURCES = ("_host.py", "htile/**/*.py", "kernels/**/*.py")
@@ -33,6 +34,9 @@ ARGUMENTS = {
     "softmax.Softmax": ("matrix", "matrix"),
     "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
     "softmax_backward.SoftmaxBackward": ("matrix", "matrix", "matrix"),
+    "packed.Softmax": ("matrix", "matrix"),
+    "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
+    "packed.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
     "norm.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
 }
 
@@ -105,7 +109,7 @@ def compile_kernel(build: Build, options: str = "") -> Any:
 
 
 def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str) -> Any:
-    """The tensor that stands for an argument at compile time: a matrix of any row stride, a dense vector."""
+    """The tensor that stands for an argument at compile time: a matrix of any row stride, a dense one for packed rows, a vector."""
     import cutlass
     import cutlass.cute as cute
 
@@ -116,7 +120,10 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str) -> Any:
     itemsize = element.width // 8
     has_vectors = what == "workspace" or (build.config.aligned and what != "rows")
     align = VECTOR_BYTES if has_vectors else itemsize
-    stride = (cute.sym_int64(divisibility=align // itemsize), 1) if what == "matrix" else (1,)
+    stride = (1,)
+    if what == "matrix":
+        is_dense = isinstance(build.config, PackedTileConfig)
+        stride = (shape[1] if is_dense else cute.sym_int64(divisibility=align // itemsize), 1)
     return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 
 

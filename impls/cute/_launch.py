@@ -15,6 +15,7 @@ from ._host import Build
 from ._plans import ITEM_BYTES, Gpu
 from ._workspace import outside, reserve, workspace
 from .htile.config import SplitTileConfig
+from .htile.packing import PackedTileConfig
 
 Launch = Callable[..., Any]
 Builds = Callable[[Any, Gpu, bool], list[Build]]
@@ -51,6 +52,8 @@ def cubins(case: Any, builds: Builds) -> Iterator[tuple[str, bytes]]:
     config = build.config
     if isinstance(config, SplitTileConfig):
         layout = f"split_{config.ctas}"
+    elif isinstance(config, PackedTileConfig):
+        layout = f"packed_{config.rows}"
     else:
         layout = f"cluster_{config.cluster}" + ("" if config.aligned else "_unaligned")
     words = (case.operator, *dict.fromkeys(filter(None, build.dtypes)), case.columns, layout)
@@ -194,15 +197,16 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
     names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
-    def kernel(aligned: bool, few: str) -> Launch:
-        return ready(tuple(_plans.softmax(columns, *names, this, aligned, few)), device)
+    def kernel(aligned: bool, few: str, dense: bool) -> Launch:
+        return ready(tuple(_plans.softmax(columns, *names, this, aligned, few, dense)), device)
 
     can_align, can_be_few = _plans.whole_vectors(columns, size), _plans.few(1, columns, size, this)
-    kernel(can_align, "")
+    kernel(can_align, "", not can_align)
 
     def launch(x: Any, y: Any) -> None:
         aligned = can_align and not (x.data_ptr() | x.stride(0) * size) & 15
-        kernel(aligned, _plans.few(x.size(0), columns, size, this) if can_be_few else "")(x, y)
+        few = _plans.few(x.size(0), columns, size, this) if can_be_few else ""
+        kernel(aligned, few, not can_align and _dense(columns, x))(x, y)
 
     return launch
 
@@ -212,16 +216,15 @@ def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
     names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
-    def kernel(aligned: bool) -> Launch:
-        return ready(tuple(_plans.softmax_backward(columns, *names, this, aligned)), device)
+    def kernel(aligned: bool, dense: bool) -> Launch:
+        return ready(tuple(_plans.softmax_backward(columns, *names, this, aligned, dense)), device)
 
-    if not _plans.whole_vectors(columns, size):
-        return kernel(False)
-    kernel(True)
+    can_align = _plans.whole_vectors(columns, size)
+    kernel(can_align, not can_align)
 
     def launch(dy: Any, y: Any, dx: Any) -> None:
         places = dy.data_ptr() | y.data_ptr() | (dy.stride(0) | y.stride(0)) * size
-        kernel(not places & 15)(dy, y, dx)
+        kernel(can_align and not places & 15, not can_align and _dense(columns, dy, y))(dy, y, dx)
 
     return launch
 
@@ -235,24 +238,33 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, de
     names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
-    def kernel(aligned: bool, is_few: bool) -> Launch:
-        return ready(tuple(_plans.norm(columns, names, layer, eps, this, aligned, is_few)), device)
+    def kernel(aligned: bool, is_few: bool, dense: bool) -> Launch:
+        return ready(tuple(_plans.norm(columns, names, layer, eps, this, aligned, is_few, dense)), device)
 
-    if not _plans.whole_vectors(columns, size):
-        return kernel(False, False)
-    kernel(True, False)
+    can_align = _plans.whole_vectors(columns, size)
+    kernel(can_align, False, not can_align)
 
     def launch(x: Any, weight: Any, bias: Any, residual: Any, *outputs: Any) -> None:
-        places = x.data_ptr() | x.stride(0) * size
+        places, strides = x.data_ptr(), x.stride(0) * size
         if weight is not None:
             places |= weight.data_ptr()
         if bias is not None:
             places |= bias.data_ptr()
         if residual is not None:
-            places |= residual.data_ptr() | residual.stride(0) * size
-        kernel(not places & 15, x.size(0) <= _plans.FEW_ROWS)(x, weight, bias, residual, *outputs)
+            places, strides = places | residual.data_ptr(), strides | residual.stride(0) * size
+        if can_align:
+            aligned, is_few, dense = not (places | strides) & 15, x.size(0) <= _plans.FEW_ROWS, False
+        else:
+            aligned, is_few = False, False
+            dense = not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))
+        kernel(aligned, is_few, dense)(x, weight, bias, residual, *outputs)
 
     return launch
+
+
+def _dense(columns: int, *matrices: Any) -> bool:
+    """Whether the rows of some matrices touch one another, and the first ones start on 16 bytes."""
+    return all(matrix.stride(0) == columns and not matrix.data_ptr() & 15 for matrix in matrices)
 
 
 def _names(dtypes: tuple[Any, ...]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from softbench import LAYER_EPS, RMS_EPS, Unsupported
 
-from ._host import Build
+from ._host import ARGUMENTS, Build
 from .htile.config import (
     MAX_CLUSTER,
     MAX_THREADS,
@@ -25,6 +25,7 @@ from .htile.config import (
     share,
 )
 from .htile.layouts import choose, choose_few
+from .htile.packing import choose_packed
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
@@ -62,14 +63,15 @@ HOPPER = Gpu("sm_90", 132)
 def of_case(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
     """The builds for a case, at least one. Raises Unsupported for dtypes and lengths that no kernel serves."""
     check(case)
+    dense = case.layout == "contiguous"
     if case.operator == "softmax":
         few_rows = few(case.rows, case.columns, ITEM_BYTES[case.dtype], gpu)
-        builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows))
+        builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows, dense))
     elif case.operator == "softmax_backward":
-        builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned))
+        builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, dense))
     else:
         dtypes, is_few = _norm_dtypes(case), case.rows <= FEW_ROWS
-        builds = list(norm(case.columns, dtypes, *norm_kind(case), gpu, aligned, is_few))
+        builds = list(norm(case.columns, dtypes, *norm_kind(case), gpu, aligned, is_few, dense))
     if not builds:
         raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")
     return builds
@@ -123,14 +125,18 @@ def _norm_dtypes(case: Any) -> tuple[str, ...]:
     return (case.dtype, case.dtype, bias, added, case.dtype, added, rstd, mean)
 
 
-def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str = "") -> Iterator[Build]:
+def softmax(
+    columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str = "", dense: bool = False
+) -> Iterator[Build]:
     """Builds of (x, y), or of (x, y, workspace) for the kernel that splits rows over the whole GPU.
 
-    few  the word of `few` for the number of rows
+    few    the word of `few` for the number of rows
+    dense  the matrices start on 16 bytes and their rows touch one another
     """
     if gpu.architecture not in MAX_CLUSTER:
         return
     itemsize = ITEM_BYTES[dtype]
+    yield from packed("Softmax", columns, (dtype, out_dtype), gpu, dense)
 
     def build(kernel: str, config: RowTileConfig | SplitTileConfig, *workspace: str) -> Build:
         return Build(kernel, config, (dtype, out_dtype, *workspace), arch=gpu.arch)
@@ -147,23 +153,52 @@ def softmax(columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, f
         yield whole_gpu
 
 
-def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool) -> Iterator[Build]:
-    """Builds of (dy, y, dx), all of one dtype."""
+def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool, dense: bool = False) -> Iterator[Build]:
+    """Builds of (dy, y, dx), all of one dtype; dense as in `softmax`."""
+    yield from packed("SoftmaxBackward", columns, (dtype,) * 3, gpu, dense, tiles=2)
     for config in layouts(columns, ITEM_BYTES[dtype], gpu, aligned, tiles=2):
         yield Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3, arch=gpu.arch)
 
 
 def norm(
-    columns: int, dtypes: tuple[str, ...], layer: bool, eps: float, gpu: Gpu, aligned: bool, is_few: bool = False
+    columns: int,
+    dtypes: tuple[str, ...],
+    layer: bool,
+    eps: float,
+    gpu: Gpu,
+    aligned: bool,
+    is_few: bool = False,
+    dense: bool = False,
 ) -> Iterator[Build]:
     """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for absent ones.
 
     is_few  there are at most FEW_ROWS rows, so each gets threads of its own
+    dense   as in `softmax`; weight and bias start on 16 bytes
     """
-    tiles, flags = 2 if dtypes[RESIDUAL] else 1, (("layer", layer), ("eps", eps))
-    for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms=2 if layer else 1):
+    tiles, terms, flags = 2 if dtypes[RESIDUAL] else 1, 2 if layer else 1, (("layer", layer), ("eps", eps))
+    yield from packed("Norm", columns, dtypes, gpu, dense, tiles, terms, flags)
+    for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms):
         own = replace(config, rows_per_thread=1) if is_few else config
         yield Build("norm.Norm", own, dtypes, flags, gpu.arch)
+
+
+def packed(
+    name: str,
+    columns: int,
+    dtypes: tuple[str, ...],
+    gpu: Gpu,
+    dense: bool,
+    tiles: int = 1,
+    terms: int = 0,
+    flags: Any = (),
+) -> Iterator[Build]:
+    """The build of `kernels/packed.py` for short dense rows that are no whole vectors, in matrices of one dtype."""
+    what = ARGUMENTS[f"packed.{name}"]
+    matrices = {dtype for dtype, argument in zip(dtypes, what, strict=True) if dtype and argument == "matrix"}
+    if dense and len(matrices) == 1:
+        config = choose_packed(columns, ITEM_BYTES[dtypes[0]], gpu.architecture, tiles, terms)
+        if config is not None:
+            yield Build(f"packed.{name}", config, dtypes, flags, gpu.arch)
 
 
 def layouts(

@@ -21,7 +21,8 @@ if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
     pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
 
 from impls.cute import _host, _plans, ladder
-from impls.cute.htile.config import SHARED_BYTES, SplitTileConfig
+from impls.cute.htile.config import SHARED_BYTES, RowTileConfig, SplitTileConfig
+from impls.cute.htile.packing import PackedTileConfig
 
 GPU = _plans.HOPPER
 SHARED = SHARED_BYTES[GPU.architecture]
@@ -45,6 +46,7 @@ SHORT = [128, 256, 512, 1000, 1024, 2048, 4096, 6144, 8192]
 WHOLE = [*SHORT, 16384, 32768, 65536, 128256, 131072, 151936, 262144, 1048576]
 ODD = [1, 7, 8191, 50257]
 # Rows of whole vectors that start elsewhere: one of each kind of layout that unaligned rows have.
+PACKED = [1, 3, 13, 66, 127, 243, 769, 1180, 1999]
 SHIFTED = [128, 1000, 2048, 4096, 16384, 65536, 151936, 262144]
 # The compiler keeps one value of these in memory, for the sake of 32 and of 128 registers. More is an error anywhere.
 ONE_VALUE_BYTES = {("rmsnorm", "float16", 2048): 8, ("layernorm", "bfloat16", 2048): 8}
@@ -59,23 +61,25 @@ class Cell:
     columns: int
     aligned: bool = True
     out_dtype: str = ""
+    dense: bool = False
 
     @property
     def id(self) -> str:
         dtypes = "-".join(filter(None, (self.dtype, self.out_dtype)))
-        return f"{self.operator}-{dtypes}-{self.columns}" + ("" if self.aligned else "-unaligned")
+        end = "" if self.aligned else "-packed" if self.dense else "-unaligned"
+        return f"{self.operator}-{dtypes}-{self.columns}{end}"
 
     @property
     def builds(self) -> list[_host.Build]:
         """The table's, the first choice first."""
         x = self.dtype
         if self.operator == "softmax":
-            return list(_plans.softmax(self.columns, x, self.out_dtype or x, GPU, self.aligned))
+            return list(_plans.softmax(self.columns, x, self.out_dtype or x, GPU, self.aligned, "", self.dense))
         if self.operator == "softmax_backward":
-            return list(_plans.softmax_backward(self.columns, x, GPU, self.aligned))
+            return list(_plans.softmax_backward(self.columns, x, GPU, self.aligned, self.dense))
         layer = self.operator == "layernorm"
         dtypes = (x, x, x if layer else "", "", x, "", "", "")
-        return list(_plans.norm(self.columns, dtypes, layer, 1e-5, GPU, self.aligned))
+        return list(_plans.norm(self.columns, dtypes, layer, 1e-5, GPU, self.aligned, dense=self.dense))
 
 
 def cells():
@@ -89,6 +93,9 @@ def cells():
             if operator != "layernorm" or columns in ODD:
                 yield Cell(operator, "float32", columns, False)
         yield Cell(operator, "float32", 1048576, False)
+        for i, columns in enumerate(PACKED):
+            yield Cell(operator, ("float16", "bfloat16")[i % 2], columns, False, "", True)
+            yield Cell(operator, "float32", min(columns, 511), False, "", True)
     yield from (Cell("softmax", "float16", columns, True, "float32") for columns in WHOLE)
     yield from (Cell("softmax", "float16", columns, False, "float32") for columns in ODD)
     yield from (Cell(*cell, False) for cell in ONE_VALUE_BYTES)
@@ -145,6 +152,13 @@ def held_to_split(config, kernel):
     assert kernel.shared <= config.shared_bytes <= SHARED - CTA_OVERHEAD_BYTES
 
 
+def held_to_packed(config, kernel, tiles):
+    """Three CTAs, so that two bring and write rows while one computes."""
+    assert kernel.stack == 0
+    assert kernel.shared <= config.shared_bytes(tiles)
+    assert resident(config, kernel.registers, kernel.shared) >= 3
+
+
 @pytest.mark.parametrize("operator", MOST_REGISTERS)
 def test_the_kernels_of_the_table(operator):
     failures, copying = [], {}
@@ -167,6 +181,9 @@ def held_to_limits(cell, config, kernel):
     operator, registers, shared = cell.operator, kernel.registers, kernel.shared
     if isinstance(config, SplitTileConfig):
         held_to_split(config, kernel)
+        return
+    if isinstance(config, PackedTileConfig):
+        held_to_packed(config, kernel, TILES.get(operator, 1))
         return
     expected = config.shared_bytes(TILES.get(operator, 1))
     assert shared <= expected <= SHARED - CTA_OVERHEAD_BYTES
@@ -259,7 +276,7 @@ def test_asynchronous_copies_of_short_rows_are_legal():
 def test_the_cells_are_every_kind_of_layout():
     layouts = {(cell.builds[0].config, cell.operator) for cell in cells()}
     for operator in MOST_REGISTERS:
-        found = [config for config, of in layouts if of == operator and not isinstance(config, SplitTileConfig)]
+        found = [config for config, of in layouts if of == operator and isinstance(config, RowTileConfig)]
         assert {config.keep for config in found} >= {"registers", "shared"}
         assert {config.cluster for config in found} == {1, 2, 4, 8, 16}
         assert {config.rows > 1 for config in found} == {config.is_even for config in found} == {True, False}

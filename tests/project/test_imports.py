@@ -160,7 +160,7 @@ def test_htile_imports_in_the_order_that_it_states():
 
 
 def test_layouts_are_chosen_without_cutlass():
-    for path in (HTILE / "config.py", HTILE / "layouts.py", HTILE.parent / "_plans.py"):
+    for path in (HTILE / "config.py", HTILE / "layouts.py", HTILE / "packing.py", HTILE.parent / "_plans.py"):
         assert not [name for _, name in imported(ast.parse(path.read_text())) if name.startswith("cutlass")]
 
 

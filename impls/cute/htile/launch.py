@@ -10,6 +10,7 @@ import cutlass.cute as cute
 from cutlass import Int32
 
 from .config import RowTileConfig, SplitTileConfig
+from .packing import PackedTileConfig
 
 
 def launch_rows(kernel: object, config: RowTileConfig, rows: Int32, stream: object) -> None:
@@ -37,6 +38,13 @@ def row_part(tensor: cute.Tensor | None, number: int, config: RowTileConfig) -> 
     part = groups(tensor.shape[0], config)
     start = cutlass.min(number * part, tensor.shape[0] - part)
     return cute.domain_offset((start, 0)[: cute.rank(tensor)], tensor)
+
+
+def launch_packed(kernel: object, config: PackedTileConfig, rows: Int32, stream: object) -> None:
+    """Launch a kernel that has its arguments: a CTA takes `config.rows` dense rows."""
+    kernel.launch(
+        grid=[cute.ceil_div(rows, config.rows), 1, 1], block=[config.threads, 1, 1], stream=stream, use_pdl=True
+    )
 
 
 def launch_split(kernel: object, config: SplitTileConfig, stream: object) -> None:

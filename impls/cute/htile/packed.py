@@ -1,0 +1,270 @@
+"""What a kernel of packed rows does before and after its arithmetic: a CTA's stretch of each matrix, and a thread's units.
+
+A stretch comes by one bulk copy, is overwritten row by row with the result, and leaves by another; a thread overwrites only
+what it has read itself. Only the last CTA's stretch may end inside a vector, whose elements are moved one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, Int64, const_expr
+
+from . import copy
+from .config import VECTOR_BYTES
+from .packing import STRETCH_ALIGN, PackedTileConfig
+from .reduce import Reduction, row_reduce
+from .registers import VectorRegTile, rounded
+
+BATCH = 8  # units that a thread reads at a time where its registers do not hold the row
+
+
+class PackedContext:
+    """One thread's part of a CTA's dense rows of matrices like mX (rows, columns).
+
+    stage  exchanges of the kernel's reductions
+    """
+
+    def __init__(self, config: PackedTileConfig, mX: cute.Tensor, stage: int = 1) -> None:
+        self.config = config
+        self.thread = cute.arch.thread_idx()[0]
+        self.lane = self.thread % config.threads_per_row
+        self.first = cute.arch.block_idx()[0] * config.rows
+        self.rows = Int32(cutlass.min(config.rows, mX.shape[0] - self.first))
+        self.whole = Int32(self.rows * config.columns // config.vector)
+        self.policy = copy.retaining_policy(Int64(mX.shape[0]), config.columns * config.itemsize)
+        self.memory = cutlass.memory.SmemAllocator()
+        self.barrier = self.memory.allocate_array(Int64, 1)
+        self.reduction = Reduction(config, self.memory, stage, 1)
+
+    def stretch(self, matrix: cute.Tensor) -> Stretch:
+        layout = cute.make_layout(self.config.stretch)
+        tile = self.memory.allocate_tensor(matrix.element_type, layout, byte_alignment=STRETCH_ALIGN)
+        start = matrix.iterator + Int64(self.first) * self.config.columns
+        return Stretch(self, tile, start.align(VECTOR_BYTES))
+
+    def columns(self, vector: cute.Tensor) -> Units:
+        """This thread's units of a vector of one value per column, which all rows share, in global memory."""
+        return Units(self, vector.iterator + self.lane * self.config.unit, vector.element_type, 0.0)
+
+    def row(self, number: Int32) -> Int32:
+        """The row in the CTA that this thread has in pass `number`."""
+        return self.config.row(number * self.config.groups + self.thread // self.config.threads_per_row)
+
+    @cute.jit
+    def store_row(self, vector: cute.Tensor | None, row: Int32, value: Float32) -> None:
+        """Write a value that all threads of a row share to (rows,) float32, if there is such a vector."""
+        if const_expr(vector is not None):
+            if (self.lane == 0) & (row < self.rows):
+                vector[self.first + row] = value
+
+
+class Stretch:
+    """A CTA's rows of one matrix in shared memory; `start` is their place in global memory."""
+
+    def __init__(self, context: PackedContext, tile: cute.Tensor, start: cute.Pointer) -> None:
+        self.context, self.tile, self.start = context, tile, start
+        self.dtype = tile.element_type
+
+    @cute.jit
+    def bring(self) -> None:
+        """Request the whole vectors; one thread calls this."""
+        target, source, barrier = self.tile.iterator.toint(), self.start.toint(), self.context.barrier.toint()
+        size, policy = self.context.whole * VECTOR_BYTES, self.context.policy
+        if size > 0:
+            cute.arch.inline_ptx(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+                " [{$r0}], [{$r1}], {$r2}, [{$r3}], {$r4};",
+                read_only_args=[target, source, size, barrier, policy],
+            )
+
+    @cute.jit
+    def write(self, matrix: cute.Tensor) -> None:
+        """Request the way back of the whole vectors, to the same place of another matrix; one thread calls this."""
+        target, source, size = self._in(matrix).toint(), self.tile.iterator.toint(), self.context.whole * VECTOR_BYTES
+        if size > 0:
+            cute.arch.inline_ptx(
+                "cp.async.bulk.global.shared::cta.bulk_group [{$r0}], [{$r1}], {$r2};",
+                read_only_args=[target, source, size],
+            )
+
+    def _in(self, matrix: cute.Tensor) -> cute.Pointer:
+        return matrix.iterator + Int64(self.context.first) * self.context.config.columns
+
+    @cute.jit
+    def bring_rest(self) -> None:
+        """The elements behind the last whole vector; all threads call this."""
+        self._rest(cute.make_tensor(self.start, self.tile.layout), self.tile)
+
+    @cute.jit
+    def write_rest(self, matrix: cute.Tensor) -> None:
+        self._rest(self.tile, cute.make_tensor(self._in(matrix), self.tile.layout))
+
+    @cute.jit
+    def _rest(self, source: cute.Tensor, target: cute.Tensor) -> None:
+        config = self.context.config
+        element = self.context.whole * config.vector + self.context.thread
+        end = self.context.rows * config.columns
+        if element < end:
+            target[element] = source[element]
+
+    def units(self, row: Int32, fill: float = 0.0) -> Units:
+        """This thread's units of a row of the CTA."""
+        config = self.context.config
+        first = row * config.columns + self.context.lane * config.unit
+        return Units(self.context, self.tile.iterator + first, self.dtype, fill)
+
+
+class Units:
+    """A thread's units of a row, or of a vector of one value per column, by their number, as float32.
+
+    fill  the value of units that the row does not have
+    """
+
+    def __init__(self, context: PackedContext, start: cute.Pointer, dtype: type[cutlass.Numeric], fill: float) -> None:
+        self.context, self.config, self.start, self.dtype, self.fill = context, context.config, start, dtype, fill
+
+    def _at(self, offset: object) -> cute.Tensor:
+        bytes_ = self.config.unit * self.dtype.width // 8
+        pointer = (self.start + offset).align(min(VECTOR_BYTES, bytes_))
+        return cute.make_tensor(pointer, cute.make_layout(self.config.unit))
+
+    def has(self, turn: object) -> object:
+        """Whether the row has this thread's unit number `turn`."""
+        return self.context.lane + turn * self.config.threads_per_row < self.config.units
+
+    @property
+    def last(self) -> int:
+        """The number of the unit that some threads do not have; -1 where there is none."""
+        turn = self.config.turns - 1
+        return -1 if self.config.is_inner(turn) else turn
+
+    def values(self, turn: object) -> cute.TensorSSA:
+        """Unit number `turn`, a constant where it is the last."""
+        config = self.config
+        offset = turn * (config.threads_per_row * config.unit)
+        absent = isinstance(turn, int) and turn == self.last
+        if absent:
+            offset = cutlass.select_(self.has(turn), Int32(offset), -self.context.lane * config.unit)
+        kept = cute.make_rmem_tensor(config.unit, self.dtype)
+        cute.autovec_copy(self._at(offset), kept)
+        values = kept.load().to(Float32)
+        return self.masked(turn, values, self.fill) if absent else values
+
+    def masked(self, turn: object, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
+        """Values of unit number `turn`, with `absent` where the row does not have it."""
+        if not (isinstance(turn, int) and turn == self.last):
+            return values
+        kept = cute.make_rmem_tensor(values.shape, Float32)
+        kept.store(values)
+        for i in range(self.config.unit):
+            kept[i] = cutlass.select_(self.has(turn), kept[i], Float32(absent))
+        return kept.load()
+
+    @cute.jit
+    def store(self, turn: object, values: cute.TensorSSA) -> None:
+        """Round float32 values to unit number `turn`, if the row has it."""
+        offset = turn * (self.config.threads_per_row * self.config.unit)
+        if const_expr(isinstance(turn, int) and turn == self.last):
+            if self.has(turn):
+                cute.autovec_copy(rounded(values, self.dtype), self._at(offset))
+        else:
+            cute.autovec_copy(rounded(values, self.dtype), self._at(offset))
+
+
+class Held:
+    """float32 values of a row's units: in registers, or computed again at each use.
+
+    values  of a unit's number
+    """
+
+    def __init__(self, context: PackedContext, values: Callable[[object], cute.TensorSSA]) -> None:
+        self.config, self.source = context.config, values
+        self.tile = None
+        if self.config.is_kept:
+            self.tile = VectorRegTile(Float32, self.config.unit, self.config.turns)
+            for turn in range(self.config.turns):
+                self.tile.vector(turn).store(values(turn))
+
+    def values(self, turn: object) -> cute.TensorSSA:
+        return self.source(turn) if self.tile is None else self.tile.values(turn)
+
+
+@cute.jit
+def fold(
+    context: PackedContext,
+    of: cutlass.Constexpr,
+    operation: cutlass.Constexpr,
+    start: Float32,
+    stage: cutlass.Constexpr[int] = 0,
+) -> Float32:
+    """The sum or the maximum over a row of the values `of(number)` of every unit."""
+    config, result = context.config, start
+    done = const_expr(0 if config.is_kept else (config.turns - 1) // BATCH * BATCH)
+    if const_expr(done > 0):
+        cute.arch.sync_warp()  # what was read before is read again, not kept
+        for batch in cutlass.range(done // BATCH, unroll=1):
+            for i in cutlass.range_constexpr(BATCH):
+                result = of(batch * BATCH + i).reduce(operation, result, 0)
+    for turn in cutlass.range_constexpr(done, config.turns):
+        result = of(turn).reduce(operation, result, 0)
+    if const_expr(config.peers > 1 and config.passes > 1):
+        cute.arch.sync_threads()  # all have taken what the row before left in the buffer
+    return row_reduce(result, operation, context.reduction, stage)
+
+
+@cute.jit
+def store_all(context: PackedContext, store: cutlass.Constexpr) -> None:
+    """Call `store(number)` for every unit of this thread."""
+    config = context.config
+    done = const_expr(0 if config.is_kept else (config.turns - 1) // BATCH * BATCH)
+    if const_expr(done > 0):
+        cute.arch.sync_warp()
+        for batch in cutlass.range(done // BATCH, unroll=1):
+            for i in cutlass.range_constexpr(BATCH):
+                store(batch * BATCH + i)
+    for turn in cutlass.range_constexpr(done, config.turns):
+        store(turn)
+
+
+@cute.jit
+def request(context: PackedContext, stretches: tuple) -> None:
+    """Request the whole vectors of some stretches; one thread calls this."""
+    cute.arch.mbarrier_init(context.barrier, 1)
+    cute.arch.mbarrier_init_fence()
+    cute.arch.mbarrier_arrive_and_expect_tx(context.barrier, context.whole * (VECTOR_BYTES * len(stretches)))
+    for stretch in stretches:
+        stretch.bring()
+
+
+@cute.jit
+def bring(context: PackedContext, stretches: tuple) -> None:
+    """Return when the CTA's rows of some matrices are in shared memory."""
+    if context.thread == 0:
+        request(context, stretches)
+    for stretch in stretches:
+        stretch.bring_rest()
+    cute.arch.sync_threads()
+    cute.arch.mbarrier_wait(context.barrier, 0)
+
+
+@cute.jit
+def write(context: PackedContext, stretches: tuple, matrices: tuple) -> None:
+    """Write the CTA's rows, which lie where those of the inputs lay."""
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.sync_threads()
+    for stretch, matrix in zip(stretches, matrices, strict=True):
+        stretch.write_rest(matrix)
+    if context.thread == 0:
+        send(stretches, matrices)
+
+
+@cute.jit
+def send(stretches: tuple, matrices: tuple) -> None:
+    """Write the whole vectors, and wait until they have left shared memory; one thread calls this."""
+    for stretch, matrix in zip(stretches, matrices, strict=True):
+        stretch.write(matrix)
+    cute.arch.cp_async_bulk_commit_group()
+    cute.arch.cp_async_bulk_wait_group(0, read=True)

@@ -1,0 +1,180 @@
+"""Dense rows that are no whole vectors, many in a CTA: their layout, chosen by what a CTA has to do. Without cutlass.
+
+Rows that touch one another are one piece of memory. A CTA takes a stretch of it that begins and ends on a vector boundary: so
+many rows that they are whole vectors together. They come to shared memory and leave it as whole vectors, over the borders of
+rows. In between a thread takes units of its row: the most neighbouring elements that start on their own size in every row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from .config import SHARED_BYTES, VECTOR_BYTES, WARP, ceil_div
+
+BANKS, BANK_BYTES = 32, 4
+STRETCH_ALIGN = 128
+MOST_ROW_BYTES = {
+    2: 4 * 1024,
+    4: 2 * 1024,
+}  # by element size: longer rows are as fast in kernels that take one at a time
+MOST_BYTES = (
+    56 * 1024
+)  # of a CTA's matrices: beyond, too few CTAs are on a multiprocessor to hide one another's waiting
+MOST_THREADS = 256
+KEPT = 32  # elements that a thread holds in registers; with more of them it reads shared memory at each use
+# Of a CTA's first matrix. An H200 needs some 40 KiB on their way per multiprocessor.
+LEAST_BYTES = 8 * 1024
+# Instructions of a thread, for a matrix of a softmax: counted in the compiled kernels, rounded.
+ELEMENT, UNIT, STEP, ROW = 8, 4, 2, 6
+HELD, EACH_HELD = 12, 0.02  # registers of more elements keep other CTAs off the multiprocessor: what each of them adds
+BARRIERS = 40  # of the exchanges of several warps
+BANK_TURN = 2  # for a turn of the banks: half of what a multiprocessor issues meanwhile, as both go on at a time
+BUDGET = 128  # instructions of a lane that a multiprocessor issues while an H200's memory moves 16 bytes for it
+
+
+@dataclass(frozen=True)
+class PackedTileConfig:
+    """The layout of a kernel that gives a CTA several dense rows.
+
+    columns, itemsize  elements of a row, bytes of an element; the same in all matrices
+    threads            threads of a CTA
+    threads_per_row    threads of a row: a power of two within a warp, whole warps beyond
+    passes             rows of a thread, one after another
+    apart              rows between those of neighbouring groups of threads
+    """
+
+    columns: int
+    itemsize: int
+    threads: int
+    threads_per_row: int
+    passes: int = 1
+    apart: int = 1
+
+    aligned = True
+    cluster = 1
+
+    @property
+    def vector(self) -> int:
+        """Elements of a 16-byte vector."""
+        return VECTOR_BYTES // self.itemsize
+
+    @property
+    def unit(self) -> int:
+        """Elements that a thread takes from shared memory at a time."""
+        return math.gcd(self.columns, self.vector)
+
+    @property
+    def units(self) -> int:
+        return self.columns // self.unit
+
+    @property
+    def turns(self) -> int:
+        """Units of a thread, the last of which some threads may not have."""
+        return ceil_div(self.units, self.threads_per_row)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a thread's elements stay in registers."""
+        return self.turns * self.unit <= KEPT
+
+    def is_inner(self, turn: int) -> bool:
+        """Every thread of a row has unit number `turn`."""
+        return (turn + 1) * self.threads_per_row <= self.units
+
+    @property
+    def groups(self) -> int:
+        """Rows at a time."""
+        return self.threads // self.threads_per_row
+
+    @property
+    def rows(self) -> int:
+        return self.groups * self.passes
+
+    def row(self, number: Any) -> Any:
+        """The row in the CTA that group `number` takes; those of later passes follow on those of the first."""
+        ways = self.rows // self.apart
+        return number if self.apart == 1 else number % ways * self.apart + number // ways
+
+    @property
+    def stretch(self) -> int:
+        """Elements of a CTA's rows."""
+        return self.rows * self.columns
+
+    @property
+    def warps_per_row(self) -> int:
+        return ceil_div(self.threads_per_row, WARP)
+
+    @property
+    def group(self) -> int:
+        """Threads of one warp that share a row."""
+        return min(WARP, self.threads_per_row)
+
+    peers = warps_per_row
+
+    def shared_bytes(self, tiles: int = 1) -> int:
+        """The most shared memory of a CTA with `tiles` matrices, the buffer of two reductions and an mbarrier."""
+        buffer = 2 * 4 * self.rows * self.peers if self.peers > 1 else 0
+        return tiles * (self.stretch * self.itemsize + STRETCH_ALIGN) + buffer + VECTOR_BYTES
+
+
+def least_rows(columns: int, itemsize: int) -> int:
+    """The fewest dense rows that are whole vectors together."""
+    return VECTOR_BYTES // math.gcd(VECTOR_BYTES, columns * itemsize)
+
+
+@lru_cache(maxsize=4096)
+def choose_packed(
+    columns: int, itemsize: int, architecture: str = "sm_90", tiles: int = 1, terms: int = 0
+) -> PackedTileConfig | None:
+    """The layout that costs least, or None where rows are whole vectors or too long; arguments as in `choose`."""
+    least = least_rows(columns, itemsize)
+    if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > MOST_ROW_BYTES[itemsize]:
+        return None
+    found = []
+    for threads in (128, MOST_THREADS):
+        for each in (1, 2, 4, 8, 16, 32, 64, 128):
+            found += _filled(PackedTileConfig(columns, itemsize, threads, each), least, tiles)
+    return min(found, key=lambda c: (cost(c, tiles, terms), -c.threads), default=None)
+
+
+def _filled(config: PackedTileConfig, least: int, tiles: int) -> list[PackedTileConfig]:
+    """With the fewest passes that make whole vectors of LEAST_BYTES; none where that is too much, or a thread has too little.
+
+    Also with the rows of a warp apart: neighbouring rows of half a turn of the banks would all begin in the same banks.
+    """
+    whole = least // math.gcd(least, config.groups)
+    row_bytes = config.groups * config.columns * config.itemsize
+    passes = ceil_div(ceil_div(LEAST_BYTES, row_bytes), whole) * whole
+    if passes * row_bytes * tiles > MOST_BYTES or (config.peers > 1 and config.units < 4 * config.threads_per_row):
+        return []
+    near = replace(config, passes=passes)
+    return [near] if config.group == WARP else [near, replace(near, apart=near.rows * config.group // WARP)]
+
+
+def cost(config: PackedTileConfig, tiles: int = 1, terms: int = 0) -> float:
+    """Instructions of lanes per 16 bytes of one matrix. The memory takes longer up to BUDGET for each matrix read or written.
+
+    A turn costs what its elements do, the unit's way from shared memory and back, and the turns of the banks; a row, the
+    steps of its two reductions and what is done once.
+    """
+    banks = BANK_TURN * bank_turns(config)
+    unit = ELEMENT * config.unit + UNIT + 2 * banks + 2 * terms
+    again = 0 if config.is_kept else 2 * (config.unit + 1 + banks)
+    row = ROW + 4 * STEP * int(math.log2(config.group)) + (BARRIERS if config.peers > 1 else 0)
+    held = 1 + EACH_HELD * max(0, min(KEPT, config.turns * config.unit) - HELD)
+    each = held * (config.turns * (unit + again) + row)
+    return each * config.threads_per_row / (config.columns * config.itemsize) * VECTOR_BYTES
+
+
+def bank_turns(config: PackedTileConfig) -> int:
+    """How often the banks are asked for one unit of every lane of a warp."""
+    wanted: dict[int, set[int]] = {}
+    for lane in range(WARP):
+        row, thread = divmod(lane, config.group)
+        first = (row * config.apart * config.columns + thread * config.unit) * config.itemsize
+        for word in range(first // BANK_BYTES, (first + config.unit * config.itemsize - 1) // BANK_BYTES + 1):
+            wanted.setdefault(word % BANKS, set()).add(word)
+    return max(map(len, wanted.values()))

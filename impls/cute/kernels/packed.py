@@ -1,0 +1,137 @@
+"""Softmax, its gradient, RMSNorm and LayerNorm over dense rows of which a CTA has many: `htile/packing.py`.
+
+The arithmetic is that of the kernels of the same names, without exchanges between CTAs.
+"""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, const_expr
+
+from ..htile.launch import launch_packed, overlap
+from ..htile.online import exponential, lowered, normalised, reaches_subnormals, reference
+from ..htile.packed import Held, PackedContext, Stretch, bring, fold, store_all, write
+from ..htile.packing import PackedTileConfig
+from ..htile.reduce import ADD, MAX
+
+
+class Softmax:
+    """`softmax.Softmax` for x and y of one dtype."""
+
+    def __init__(self, config: PackedTileConfig) -> None:
+        self.config = config
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
+        launch_packed(self.kernel(x, y), self.config, x.shape[0], stream)
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, y: cute.Tensor) -> None:
+        overlap()
+        context = PackedContext(self.config, x, stage=2)
+        stretch = context.stretch(x)
+        bring(context, (stretch,))
+        for number in cutlass.range(self.config.passes, unroll=1):
+            softmax(context, stretch, number)
+        write(context, (stretch,), (y,))
+
+
+@cute.jit
+def softmax(context: PackedContext, stretch: Stretch, number: Int32) -> None:
+    """Row `number` of this thread."""
+    units = stretch.units(context.row(number), -Float32.inf)
+    kept, dtype = const_expr(context.config.is_kept), units.dtype
+    row = Held(context, units.values)
+    base = reference(fold(context, row.values, MAX, -Float32.inf))
+    low = lowered(base, dtype) if const_expr(kept) else base
+    subnormals = const_expr(kept and reaches_subnormals(dtype))
+    powers = Held(context, lambda turn: exponential(row.values(turn), low, subnormals))
+    scale = cute.arch.rcp_approx(fold(context, powers.values, ADD, Float32(0.0), 1))
+    if const_expr(kept):
+        store_all(context, lambda turn: units.store(turn, powers.values(turn) * scale))
+    else:
+        store_all(context, lambda turn: units.store(turn, normalised(row.values(turn), base, scale, dtype)))
+
+
+class SoftmaxBackward:
+    """`softmax_backward.SoftmaxBackward`."""
+
+    def __init__(self, config: PackedTileConfig) -> None:
+        self.config = config
+
+    @cute.jit
+    def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
+        launch_packed(self.kernel(dy, y, dx), self.config, dy.shape[0], stream)
+
+    @cute.kernel
+    def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor) -> None:
+        overlap()
+        context = PackedContext(self.config, dy)
+        stretches = context.stretch(dy), context.stretch(y)
+        bring(context, stretches)
+        for number in cutlass.range(self.config.passes, unroll=1):
+            softmax_backward(context, stretches, number)
+        write(context, stretches[:1], (dx,))
+
+
+@cute.jit
+def softmax_backward(context: PackedContext, stretches: tuple, number: Int32) -> None:
+    gradient, share = (stretch.units(context.row(number)) for stretch in stretches)
+    dy, y = Held(context, gradient.values), Held(context, share.values)
+    total = fold(context, lambda turn: dy.values(turn) * y.values(turn), ADD, Float32(0.0))
+    store_all(context, lambda turn: gradient.store(turn, (dy.values(turn) - total) * y.values(turn)))
+
+
+class Norm:
+    """`norm.Norm`, with all matrices in one dtype."""
+
+    def __init__(self, config: PackedTileConfig, layer: bool, eps: float) -> None:
+        self.config, self.layer, self.eps = config, layer, eps
+
+    @cute.jit
+    def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream) -> None:
+        kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
+        launch_packed(kernel, self.config, x.shape[0], stream)
+
+    @cute.kernel
+    def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean) -> None:
+        overlap()
+        context = PackedContext(self.config, x, stage=2)
+        matrices = (x,) if const_expr(residual is None) else (x, residual)
+        stretches = tuple(context.stretch(matrix) for matrix in matrices)
+        bring(context, stretches)
+        for number in cutlass.range(self.config.passes, unroll=1):
+            normalise(self, context, stretches, number, (weight, bias), (rstd, mean))
+        if const_expr(residual_out is None):
+            write(context, stretches[:1], (y,))
+        else:
+            write(context, stretches, (y, residual_out))
+
+
+@cute.jit
+def normalise(
+    norm: Norm, context: PackedContext, stretches: tuple, number: Int32, terms: tuple, statistics: tuple
+) -> None:
+    row = context.row(number)
+    inputs = [stretch.units(row) for stretch in stretches]
+    weight, bias = (None if vector is None else context.columns(vector) for vector in terms)
+    out, share = inputs[0], 1 / context.config.columns
+    total = Held(context, lambda turn: sum((part.values(turn) for part in inputs[1:]), out.values(turn)))
+    centre, apart = Float32(0.0), total
+    if const_expr(norm.layer):
+        centre = fold(context, total.values, ADD, Float32(0.0)) * share
+        apart = Held(context, lambda turn: out.masked(turn, total.values(turn) - centre))
+    square = fold(context, lambda turn: apart.values(turn) * apart.values(turn), ADD, Float32(0.0), 1)
+    scale = cute.math.rsqrt(square * share + norm.eps, fastmath=True)
+
+    def store(turn: object) -> None:
+        for residual in inputs[1:]:
+            residual.store(turn, total.values(turn))
+        value = apart.values(turn) * scale
+        value = value if weight is None else value * weight.values(turn)
+        out.store(turn, value if bias is None else value + bias.values(turn))
+
+    store_all(context, store)
+    for vector, value in zip(statistics, (scale, centre), strict=True):
+        context.store_row(vector, row, value)

@@ -1,0 +1,160 @@
+"""Dense rows that are no whole vectors, in impls/cute: their layouts, what these cost, and the arithmetic of their kernels."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+from support.grids import over
+
+from impls.cute import _plans
+from impls.cute.htile import packing
+from impls.cute.htile.packing import PackedTileConfig, choose_packed, least_rows
+
+KINDS = {"softmax": (1, 0), "softmax_backward": (2, 0), "rmsnorm": (1, 1), "layernorm": (1, 2), "add_layernorm": (2, 2)}
+"""Matrices that a kernel reads, and vectors of one value per column."""
+
+
+def layouts(operator: str, itemsize: int):
+    for columns in range(1, 5000):
+        config = choose_packed(columns, itemsize, "sm_90", *KINDS[operator])
+        if config is not None:
+            yield config
+
+
+@over("itemsize", [2, 4])
+@over("operator", list(KINDS))
+def test_every_layout_is_whole(operator, itemsize):
+    tiles, found = KINDS[operator][0], list(layouts(operator, itemsize))
+    assert len(found) > 350
+    for config in found:
+        assert config.columns * itemsize % 16, "rows of whole vectors have kernels of their own"
+        assert config.stretch * itemsize % 16 == 0
+        assert config.rows % least_rows(config.columns, itemsize) == 0
+        assert config.groups * config.threads_per_row == config.threads
+        assert config.shared_bytes(tiles) <= packing.MOST_BYTES + 512
+        assert sorted(map(config.row, range(config.rows))) == list(range(config.rows))
+        assert config.units - (config.turns - 1) * config.threads_per_row > 0
+        assert [config.is_inner(turn) for turn in range(config.turns - 1)] == [True] * (config.turns - 1)
+
+
+def test_a_unit_starts_on_its_own_size_in_every_row():
+    for columns, itemsize in itertools.product(range(1, 200), (2, 4)):
+        config = PackedTileConfig(columns, itemsize, 128, 1)
+        assert all(row * columns % config.unit == 0 for row in range(9))
+        assert config.unit in (1, 2, 4, 8)
+
+
+def test_the_banks_by_hand():
+    def turns(columns, itemsize, each):
+        return packing.bank_turns(PackedTileConfig(columns, itemsize, 128, each))
+
+    assert turns(1001, 2, 32) == 1  # two neighbours share a word
+    assert turns(1001, 4, 32) == 1
+    assert (
+        turns(32, 4, 1) == 32
+    )  # a row for each lane, all in one bank: rows of whole vectors, which have other kernels
+    assert turns(34, 4, 1) == 2  # units of two words
+    assert turns(33, 4, 1) == 1
+    assert turns(3, 2, 1) == 2  # 192 bytes
+    assert turns(65, 2, 4) == 5  # eight rows, half a word apart
+    assert packing.bank_turns(PackedTileConfig(65, 2, 256, 4, apart=8)) == 1
+
+
+@over("itemsize", [2, 4])
+@over("operator", list(KINDS))
+def test_the_least_cost_is_chosen(operator, itemsize):
+    tiles, terms = KINDS[operator]
+    for config in random.Random(7).sample(list(layouts(operator, itemsize)), 60):
+        for each in (1, 2, 4, 8, 16, 32, 64):
+            other = PackedTileConfig(config.columns, itemsize, 128, each)
+            for filled in packing._filled(other, least_rows(config.columns, itemsize), tiles):
+                assert packing.cost(config, tiles, terms) <= packing.cost(filled, tiles, terms)
+
+
+@over("itemsize", [2, 4])
+@over("operator", list(KINDS))
+def test_neighbours_cost_alike(operator, itemsize):
+    """The predicted time, in units of what the memory takes; rows of whole vectors and long ones are bound by the memory."""
+    tiles, terms = KINDS[operator]
+
+    def predicted(columns):
+        config = choose_packed(columns, itemsize, "sm_90", tiles, terms)
+        return 1.0 if config is None else max(1.0, packing.cost(config, tiles, terms) / (packing.BUDGET * (tiles + 1)))
+
+    times = [predicted(columns) for columns in range(1, 2300)]
+    assert all(max(pair) <= 1.1 * min(pair) for pair in itertools.pairwise(times))
+
+
+def test_who_gets_packed_rows():
+    gpu = _plans.HOPPER
+
+    def kernel(columns, out_dtype="float16", dense=True, gpu=gpu):
+        return next(_plans.softmax(columns, "float16", out_dtype, gpu, False, "", dense)).kernel
+
+    assert kernel(1001) == "packed.Softmax"
+    assert kernel(1001, dense=False) == "softmax.Softmax"
+    assert kernel(1001, out_dtype="float32") == "softmax.Softmax"  # a stretch is overwritten in place
+    assert kernel(1000) == "softmax.Softmax"
+    assert kernel(50257) == "softmax.Softmax"
+    dtypes = ("float16", "float32", "", "float16", "float16", "float16", "", "")
+    assert next(_plans.norm(1001, dtypes, False, 1e-6, gpu, False, dense=True)).kernel == "packed.Norm"
+    mixed = ("float16", "float16", "", "float32", "float16", "float32", "", "")
+    assert next(_plans.norm(1001, mixed, False, 1e-6, gpu, False, dense=True)).kernel == "norm.Norm"
+
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("numpy")
+from support import depths, emulated_cute  # noqa: E402
+
+from softbench.cases.operators import get  # noqa: E402
+from softbench.measure.check import compare  # noqa: E402
+from softbench.model import Case  # noqa: E402
+
+
+def computed(case: Case, inputs) -> tuple:
+    """All outputs of the packed kernel for an operator, row by row."""
+    (build, *_) = _plans.of_case(case, _plans.HOPPER, aligned=False)
+    assert build.kernel.startswith("packed.")
+    config, name = replace(build.config, passes=1), build.kernel.split(".")[1]
+    specs = get(case.operator).output_specs(case)
+    outputs = [torch.empty(spec.shape, dtype=torch.float32).view(case.rows, -1) for spec in specs]
+    with emulated_cute.family(config.threads_per_row) as family:
+        family("htile.packed")
+        kernel = getattr(family("kernels.packed"), name)(config, **dict(build.flags)).kernel
+        for row in range(case.rows):
+            given = [emulated_cute.matrix(case.dtype, (x if x.dim() == 1 else x[row]).float().numpy()) for x in inputs]
+            made = [emulated_cute.matrix(spec.dtype, y[row].numpy()) for spec, y in zip(specs, outputs, strict=True)]
+            kernel(*(_norm_arguments(case.operator, given, made) if "norm" in case.operator else (*given, *made)))
+            for y, found in zip(outputs, made, strict=True):
+                y[row] = torch.from_numpy(found.values)
+    return tuple(y.view(spec.shape).to(getattr(torch, spec.dtype)) for y, spec in zip(outputs, specs, strict=True))
+
+
+def _norm_arguments(operator: str, given: list, made: list) -> tuple:
+    """(x, weight, bias, residual, y, residual_out, rstd, mean)."""
+    adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
+    columns = given[1 + adds :]
+    residual, bias = given[1] if adds else None, columns[1] if layer else None
+    y, total, rstd, mean = [*made[: 1 + adds], *[None] * (1 - adds), *made[1 + adds :], *[None] * 4][:4]
+    return given[0], columns[0], bias, residual, y, total, rstd, mean
+
+
+@over("dtype", ["float32", "bfloat16", "float16"])
+@over("operator", list(KINDS))
+@over("columns", [1, 3, 13, 52, 127, 410, 510])
+def test_the_arithmetic(operator, columns, dtype):
+    columns += 2 * _plans.whole_vectors(columns, _plans.ITEM_BYTES[dtype])
+    case = Case(operator, (12, columns), dtype, dtype)
+    inputs = get(operator).make_inputs(case, "cpu", columns)
+    assert not compare(case, inputs, computed(case, inputs)).reason
+
+
+@over("dtype", ["float32", "bfloat16", "float16"])
+@over("columns", [127, 1001, 2041])
+def test_what_lies_far_below_the_peak_is_not_lost(columns, dtype):
+    columns = min(columns, 511) if dtype == "float32" else columns
+    case, x = Case("softmax", (24, columns), dtype, dtype), depths.rows(columns, dtype, 24)
+    assert not compare(case, (x,), computed(case, (x,))).reason
