@@ -102,10 +102,18 @@ def compile_kernel(build: Build, options: str = "") -> Any:
 
     file, name = build.kernel.split(".")
     kernel = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), name)
+    _name(kernel, f"cute_{file}_{_key(build)[:12]}")
     tensors = [_fake(build, *argument) for argument in build.arguments(cute.sym_int())]
     stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
     words = f"--enable-tvm-ffi --gpu-arch {build.arch} {options}".strip()
     return cute.compile(kernel(build.config, **dict(build.flags)), *tensors, stream, options=words)
+
+
+def _name(kernel: type, title: str) -> None:
+    """Name what a class launches. By default layouts for the same tensors share a name, by which nobody can tell them apart."""
+    for part, found in vars(kernel).items():
+        if part != "__call__" and hasattr(found, "set_name_prefix"):
+            found.set_name_prefix(f"{title}_{part}", remove_cutlass_symbol=True, keep_mangled_name=False)
 
 
 def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -137,6 +138,14 @@ def test_the_key_holds_all_that_matters(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(_host, "_sources", lambda: "another")
     assert _host._key(BUILD) != first
+
+
+def test_two_layouts_for_the_same_tensors_have_names_of_their_own():
+    """A process that serves many cases loads both; a name is then all that tells a captured kernel's code."""
+    many, few = (_plans.softmax(131072, "float16", "float16", _plans.HOPPER, True, w) for w in ("", "cluster"))
+    names = [set(re.findall(rb"\.text\.(\w+)", _host.cubin(next(builds)))) for builds in (many, few)]
+    assert all(len(own) == 1 and next(iter(own)).startswith(b"cute_softmax_") for own in names)
+    assert names[0] != names[1]
 
 
 def test_sources_are_those_of_the_library_and_the_kernels():

@@ -16,17 +16,13 @@ from .config import SHARED_BYTES, VECTOR_BYTES, WARP, ceil_div
 
 BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
-MOST_ROW_BYTES = {
-    2: 4 * 1024,
-    4: 2 * 1024,
-}  # by element size: longer rows are as fast in kernels that take one at a time
-MOST_BYTES = (
-    56 * 1024
-)  # of a CTA's matrices: beyond, too few CTAs are on a multiprocessor to hide one another's waiting
+# By element size; longer rows are as fast in kernels that take one at a time, unless weights come with them.
+MOST_ROW_BYTES = {2: 3 * 1024, 4: 2 * 1024}
+MOST_TERMS_ROW_BYTES = {2: 4 * 1024, 4: 2 * 1024}
+MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
+LEAST_BYTES = 8 * 1024  # of a CTA's first matrix: an H200 needs some 40 KiB on their way per multiprocessor
 MOST_THREADS = 256
 KEPT = 32  # elements that a thread holds in registers; with more of them it reads shared memory at each use
-# Of a CTA's first matrix. An H200 needs some 40 KiB on their way per multiprocessor.
-LEAST_BYTES = 8 * 1024
 # Instructions of a thread, for a matrix of a softmax: counted in the compiled kernels, rounded.
 ELEMENT, UNIT, STEP, ROW = 8, 4, 2, 6
 HELD, EACH_HELD = 12, 0.02  # registers of more elements keep other CTAs off the multiprocessor: what each of them adds
@@ -131,7 +127,8 @@ def choose_packed(
 ) -> PackedTileConfig | None:
     """The layout that costs least, or None where rows are whole vectors or too long; arguments as in `choose`."""
     least = least_rows(columns, itemsize)
-    if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > MOST_ROW_BYTES[itemsize]:
+    most = (MOST_TERMS_ROW_BYTES if terms else MOST_ROW_BYTES)[itemsize]
+    if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > most:
         return None
     found = []
     for threads in (128, MOST_THREADS):
