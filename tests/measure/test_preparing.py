@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.builders import variant
 
+from softbench.measure.contest import preparing
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
@@ -47,3 +48,16 @@ def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib: int, most: 
     preparation = Preparation(case, pool, 1.0, 0, plan=lambda: Plan(2, 1, "cold"), memory_bytes=gib << 30)
     preparation._field = [entrant_at_referee() for _ in range(9)]
     assert preparation._at_once() == most
+
+
+def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    old, new = (SimpleNamespace(is_alive=True, name=n, end=lambda n=n: ended.append(n)) for n in ("old", "new"))
+    pool: Any = SimpleNamespace(device="cuda", everyone=lambda operation, _: ended.append(operation))
+    entrant: Any = Entrant(variant("mine"), "entrant", worker=old)  # type: ignore[arg-type]
+    pool.assign = lambda entrants: setattr(entrants[0], "worker", new)
+    monkeypatch.setattr(preparing, "ask", lambda worker, *_: Answer(True, {"by": worker.name}))
+    assert Preparation(CASE, pool, 1.0, 0)._alone(entrant).data == {"by": "new"}
+    assert ended == ["release", "old"]
+    entrant.tier, entrant.worker = SEALED, old  # a referee captures nothing
+    assert Preparation(CASE, pool, 1.0, 0)._alone(entrant).data == {"by": "old"}

@@ -151,8 +151,14 @@ class Preparation:
         self._tell("compiling and checking", f"{done + answered} of {len(self._field)}")
 
     def _alone(self, entrant: Entrant) -> Answer:
-        """Out of memory counts only without buffers of others on the GPU."""
+        """Out of memory counts only without buffers of others on the GPU.
+
+        An author starts again: torch aborted at the first launch behind a capture that had lacked memory.
+        """
         self._pool.everyone("release", self._timeout_s)
+        if self._is_sealable(entrant) and not entrant.tier and entrant.worker is not None:
+            entrant.worker.end()
+            self._pool.assign([entrant])
         if entrant.worker is None or not entrant.worker.is_alive:
             return Answer(
                 False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True

@@ -53,6 +53,7 @@ class RefereeHandler(RequestHandler):
             if self.case.timed:
                 self.clock.get_ready(self.case)
         launch.free()
+        self.clock.close()
         self.slots[request["slot"]] = Slot(launch)
         return {"kernels": [asdict(kernel) for kernel in launch.kernels], "digest": package.digest}
 
