@@ -1,6 +1,6 @@
 """Renders what the pages show of one kept run: `tox -e pictures`, or `python docs/images/render.py`.
 
-It writes the README's leaderboard, the tables of docs/results.md, the badge, a view of the page, and `made-from.json`:
+It writes the README's leaderboard, the ranking of docs/results.md, the badge, a view of the page, and `made-from.json`:
 the run, a hash of the page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
 made-from.json with today's run, renderer and pictures, without a browser.
 """
@@ -70,19 +70,20 @@ def small(png: bytes) -> bytes:
 
 
 def write_tables() -> None:
-    """The leaderboard's sentence and first eight rows into the README, and all tables into docs/results.md."""
+    """The leaderboard's sentence and first eight rows into the README, and all of its rows into docs/results.md."""
     from softbench import cli
 
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         cli.main(["table", str(ROOT / RUN), "--format", "markdown"])
-    sentence, *lines = printed.getvalue().strip().splitlines()
+    printed_ranking, *_ = printed.getvalue().strip().partition("\n\n### ")
+    sentence, *lines = printed_ranking.splitlines()
     ranking = [line for line in lines if line.startswith("|")][: 2 + ROWS]
     readme, results = ROOT / "README.md", ROOT / "docs" / "results.md"
     before, heading, after = readme.read_text(encoding="utf-8").partition("## Leaderboard\n\n")
     _, end, rest = after.partition("\n\nNVIDIA ")
     readme.write_text(before + heading + "\n".join([sentence, "", *ranking]) + end + rest, encoding="utf-8")
     before, link, _ = results.read_text(encoding="utf-8").partition(f"[its records](../{RUN}).\n")
-    results.write_text(f"{before}{link}\n{printed.getvalue().strip()}\n", encoding="utf-8")
+    results.write_text(f"{before}{link}\n{printed_ranking}\n", encoding="utf-8")
 
 
 def draw(browser: Any, page: Path) -> None:
