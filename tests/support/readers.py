@@ -10,19 +10,20 @@ from support.projects import bench, record_lines
 from support.recipes import Block, Reader, blocks, missing
 
 TUTORIAL = blocks(ROOT / "docs" / "tutorial.md")
+SECOND_HALF = blocks(ROOT / "docs" / "tutorial-operators.md")
 HOW_TO = blocks(ROOT / "docs" / "how-to.md")
 VIEWS = ("padded-1", "strided-2", "offset-1")
 
 
-def follow(reader: Reader, with_gpu: bool) -> list[Block]:
-    """Do what the page says; the blocks of commands that were typed."""
+def follow(reader: Reader, with_gpu: bool, page: list[Block] = TUTORIAL) -> list[Block]:
+    """Do what a page says; the blocks of commands that were typed."""
     typed: list[Block] = []
     said = ""
-    for block in TUTORIAL:
-        where = f"tutorial.md:{block.line}"
+    for block in page:
+        where = f"line {block.line}"
         if block.language == "text":
             assert missing(block, said) == [], f"{where}, of:\n{said}"
-        elif block.language == "python":
+        elif block.language in ("python", "yaml"):
             reader.write(block)
         elif block.mark != "install" and (with_gpu or block.mark != "gpu"):
             done = reader.type(block)

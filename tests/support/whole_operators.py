@@ -4,53 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-CROSS_ENTROPY = '''"""The loss of each row for its target: log(sum(exp(x))) - x[target]."""
+from support.readers import SECOND_HALF
 
-import torch
-
-from softbench import operator
-
-
-@operator(reads={"logits": "case", "target": {"shape": "rows", "dtype": "int64", "below": "columns"}}, writes={"loss": "rows"})
-def cross_entropy(logits, target):
-    return logits.logsumexp(1, keepdim=True) - logits.gather(1, target)
-
-
-@cross_entropy.slack
-def slack(unit, loss, logits, target):
-    return unit * (1 + logits.abs().amax(1, keepdim=True) + loss.abs())
-
-
-@cross_entropy.baseline
-def torch_eager(logits, target):
-    wide = logits.double() if logits.dtype is torch.float64 else logits.float()
-    rows = wide.reshape(-1, wide.shape[-1])
-    return torch.nn.functional.cross_entropy(rows, target, reduction="none")
-'''
-ROUTER = '''"""The k largest of a row, their softmax among themselves, and where they are."""
-
-import torch
-
-from softbench import operator
-
-
-@operator(
-    reads={"scores": "case"},
-    writes={"weight": {"shape": "k"}, "expert": {"shape": "k", "dtype": "int32", "indexes": "scores"}},
-    bound="row",
-    params={"k": (1, 32)},
-)
-def router(scores, *, k):
-    top = scores.topk(k, dim=1)
-    return top.values.softmax(1), top.indices
-
-
-@router.baseline
-def torch_eager(scores, *, k):
-    wide = scores.double() if scores.dtype is torch.float64 else scores.float()
-    top = wide.reshape(-1, wide.shape[-1]).topk(k, dim=1)
-    return top.values.softmax(1), top.indices
-'''
+PAGE = {block.value: block.text for block in SECOND_HALF if block.mark == "file"}
+"""The files of the tutorial's second half."""
 MASKED = '''"""Softmax of the elements that a mask lets pass; 0 elsewhere, and in rows without any. And which rows those are."""
 
 import torch
@@ -139,7 +96,7 @@ def mask_of_the_first_row(case):
         return y.to(getattr(torch, case.out_dtype)), torch.ones(len(flat), dtype=torch.bool)
     return launch
 """
-OPERATORS = {"cross_entropy": CROSS_ENTROPY, "router": ROUTER, "masked": MASKED}
+OPERATORS = {name: PAGE[f"operators/{name}.py"] for name in ("cross_entropy", "router")} | {"masked": MASKED}
 
 
 def project(folder: Path) -> Path:
