@@ -17,7 +17,7 @@ from softbench.render import report
 from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
-RUNS = ("20261122-110039-h200-published-published-dtypes-short-odd-few", "20261121-142304-h200-experiment-triton")
+RUNS = ("20261122-110039-h200-published-published-dtypes-short-odd-few", "20261121-191823-h200-published")
 CASE = make.softmax_case(4096, 1024)
 
 

@@ -25,15 +25,10 @@ HOSTILE = (
     "<b>bold</b> %{x} $\\int$ &amp; \"quoted\" 'single'",
 )
 
-LIKE_OTHERS = ("20261121-142304",)
-"""A large kept run; smaller ones have all of their panels, figures and grids."""
-
 
 def kept() -> list[Path]:
     """Kept runs of every kind."""
-    runs = store.runs(ROOT / "reports" / "h200")
-    assert all(any(path.name.startswith(name) for path in runs) for name in LIKE_OTHERS)
-    return [path for path in runs if not path.name.startswith(LIKE_OTHERS)]
+    return store.runs(ROOT / "reports" / "h200")
 
 
 def everything() -> Run:
