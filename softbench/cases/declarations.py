@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from softbench.cases import literals
 from softbench.resources import choose_from, shown
 from softbench.texts import InputError
+
+Made = TypeVar("Made")
 
 
 class RegistryError(InputError):
@@ -98,3 +100,21 @@ class Reader:
             return literals.value_of(node)
         except ValueError as mistake:
             raise self.error(node, str(mistake)) from None
+
+    def made(self, node: ast.expr, make: Callable[[Any], Made]) -> Made:
+        """What a literal describes; `make` raises TypeError or ValueError where it describes nothing."""
+        value = self.literal(node)
+        try:
+            return make(value)
+        except (TypeError, ValueError) as mistake:
+            raise self.error(node, str(mistake)) from None
+
+    @staticmethod
+    def used(function: ast.AST) -> set[str | int]:
+        """Names whose values a function reads."""
+        return {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+    @staticmethod
+    def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+        """Names of what a function takes by position."""
+        return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]

@@ -150,7 +150,7 @@ class _Reader(Reader):
         reads = self.streams(nodes["reads"], whole, is_written=False)
         writes = self.streams(nodes["writes"], whole, is_written=True)
         self.check_reads(nodes["reads"], reads)
-        self.check_params(nodes.get("params", decorator), params)
+        self.check_params(nodes.get("params", decorator), params, [*reads, *writes])
         self.check_indices(nodes["writes"], reads, writes)
         error = self.bound(decorator, nodes.get("bound"), writes)
         self.check_baseline(len(reads))
@@ -174,13 +174,11 @@ class _Reader(Reader):
             return ()
         named = [value for key in KEYWORDS[:2] for value in (self.literal(nodes[key]),) if isinstance(value, dict)]
         taken = [*streams.READ_SHAPES, *(str(name) for value in named for name in value)]
-        try:
-            return parameters.of(self.literal(nodes["params"]), taken)
-        except ValueError as mistake:
-            raise self.error(nodes["params"], str(mistake)) from None
+        return self.made(nodes["params"], lambda value: parameters.of(value, taken))
 
-    def check_params(self, node: ast.expr, params: Sequence[Parameter]) -> None:
-        """Each function takes the parameters by keyword."""
+    def check_params(self, node: ast.expr, params: Sequence[Parameter], moved: Sequence[Stream]) -> None:
+        """Each function takes the parameters by keyword, and each is used by one or by a stream."""
+        used = {width for stream in moved for width in (stream.shape, stream.below)}
         wanted = sorted(parameter.name for parameter in params)
         for function in (self.function, self.decorated("baseline"), self.decorated("slack")):
             taken = sorted(argument.arg for argument in function.args.kwonlyargs) if function else wanted
@@ -189,16 +187,19 @@ class _Reader(Reader):
                 raise self.error(
                     node, f"{text} {', '.join(wanted) or 'nothing'}; write def {function.name}(..., *, ...)"
                 )
+            used |= self.used(function) if function else set()
+        if unused := [name for name in wanted if name not in used]:
+            raise self.error(node, f"the parameter {unused[0]!r} is never used; use it, or take it out of params")
 
     def streams(self, node: ast.expr, params: Sequence[str], *, is_written: bool) -> tuple[Stream, ...]:
         """The streams of one keyword."""
-        value: Any = self.literal(node)
-        if not isinstance(value, dict) or not value or not all(isinstance(name, str) for name in value):
-            raise self.error(node, "streams are a dict of names and shapes, such as {'x': 'case'}")
-        try:
+
+        def make(value: Any) -> tuple[Stream, ...]:
+            if not isinstance(value, dict) or not value or not all(isinstance(name, str) for name in value):
+                raise ValueError("streams are a dict of names and shapes, such as {'x': 'case'}")
             return tuple(streams.of(name, item, is_written=is_written, params=params) for name, item in value.items())
-        except (TypeError, ValueError) as mistake:
-            raise self.error(node, str(mistake)) from None
+
+        return self.made(node, make)
 
     def check_reads(self, node: ast.expr, reads: Sequence[Stream]) -> None:
         """The reference takes the streams that are read, in their order, and uses each."""
@@ -211,8 +212,7 @@ class _Reader(Reader):
             raise self.error(
                 node, f"the first stream, {first.name!r}, is drawn by the case; describe it as 'case' only"
             )
-        used = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        if unused := [name for name in names if name not in used]:
+        if unused := [name for name in names if name not in self.used(self.function)]:
             raise self.error(
                 node, f"the stream {unused[0]!r} is never used by the reference; use it, or take it out of reads"
             )
@@ -271,8 +271,3 @@ class _Reader(Reader):
             ):
                 return node
         return None
-
-    @staticmethod
-    def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-        """Names of what a function takes by position."""
-        return [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]

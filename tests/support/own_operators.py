@@ -81,6 +81,27 @@ def torch_eager(x, gate, scale):
     activation = torch.nn.functional.silu(wide)
     return x.to(wide.dtype) * activation * scale.view(*x.shape[:-1], 1), activation
 '''
+CAPPED = '''"""A gated tanh: a parameter."""
+
+import torch
+
+from softbench import operator
+
+
+@operator(
+    reads={"x": "case", "gate": "case"},
+    writes={"y": "case"},
+    bound="elementwise",
+    params={"cap": (2, 64)},
+)
+def capped(x, gate, *, cap):
+    return torch.tanh(x / cap) * gate
+
+
+@capped.baseline
+def torch_eager(x, gate, *, cap):
+    return torch.tanh(x / cap) * gate
+'''
 SHAPES = """
 profiles:
   gelu:
