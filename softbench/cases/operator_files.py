@@ -15,7 +15,7 @@ from typing import Any
 from softbench.cases import literals, operators, sources
 from softbench.cases.declarations import Reader, RegistryError, parse, python_files
 from softbench.cases.decorators import full_name, imported_names
-from softbench.cases.operators import FileOperator, bounds, parameters, streams
+from softbench.cases.operators import FileOperator, bounds, flops, parameters, streams
 from softbench.cases.operators.in_files import BASELINE
 from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.streams import Stream
@@ -26,7 +26,7 @@ from softbench.resources import choose_from, read_utf8, shown
 
 FOLDER = "operators"
 """The folder next to shapes.yaml that is read if a command names none."""
-KEYWORDS = ("reads", "writes", "bound", "params")
+KEYWORDS = ("reads", "writes", "bound", "params", "flops")
 LONGEST = 60
 MOST_BYTES = 2**16
 """Of a file: a run's passport holds it."""
@@ -165,6 +165,7 @@ class _Reader(Reader):
             writes=writes,
             error=error,
             params=params,
+            flops=self.made(nodes["flops"], lambda text: flops.of(text, params)) if "flops" in nodes else "",
             summary=literals.word(doc),
         )
 

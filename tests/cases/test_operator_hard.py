@@ -1,8 +1,9 @@
-"""Parameters of an operator's file, and what is refused of them."""
+"""Flops and parameters of an operator's file, and what is refused of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from support.own_operators import CAPPED
 
 from softbench.cases import operator_files, operators
 from softbench.cases.operators import FileOperator
+from softbench.measure.roof import roofline
 from softbench.measure.worker import loading, proving
+from softbench.model import Case
 
 pytest.importorskip("torch")
+CASE = Case("capped", (3, 4, 8), "float32", "float32", params=(("cap", 2),))
 Read = Callable[..., FileOperator]
 
 
@@ -29,9 +33,25 @@ def read(tmp_path: Path) -> Iterator[Read]:
     operators.use(())
 
 
+def test_flops_follow_from_the_case_and_choose_the_roof(read: Read) -> None:
+    assert (read().bound, read().roof) == ("arithmetic", "roofline")
+    assert operators.counted_flops(CASE) == 12 * 2 + 8 / 2
+    many = replace(CASE, params=(("cap", 10**5),))
+    assert [roofline.moves_streams(*asked) for asked in ((CASE, True), (many, True), (many, False))] == [
+        True,
+        False,
+        True,
+    ]
+
+
 @over(
     ("old", "new", "words"),
     [
+        *(
+            ("rows * cap + columns / 2", text, f"such as '2 * rows', not '{text}': numbers, rows, columns, cap, ")
+            for text in ("column", "rows - 1", "2 / rows", "2 / 0", "9 ** 9", "rows rows")
+        ),
+        ("(2, 64)", "(-2, 64)", "numbers, rows, columns, with + and *"),
         ("(x / cap)", "(x)", "the parameter 'cap' is never used; use it, or take it out of params"),
     ],
 )

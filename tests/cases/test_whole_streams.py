@@ -62,21 +62,26 @@ def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded: dict[st
     assert {loaded[name].roof for name in loaded} == {"streams"}
 
 
-@over("dtype", ["float16", "float32", "float64"])
-def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded: dict[str, FileOperator], dtype: str) -> None:
-    (variant,) = roof.variants("streams", "cpu")
+@over(
+    ("dtype", "which"),
+    [("float16", "streams"), ("float32", "streams"), ("float64", "streams"), ("float16", "roofline")],
+)
+def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(
+    loaded: dict[str, FileOperator], dtype: str, which: str
+) -> None:
+    (variant,) = roof.variants(which, "cpu")
     for name in loaded:
         asked = case(name, (6, 41), dtype)
         inputs = loaded[name].make_inputs(asked, "cpu", 1)
         outputs = loading.load(Path(variant.path), variant.implementation)(asked)(*inputs)
-        assert roof.verify("streams", inputs, outputs, asked) == ""
+        assert roof.verify(which, inputs, outputs, asked) == ""
         wrong = tuple(y.clone() for y in (outputs if isinstance(outputs, tuple) else (outputs,)))
         wrong[-1].view(-1)[-1] += 1
-        assert "read alone was" in roof.verify("streams", inputs, wrong, asked)
+        assert "read alone was" in roof.verify(which, inputs, wrong, asked)
         if len(wrong) > 1:
             first = (torch.zeros_like(wrong[0]), *wrong[1:])
-            assert "not made of what was read" in roof.verify("streams", inputs, first, asked)
-        assert "outputs where there" in roof.verify("streams", inputs, (*wrong, wrong[0]), asked)
+            assert "not made of what was read" in roof.verify(which, inputs, first, asked)
+        assert "outputs where there" in roof.verify(which, inputs, (*wrong, wrong[0]), asked)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def torch_eager(x, gate, scale):
     activation = torch.nn.functional.silu(wide)
     return x.to(wide.dtype) * activation * scale.view(*x.shape[:-1], 1), activation
 '''
-CAPPED = '''"""A gated tanh: a parameter."""
+CAPPED = '''"""A gated tanh: flops, a parameter."""
 
 import torch
 
@@ -93,6 +93,7 @@ from softbench import operator
     writes={"y": "case"},
     bound="elementwise",
     params={"cap": (2, 64)},
+    flops="rows * cap + columns / 2",
 )
 def capped(x, gate, *, cap):
     return torch.tanh(x / cap) * gate

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softbench.cases.operators import bounds, streams
+from softbench.cases.operators import bounds, flops, streams
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import take_rows
 from softbench.cases.operators.outputs import OutputSpec, as_tuple
@@ -71,7 +71,12 @@ class OperatorCode:
 
 
 def operator(
-    *, reads: Mapping[str, Any], writes: Mapping[str, Any], bound: str = "", params: Mapping[str, Any] | None = None
+    *,
+    reads: Mapping[str, Any],
+    writes: Mapping[str, Any],
+    bound: str = "",
+    params: Mapping[str, Any] | None = None,
+    flops: str = "",
 ) -> Callable[[Callable[..., Any]], OperatorCode]:
     """Declare that the decorated function is the float64 reference of an operator, which has its name.
 
@@ -84,12 +89,13 @@ def operator(
     bound   the error that arithmetic in float32 may make, by name (`bounds.BOUNDS`); or declare it with ``@NAME.slack``.
             Integers and bools are compared exactly.
     params  name of each parameter of a case -> its range (low, high), of whole numbers or not. Functions take them by keyword.
+    flops   where arithmetic may bind: the flops that no right kernel can save, such as "2 * rows * columns * k"
 
     The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
     (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
     independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes.
     """
-    del reads, bound  # read from the source by softbench.cases.operator_files
+    del reads, bound, flops  # read from the source by softbench.cases.operator_files
     known = tuple(params or ())
     written = tuple(streams.of(name, value, is_written=True, params=known) for name, value in writes.items())
     return lambda reference: OperatorCode(reference, written)
@@ -116,12 +122,17 @@ class FileOperator:
     summary: str = ""
     code: OperatorCode | None = None
     baseline: str = BASELINE
-    bound: str = "memory"
+    flops: str = ""
+
+    @property
+    def bound(self) -> str:
+        """See `Operator.bound`."""
+        return "arithmetic" if self.flops else "memory"
 
     @property
     def roof(self) -> str:
-        """The set that moves as many streams of the case's size."""
-        return streams.roof(self.reads, self.writes)
+        """The set that moves as many streams of the case's size, or that multiplies."""
+        return "roofline" if self.flops else streams.roof(self.reads, self.writes)
 
     def with_code(self, code: OperatorCode) -> FileOperator:
         """The operator with its functions."""
@@ -136,8 +147,9 @@ class FileOperator:
         return max((stream.width(case) for stream in self.writes if stream.indexes), default=0)
 
     def ideal_flops(self, case: Case) -> int:
-        """0: memory bounds all operators of files so far."""
-        return 0
+        """0 where the file states none."""
+        values = {"rows": case.rows, "columns": case.columns, **dict(case.params)}
+        return flops.count(self.flops, values) if self.flops else 0
 
     def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
         """See `Operator.make_inputs`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from softbench.cases import operators
 from softbench.contract import Unsupported, implementation
 from softbench.model import DTYPE_BYTES
 
@@ -75,6 +76,9 @@ def host_roofline(case: Case) -> Callable[..., Any]:
     import torch
 
     keep = torch.contiguous_format
+    if operators.of_file(case.operator):
+        launch: Callable[..., Any] = host_streams(case)
+        return launch
     return lambda q, k, v: (q.clone(memory_format=keep), k.clone(memory_format=keep))
 
 

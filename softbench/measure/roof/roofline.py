@@ -2,7 +2,7 @@
 
 Arithmetic: one product by cuBLAS with the operator's ideal flops, on normals. This is the speed of a library on tensor cores at
 the power that real operands draw; an operator that does more than multiply stays below it.
-Memory: the kernel of `copy` on q and on k, which reads and writes as many bytes as q, k, v and an output have.
+Memory: the kernel of `copy` on q and on k, which reads and writes as many bytes as q, k, v and an output have; for a file `_any`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from softbench.cases.operators.attention import keys_of
 from softbench.contract import Unsupported, implementation
 from softbench.model import BALANCE
 
+from . import _any
 from ._moving import Roof
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def is_arithmetic(case: Case) -> bool:
     """Whether arithmetic, and not memory, limits a case."""
     operator = operators.get(case.operator)
     return operator.ideal_flops(case) >= BALANCE * operator.ideal_bytes(case)
+
+
+def moves_streams(case: Case, is_cuda: bool) -> bool:
+    """Whether the roof moves a file's streams: where arithmetic does not limit the case, and on a CPU."""
+    return operators.of_file(case.operator) is not None and not (is_cuda and is_arithmetic(case))
 
 
 def height(case: Case, side: int) -> int:
@@ -57,12 +63,14 @@ def factors(rows: int, side: int, dtype: Any, device: Any) -> tuple[Any, Any]:
 
 @implementation(operator="roofline", requires=["cuda>=sm_80", "triton"], params={"side": [1024, 2048, 4096, 8192]})
 def roofline(case: Case, side: int) -> Callable[..., Any]:
-    """launch(q, k, v) -> the product, (rows, side), or copies of q and k.
+    """launch(*inputs) -> the product, (rows, side), or else copies of q and k, or what `_any` moves.
 
     side  the largest; a smaller one is taken if the product would have fewer rows than columns. Raises Unsupported as `moved`.
     """
     import torch
 
+    if moves_streams(case, True):
+        return _any.launcher(case, *MOVES[SIDES.index(side)])
     if not is_arithmetic(case):
         return moved(case, *MOVES[SIDES.index(side)])
     side = fitting(case, side)
