@@ -15,18 +15,18 @@ from typing import Any
 from softbench.cases import literals, operators, sources
 from softbench.cases.declarations import Reader, RegistryError, parse, python_files
 from softbench.cases.decorators import full_name, imported_names
-from softbench.cases.operators import FileOperator, bounds, flops, parameters, streams
+from softbench.cases.operators import DISTRIBUTIONS, FileOperator, bounds, flops, hard, parameters, streams
 from softbench.cases.operators.in_files import BASELINE
 from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.streams import Stream
-from softbench.cases.operators.vocabulary import OPERATORS
+from softbench.cases.operators.vocabulary import OPERATORS, is_drawn
 from softbench.cases.registry import OPERATOR
 from softbench.model import Variant
 from softbench.resources import choose_from, read_utf8, shown
 
 FOLDER = "operators"
 """The folder next to shapes.yaml that is read if a command names none."""
-KEYWORDS = ("reads", "writes", "bound", "params", "flops")
+KEYWORDS = ("reads", "writes", "bound", "params", "flops", "hard")
 LONGEST = 60
 MOST_BYTES = 2**16
 """Of a file: a run's passport holds it."""
@@ -166,6 +166,7 @@ class _Reader(Reader):
             error=error,
             params=params,
             flops=self.made(nodes["flops"], lambda text: flops.of(text, params)) if "flops" in nodes else "",
+            hard=self.hard(nodes.get("hard"), reads),
             summary=literals.word(doc),
         )
 
@@ -176,6 +177,14 @@ class _Reader(Reader):
         named = [value for key in KEYWORDS[:2] for value in (self.literal(nodes[key]),) if isinstance(value, dict)]
         taken = [*streams.READ_SHAPES, *(str(name) for value in named for name in value)]
         return self.made(nodes["params"], lambda value: parameters.of(value, taken))
+
+    def hard(self, node: ast.expr | None, reads: Sequence[Stream]) -> tuple[str, ...]:
+        """Its hard inputs: distributions, and functions."""
+        own = self.all_decorated("hard")
+        if taken := [f for f in own if f.name in DISTRIBUTIONS or is_drawn(f.name)]:
+            raise self.error(taken[0], f"{taken[0].name} is one of softbench's own distributions; rename this one")
+        words = self.made(node, lambda value: hard.words(value, reads)) if node else ()
+        return (*words, *(f.name for f in own))
 
     def check_params(self, node: ast.expr, params: Sequence[Parameter], moved: Sequence[Stream]) -> None:
         """Each function takes the parameters by keyword, and each is used by one or by a stream."""
@@ -266,9 +275,10 @@ class _Reader(Reader):
 
     def decorated(self, how: str) -> ast.FunctionDef | None:
         """The function at the top level below ``@NAME.how``."""
-        for node in self.tree.body:
-            if isinstance(node, ast.FunctionDef) and any(
-                full_name(d, {}) == f"{self.function.name}.{how}" for d in node.decorator_list
-            ):
-                return node
-        return None
+        return next(iter(self.all_decorated(how)), None)
+
+    def all_decorated(self, how: str) -> list[ast.FunctionDef]:
+        """All such functions."""
+        wanted = f"{self.function.name}.{how}"
+        functions = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+        return [f for f in functions if any(full_name(d, {}) == wanted for d in f.decorator_list)]

@@ -167,6 +167,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     selected = matrix.select(cases.values(), settings.axes)
     if not selected:
         raise SettingsError(_empty(tuple(cases.values()), settings))
+    selected = (*selected, *matrix.hard(selected))
     own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}
     fits = (lambda case: case) if settings.full_size or device.gpu() is not None else shrinking.fit
     fitted = {case: fits(case) for case in selected}

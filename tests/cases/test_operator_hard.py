@@ -1,4 +1,4 @@
-"""Flops and parameters of an operator's file, and what is refused of them."""
+"""Flops, hard inputs and parameters of an operator's file, and what is refused of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from support.grids import over
 from support.own_operators import CAPPED
 
-from softbench.cases import operator_files, operators
+from softbench.cases import matrix, operator_files, operators
 from softbench.cases.operators import FileOperator
 from softbench.measure.roof import roofline
 from softbench.measure.worker import loading, proving
@@ -18,6 +18,7 @@ from softbench.model import Case
 
 pytest.importorskip("torch")
 CASE = Case("capped", (3, 4, 8), "float32", "float32", params=(("cap", 2),))
+WORDS = ("peaked", "gate-all_inf", "late_spike")
 Read = Callable[..., FileOperator]
 
 
@@ -52,6 +53,12 @@ def test_flops_follow_from_the_case_and_choose_the_roof(read: Read) -> None:
             for text in ("column", "rows - 1", "2 / rows", "2 / 0", "9 ** 9", "rows rows")
         ),
         ("(2, 64)", "(-2, 64)", "numbers, rows, columns, with + and *"),
+        ('["peaked"]', '"peaked"', "hard is a dict of inputs and their distributions, such as"),
+        ('"x": [', '"y": [', "hard: 'y' does not stand here; choose from x, gate"),
+        ("peaked", "peked", "hard: 'peked' does not stand here; did you mean 'peaked'?"),
+        *(("late_spike", w, f"{w} is one of softbench's own distributions; rename") for w in ("uniform", "drawn_7")),
+        ("x[..., -1] = 1000", "x = x * 2", "the hard input late_spike changes nothing, or not always alike"),
+        ("x[..., -1] = 1000", "x[:] = torch.rand_like(x)", "changes nothing, or not"),
         ("(x / cap)", "(x)", "the parameter 'cap' is never used; use it, or take it out of params"),
     ],
 )
@@ -61,3 +68,13 @@ def test_a_mistake_is_one_line(read: Read, old: str, new: str, words: str) -> No
     except ValueError as error:
         said = str(error)
     assert words in said
+
+
+def test_hard_inputs_are_drawn_as_declared_and_are_cases_of_both_ends(read: Read) -> None:
+    operator = read()
+    assert proving.fault(operator) == ""
+    (x, _), (_, gate), (z, _) = (operator.make_inputs(replace(CASE, distribution=w), "cpu", 1) for w in WORDS)
+    assert (float(x.amax(-1).min()), float(gate[0, 0].max()), float(z[..., -1].min())) == (20, float("-inf"), 1000)
+    asked = [replace(CASE, shape=shape) for shape in ((0, 2), (9, 64), (4, 64), (5, 8), (7, 30))]
+    found = [case.id for case in matrix.hard([*asked, replace(CASE, shape=(1, 2), timed=False)])]
+    assert found == [f"capped-float32-{size}-cap-2-{word}" for word in WORDS for size in ("5x8", "4x64")]

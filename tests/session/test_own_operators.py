@@ -178,6 +178,19 @@ def test_a_folder_of_implementations_may_be_called_operators(tmp_path: Path) -> 
     assert "softmax-float32-16x256::gelu_erf" in done.stdout
 
 
+def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(tmp_path: Path) -> None:
+    own_operators.project(tmp_path)
+    (tmp_path / "operators" / "capped.py").write_text(own_operators.CAPPED)
+    (tmp_path / "kernels" / "mine.py").write_text(own_operators.UNCAPPED)
+    group = "{operator: capped, dtype: float32, shapes: [[4, 60]], params: {cap: 2}}"
+    (tmp_path / "shapes.yaml").write_text(f"profiles: {{p: {{description: p, groups: [{group}]}}}}")
+    done = bench(tmp_path, "--softbench-budget=1")
+    _, *cells = record_lines(tmp_path)
+    assert [cell["ideal_flops"] for cell in cells] == [38] * 9
+    assert [cell["status"] for cell in cells].count("PASSED") == 8
+    assert "† uncapped fails 1 hard case: capped-float32-4x60-cap-2-late_spike" in done.stdout
+
+
 def test_debugging_a_cell_of_an_own_operator(tmp_path: Path) -> None:
     own_operators.project(tmp_path)
     debug = ("--softbench-profile=gelu", "--softbench-debug")

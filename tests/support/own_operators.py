@@ -81,7 +81,7 @@ def torch_eager(x, gate, scale):
     activation = torch.nn.functional.silu(wide)
     return x.to(wide.dtype) * activation * scale.view(*x.shape[:-1], 1), activation
 '''
-CAPPED = '''"""A gated tanh: flops, a parameter."""
+CAPPED = '''"""A gated tanh: flops, a parameter, hard inputs."""
 
 import torch
 
@@ -94,15 +94,29 @@ from softbench import operator
     bound="elementwise",
     params={"cap": (2, 64)},
     flops="rows * cap + columns / 2",
+    hard={"x": ["peaked"], "gate": ["all_inf"]},
 )
 def capped(x, gate, *, cap):
     return torch.tanh(x / cap) * gate
+
+
+@capped.hard
+def late_spike(x, gate, *, cap):
+    x[..., -1] = 1000
 
 
 @capped.baseline
 def torch_eager(x, gate, *, cap):
     return torch.tanh(x / cap) * gate
 '''
+UNCAPPED = """
+import torch
+from softbench import implementation
+
+@implementation(operator="capped", requires=["torch"])
+def uncapped(case):
+    return lambda x, gate: torch.where(x == 1000, x, torch.tanh(x / case.params[0][1])) * gate
+"""
 SHAPES = """
 profiles:
   gelu:

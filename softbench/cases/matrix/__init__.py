@@ -10,12 +10,12 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from softbench.cases.matrix.places import Place, ShapesError, compose
-from softbench.cases.operators import check_own, names
+from softbench.cases.operators import check_own, names, of_file
 from softbench.cases.operators.drawn_cases import LAST_SEED, case_of, random_cases
 from softbench.cases.operators.vocabulary import check_case, check_distribution, check_timed, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
@@ -228,6 +228,20 @@ _CHECKS: dict[str, Callable[[str], object]] = {
 def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
     """The drawn cases of some operators with `count` seeds from `first` on."""
     return tuple(case_of(operator, seed) for operator in operators for seed in range(first, first + count))
+
+
+def hard(asked: Iterable[Case]) -> Iterator[Case]:
+    """The hard inputs of operators of files, untimed: with the narrowest and the widest rows of a dtype's (timed) cases."""
+    groups: dict[tuple[str, str, str], list[Case]] = {}
+    for case in asked:
+        if case.elements:
+            groups.setdefault((case.operator, case.dtype, case.out_dtype), []).append(case)
+    for (name, *_), cases in groups.items():
+        declared, found = of_file(name), [case for case in cases if case.timed] or cases
+        for word in declared.hard if declared else ():
+            for end in (1, -1):
+                case = min(found, key=lambda case: (end * case.columns, case.rows))
+                yield replace(case, distribution=word, layout="contiguous", timed=False)
 
 
 def select(cases: Iterable[Case], options: Iterable[tuple[str, str]]) -> tuple[Case, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import bounds, flops, streams
 from softbench.cases.operators.expected import Expected, Invariant
-from softbench.cases.operators.inputs import take_rows
+from softbench.cases.operators.inputs import fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec, as_tuple
 from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.streams import Stream
@@ -33,6 +33,7 @@ class OperatorCode:
     def __init__(self, reference: Callable[..., Any], writes: tuple[Stream, ...]) -> None:
         self.reference, self._writes = reference, writes
         self.own_slack: Callable[..., Any] | None = None
+        self.own_hard: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         return self.reference(*inputs, **params)
@@ -69,6 +70,11 @@ class OperatorCode:
         self.own_slack = function
         return function
 
+    def hard(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare ``function(*inputs, **params)`` as a hard input: it changes what was drawn in place, always alike."""
+        self.own_hard[function.__name__] = function
+        return function
+
 
 def operator(
     *,
@@ -77,6 +83,7 @@ def operator(
     bound: str = "",
     params: Mapping[str, Any] | None = None,
     flops: str = "",
+    hard: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], OperatorCode]:
     """Declare that the decorated function is the float64 reference of an operator, which has its name.
 
@@ -90,12 +97,13 @@ def operator(
             Integers and bools are compared exactly.
     params  name of each parameter of a case -> its range (low, high), of whole numbers or not. Functions take them by keyword.
     flops   where arithmetic may bind: the flops that no right kernel can save, such as "2 * rows * columns * k"
+    hard    name of an input -> list of distributions on which kernels are checked too; ``@NAME.hard`` adds own ones
 
     The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
     (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
     independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes.
     """
-    del reads, bound, flops  # read from the source by softbench.cases.operator_files
+    del reads, bound, flops, hard  # read from the source by softbench.cases.operator_files
     known = tuple(params or ())
     written = tuple(streams.of(name, value, is_written=True, params=known) for name, value in writes.items())
     return lambda reference: OperatorCode(reference, written)
@@ -123,6 +131,7 @@ class FileOperator:
     code: OperatorCode | None = None
     baseline: str = BASELINE
     flops: str = ""
+    hard: tuple[str, ...] = ()
 
     @property
     def bound(self) -> str:
@@ -158,9 +167,17 @@ class FileOperator:
         return inputs
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
-        """See `Operator.refill`."""
+        """See `Operator.refill`, and `softbench.cases.operators.hard`."""
+        named, _, word = case.distribution.rpartition("-")
+        own = self.code.own_hard.get(word) if self.code else None
+        plain = replace(case, distribution="normal") if named or own else case
         for number, (stream, x) in enumerate(zip(self.reads, inputs, strict=True)):
-            stream.draw(case, x, seed, is_first=number == 0)
+            if stream.name == named:
+                fill(x, word, stream.layout(case), key_of(case, seed, named))
+            else:
+                stream.draw(plain, x, seed, is_first=number == 0)
+        if own and not inputs[0].is_meta:
+            own(*inputs, **dict(case.params))
 
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
         """See `Operator.output_specs`."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softbench.cases import operator_files, operators
 from softbench.cases.operators import FileOperator
+from softbench.cases.operators.inputs import same_bits
 from softbench.measure import check
 from softbench.measure.worker import loading
 from softbench.measure.worker.wire import Message
@@ -65,7 +67,15 @@ def fault(operator: FileOperator | None) -> str:
     baseline = loading.load(operator.path, operator.baseline, operator.source_hash)(case)
     verdict = check.compare(case, inputs, baseline(*inputs))
     what = f"{operator.baseline} disagrees with the reference in {case.id}"
-    return "" if verdict.ok else f"{what}: {verdict.reason}; mend one of them, or widen the bound"
+    if not verdict.ok:
+        return f"{what}: {verdict.reason}; mend one of them, or widen the bound"
+    for asked in (replace(case, distribution=word) for word in operator.hard):
+        found, again = (operator.make_inputs(asked, "cpu", 1) for _ in range(2))
+        if all(map(same_bits, found, inputs)) or not all(map(same_bits, found, again)):
+            what = "changes nothing, or not always alike; change inputs in place, as x.mul_(2) does"
+            return f"the hard input {asked.distribution} {what}"
+        _right(operator, asked, found, slice(0, case.rows))
+    return ""
 
 
 def _right(operator: FileOperator, case: Case, inputs: tuple[Tensor, ...], rows: slice) -> list[Tensor]:
