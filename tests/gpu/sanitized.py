@@ -24,16 +24,20 @@ from softbench.model import Case
 PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
-# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, one CTA a
+# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, packed ones, one CTA a
 # row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU, more of
 # them than a ring has stages; whole vectors long and not, filling their CTAs and not.
 SHAPES = [
     (5, 1),
     (33, 4),
+    (33, 29),
+    (33, 66),
     (33, 264),
     (33, 512),
     (33, 514),
     (33, 767),
+    (33, 1027),
+    (33, 1030),
     (33, 1032),
     (33, 1536),
     (3, 2047),
@@ -105,6 +109,8 @@ def kind(case: Case, builds: Callable[..., Any] | None = None) -> tuple[object, 
     config = build.config
     if build.kernel.startswith("split"):
         return case.operator, build.kernel, config.stages, config.aligned
+    if build.kernel.startswith("packed"):
+        return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1
     shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
     return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
 
