@@ -24,9 +24,9 @@ from softbench.model import Case
 PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
-# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, packed ones, one CTA a
-# row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU, more of
-# them than a ring has stages; whole vectors long and not, filling their CTAs and not.
+# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, packed ones,
+# one CTA a row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the
+# GPU, more of them than a ring has stages; whole vectors long and not, filling their CTAs and not.
 SHAPES = [
     (5, 1),
     (33, 4),
