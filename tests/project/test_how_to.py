@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
-from support.projects import bench, record_lines
 from support.readers import HOW_TO, expected, ran, write_blocks
 from support.recipes import CASE, PUBLISHED, ROOT, options, run_softbench, two_runs, unknown
 
@@ -105,19 +103,6 @@ def collectable(words: list[str]) -> list[str]:
     if "-n" in given:
         del given[given.index("-n") + 1]
     return [word for word in given if word.split("=")[0] not in (*TESTED_ELSEWHERE, *COLLECT)]
-
-
-@pytest.mark.slow
-def test_its_operator_judges(tmp_path: Path) -> None:
-    (block,) = (block for block in HOW_TO for words in block.commands if "--softbench-shapes=gelu.yaml" in words)
-    write_blocks(tmp_path, "python")
-    write_blocks(tmp_path, "yaml")
-    done = bench(tmp_path, *block.commands[0][2:])
-    assert done.returncode == 0, done.stdout
-    _, *cells = record_lines(tmp_path)
-    found = {(cell["variant"]["implementation"], cell["status"]) for cell in cells if cell["role"] != "roof"}
-    assert found == {("my_gelu", "PASSED"), ("torch_eager", "PASSED")}
-    assert len({json.dumps(cell["case"]) for cell in cells}) == 12
 
 
 @pytest.mark.slow

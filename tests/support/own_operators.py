@@ -4,24 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-GELU = '''"""GELU: each element times the probability that a standard normal is below it."""
+from support.readers import FILES
 
-import math
-
-import torch
-
-from softbench import operator
-
-
-@operator(reads={"x": "case"}, writes={"y": "case"}, bound="elementwise")
-def gelu(x):
-    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
-
-
-@gelu.baseline
-def torch_eager(x):
-    return torch.nn.functional.gelu(x)
-'''
+GELU = FILES["operators/gelu.py"]
 L2NORM = '''"""Rows divided by their length and scaled by column, and the length: streams of other sizes, a slack of its own."""
 
 import torch

@@ -12,6 +12,8 @@ from support.recipes import Block, Reader, blocks, missing
 TUTORIAL = blocks(ROOT / "docs" / "tutorial.md")
 SECOND_HALF = blocks(ROOT / "docs" / "tutorial-operators.md")
 HOW_TO = blocks(ROOT / "docs" / "how-to.md")
+FILES = {block.value: block.text for block in SECOND_HALF if block.mark == "file"}
+"""Of a project with operators of its own."""
 VIEWS = ("padded-1", "strided-2", "offset-1")
 
 

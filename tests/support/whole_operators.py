@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.readers import SECOND_HALF
+from support.readers import FILES
 
-PAGE = {block.value: block.text for block in SECOND_HALF if block.mark == "file"}
-"""The files of the tutorial's second half."""
 MASKED = '''"""Softmax of the elements that a mask lets pass; 0 elsewhere, and in rows without any. And which rows those are."""
 
 import torch
@@ -96,7 +94,7 @@ def mask_of_the_first_row(case):
         return y.to(getattr(torch, case.out_dtype)), torch.ones(len(flat), dtype=torch.bool)
     return launch
 """
-OPERATORS = {name: PAGE[f"operators/{name}.py"] for name in ("cross_entropy", "router")} | {"masked": MASKED}
+OPERATORS = {name: FILES[f"operators/{name}.py"] for name in ("cross_entropy", "router")} | {"masked": MASKED}
 
 
 def project(folder: Path) -> Path:
