@@ -89,6 +89,7 @@ def _profiles(cases: Sequence[Case], project: Path) -> str:
             "shapes": [list(case.shape)], "distribution": case.distribution,
         }  # fmt: skip
         group |= {"params": dict(case.params)} if case.params else {}
+        group |= {"weight": case.weight} if case.weight else {}
         profile = made.setdefault(_PROFILES[case.timed], {"description": "own", "timed": case.timed, "groups": []})
         profile["groups"].append(group)
     (project / "shapes.yaml").write_text(json.dumps({"profiles": made}))

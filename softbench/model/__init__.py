@@ -39,6 +39,7 @@ class Case:
 
     shape is that of the first input; the operator works along the last dimension. layout and distribution are words of the
     operator (`softbench.cases.operators`). A case that is not timed is only checked. params are those of an operator of a file.
+    weight is how often a model asks it, 0 if unknown, and no part of the question.
     """
 
     operator: str
@@ -49,6 +50,7 @@ class Case:
     distribution: str = "normal"
     timed: bool = True
     params: tuple[tuple[str, Scalar], ...] = ()
+    weight: int = field(default=0, compare=False)
 
     @property
     def columns(self) -> int:

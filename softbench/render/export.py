@@ -53,7 +53,7 @@ def ranking(board: Board) -> list[str]:
     parts = [escaped(text) for text in (verdict(board), unfinished(board)) if text]
     if board.has_scores:
         parts.append(escaped(clock_note(board)))
-        rows = [standing_row(standing) for standing in board.ranking]
+        rows = [standing_row(standing, board) for standing in board.ranking]
         header = ranking_header(board)
     else:
         header = ["implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]

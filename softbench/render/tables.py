@@ -16,6 +16,7 @@ from softbench.analysis.leaderboard.formatting import (
     cell_figures,
     cell_text,
     legend,
+    milliseconds,
     names,
     outcome_counts,
     rate_title,
@@ -70,7 +71,7 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
         standings = board.standings(operator)
         without = [s.implementation for s in standings if not (s.passed or s.failed_hard or s.open_cases)]
         folded = without if len(without) >= FOLDED else []
-        rows = [standing_row(standing) for standing in standings if standing.implementation not in folded]
+        rows = [standing_row(standing, board) for standing in standings if standing.implementation not in folded]
         parts.append(f"{operator}\n" + _folded([ranking_header(board), *rows], (1, 2), 2, width))
         notes = [_filled(_dagger_note(board, standing), width) for standing in standings if standing.failed_hard]
         notes += [_filled(open_note(board, standing), width) for standing in standings if standing.open_cases]
@@ -81,10 +82,11 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
 
 
 def ranking_header(board: Board) -> list[str]:
-    return ["rank", "implementation", "family", "score", "coverage", f"vs {short(board.baseline)}", "wins", "ties"]
+    header = ["rank", "implementation", "family", "score", "coverage", f"vs {short(board.baseline)}", "wins", "ties"]
+    return [*header, *["weight x time"] * board.has_weights]
 
 
-def standing_row(standing: Standing) -> list[str]:
+def standing_row(standing: Standing, board: Board) -> list[str]:
     """One implementation as texts, in the order of `ranking_header`."""
     return [
         str(standing.rank or ("†" if standing.failed_hard else OPEN if standing.open_cases else "-")),
@@ -95,7 +97,13 @@ def standing_row(standing: Standing) -> list[str]:
         "-" if standing.speedup is None else f"{standing.speedup:.2f}x",
         str(standing.wins),
         str(standing.ties),
+        *[_weighted(standing)] * board.has_weights,
     ]
+
+
+def _weighted(standing: Standing) -> str:
+    ns, speedup = standing.weighted_ns, standing.weighted_speedup
+    return "no total" if ns is None else f"{milliseconds(ns)} ms" + (f", {speedup:.2f}x" if speedup else "")
 
 
 def correctness_table(board: Board, width: int = WIDTH) -> str:

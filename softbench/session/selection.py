@@ -157,7 +157,9 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     cases: dict[str, Case] = {}
     for name in settings.profiles:
         for case in shapes.profile(name):
-            if cases.setdefault(case.id, case) != case:
+            known = cases.setdefault(case.id, case)
+            cases[case.id] = replace(known, weight=known.weight + case.weight * (known is not case))
+            if known != case:
                 raise SettingsError(
                     f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
                 )
@@ -171,6 +173,8 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     own = {case for name in settings.profiles if name in shapes.ladders for case in shapes.profile(name)}
     fits = (lambda case: case) if settings.full_size or device.gpu() is not None else shrinking.fit
     fitted = {case: fits(case) for case in selected}
+    if any(case.weight and case != found for case, found in fitted.items()):  # no model's time
+        fitted = {case: replace(found, weight=0) for case, found in fitted.items()}
     unread: list[NotPython] = []
     return Selection(
         tuple(dict.fromkeys(fitted.values())),

@@ -114,7 +114,7 @@ GROUP_MISTAKES = {
     ),
     OF_SOFTMAX + "shape: [[1, 2]]": (
         ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "
-        "layout, distribution, params, random, bytes, drawn, drawn_from, why"
+        "layout, distribution, params, weight, random, bytes, drawn, drawn_from, why"
     ),
     OF_SOFTMAX + "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' is given twice, first in line 5",
     OF_SOFTMAX + "rows: 4": NO_SIZES,

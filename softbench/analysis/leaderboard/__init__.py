@@ -42,7 +42,7 @@ def build(run: Run, baseline: str = BASELINE) -> Board:
     failed = _failed_hard(run.records)
     clock = run.passport.ranking_clock
     cases = tuple(_case_board(case, records, clock, baseline, failed) for case, records in grouped.items())
-    return Board(run.passport, baseline, cases, ranking(cases, failed))
+    return Board(run.passport, baseline, cases, ranking(cases, failed, baseline))
 
 
 def _failed_hard(records: Sequence[Record]) -> FailedHard:

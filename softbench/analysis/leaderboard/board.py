@@ -114,7 +114,8 @@ class Standing:
     score is in % of roof; `passed` of `timed` cases that count were passed; speedup is the geometric mean over the speedup_cases
     where both the baseline and the implementation passed. failed_hard (the dagger) holds the ids of the untimed cases that it
     failed, and of the timed cases in which it was right in the check and wrong in a timed call. open_cases holds the ids of those
-    of the timed cases in which its time is open and does not count.
+    of the timed cases in which its time is open and does not count. weighted_ns is the sum of weight x latency, None if a case
+    with a weight was not passed; weighted_speedup is the baseline's over it.
     """
 
     operator: str
@@ -130,6 +131,8 @@ class Standing:
     ties: int
     failed_hard: tuple[str, ...] = ()
     open_cases: tuple[str, ...] = ()
+    weighted_ns: float | None = None
+    weighted_speedup: float | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,10 @@ class Board:
     @property
     def timed(self) -> tuple[CaseBoard, ...]:
         return tuple(board for board in self.cases if board.case.timed)
+
+    @property
+    def has_weights(self) -> bool:
+        return any(board.case.weight for board in self.timed)
 
     @property
     def has_scores(self) -> bool:

@@ -22,7 +22,7 @@ COLUMNS = (
 """Of a cell: docs/records.md says what each is."""
 STANDING = (
     *("operator", "implementation", "family", "rank", "score_percent", "passed", "timed", "speedup", "speedup_cases"),
-    *("wins", "ties", "failed_hard", "open_cases"),
+    *("wins", "ties", "failed_hard", "open_cases", "weighted_ns", "weighted_speedup"),
 )
 
 

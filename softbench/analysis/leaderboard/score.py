@@ -19,7 +19,7 @@ FailedHard = Mapping[tuple[str, str], tuple[str, ...]]
 """(operator, implementation) -> ids of failed untimed cases, and of timed cases in which only timed calls were wrong."""
 
 
-def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standing, ...]:
+def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard, baseline: str = "") -> tuple[Standing, ...]:
     """Operator by operator: the ranked by score, then those with a dagger, then those without a score."""
     standings: list[Standing] = []
     for operator in dict.fromkeys(board.case.operator for board in cases):
@@ -31,9 +31,23 @@ def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard) -> tuple[Standi
             _standing(operator, name, families[name], counted, shares, failed_hard.get((operator, name), ()))
             for name in dict.fromkeys(name for board in own for name in board.cells)
         ]
+        rows = [_weighted(row, own, baseline) for row in rows]
         rows.sort(key=lambda row: (row.score is None, bool(row.failed_hard), -(row.score or 0.0), row.implementation))
         standings += _numbered(rows)
     return tuple(standings)
+
+
+def _weighted(row: Standing, cases: Sequence[CaseBoard], baseline: str) -> Standing:
+    """The standing with its time of all calls that the weights count."""
+    asked = [board for board in cases if board.case.timed and board.case.weight]
+
+    def total(name: str) -> float:
+        cells = [(board.case.weight, board.by_implementation.get(name)) for board in asked]
+        times = [weight * cell.latency_ns for weight, cell in cells if cell and cell.latency_ns and not cell.is_open]
+        return sum(times) if len(times) == len(asked) else 0.0
+
+    own, base = total(row.implementation), total(baseline)
+    return replace(row, weighted_ns=own or None, weighted_speedup=base / own if own and base else None)
 
 
 def _numbered(rows: Sequence[Standing]) -> list[Standing]:

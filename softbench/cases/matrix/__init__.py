@@ -34,6 +34,7 @@ _OWN_KEYS = (
     "layout",
     "distribution",
     "params",
+    "weight",
     "random",
     "bytes",
 )
@@ -115,6 +116,7 @@ def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
         yield from _random(group, fields, timed, most, seed)
         return
     axes = _drawn(group, fields, timed) if "drawn" in fields else _axes(group, fields, timed)
+    weight = fields["weight"].size() if "weight" in fields else 0
     if math.prod(map(len, axes)) > most:
         raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
     for axis in itertools.product(*axes):
@@ -122,7 +124,7 @@ def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
             yield case_of(*axis)
         else:
             operator, dtype, out_dtype, shape, layout, distribution, params = axis
-            yield Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed, params)
+            yield Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed, params, weight)
 
 
 def _drawn(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:

@@ -234,6 +234,8 @@ def _record(data: dict[str, Any]) -> Record:
 
 def _check_case(case: Case) -> None:
     shape = case.shape
+    if case.weight < 0:
+        raise ValueError("a weight cannot be negative")
     if min(shape, default=0) < 0:
         raise ValueError("a shape cannot be negative")
     if len(shape) > MAX_DIMENSIONS or math.prod(size or 1 for size in shape) > MAX_ELEMENTS:

@@ -35,7 +35,7 @@ def _machine(machine: Machine) -> Markup:
     parts = [tag("h2", machine.title)]
     parts += [tag("p", clock_note(board), class_="note")] if board.has_scores else []
     for operator in board.operators:
-        rows = [[tag("td", text) for text in standing_row(standing)] for standing in board.standings(operator)]
+        rows = [[tag("td", text) for text in standing_row(standing, board)] for standing in board.standings(operator)]
         label = f"ranking of {operator} on {machine.title}"
         parts += [tag("h3", operator), table(ranking_header(board), rows, left=(1, 2), label=label)]
         parts += [tag("p", open_note(board, s), class_="note") for s in board.standings(operator) if s.open_cases]
