@@ -25,6 +25,7 @@ from softbench.contract import Unsupported, implementation
 
 if TYPE_CHECKING:
     from softbench.cases.operators.attention import keys_of, scale_of
+    from softbench.cases.operators.captured import capture
     from softbench.cases.operators.in_files import operator
     from softbench.cases.operators.norms import LAYER_EPS, RMS_EPS
     from softbench.cases.operators.vocabulary import Layout, parse_layout
@@ -45,6 +46,7 @@ __all__ = [
     "Unsupported",
     "Variant",
     "__version__",
+    "capture",
     "implementation",
     "keys_of",
     "load",
@@ -56,6 +58,7 @@ __all__ = [
 __version__ = "0.1.0"
 _OWNERS = {
     "run": "cli.api",
+    "capture": "cases.operators.captured",
     "keys_of": "cases.operators.attention",
     "scale_of": "cases.operators.attention",
     "LAYER_EPS": "cases.operators.norms",

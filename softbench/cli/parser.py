@@ -11,6 +11,7 @@ from softbench import __version__
 from softbench.cli import (
     bisect,
     boards,
+    capture,
     compare,
     completion,
     doctor,
@@ -35,6 +36,7 @@ COMMANDS: tuple[Command, ...] = (
     drawings.BADGE,
     listing.COMMAND,
     new.COMMAND,
+    capture.COMMAND,
     experiments.COMMAND,
     doctor.COMMAND,
     serve.COMMAND,

@@ -6,12 +6,53 @@ from pathlib import Path
 
 import pytest
 from support.builders import ended, run, softmax_case, timed
+from support.children import python
 
 from softbench.analysis.leaderboard import build
+from softbench.cases.matrix import load
 from softbench.measure import device
 from softbench.render import export, tables
 from softbench.session.selection import select
 from softbench.session.settings import Settings
+
+MODEL = """
+import sys, torch
+from torch.nn.functional import layer_norm, log_softmax, rms_norm, scaled_dot_product_attention as attention, softmax
+x = torch.randn(4, 50257, requires_grad=True)
+for _ in range(2):
+    softmax(layer_norm(x, x.shape[1:], x[0], x[0]), -1).sum().backward()
+if len(sys.argv) == 1:
+    1 / 0
+y, q = torch.randn(6, 10), torch.randn(1, 2, 16, 64).bfloat16()
+with torch.inference_mode():
+    rms_norm(y, (10,), y[0]), y.softmax(-1)
+torch.compile(softmax)(y, -1)
+for z in (y[:, 1:8], y.t(), y[:, ::2], y.view(2, 3, 10).transpose(0, 1), y.double()):
+    softmax(z, -1)
+softmax(y, 0), log_softmax(y, -1), attention(q, q, q, is_causal=True), attention(q[:, :, :8].contiguous(), q, q)
+sys.exit(3)
+"""
+ONCE = """rmsnorm-6x10 softmax-6x7-offset-1+padded-3 softmax-10x6-transposed softmax-6x5-strided-2 softmax-3x2x10
+attention_causal-bfloat16-1x2x16x64 attention-bfloat16-1x2x8x64-keys-16"""
+
+
+def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(MODEL)
+    found = dict.fromkeys(("softmax-4x50257", "softmax_backward-4x50257", "layernorm-4x50257"), 2)
+    more = {"softmax-6x10": 2, **dict.fromkeys(ONCE.split(), 1)}
+    for code, arguments, expected in (
+        (1, "a.yaml -- train.py", found),
+        (3, "b.yaml -- python train.py all", found | more),
+    ):
+        done = python("-m", "softbench", "capture", "--output", *arguments.split(), cwd=tmp_path)
+        cases = load(tmp_path / arguments[:6]).profile("model")
+        assert {case.id.replace("float32-", ""): case.weight for case in cases} == expected
+        assert done.returncode == code
+    for text in ("softmax of float64", "softmax along dimension 0", "aten::_log_softmax"):
+        assert f"not in the profile: {text}, 1 x\n" in done.stdout
+    assert "# strides [10, 30, 1], which no" in (tmp_path / "b.yaml").read_text()
+    done = python("-m", "softbench", "capture", "--output", "a.yaml", "train.py", cwd=tmp_path)
+    assert done.stderr == "softbench: a.yaml: exists, and is not overwritten; choose another with --output\n"
 
 
 def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

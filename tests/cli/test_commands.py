@@ -60,7 +60,7 @@ def test_every_line_shown_works(
     assert run_softbench(shlex.split(line), monkeypatch) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
-    assert shown.out or line.split()[1] in ("doctor", "serve")
+    assert shown.out or line.split()[1] in ("capture", "doctor", "serve")
 
 
 def test_what_pytest_is_shown_with_is_known() -> None:
@@ -79,7 +79,7 @@ def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
     assert ("RUN is the id of a run" in text) == (
-        name not in ("bisect", "completion", "doctor", "history", "list", "new", "serve")
+        name not in ("bisect", "capture", "completion", "doctor", "history", "list", "new", "serve")
     )
 
 

@@ -27,7 +27,7 @@ def allocate(shape: tuple[int, ...], dtype: str, layout: Layout, device: str) ->
     """
     import torch
 
-    strides = _strides(shape, layout)
+    strides = strides_of(shape, layout)
     empty = 0 in shape
     span = 0 if empty else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     element: torch.dtype = getattr(torch, dtype)
@@ -37,7 +37,8 @@ def allocate(shape: tuple[int, ...], dtype: str, layout: Layout, device: str) ->
     return storage.as_strided(shape, strides, GUARD_BYTES // element.itemsize + layout.offset)
 
 
-def _strides(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+def strides_of(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
+    """The strides of an input, in elements. Raises ValueError as `allocate`."""
     if layout.transposed:
         if len(shape) < 2:
             raise ValueError(f"layout transposed needs two dimensions; the shape is {shape}")

@@ -1,0 +1,62 @@
+"""`softbench capture`: runs a torch program and writes the profile of what it called."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+from softbench.cli.command import Command, CommandResult, argument
+from softbench.resources import shown
+from softbench.texts import InputError
+
+
+def _run(options: argparse.Namespace) -> CommandResult:
+    path, name, words = Path(options.output), options.name, options.program
+    words = words[Path(words[0]).name.startswith("python") and Path(words[0]).suffix != ".py" :]
+    is_module = len(words) > 1 and words[0] == "-m"
+    if not is_module and not (words and Path(words[0]).is_file()):
+        raise InputError(f"{' '.join(words)!r:.80}: no such program; give -- python FILE, or -- python -m MODULE")
+    if path.exists():
+        raise InputError(f"{path}: exists, and is not overwritten; choose another with --output")
+    from softbench.cases.operators.captured import capture
+
+    sys.argv, code = words[is_module:], 0
+    sys.path.insert(0, str(Path.cwd() if is_module else Path(words[0]).resolve().parent))
+    with capture() as seen:
+        path.touch()  # or an error, now
+        path = path.absolute()
+        try:
+            if is_module:
+                runpy.run_module(words[1], None, "__main__", True)
+            else:
+                runpy.run_path(words[0], None, "__main__")
+        except Exception:
+            traceback.print_exc()
+            code = 1
+        finally:  # also before an exit
+            if seen.cases:
+                path.write_text(seen.profile(name))
+                command = f"pytest --softbench --softbench-shapes={shown(path)} --softbench-profile={name}"
+                print(f"written: {shown(path)}, {len(seen.cases)} cases; check and time them:\n\n  {command}\n")
+            else:
+                path.unlink()
+                print("no operator of softbench was called")
+            for text, count in seen.others.items():
+                print(f"not in the profile: {text}, {count} x")
+    return "", code
+
+
+COMMAND = Command(
+    "capture",
+    "run a torch program, and write the cases that it asks as a profile",
+    (("softbench capture -- python train.py --steps 3", "the profile model in shapes.yaml"),),
+    (
+        argument("program", metavar="PROGRAM", nargs="+", help="python FILE, or python -m MODULE, and its arguments"),
+        argument("--name", default="model", help="name of the profile (default: %(default)s)"),
+        argument("--output", metavar="FILE", default="shapes.yaml", help="a new file (default: %(default)s)"),
+    ),
+    _run,
+)
