@@ -19,6 +19,8 @@ def _run(options: argparse.Namespace) -> CommandResult:
     is_module = len(words) > 1 and words[0] == "-m"
     if not is_module and not (words and Path(words[0]).is_file()):
         raise InputError(f"{' '.join(words)!r:.80}: no such program; give -- python FILE, or -- python -m MODULE")
+    if not name.replace("-", "_").isidentifier():
+        raise InputError(f"--name {name!r:.40}: letters, digits, - and _ only, and no digit first")
     if path.exists():
         raise InputError(f"{path}: exists, and is not overwritten; choose another with --output")
     from softbench.cases.operators.captured import capture

@@ -53,6 +53,8 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path: Path) -> 
     assert "# strides [10, 30, 1], which no" in (tmp_path / "b.yaml").read_text()
     done = python("-m", "softbench", "capture", "--output", "a.yaml", "train.py", cwd=tmp_path)
     assert done.stderr == "softbench: a.yaml: exists, and is not overwritten; choose another with --output\n"
+    done = python("-m", "softbench", "capture", "--name", "a: b", "train.py", cwd=tmp_path)
+    assert done.stderr.startswith("softbench: --name 'a: b': letters, ")
 
 
 def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,8 @@ class Images:
         found = {digest for digest in self._free if section in self.images[digest]}
         if len(found) == 1:
             return found.pop()
-        raise LookupError(f"{len(found) or 'no'} loaded modules hold a kernel {name.decode(errors='replace')[:100]!r}")
+        shown, advice = name.decode(errors="replace")[:100], "; give each a name of its own" if found else ""
+        raise LookupError(f"{len(found) or 'no'} loaded modules hold a kernel {shown!r}{advice}")
 
     def _by_handle(self, function: int | None, kernel: int | None) -> str:
         """The digest of the image that was loaded as a kernel's library or module; "" if neither is known."""
