@@ -97,11 +97,12 @@ def standing_row(standing: Standing, board: Board) -> list[str]:
         "-" if standing.speedup is None else f"{standing.speedup:.2f}x",
         str(standing.wins),
         str(standing.ties),
-        *[_weighted(standing)] * board.has_weights,
+        *[weighted_total(standing)] * board.has_weights,
     ]
 
 
-def _weighted(standing: Standing) -> str:
+def weighted_total(standing: Standing) -> str:
+    """The time of all calls that a profile's weights count, and the speed-up of that."""
     ns, speedup = standing.weighted_ns, standing.weighted_speedup
     return "no total" if ns is None else f"{milliseconds(ns)} ms" + (f", {speedup:.2f}x" if speedup else "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from support.children import python
 from softbench.analysis.leaderboard import build
 from softbench.cases.matrix import load
 from softbench.measure import device
-from softbench.render import export, tables
+from softbench.render import export, report, tables
 from softbench.session.selection import select
 from softbench.session.settings import Settings
 
@@ -73,9 +74,12 @@ def test_the_time_of_all_calls_is_weight_by_time_and_needs_every_case() -> None:
     wide, narrow = softmax_case(weight=3), softmax_case(64, weight=1000)
     records = [timed(wide, "torch_eager", 9_000, spread=0), timed(narrow, "torch_eager", 900, spread=0)]
     records += [timed(wide, "quick", 5_000, spread=0), timed(narrow, "quick", 500, spread=0)]
-    board = build(run([*records, timed(wide, "refusing", 1_000), ended(narrow, "refusing")]))
+    held = run([*records, timed(wide, "refusing", 1_000), ended(narrow, "refusing")])
+    board = build(held)
     (quick,) = (row for row in board.ranking if row.implementation == "quick")
     assert (quick.weighted_ns, quick.weighted_speedup) == (3 * 5_000 + 1000 * 500, pytest.approx(927 / 515))
     for text in (tables.ranking_table(board), export.markdown(board)):
         assert "0.5150 ms, 1.80x" in text
         assert "no total" in text
+    page = re.sub(r"<[^>]*>", "", str(report.render(held)))
+    assert "All calls of the profile, by its weightsquick 0.5150 ms, 1.80xtorch_eager 0.9270 ms, 1.00x" in page

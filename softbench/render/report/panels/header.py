@@ -15,6 +15,7 @@ from softbench.render.report.html import EMPTY, Markup, join, name, tag
 from softbench.render.report.panels.blocks import outcome
 from softbench.render.report.panels.ranking import speedup
 from softbench.render.report.trust import checks
+from softbench.render.tables import weighted_total
 
 SHOWN_GROUPS = 8
 
@@ -85,6 +86,9 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
         cards.append(_answer("Who wins", "undecided", scores))
     else:
         cards += [_who(board, leader, scored), _how_much(contents, leader, scored)]
+    if totals := sorted((s for s in standings if s.weighted_ns), key=lambda s: s.weighted_ns or 0.0):
+        said = [join([name(s.implementation), f" {weighted_total(s)}"]) for s in totals[:SHOWN_GROUPS]]
+        cards.append(_answer("All calls of the profile, by its weights", said[0], *said[1:]))
     return [*cards, _is_right(board, leader, standings)]
 
 
