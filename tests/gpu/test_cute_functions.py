@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from softbench import resources
 from softbench.cases import matrix
 from softbench.kernels import KernelFallback, layer_norm, rms_norm, softmax, softmax_backward
 from softbench.measure import check
+from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("cutlass")
@@ -48,6 +50,20 @@ def test_hard_cases(case):
 def test_hard_cases_of_the_gradient(case):
     verdict = check.check(case, softmax_backward, "cuda")
     assert verdict.ok, verdict.reason
+
+
+SHORT = {"softmax": softmax, "softmax_backward": softmax_backward, "rmsnorm": rms_norm, "layernorm": layer_norm}
+
+
+@pytest.mark.parametrize("operator", SHORT)
+def test_dense_rows_of_any_length(operator):
+    """Many in a CTA; the last CTA's rows may end inside a vector."""
+    draw = random.Random(operator)
+    for number in range(60):
+        shape, dtype = (draw.randrange(1, 900), round(2 ** draw.uniform(0, 11.2))), draw.choice(list(_plans.ITEM_BYTES))
+        case = Case(operator, shape, dtype, dtype)
+        verdict = check.check(case, SHORT[operator], "cuda", number)
+        assert verdict.ok, f"{case.id}: {verdict.reason}"
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -3])
