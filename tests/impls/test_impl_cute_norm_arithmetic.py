@@ -38,18 +38,10 @@ def computed(case: Case, inputs) -> tuple:
                 family("kernels.softmax_backward").SoftmaxBackward(config).kernel(*given, *made)
             else:
                 norm = family("kernels.norm").Norm(config, flags["layer"], flags["eps"])
-                norm.kernel(*_arguments(case.operator, given, made))
+                norm.kernel(*emulated_cute.norm_arguments(case.operator, given, made))
             for y, found in zip(outputs, made, strict=True):
                 y[row] = torch.from_numpy(found.values)
     return tuple(y.view(spec.shape).to(getattr(torch, spec.dtype)) for y, spec in zip(outputs, specs, strict=True))
-
-
-def _arguments(operator: str, given: list, made: list) -> tuple:
-    """(x, weight, bias, residual, y, residual_out, rstd, mean)."""
-    adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
-    columns = given[1 + adds :]
-    residual, bias = given[1] if adds else None, columns[1] if layer else None
-    return given[0], columns[0], bias, residual, *made, *[None] * (4 - len(made))
 
 
 @over("dtype", ["float32", "bfloat16"])

@@ -127,19 +127,16 @@ def computed(case: Case, inputs) -> tuple:
         for row in range(case.rows):
             given = [emulated_cute.matrix(case.dtype, (x if x.dim() == 1 else x[row]).float().numpy()) for x in inputs]
             made = [emulated_cute.matrix(spec.dtype, y[row].numpy()) for spec, y in zip(specs, outputs, strict=True)]
-            kernel(*(_norm_arguments(case.operator, given, made) if "norm" in case.operator else (*given, *made)))
+            kernel(
+                *(
+                    emulated_cute.norm_arguments(case.operator, given, made)
+                    if "norm" in case.operator
+                    else (*given, *made)
+                )
+            )
             for y, found in zip(outputs, made, strict=True):
                 y[row] = torch.from_numpy(found.values)
     return tuple(y.view(spec.shape).to(getattr(torch, spec.dtype)) for y, spec in zip(outputs, specs, strict=True))
-
-
-def _norm_arguments(operator: str, given: list, made: list) -> tuple:
-    """(x, weight, bias, residual, y, residual_out, rstd, mean)."""
-    adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
-    columns = given[1 + adds :]
-    residual, bias = given[1] if adds else None, columns[1] if layer else None
-    y, total, rstd, mean = [*made[: 1 + adds], *[None] * (1 - adds), *made[1 + adds :], *[None] * 4][:4]
-    return given[0], columns[0], bias, residual, y, total, rstd, mean
 
 
 @over("dtype", ["float32", "bfloat16", "float16"])

@@ -291,6 +291,14 @@ def matrix(dtype: str, values: Any) -> SimpleNamespace:
     return SimpleNamespace(element_type=DTYPES[dtype], values=np.array(values, dtype=np.float32))
 
 
+def norm_arguments(operator: str, given: list[Any], made: list[Any]) -> tuple[Any, ...]:
+    """(x, weight, bias, residual, y, residual_out, rstd, mean)."""
+    adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
+    columns = given[1 + adds :]
+    residual, bias = given[1] if adds else None, columns[1] if layer else None
+    return given[0], columns[0], bias, residual, *made, *[None] * (4 - len(made))
+
+
 STAND_INS = {
     "RowContext": Context,
     "RowLoader": Loader,

@@ -48,8 +48,21 @@ class _Vectors:
         return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
 
 
+class Shared:
+    """A row that several threads of a CTA share, from `threads_per_row`."""
+
+    @property
+    def warps_per_row(self) -> int:
+        return ceil_div(self.threads_per_row, WARP)
+
+    @property
+    def group(self) -> int:
+        """Threads of one warp that share a row."""
+        return min(WARP, self.threads_per_row)
+
+
 @dataclass(frozen=True)
-class RowTileConfig(_Vectors):
+class RowTileConfig(_Vectors, Shared):
     """The layout of a kernel that gives each row to one CTA or one cluster.
 
     columns          elements of a row
@@ -115,15 +128,6 @@ class RowTileConfig(_Vectors):
     @property
     def tiler_mn(self) -> tuple[int, int]:
         return self.rows, self.tile_columns
-
-    @property
-    def warps_per_row(self) -> int:
-        return ceil_div(self.threads_per_row, WARP)
-
-    @property
-    def group(self) -> int:
-        """Threads of one warp that share a row."""
-        return min(WARP, self.threads_per_row)
 
     @property
     def peers(self) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from .config import SHARED_BYTES, VECTOR_BYTES, WARP, ceil_div
+from .config import SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div
 
 BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
@@ -32,7 +32,7 @@ BUDGET = 128  # instructions of a lane that a multiprocessor issues while an H20
 
 
 @dataclass(frozen=True)
-class PackedTileConfig:
+class PackedTileConfig(Shared):
     """The layout of a kernel that gives a CTA several dense rows.
 
     columns, itemsize  elements of a row, bytes of an element; the same in all matrices
@@ -100,15 +100,8 @@ class PackedTileConfig:
         return self.rows * self.columns
 
     @property
-    def warps_per_row(self) -> int:
-        return ceil_div(self.threads_per_row, WARP)
-
-    @property
-    def group(self) -> int:
-        """Threads of one warp that share a row."""
-        return min(WARP, self.threads_per_row)
-
-    peers = warps_per_row
+    def peers(self) -> int:
+        return self.warps_per_row
 
     def shared_bytes(self, tiles: int = 1) -> int:
         """The most shared memory of a CTA with `tiles` matrices, the buffer of two reductions and an mbarrier."""
