@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 from support.children import python
 from support.paths import ROOT
+from support.readers import SECOND_HALF, follow
+from support.recipes import Reader
+
+from softbench.records import store
 
 MINE = '''"""Softmax, written out."""
 import json, os, sys
@@ -193,3 +197,14 @@ def test_named_paths_are_collected_beside_the_benchmark(installed, tmp_path):
     assert sorted(listed("test_other.py")) == sorted([*cells, "test_one"])
     assert sorted(listed(".")) == sorted([*cells, "test_one"])
     assert listed("shapes.yaml::softmax-float32-8x64::torch_eager") == ["torch_eager"]
+
+
+@pytest.mark.slow
+def test_a_reader_brings_operators_to_a_wheel_and_their_mistakes_are_found(installed: Path, tmp_path: Path) -> None:
+    """The tutorial's second half."""
+    pytest.importorskip("triton")
+    follow(Reader(tmp_path, has_gpu=False, path=str(installed)), with_gpu=False, page=SECOND_HALF)
+    (timed,) = (tmp_path / "mine" / "reports").glob("*-mine.jsonl")
+    found = {r.variant.implementation: r.status.value for r in store.read(timed).records if r.role == "entrant"}
+    right, wrong = ("gelu_triton", "loss_triton", "router_triton"), ("gelu_tanh", "loss_of_the_next", "router_sorted")
+    assert found == dict.fromkeys(right, "CHECKED") | dict.fromkeys(wrong, "INCORRECT")

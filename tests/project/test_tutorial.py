@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.documents import PAGES
-from support.readers import SECOND_HALF, TUTORIAL, follow
+from support.readers import TUTORIAL, follow
 from support.recipes import MARKS, ROOT, Reader, unknown
 
 from softbench.records import store
@@ -24,16 +24,6 @@ def test_a_reader_without_a_gpu_can_follow_it(tmp_path: Path) -> None:
     ) == 3
     assert (made / "page.html").read_text().startswith("<!DOCTYPE html>")
     assert "% of roof</text>" in (made / "badge.svg").read_text()
-
-
-@pytest.mark.slow
-def test_a_reader_brings_operators_and_their_mistakes_are_found(tmp_path: Path) -> None:
-    pytest.importorskip("triton")
-    follow(Reader(tmp_path, has_gpu=False), with_gpu=False, page=SECOND_HALF)
-    (timed,) = (tmp_path / "mine" / "reports").glob("*-mine.jsonl")
-    found = {r.variant.implementation: r.status.value for r in store.read(timed).records if r.role == "entrant"}
-    right, wrong = ("gelu_triton", "loss_triton", "router_triton"), ("gelu_tanh", "loss_of_the_next", "router_sorted")
-    assert found == dict.fromkeys(right, "CHECKED") | dict.fromkeys(wrong, "INCORRECT")
 
 
 def test_every_block_is_of_a_known_kind() -> None:

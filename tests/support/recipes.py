@@ -76,8 +76,8 @@ def blocks(page: Path) -> list[Block]:
 class Reader:
     """Somebody with one shell, in a folder of their own beside the checkout; without a GPU, blocks of our commands start warm."""
 
-    def __init__(self, folder: Path, *, has_gpu: bool = True) -> None:
-        self._has_gpu = has_gpu
+    def __init__(self, folder: Path, *, has_gpu: bool = True, path: str = PYTHONPATH) -> None:
+        self._has_gpu, self._path = has_gpu, path
         self.folder = folder / "mine"
         self.folder.mkdir()
         (folder / "softbench").symlink_to(ROOT)
@@ -87,7 +87,7 @@ class Reader:
             (programs / name).write_text(_SHIM.format(python=sys.executable, module=module))
             (programs / name).chmod(0o755)
         self._state = folder / "environment"
-        own = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": PYTHONPATH, "COLUMNS": "120"}
+        own = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": path, "COLUMNS": "120"}
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "COV_"))}
         self._environment = {**outer, "OMP_NUM_THREADS": "1", **own}
 
@@ -119,7 +119,7 @@ class Reader:
         """Commands of ours without a shell."""
         said = ""
         for name, *words in commands:
-            with warm.popen(PYTHONPATH)(
+            with warm.popen(self._path)(
                 [sys.executable, "-m", *_MODULES[name].split(), *words],
                 cwd=self.folder,
                 env=self._environment | {"CUDA_VISIBLE_DEVICES": ""},
