@@ -107,7 +107,7 @@ def test_who_gets_packed_rows():
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")
-from support import depths, emulated_cute  # noqa: E402
+from support import depths, emulated_cute, emulated_packed  # noqa: E402
 
 from softbench.cases.operators import get  # noqa: E402
 from softbench.measure.check import compare  # noqa: E402
@@ -121,7 +121,7 @@ def computed(case: Case, inputs) -> tuple:
     config, name = replace(build.config, passes=1), build.kernel.split(".")[1]
     specs = get(case.operator).output_specs(case)
     outputs = [torch.empty(spec.shape, dtype=torch.float32).view(case.rows, -1) for spec in specs]
-    with emulated_cute.family(config.threads_per_row) as family:
+    with emulated_cute.family(config.threads_per_row, emulated_packed.STAND_INS) as family:
         family("htile.packed")
         kernel = getattr(family("kernels.packed"), name)(config, **dict(build.flags)).kernel
         for row in range(case.rows):

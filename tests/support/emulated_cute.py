@@ -11,7 +11,8 @@ import contextlib
 import importlib
 import math
 import sys
-from types import ModuleType, SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -126,7 +127,6 @@ def _dsl(threads: int) -> dict[str, ModuleType]:
             warp_reduction=warp_reduction,
             griddepcontrol_launch_dependents=lambda: None,
             griddepcontrol_wait=lambda: None,
-            sync_warp=lambda: None,
         ),
         math=SimpleNamespace(exp2=exp2, rsqrt=lambda x, **_: numbers(1 / np.sqrt(np.float64(x)))),
         make_rmem_tensor=rmem,
@@ -235,57 +235,6 @@ class Storer:
         self.matrix.values[column[inside]] = np.asarray(values)[inside]
 
 
-class PackedContext(Context):
-    """All threads of one dense row, of a layout with one pass."""
-
-    def __init__(self, config: Any, x: Any, stage: int = 1) -> None:
-        self.config, self.reduction = config, Reduction(config)
-
-    def row(self, _: Any) -> int:
-        return 0
-
-    def stretch(self, matrix: Any) -> Any:
-        """A copy of the matrix, which `write` takes to another one."""
-        values = matrix.values.copy()
-        return SimpleNamespace(values=values, units=lambda _, fill=0.0: Units(self, values, matrix.element_type, fill))
-
-    def columns(self, vector: Any) -> Units:
-        return Units(self, vector.values, vector.element_type, 0.0)
-
-    def store_row(self, vector: Any, row: Any, value: Any) -> None:
-        if vector is not None:
-            super().store_row(vector, np.broadcast_to(value, self.config.threads_per_row))
-
-
-class Units:
-    """The units of a row, or of a vector of one value per column."""
-
-    def __init__(self, context: PackedContext, values: Any, dtype: Dtype, fill: float) -> None:
-        self.config, self.memory, self.dtype, self.fill = context.config, values, dtype, fill
-
-    def _columns(self, turn: int) -> Any:
-        threads, unit = self.config.threads_per_row, self.config.unit
-        return (turn * threads + np.arange(threads)) * unit + np.arange(unit)[:, None]
-
-    def values(self, turn: int) -> Numbers:
-        column = self._columns(turn)
-        inside = column < self.config.columns
-        return numbers(np.where(inside, self.memory[np.where(inside, column, 0)], np.float32(self.fill)))
-
-    def masked(self, turn: int, values: Any, absent: float = 0.0) -> Numbers:
-        return numbers(np.where(self._columns(turn) < self.config.columns, values, np.float32(absent)))
-
-    def store(self, turn: int, values: Any) -> None:
-        column = self._columns(turn)
-        inside = column < self.config.columns
-        self.memory[column[inside]] = np.broadcast_to(values, column.shape)[inside]
-
-
-def write(_: Any, stretches: Any, matrices: Any) -> None:
-    for stretch, matrix in zip(stretches, matrices, strict=True):
-        matrix.values[:] = stretch.values
-
-
 def matrix(dtype: str, values: Any) -> SimpleNamespace:
     """A row in the place of a matrix."""
     return SimpleNamespace(element_type=DTYPES[dtype], values=np.array(values, dtype=np.float32))
@@ -304,15 +253,15 @@ STAND_INS = {
     "RowLoader": Loader,
     "RowStorer": Storer,
     "ColumnLoader": ColumnLoader,
-    "PackedContext": PackedContext,
-    "bring": lambda *_: None,
-    "write": write,
 }
 
 
 @contextlib.contextmanager
-def family(threads: int) -> Any:
-    """A function that imports modules of impls/cute, with numpy for the DSL, for rows of so many threads."""
+def family(threads: int, further: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """A function that imports modules of impls/cute, with numpy for the DSL, for rows of so many threads.
+
+    further  stand-ins beside STAND_INS
+    """
     before, modules = dict(sys.modules), _dsl(threads)
     package = ModuleType(PACKAGE)
     package.__path__ = [str(FOLDER)]
@@ -322,7 +271,7 @@ def family(threads: int) -> Any:
 
     def load(name: str) -> ModuleType:
         module = importlib.import_module(f"{PACKAGE}.{name}")
-        for stood_for, stand_in in {**STAND_INS, "VectorRegTile": tile}.items():
+        for stood_for, stand_in in {**STAND_INS, **further, "VectorRegTile": tile}.items():
             if hasattr(module, stood_for):
                 setattr(module, stood_for, stand_in)
         return module

@@ -18,8 +18,6 @@ from .packing import STRETCH_ALIGN, PackedTileConfig
 from .reduce import Reduction, row_reduce
 from .registers import VectorRegTile, rounded
 
-BATCH = 8  # units that a thread reads at a time where its registers do not hold the row
-
 
 class PackedContext:
     """One thread's part of a CTA's dense rows of matrices like mX (rows, columns).
@@ -42,8 +40,11 @@ class PackedContext:
     def stretch(self, matrix: cute.Tensor) -> Stretch:
         layout = cute.make_layout(self.config.stretch)
         tile = self.memory.allocate_tensor(matrix.element_type, layout, byte_alignment=STRETCH_ALIGN)
-        start = matrix.iterator + Int64(self.first) * self.config.columns
-        return Stretch(self, tile, start.align(VECTOR_BYTES))
+        return Stretch(self, tile, self.place(matrix))
+
+    def place(self, matrix: cute.Tensor) -> cute.Pointer:
+        """Where the CTA's rows of a matrix begin, on 16 bytes."""
+        return matrix.iterator + Int64(self.first) * self.config.columns
 
     def columns(self, vector: cute.Tensor) -> Units:
         """This thread's units of a vector of one value per column, which all rows share, in global memory."""
@@ -83,15 +84,13 @@ class Stretch:
     @cute.jit
     def write(self, matrix: cute.Tensor) -> None:
         """Request the way back of the whole vectors, to the same place of another matrix; one thread calls this."""
-        target, source, size = self._in(matrix).toint(), self.tile.iterator.toint(), self.context.whole * VECTOR_BYTES
+        target, source = self.context.place(matrix).toint(), self.tile.iterator.toint()
+        size = self.context.whole * VECTOR_BYTES
         if size > 0:
             cute.arch.inline_ptx(
                 "cp.async.bulk.global.shared::cta.bulk_group [{$r0}], [{$r1}], {$r2};",
                 read_only_args=[target, source, size],
             )
-
-    def _in(self, matrix: cute.Tensor) -> cute.Pointer:
-        return matrix.iterator + Int64(self.context.first) * self.context.config.columns
 
     @cute.jit
     def bring_rest(self) -> None:
@@ -100,7 +99,7 @@ class Stretch:
 
     @cute.jit
     def write_rest(self, matrix: cute.Tensor) -> None:
-        self._rest(self.tile, cute.make_tensor(self._in(matrix), self.tile.layout))
+        self._rest(self.tile, cute.make_tensor(self.context.place(matrix), self.tile.layout))
 
     @cute.jit
     def _rest(self, source: cute.Tensor, target: cute.Tensor) -> None:
@@ -131,31 +130,22 @@ class Units:
         pointer = (self.start + offset).align(min(VECTOR_BYTES, bytes_))
         return cute.make_tensor(pointer, cute.make_layout(self.config.unit))
 
-    def has(self, turn: object) -> object:
+    def has(self, turn: int) -> object:
         """Whether the row has this thread's unit number `turn`."""
         return self.context.lane + turn * self.config.threads_per_row < self.config.units
 
-    @property
-    def last(self) -> int:
-        """The number of the unit that some threads do not have; -1 where there is none."""
-        turn = self.config.turns - 1
-        return -1 if self.config.is_inner(turn) else turn
-
-    def values(self, turn: object) -> cute.TensorSSA:
-        """Unit number `turn`, a constant where it is the last."""
-        config = self.config
-        offset = turn * (config.threads_per_row * config.unit)
-        absent = isinstance(turn, int) and turn == self.last
-        if absent:
-            offset = cutlass.select_(self.has(turn), Int32(offset), -self.context.lane * config.unit)
-        kept = cute.make_rmem_tensor(config.unit, self.dtype)
+    def values(self, turn: int) -> cute.TensorSSA:
+        """Unit number `turn`."""
+        offset = turn * (self.config.threads_per_row * self.config.unit)
+        if not self.config.is_inner(turn):
+            offset = cutlass.select_(self.has(turn), Int32(offset), -self.context.lane * self.config.unit)
+        kept = cute.make_rmem_tensor(self.config.unit, self.dtype)
         cute.autovec_copy(self._at(offset), kept)
-        values = kept.load().to(Float32)
-        return self.masked(turn, values, self.fill) if absent else values
+        return self.masked(turn, kept.load().to(Float32), self.fill)
 
-    def masked(self, turn: object, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
+    def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
         """Values of unit number `turn`, with `absent` where the row does not have it."""
-        if not (isinstance(turn, int) and turn == self.last):
+        if self.config.is_inner(turn):
             return values
         kept = cute.make_rmem_tensor(values.shape, Float32)
         kept.store(values)
@@ -164,32 +154,22 @@ class Units:
         return kept.load()
 
     @cute.jit
-    def store(self, turn: object, values: cute.TensorSSA) -> None:
+    def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:
         """Round float32 values to unit number `turn`, if the row has it."""
         offset = turn * (self.config.threads_per_row * self.config.unit)
-        if const_expr(isinstance(turn, int) and turn == self.last):
+        if const_expr(self.config.is_inner(turn)):
+            cute.autovec_copy(rounded(values, self.dtype), self._at(offset))
+        else:
             if self.has(turn):
                 cute.autovec_copy(rounded(values, self.dtype), self._at(offset))
-        else:
-            cute.autovec_copy(rounded(values, self.dtype), self._at(offset))
 
 
-class Held:
-    """float32 values of a row's units: in registers, or computed again at each use.
-
-    values  of a unit's number
-    """
-
-    def __init__(self, context: PackedContext, values: Callable[[object], cute.TensorSSA]) -> None:
-        self.config, self.source = context.config, values
-        self.tile = None
-        if self.config.is_kept:
-            self.tile = VectorRegTile(Float32, self.config.unit, self.config.turns)
-            for turn in range(self.config.turns):
-                self.tile.vector(turn).store(values(turn))
-
-    def values(self, turn: object) -> cute.TensorSSA:
-        return self.source(turn) if self.tile is None else self.tile.values(turn)
+def held(config: PackedTileConfig, values: Callable[[int], cute.TensorSSA]) -> VectorRegTile:
+    """float32 values of a thread's units, each `values(number)`, in registers."""
+    tile = VectorRegTile(Float32, config.unit, config.turns)
+    for turn in range(config.turns):
+        tile.vector(turn).store(values(turn))
+    return tile
 
 
 @cute.jit
@@ -202,31 +182,11 @@ def fold(
 ) -> Float32:
     """The sum or the maximum over a row of the values `of(number)` of every unit."""
     config, result = context.config, start
-    done = const_expr(0 if config.is_kept else (config.turns - 1) // BATCH * BATCH)
-    if const_expr(done > 0):
-        cute.arch.sync_warp()  # what was read before is read again, not kept
-        for batch in cutlass.range(done // BATCH, unroll=1):
-            for i in cutlass.range_constexpr(BATCH):
-                result = of(batch * BATCH + i).reduce(operation, result, 0)
-    for turn in cutlass.range_constexpr(done, config.turns):
+    for turn in cutlass.range_constexpr(config.turns):
         result = of(turn).reduce(operation, result, 0)
     if const_expr(config.peers > 1 and config.passes > 1):
         cute.arch.sync_threads()  # all have taken what the row before left in the buffer
     return row_reduce(result, operation, context.reduction, stage)
-
-
-@cute.jit
-def store_all(context: PackedContext, store: cutlass.Constexpr) -> None:
-    """Call `store(number)` for every unit of this thread."""
-    config = context.config
-    done = const_expr(0 if config.is_kept else (config.turns - 1) // BATCH * BATCH)
-    if const_expr(done > 0):
-        cute.arch.sync_warp()
-        for batch in cutlass.range(done // BATCH, unroll=1):
-            for i in cutlass.range_constexpr(BATCH):
-                store(batch * BATCH + i)
-    for turn in cutlass.range_constexpr(done, config.turns):
-        store(turn)
 
 
 @cute.jit

@@ -22,7 +22,7 @@ MOST_TERMS_ROW_BYTES = {2: 4 * 1024, 4: 2 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 8 * 1024  # of a CTA's first matrix: an H200 needs some 40 KiB on their way per multiprocessor
 MOST_THREADS = 256
-KEPT = 32  # elements that a thread holds in registers; with more of them it reads shared memory at each use
+MOST_ELEMENTS = 32  # of a row that a thread holds in registers
 # Instructions of a thread, for a matrix of a softmax: counted in the compiled kernels, rounded.
 ELEMENT, UNIT, STEP, ROW = 8, 4, 2, 6
 HELD, EACH_HELD = 12, 0.02  # registers of more elements keep other CTAs off the multiprocessor: what each of them adds
@@ -70,11 +70,6 @@ class PackedTileConfig(Shared):
     def turns(self) -> int:
         """Units of a thread, the last of which some threads may not have."""
         return ceil_div(self.units, self.threads_per_row)
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether a thread's elements stay in registers."""
-        return self.turns * self.unit <= KEPT
 
     def is_inner(self, turn: int) -> bool:
         """Every thread of a row has unit number `turn`."""
@@ -131,14 +126,15 @@ def choose_packed(
 
 
 def _filled(config: PackedTileConfig, least: int, tiles: int) -> list[PackedTileConfig]:
-    """With the fewest passes that make whole vectors of LEAST_BYTES; none where that is too much, or a thread has too little.
+    """With the fewest passes that make whole vectors of LEAST_BYTES; none where a CTA or a thread has too much or too little.
 
     Also with the rows of a warp apart: neighbouring rows of half a turn of the banks would all begin in the same banks.
     """
     whole = least // math.gcd(least, config.groups)
     row_bytes = config.groups * config.columns * config.itemsize
     passes = ceil_div(ceil_div(LEAST_BYTES, row_bytes), whole) * whole
-    if passes * row_bytes * tiles > MOST_BYTES or (config.peers > 1 and config.units < 4 * config.threads_per_row):
+    too_much = passes * row_bytes * tiles > MOST_BYTES or config.turns * config.unit > MOST_ELEMENTS
+    if too_much or (config.peers > 1 and config.units < 4 * config.threads_per_row):
         return []
     near = replace(config, passes=passes)
     return [near] if config.group == WARP else [near, replace(near, apart=near.rows * config.group // WARP)]
@@ -152,10 +148,9 @@ def cost(config: PackedTileConfig, tiles: int = 1, terms: int = 0) -> float:
     """
     banks = BANK_TURN * bank_turns(config)
     unit = ELEMENT * config.unit + UNIT + 2 * banks + 2 * terms
-    again = 0 if config.is_kept else 2 * (config.unit + 1 + banks)
     row = ROW + 4 * STEP * int(math.log2(config.group)) + (BARRIERS if config.peers > 1 else 0)
-    held = 1 + EACH_HELD * max(0, min(KEPT, config.turns * config.unit) - HELD)
-    each = held * (config.turns * (unit + again) + row)
+    held = 1 + EACH_HELD * max(0, config.turns * config.unit - HELD)
+    each = held * (config.turns * unit + row)
     return each * config.threads_per_row / (config.columns * config.itemsize) * VECTOR_BYTES
 
 

@@ -10,8 +10,8 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
 from ..htile.launch import launch_packed, overlap
-from ..htile.online import exponential, lowered, normalised, reaches_subnormals, reference
-from ..htile.packed import Held, PackedContext, Stretch, bring, fold, store_all, write
+from ..htile.online import exponential, lowered, reaches_subnormals, reference
+from ..htile.packed import PackedContext, Stretch, bring, fold, held, write
 from ..htile.packing import PackedTileConfig
 from ..htile.reduce import ADD, MAX
 
@@ -41,17 +41,13 @@ class Softmax:
 def softmax(context: PackedContext, stretch: Stretch, number: Int32) -> None:
     """Row `number` of this thread."""
     units = stretch.units(context.row(number), -Float32.inf)
-    kept, dtype = const_expr(context.config.is_kept), units.dtype
-    row = Held(context, units.values)
-    base = reference(fold(context, row.values, MAX, -Float32.inf))
-    low = lowered(base, dtype) if const_expr(kept) else base
-    subnormals = const_expr(kept and reaches_subnormals(dtype))
-    powers = Held(context, lambda turn: exponential(row.values(turn), low, subnormals))
+    config, dtype = context.config, units.dtype
+    row = held(config, units.values)
+    base = lowered(reference(fold(context, row.values, MAX, -Float32.inf)), dtype)
+    powers = held(config, lambda turn: exponential(row.values(turn), base, reaches_subnormals(dtype)))
     scale = cute.arch.rcp_approx(fold(context, powers.values, ADD, Float32(0.0), 1))
-    if const_expr(kept):
-        store_all(context, lambda turn: units.store(turn, powers.values(turn) * scale))
-    else:
-        store_all(context, lambda turn: units.store(turn, normalised(row.values(turn), base, scale, dtype)))
+    for turn in cutlass.range_constexpr(config.turns):
+        units.store(turn, powers.values(turn) * scale)
 
 
 class SoftmaxBackward:
@@ -78,9 +74,10 @@ class SoftmaxBackward:
 @cute.jit
 def softmax_backward(context: PackedContext, stretches: tuple, number: Int32) -> None:
     gradient, share = (stretch.units(context.row(number)) for stretch in stretches)
-    dy, y = Held(context, gradient.values), Held(context, share.values)
+    dy, y = (held(context.config, units.values) for units in (gradient, share))
     total = fold(context, lambda turn: dy.values(turn) * y.values(turn), ADD, Float32(0.0))
-    store_all(context, lambda turn: gradient.store(turn, (dy.values(turn) - total) * y.values(turn)))
+    for turn in cutlass.range_constexpr(context.config.turns):
+        gradient.store(turn, (dy.values(turn) - total) * y.values(turn))
 
 
 class Norm:
@@ -116,22 +113,19 @@ def normalise(
     row = context.row(number)
     inputs = [stretch.units(row) for stretch in stretches]
     weight, bias = (None if vector is None else context.columns(vector) for vector in terms)
-    out, share = inputs[0], 1 / context.config.columns
-    total = Held(context, lambda turn: sum((part.values(turn) for part in inputs[1:]), out.values(turn)))
+    config, out, share = context.config, inputs[0], 1 / context.config.columns
+    total = held(config, lambda turn: sum((part.values(turn) for part in inputs[1:]), out.values(turn)))
     centre, apart = Float32(0.0), total
     if const_expr(norm.layer):
         centre = fold(context, total.values, ADD, Float32(0.0)) * share
-        apart = Held(context, lambda turn: out.masked(turn, total.values(turn) - centre))
+        apart = held(config, lambda turn: out.masked(turn, total.values(turn) - centre))
     square = fold(context, lambda turn: apart.values(turn) * apart.values(turn), ADD, Float32(0.0), 1)
     scale = cute.math.rsqrt(square * share + norm.eps, fastmath=True)
-
-    def store(turn: object) -> None:
+    for turn in cutlass.range_constexpr(config.turns):
         for residual in inputs[1:]:
             residual.store(turn, total.values(turn))
         value = apart.values(turn) * scale
         value = value if weight is None else value * weight.values(turn)
         out.store(turn, value if bias is None else value + bias.values(turn))
-
-    store_all(context, store)
     for vector, value in zip(statistics, (scale, centre), strict=True):
         context.store_row(vector, row, value)
