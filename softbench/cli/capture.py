@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
             code = 1
         finally:  # also before an exit
             if seen.cases:
-                path.write_text(seen.profile(name))
+                _write(path, seen.profile(name))
                 command = f"pytest --softbench --softbench-shapes={shown(path)} --softbench-profile={name}"
                 print(f"written: {shown(path)}, {len(seen.cases)} cases; check and time them:\n\n  {command}\n")
             else:
@@ -49,6 +49,16 @@ def _run(options: argparse.Namespace) -> CommandResult:
             for text, count in seen.others.items():
                 print(f"not in the profile: {text}, {count} x")
     return "", code
+
+
+def _write(path: Path, profile: str) -> None:
+    """Write it, or print it where that fails: the program may have run for hours."""
+    try:
+        path.write_text(profile)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        print(profile)
+        raise InputError(f"{shown(path)} cannot be written ({error.strerror}); what it would hold is above") from None
 
 
 COMMAND = Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from support.children import python
 
 from softbench.analysis.leaderboard import build
 from softbench.cases.matrix import load
+from softbench.cli import capture
 from softbench.measure import device
 from softbench.render import export, report, tables
 from softbench.session.selection import select
 from softbench.session.settings import Settings
+from softbench.texts import InputError
 
 MODEL = """
 import sys, torch
@@ -56,6 +59,20 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path: Path) -> 
     assert done.stderr == "softbench: a.yaml: exists, and is not overwritten; choose another with --output\n"
     done = python("-m", "softbench", "capture", "--name", "a: b", "train.py", cwd=tmp_path)
     assert done.stderr.startswith("softbench: --name 'a: b': letters, ")
+
+
+def test_on_a_full_disk_the_profile_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    (path := tmp_path / "shapes.yaml").touch()
+    with pytest.raises(InputError, match=r"No space left on device.*above"):
+        capture._write(path, "profiles:")
+    assert capsys.readouterr().out == "profiles:\n"
+    assert not path.exists()
 
 
 def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
