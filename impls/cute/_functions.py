@@ -27,8 +27,14 @@ def refused(reason: str) -> None:
     """Called for rows that no kernel serves; `softbench.kernels` replaces it."""
 
 
-# (the output's dtype, the launch or None) for (columns, dtypes, device) that have passed the checks.
-_forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None] | None]] = {}
+# (the output's dtype, what chooses the launch, or None) for (columns, dtypes, device) that have passed the checks.
+_forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., Any] | None]] = {}
+
+# (the output's dtype, the launch) for contiguous matrices that were served before, by what `again` looks up. Dtypes are
+# there by their ids, whose hash takes a tenth of a dtype's.
+_again: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None]]] = {}
+_AGAIN = 4096
+"""So many are remembered, and then forgotten all at once."""
 
 _is_compiling = torch.compiler.is_compiling
 _transforms = torch._C._are_functorch_transforms_active
@@ -55,6 +61,21 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | 
     if (dy.requires_grad or y.requires_grad) and torch.is_grad_enabled():
         return _SoftmaxBackward.apply(dy, y, dim, dtype or y.dtype)
     return _backward(dy, y, dim, dtype or y.dtype)
+
+
+def again(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor | None:
+    """`softmax`, if a call like this one was served before and nothing observes it: at half the host time; else None."""
+    if type(x) is not Tensor or _is_compiling() or _modes() or _transforms():  # as `observed`, without its call
+        return None
+    if dim != -1 or not x.is_contiguous() or (x.requires_grad and torch.is_grad_enabled()):
+        return None
+    found = _again.get((x.shape, id(x.dtype), id(out_dtype), x.get_device(), x.data_ptr() & 15))
+    if found is None:
+        return None
+    out, launch = found
+    y = torch.empty_like(x) if out is x.dtype else torch.empty_like(x, dtype=out)
+    launch(x, y)
+    return y
 
 
 def observed(x: Any) -> bool:
@@ -95,15 +116,17 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
     if entry is None:
         out = checked(x, dim, out_dtype)
         entry = _forward_table[key] = (out, served(_launch.softmax_rows, columns, (x.dtype, out), x.device))
-    out, launch = entry
-    if launch is None:
+    out, choose = entry
+    if choose is None:
         return compose(x, out)
-    # Half the host time of torch.empty(x.shape, ...).
     y = torch.empty_like(x, dtype=out, memory_format=torch.contiguous_format)
-    if rank == 2:
-        launch(x if x.stride(1) == 1 else _launch.as_matrix(x, columns), y)
-    else:
-        launch(_launch.as_matrix(x, columns), y.view(-1, columns))
+    matrix = _launch.as_matrix(x, columns)
+    launch = choose(matrix)
+    launch(matrix, y if rank == 2 else y.view(-1, columns))
+    if rank == 2 and x.is_contiguous():
+        if len(_again) >= _AGAIN:
+            _again.clear()
+        _again[x.shape, id(x.dtype), id(out_dtype), x.get_device(), x.data_ptr() & 15] = out, launch
     return y
 
 

@@ -1,19 +1,22 @@
-"""The kernels of `kernels/`, compiled once and kept: in a table of the process, and as object files between processes.
+"""The kernels of `kernels/`, compiled once and kept: in a table of the process, and as shared objects between processes.
 
-A kernel is called through a loaded object file, even if this process has just compiled it: TVM's FFI calls that directly
-from C, while the compiler's own object goes through a Python wrapper on each call. Loading takes 4 ms, after 0.36 s for
-importing cutlass; compiling takes 0.2 s to 1 s, and 1 s more for the first kernel of a process. The DSL's own
-$CUTE_DSL_CACHE_DIR keeps nothing that `cute.compile` makes for TVM's FFI (tried with 4.8.1).
+A kernel is called through a loaded file, even if this process has just compiled it: TVM's FFI calls that directly from
+C, while the compiler's own object goes through a Python wrapper on each call. A shared object needs no cutlass to load,
+which takes 0.3 s to import; without a linker (`ld`), the compiler's object file is kept, and cutlass loads it. Compiling
+takes 0.2 s to 1 s, and 1 s more for the first kernel of a process. The DSL's own $CUTE_DSL_CACHE_DIR keeps nothing that
+`cute.compile` makes for TVM's FFI (tried with 4.8.1).
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
 import importlib.metadata
 import os
 import platform
+import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
@@ -91,7 +94,7 @@ def cubin(build: Build) -> bytes:
 
 
 def cache_folder() -> Path:
-    """Where object files are kept: cute/ in $SOFTBENCH_CACHE_DIR, else ~/.cache/softbench/cute."""
+    """Where kernels are kept: cute/ in $SOFTBENCH_CACHE_DIR, else ~/.cache/softbench/cute."""
     chosen = os.environ.get("SOFTBENCH_CACHE_DIR")
     return (Path(chosen) if chosen else Path.home() / ".cache" / "softbench") / "cute"
 
@@ -136,27 +139,54 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str) -> Any:
 
 
 def _from_cache(build: Build) -> Callable[..., None]:
+    kept = [cache_folder() / f"{_key(build)}{suffix}" for suffix in LOADERS]
     name = f"softbench_{_key(build)[:24]}"
-    path = cache_folder() / f"{_key(build)}.o"
-    if _intact(path):
-        try:
+    for path in filter(_intact, kept):
+        with contextlib.suppress(Exception):  # of another program or place; the kernel compiled now replaces it
             return _function(path, name)
-        except Exception:
-            pass  # another program wrote it under this name; the kernel compiled now replaces it
     compiled = compile_kernel(build)
     with tempfile.TemporaryDirectory() as folder:
-        own = Path(folder) / path.name
+        own = Path(folder) / kept[-1].name
         compiled.export_to_c(object_file_path=str(own), function_name=name)
+        own = _linked(own) or own
         data = own.read_bytes()
-        _write(path, data + hashlib.sha256(data).digest())
+        _write(cache_folder() / own.name, data + hashlib.sha256(data).digest())
         return _function(own, name)
 
 
-def _function(path: Path, name: str) -> Callable[..., None]:
-    """A function of an object file; it keeps the loaded code alive, and the file is not needed afterwards."""
-    import cutlass.cute as cute
+def _linked(path: Path) -> Path | None:
+    """The shared object of an object file, beside it; None without a linker. It finds the DSL's library by itself."""
+    from cutlass.cute import runtime
 
-    return cute.runtime.load_module(str(path), enable_tvm_ffi=True)[name]
+    libraries = [Path(library) for library in runtime.find_runtime_libraries(enable_tvm_ffi=False)]
+    places = [word for library in libraries for word in (str(library), "-rpath", str(library.parent))]
+    made = path.with_suffix(".so")
+    try:
+        subprocess.run(["ld", "-shared", "-o", made, path, *places], check=True, capture_output=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return made
+
+
+def _function(path: Path, name: str) -> Callable[..., None]:
+    """A function of a file; it keeps the loaded code alive, and the file is not needed afterwards."""
+    return LOADERS[path.suffix](str(path))[name]
+
+
+def _shared_object(path: str) -> Any:
+    import tvm_ffi
+
+    return tvm_ffi.load_module(path)
+
+
+def _object(path: str) -> Any:
+    from cutlass.cute import runtime
+
+    return runtime.load_module(path, enable_tvm_ffi=True)
+
+
+LOADERS: dict[str, Callable[[str], Any]] = {".so": _shared_object, ".o": _object}
+"""What loads a file of the cache, by its suffix; the first that is there is used."""
 
 
 def _key(build: Build) -> str:

@@ -190,8 +190,9 @@ def as_matrix(x: Any, columns: int) -> Any:
 
 
 def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
-    """The launch of (x, y), of these dtypes: both (rows, columns), x of any row stride and offset, y contiguous and fresh.
+    """Of x, its launch of (x, y), of these dtypes: both (rows, columns), x of any row stride and offset, y contiguous and fresh.
 
+    That launch serves every x of this shape, these strides and this alignment to 16 bytes.
     Raises ValueError where no kernel serves the rows, on building and not on launching.
     """
     names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
@@ -203,16 +204,16 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
     can_align, can_be_few = _plans.whole_vectors(columns, size), _plans.few(1, columns, size, this)
     kernel(can_align, "", not can_align)
 
-    def launch(x: Any, y: Any) -> None:
+    def choose(x: Any) -> Launch:
         aligned = can_align and not (x.data_ptr() | x.stride(0) * size) & 15
         few = _plans.few(x.size(0), columns, size, this) if can_be_few else ""
-        kernel(aligned, few, not can_align and _dense(columns, x))(x, y)
+        return kernel(aligned, few, not can_align and _dense(columns, x))
 
-    return launch
+    return choose
 
 
 def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
-    """The launch of (dy, y, dx), all (rows, columns) of one dtype; otherwise as `softmax_rows`."""
+    """The launch of (dy, y, dx), all (rows, columns) of one dtype, of any strides; otherwise as `softmax_rows`."""
     names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from softbench import LAYER_EPS, RMS_EPS, Unsupported
+import softbench
+from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
 from .htile.config import (
@@ -114,7 +115,7 @@ def check(case: Any) -> None:
 def norm_kind(case: Any) -> tuple[bool, float]:
     """(whether it is a LayerNorm, eps)."""
     layer = case.operator.endswith("layernorm")
-    return layer, LAYER_EPS if layer else RMS_EPS
+    return layer, softbench.LAYER_EPS if layer else softbench.RMS_EPS
 
 
 def _norm_dtypes(case: Any) -> tuple[str, ...]:

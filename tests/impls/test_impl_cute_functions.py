@@ -33,7 +33,7 @@ def seen(monkeypatch):
             note(x, y)
             y.copy_(torch.softmax(x.double(), 1))
 
-        return launch
+        return lambda x: launch
 
     def backward_rows(columns, dtypes, device):
         def launch(dy, y, dx):
@@ -57,6 +57,8 @@ def seen(monkeypatch):
         monkeypatch.setattr(module, "require", lambda *given: None)
     monkeypatch.setattr(kernels, "_by_torch", lambda why, dtype, device: bool(why))
     monkeypatch.setattr(_functions, "_forward_table", {})
+    monkeypatch.setattr(_functions, "_again", {})
+    monkeypatch.setitem(kernels._shortcuts, "softmax", _functions.again)
     return seen
 
 
@@ -75,6 +77,22 @@ def test_softmax_of_any_shape_along_any_dimension(either, shape, out_dtype):
         assert y.dtype is (out_dtype or torch.float16)
         assert y.is_contiguous()
         torch.testing.assert_close(y, torch.softmax(x.float(), dim).to(y.dtype))
+
+
+def test_a_call_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
+    x = torch.randn(6, 8).half()
+    first = kernels.softmax(x)
+    monkeypatch.setattr(_functions, "softmax", None)  # what is not served again calls it
+    torch.testing.assert_close(kernels.softmax(x + 1), first)
+    assert kernels.softmax(x).data_ptr() != first.data_ptr()
+    others = [x[:5], x.view(2, 3, 8), x.float(), x.T, x.new_empty(49)[1:].view(6, 8), x.clone().requires_grad_()]
+    others += [torch.nn.Parameter(x), x.as_subclass(type("Other", (torch.Tensor,), {}))]
+    for other in others:
+        with pytest.raises(TypeError, match="NoneType"):
+            kernels.softmax(other)
+    for given in ((x, 0), (x, -1, torch.float32)):
+        with pytest.raises(TypeError, match="NoneType"):
+            kernels.softmax(*given)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
