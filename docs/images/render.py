@@ -23,7 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-RUN = "reports/h200/20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.xz"
+RUN = "reports/h100/20261125-122657-h100-80gb-gpu.jsonl.xz"
 """The run of the README: its badge, table and picture are made from it."""
 MADE_FROM = HERE / "made-from.json"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

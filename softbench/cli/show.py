@@ -77,12 +77,17 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
     for samples in record.samples:
         yield from _samples(samples)
-    kernels = [(k.name, str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels]
+    kernels = [(_short(k.name), str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels]
     yield from table("Kernels", ("kernel", "registers", "stack B", "shared B"), kernels)
     yield from _telemetry(record)
     if record.role != "roof":
         yield Heading("Repeat it")
         yield Lines((repeat_command(record, board.passport),), commands=True)
+
+
+def _short(name: str) -> str:
+    """A kernel's name of at most 50 characters, cut in its middle: mangled ones differ at both ends."""
+    return name if len(name) <= 50 else f"{name[:29]}…{name[-20:]}"
 
 
 def _datasets(board: Board, cell: Cell) -> Iterator[Dataset]:

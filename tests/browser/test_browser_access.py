@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from support import pages
-from support.paths import ROOT
+from support.paths import KEPT
 
 from softbench.records import store
 
 pytestmark = pytest.mark.browser
-RUNS = store.runs(ROOT / "reports" / "h200")
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
@@ -107,7 +106,7 @@ def test_axe_finds_no_serious_fault(open_run, name, scheme):
     assert open_run(getattr(pages, name)(), color_scheme=scheme).grave_faults() == []
 
 
-@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+@pytest.mark.parametrize("path", KEPT, ids=store.run_name)
 def test_axe_finds_no_serious_fault_in_committed_runs(open_run, path):
     found = open_run(store.read(path))
     found.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support import builders as make
 from support import pages
-from support.paths import ROOT
+from support.paths import KEPT
 
 from softbench import cli
 from softbench.analysis import leaderboard
@@ -17,7 +17,6 @@ from softbench.cli import pictures
 from softbench.records import store
 
 pytestmark = pytest.mark.browser
-RUNS = store.runs(ROOT / "reports" / "h200")
 READY_MS = 2000
 TRIES = 3
 
@@ -31,7 +30,7 @@ def test_it_opens_from_disk_without_a_request_and_without_a_complaint(open_run):
     assert found.page.evaluate("fetch('file:///etc/hostname').then(() => 'came', () => 'refused')") == "refused"
 
 
-@pytest.mark.parametrize("path", RUNS, ids=store.run_name)
+@pytest.mark.parametrize("path", KEPT, ids=store.run_name)
 def test_committed_runs_show_something_in_every_panel(open_run, path):
     found = open_run(store.read(path))
     assert found.complaints == []
@@ -219,7 +218,7 @@ def test_the_png_of_a_figure_has_its_letters(browser, tmp_path, monkeypatch):
 
 
 def test_eight_kernels_fit_a_desktop_and_their_legends_need_no_scrolling(open_run):
-    path = next(path for path in RUNS if "110039" in path.name)
+    path = next(path for path in KEPT if "-gpu." in path.name)
     found = open_run(store.read(path), viewport={"width": 1440, "height": 900})
     wide = "(frame) => frame.scrollWidth - frame.clientWidth"
     assert [frame.evaluate(wide) for frame in found.page.locator("#heatmap .frame").all()] == [0, 0, 0]
@@ -230,7 +229,7 @@ def test_eight_kernels_fit_a_desktop_and_their_legends_need_no_scrolling(open_ru
 
 def test_nothing_moves_when_a_figure_is_drawn(open_run):
     """It has its height before, however long its legend is."""
-    path = next(path for path in RUNS if "110039" in path.name)
+    path = next(path for path in KEPT if "-gpu." in path.name)
     found = open_run(store.read(path), wait="page", viewport={"width": 1440, "height": 900})
     heights = "[...document.querySelectorAll('.chart')].map((chart) => chart.getBoundingClientRect().height)"
     before = found.page.evaluate(heights)

@@ -17,7 +17,7 @@ from softbench.render import report
 from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
-RUNS = ("20261122-110039-h200-published-published-dtypes-short-odd-few", "20261121-191823-h200-published")
+RUNS = ("20261125-122657-h100-80gb-gpu", "20261121-191823-h200-published")
 CASE = make.softmax_case(4096, 1024)
 
 
@@ -35,7 +35,7 @@ def comparison() -> str:
 
 
 def tale() -> str:
-    runs = [store.read(store.find(ROOT / "reports" / "h200", name)) for name in RUNS]
+    runs = [store.read(next((ROOT / "reports").glob(f"*/{name}.jsonl.xz"))) for name in RUNS]
     (found,) = history.trace(runs, "*-32768x4096::*")
     return report.render_document("history", told.document(found), figures(found))
 

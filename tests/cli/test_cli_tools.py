@@ -46,8 +46,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-LEADERBOARD = "20261122-110039-h200-published-published-dtypes-short-odd-few.jsonl.xz"
-OLDER, NEWER = "20261121-191823-h200-published.jsonl.xz", LEADERBOARD
+LEADERBOARD = "../h100/20261125-122657-h100-80gb-gpu.jsonl.xz"
+OLDER = "20261122-013240-h200-experiment-fusion.jsonl.xz"
+NEWER = "20261122-081509-h200-experiment-fusion-experiment-overhead-experiment-stability.jsonl.xz"
 
 
 @over(

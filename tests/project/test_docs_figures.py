@@ -27,7 +27,7 @@ from softbench.render import export
 def test_the_leaderboard_is_what_the_committed_records_say(capsys):
     """The first sentence and eight rows of its ranking in the README, all of them in docs/results.md, from one run."""
     section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    (run,) = re.findall(r"\[its records\]\((reports/h200/\S+\.jsonl\.xz)\)", section)
+    (run,) = re.findall(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", section)
     (options,) = re.findall(r"softbench table RUN ([^`]+)`", section)
     assert cli.main(["table", str(ROOT / run), *shlex.split(options)]) == 0
     printed, *_ = capsys.readouterr().out.strip().partition("\n\n### ")
@@ -46,11 +46,7 @@ def line_of(cell):
     count, columns = map(int, row["shape"].split("x"))
     if count <= 16:
         return "few"
-    if count == 2048:
-        return "vocabulary"
-    if columns in (1000, 8191, 50257):
-        return "odd"
-    return "short" if columns <= 512 else f"published, {row['dtype']}"
+    return f"powers of two, {row['dtype']}" if columns.bit_count() == 1 else "vocabulary"
 
 
 @functools.cache
@@ -97,7 +93,7 @@ def test_the_notes_times_are_those_of_the_runs(shown):
 
 def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
-    path = re.search(r"\[its records\]\((reports/h200/\S+\.jsonl\.xz)\)", README)
+    path = re.search(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", README)
     assert shown
     assert path
     assert cli.main(["badge", str(ROOT / path[1]), "--output", str(tmp_path / "badge.svg")]) == 0

@@ -10,13 +10,12 @@ from dataclasses import replace
 import pytest
 from support import agreement as subject
 from support import builders as make
-from support.paths import ROOT
+from support.paths import KEPT, ROOT
 
 from softbench.model import Record, Run
 from softbench.records import store
 
 CASES = [make.softmax_case(rows, 1024) for rows in range(4096, 4116)]
-RUNS = ROOT / "reports" / "h200"
 
 
 def run(ns: float = 50_000, roof: float = 40_000, **changed: float) -> Run:
@@ -64,7 +63,7 @@ def test_another_machine_or_clock_is_refused() -> None:
 
 def test_a_committed_run_agrees_with_itself() -> None:
     """And the command prints it, which is how two committed runs are compared."""
-    path = max(path for path in store.runs(RUNS) if "published-published" in path.name)
+    path = max(path for path in KEPT if "-gpu." in path.name)
     found = subject.agreement(*[store.read(path)] * 2)
     assert len(found.ratios) > 100
     assert found.share == 1.0

@@ -17,7 +17,7 @@ from support.builders import samples, softmax_case, timed
 from support.cards import H200
 from support.documents import rows
 from support.grids import over
-from support.paths import ROOT
+from support.paths import KEPT, ROOT
 
 from softbench import model
 from softbench.analysis.leaderboard import datasets
@@ -30,7 +30,6 @@ from softbench.session.settings import Settings
 
 PAGE = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
 MEASURING = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
-KEPT = sorted((ROOT / "reports" / "h200").glob("*.jsonl.xz"))
 CLASSES = [cls for cls in vars(model).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)]
 STORED = [cls for cls in CLASSES if cls not in (model.Run, model.KnownFailure)]
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", dict: "object"}

@@ -77,7 +77,7 @@ def test_the_same_records_give_the_same_bytes():
 def test_no_panel_of_a_committed_run_is_empty(path):
     found = tree(store.read(path), published=TABLES)
     _full(found)
-    assert ("peers" in outline.panels(found)) is any(word in path.stem for word in ("published", "experiment-"))
+    assert ("peers" in outline.panels(found)) is any(word in path.stem for word in ("published", "experiment-", "-gpu"))
 
 
 @pytest.mark.parametrize(

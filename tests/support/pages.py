@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from softbench.model import Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
-from softbench.records import store
 from softbench.records.published import PublishedTable
 from support import builders as make
-from support.paths import ROOT
+from support.paths import KEPT
 
 LADDER = ("first", "second", "third")
 SHAPES = [(32768, 1024), (16384, 2048), (8192, 4096), (4096, 65536), (1024, 65536), (16, 131072), (1, 131072)]
@@ -28,7 +27,7 @@ HOSTILE = (
 
 def kept() -> list[Path]:
     """Kept runs of every kind."""
-    return store.runs(ROOT / "reports" / "h200")
+    return KEPT
 
 
 def everything() -> Run:
