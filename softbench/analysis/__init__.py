@@ -1,1 +1,1 @@
-"""From records to findings: boards, comparisons, histories, experiments. Pure: no clock, no GPU, no torch."""
+"""From records to findings: boards, comparisons, histories, claims. Pure: no clock, no GPU, no torch."""

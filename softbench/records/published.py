@@ -13,7 +13,7 @@ from softbench.texts import InputError, printable
 
 _HEAD = ("source", "gpu", "what")
 COUNTS = ("elements", "rows", "columns")
-MEASURES = ("latency_ms", "bandwidth_gb_s", "current", "target", "stretch")
+MEASURES = ("latency_ms", "bandwidth_gb_s")
 """Columns of numbers above 0: COUNTS of whole ones, MEASURES of any; a measure may be empty."""
 
 
@@ -29,28 +29,6 @@ class PublishedTable:
     gpu: str
     what: str
     rows: tuple[Mapping[str, str], ...]
-
-    def require(self, columns: Iterable[str]) -> None:
-        """Raises PublishedError if the table lacks one of these."""
-        for name in columns:
-            if name not in self.rows[0]:
-                raise PublishedError(f"{self.source}: has no column {name!r}; it has {', '.join(self.rows[0])}")
-
-    def value(self, column: str, **keys: object) -> str:
-        """The text in a column of the first row with these keys. Raises PublishedError without one."""
-        wanted = {name: str(value) for name, value in keys.items()}
-        for row in self.rows:
-            if column in row and all(row.get(name) == value for name, value in wanted.items()):
-                return row[column]
-        raise PublishedError(f"{self.source}: has no {column} for {', '.join(wanted.values())}")
-
-    def number(self, column: str, **keys: object) -> float:
-        """`value` as a number. Raises PublishedError if it is none."""
-        text = self.value(column, **keys)
-        if not _is_number(text):
-            where = f"{column} for {', '.join(map(str, keys.values()))}"
-            raise PublishedError(f"{self.source}: {where} is no number: {text!r:.40}")
-        return float(text)
 
 
 def read(folder: Path) -> dict[str, PublishedTable]:

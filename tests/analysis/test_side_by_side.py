@@ -139,7 +139,7 @@ def test_another_roof_is_said() -> None:
     assert all("the roof copy differs between a, b, and % of roof with it" in s.notes for s in sections)
 
 
-def test_experiments_take_versions_and_refuse_machines() -> None:
+def test_claims_take_versions_and_refuse_machines() -> None:
     here = run([])
     other_versions = run([], run_id="r2", packages={"torch": "2.12"})
     assert one_machine([here, other_versions]) == [here, other_versions]
@@ -228,7 +228,7 @@ def test_pages_of_several_machines_and_of_one(reports: Path, says: Says) -> None
         (["report", "a", "cpu", "--output", "x.html"], "one table never holds times of two clocks"),
         (["report", "a", "b"], "name one with --output"),
         (["table", "a", "newer"], "newer.jsonl:1: has schema 2; this version reads 1: use the softbench that wrote it"),
-        (["experiments", "a", "b"], "a and b are of other machines: name NVIDIA H200 and NVIDIA H100"),
+        (["claims", "--run", "a", "--run", "b"], "a and b are of other machines: name NVIDIA H200 and NVIDIA H100"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(reports: Path, says: Says, arguments: list[str], words: str) -> None:

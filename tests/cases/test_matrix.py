@@ -8,7 +8,7 @@ import pytest
 
 from softbench import resources
 from softbench.cases import operators
-from softbench.cases.matrix import ShapesError, load, select
+from softbench.cases.matrix import PlaceError, load, select
 from softbench.cases.operators import DISTRIBUTIONS
 from softbench.model import Case
 
@@ -22,7 +22,7 @@ def bundled():
 
 
 def failure(path: Path) -> str:
-    with pytest.raises(ShapesError) as raised:
+    with pytest.raises(PlaceError) as raised:
         load(path)
     assert "\n" not in str(raised.value)
     return str(raised.value)
@@ -38,7 +38,7 @@ def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
 
 
 def test_bundled_published_and_cpu_are_few_cases(bundled):
-    """Their shapes and sizes: tests/analysis/test_experiments.py and test_shrinking.py."""
+    """Their shapes and sizes: tests/analysis/test_claims.py and test_shrinking.py."""
     published, cpu = bundled.profile("published"), bundled.profile("cpu")
     assert {(case.dtype, case.out_dtype, case.timed) for case in published} == {("float16", "float16", True)}
     assert len(cpu) <= 6
@@ -203,7 +203,7 @@ def test_too_many_cases_are_refused_before_they_are_made(shapes, columns):
 
 def test_an_unknown_profile_names_the_choices(shapes):
     found = load(shapes(HEAD + GROUP + HEAD.replace("profiles:\n", "").replace("mine", "gpu") + GROUP))
-    with pytest.raises(ShapesError) as raised:
+    with pytest.raises(PlaceError) as raised:
         found.profile("gqu")
     assert str(raised.value) == "shapes.yaml: no profile 'gqu'; did you mean 'gpu'? choose from mine, gpu"
 

@@ -72,7 +72,7 @@ def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder: Path) -
     )
     with pytest.raises(RegistryError, match="operator 'gelu' is not known; "):
         registry.find([Path()])
-    with pytest.raises(matrix.ShapesError, match="'gelu' is not an operator; "):
+    with pytest.raises(matrix.PlaceError, match="'gelu' is not an operator; "):
         matrix.load(Path("shapes.yaml"))
     assert matrix.profile_names(Path("shapes.yaml")) == ("p",)
     operator_files.load([folder])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softbench.cases import matrix
-from softbench.cases.matrix import ShapesError, load
+from softbench.cases.matrix import PlaceError, load
 from softbench.cases.operators.drawn_cases import case_of
 
 TIMED = "profiles:\n  mine:\n    description: d\n    groups:\n"
@@ -13,7 +13,7 @@ UNTIMED = TIMED.replace("    groups", "    timed: false\n    groups")
 
 
 def failure(path) -> str:
-    with pytest.raises(ShapesError) as raised:
+    with pytest.raises(PlaceError) as raised:
         load(path)
     return str(raised.value)
 

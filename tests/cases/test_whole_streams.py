@@ -172,7 +172,7 @@ def test_a_group_gives_the_parameters_of_its_operator(
     path = tmp_path / "own.yaml"
     path.write_text(f"profiles: {{own: {{description: own, groups: [{text}]}}}}")
     if words:
-        with pytest.raises(matrix.ShapesError, match=re.escape(words)):
+        with pytest.raises(matrix.PlaceError, match=re.escape(words)):
             matrix.load(path)
         return
     found = matrix.load(path).profile("own")

@@ -39,7 +39,7 @@ LINES = [
     ("show", f"{CASE.id}::wrong", "--run", "new"),
     ("show", CASE.id, "--run", "new"),
     ("list",),
-    ("experiments", "new"),
+    ("claims", "--run", "new"),
     ("doctor",),
 ]
 

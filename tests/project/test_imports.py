@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, str] = {
     "__init__": "cases cli contract model records",
     "kernels": "packages resources",
     "__main__": "cli",
-    "typed": "texts",
+    "typed": "model resources texts",
     **dict.fromkeys(("contract", "model", "packages", "resources", "texts"), ""),
 }
 """A room or module at the top of softbench -> those that it may import. See docs/design.md."""
@@ -41,7 +41,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "triton": ("measure.renew", "measure.roof", "measure.spin_kernels", "measure.worker"),
     "numpy": ("measure.worker",),
     "plotly": ("render.report",),
-    "yaml": ("cases.matrix",),
+    "yaml": ("typed.places",),
     "starlette": ("cli.serve",),
     "uvicorn": ("cli.serve",),
     "pynvml": ("measure.device",),

@@ -19,10 +19,11 @@ from support.grids import over
 from support.paths import ROOT
 
 from softbench import cli
-from softbench.analysis import experiments
+from softbench.analysis import claims
 from softbench.cases import matrix
 from softbench.model import Status
-from softbench.records import published, store
+from softbench.records import store
+from softbench.records.claims import read
 from softbench.render import export, report
 
 Says = Callable[..., str]
@@ -167,18 +168,18 @@ def test_a_path_in_a_record_leads_nowhere(tmp_path: Path, place: str) -> None:
 def test_yaml_makes_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)
     Path("shapes.yaml").write_text(text)
-    with pytest.raises(matrix.ShapesError):
+    with pytest.raises(matrix.PlaceError):
         matrix.load(Path("shapes.yaml"))
     assert not Path("owned").exists()
 
 
 def test_published_figures_are_text_on_the_page(tmp_path: Path) -> None:
-    for path in (ROOT / "reports" / "published").glob("*.csv"):
-        text = path.read_text().replace("# gpu: ", "# gpu: \x1b[2J\u202e").replace("uniform_0_10", "\x1b[31m|x")
-        (tmp_path / path.name).write_text(text)
+    text = (ROOT / "reports" / "published" / "stability.yaml").read_text()
+    text = text.replace("gpu: ", "gpu: \u202e").replace('"nan, yes"', '"\\e[31m|x"')
+    (tmp_path / "x.yaml").write_text(text)
     case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
     runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
-    text = export.document_markdown(experiments.document(runs, published.read(tmp_path)))
+    text = export.document_markdown(claims.document(runs, [read(tmp_path / "x.yaml")]))
     assert all(line.isprintable() for line in text.split("\n"))
     assert "?[31m\\|x" in text
 

@@ -15,9 +15,10 @@ from support.fuzzing import RANDOM, TEXTS, damaged, one_line, rendered, tried, t
 from support.options import Group, read
 
 from softbench import resources
-from softbench.analysis import experiments
+from softbench.analysis import claims
 from softbench.cases import matrix
 from softbench.model import Status
+from softbench.records import claims as claim_files
 from softbench.records import published, store
 from softbench.render import export
 from softbench.session.regression import RegressionCheck
@@ -70,7 +71,7 @@ def test_shapes(folder: Path, random: Random) -> None:
         found = matrix.load(path)
         cases = [case for name in found.profiles for case in found.profile(name)]
         found.profile(random.choice(TEXTS))
-    except matrix.ShapesError as error:
+    except matrix.PlaceError as error:
         one_line(error)
     else:
         assert all(min(case.shape, default=0) >= 0 for case in cases)
@@ -81,7 +82,7 @@ def test_shapes(folder: Path, random: Random) -> None:
 def test_shapes_of_no_sense(folder: Path, text: str | bytes) -> None:
     path = folder / "nonsense.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(matrix.ShapesError) as caught:
+    with pytest.raises(matrix.PlaceError) as caught:
         matrix.load(path)
     one_line(caught.value)
 
@@ -108,19 +109,15 @@ def test_options(folder: Path, random: Random, text: str) -> None:
 
 @tried(150)
 @given(random=RANDOM)
-def test_published_figures(folder: Path, random: Random) -> None:
-    good = sorted((resources.bundled_shapes().parent / "reports" / "published").glob("*.csv"))
-    own = folder / "published"
-    own.mkdir(exist_ok=True)
-    bad = random.choice(good)
-    for path in good:
-        data = path.read_bytes()
-        (own / path.name).write_bytes(damaged(random, data) if path == bad else data)
+def test_published_claims(folder: Path, random: Random) -> None:
+    good = sorted(resources.bundled_published().glob("*.yaml"))
+    own = folder / "x.yaml"
+    own.write_bytes(damaged(random, random.choice(good).read_bytes()))
     case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
     runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
     try:
-        text = export.document_markdown(experiments.document(runs, published.read(own)))
-    except published.PublishedError as error:
+        text = export.document_markdown(claims.document(runs, [claim_files.read(own)]))
+    except InputError as error:
         one_line(error)
     else:
         assert text.replace("\n", "").isprintable()
@@ -147,7 +144,7 @@ def test_a_published_figure_that_is_none(tmp_path: Path, row: str, words: str) -
 WORDS = [
     "table",
     "report",
-    "experiments",
+    "claims",
     "doctor",
     "good",
     "latest",

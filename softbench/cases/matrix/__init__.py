@@ -1,6 +1,6 @@
 """Reads shapes.yaml: checks it, expands its axes into cases, and selects among them.
 
-The file describes its own form at its top. Every mistake in it is a `ShapesError` of one line that names the file, the line,
+The file describes its own form at its top. Every mistake in it is a `PlaceError` of one line that names the file, the line,
 the key and what is accepted there.
 """
 
@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from softbench.cases.matrix.places import Place, ShapesError, compose
 from softbench.cases.operators import check_own, names, of_file
 from softbench.cases.operators.drawn_cases import LAST_SEED, case_of, random_cases
 from softbench.cases.operators.vocabulary import check_case, check_distribution, check_timed, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
 from softbench.resources import choose_from, shown
+from softbench.typed.places import Place, PlaceError, compose
 
 MAX_CASES = 10_000
 FIRST_DRAWN = 1
@@ -52,9 +52,9 @@ class Matrix:
     random: frozenset[str] = frozenset()
 
     def profile(self, name: str) -> tuple[Case, ...]:
-        """The cases of one profile, their ids unique, in the order of the file; ShapesError for an unknown name."""
+        """The cases of one profile, their ids unique, in the order of the file; PlaceError for an unknown name."""
         if name not in self.cases:
-            raise ShapesError(f"{shown(self.path)}: no profile {name!r}; {choose_from(name, self.profiles)}")
+            raise PlaceError(f"{shown(self.path)}: no profile {name!r}; {choose_from(name, self.profiles)}")
         return self.cases[name]
 
 
@@ -64,11 +64,11 @@ def profile_names(path: Path) -> tuple[str, ...]:
 
 
 def _profiles_of(path: Path) -> dict[str, Place]:
-    return compose(path).mapping(known=("profiles",), required=("profiles",))["profiles"].mapping()
+    return compose(path, "profiles").mapping(known=("profiles",), required=("profiles",))["profiles"].mapping()
 
 
 def load(path: Path, seed: int = 0) -> Matrix:
-    """Read and check a whole shapes file; raises ShapesError at the first mistake."""
+    """Read and check a whole shapes file; raises PlaceError at the first mistake."""
     profiles: dict[str, str] = {}
     cases: dict[str, tuple[Case, ...]] = {}
     ladders: set[str] = set()
@@ -250,7 +250,7 @@ def select(cases: Iterable[Case], options: Iterable[tuple[str, str]]) -> tuple[C
     """The cases that match every option, in their order; possibly none.
 
     An option is an axis and the text of ``--softbench-AXIS``: words for "dtype" ("float16,float32"), for "rows" and "columns"
-    sizes and inclusive ranges ("1024-8192,50257"). "" matches everything. Raises ShapesError that names the option and its text.
+    sizes and inclusive ranges ("1024-8192,50257"). "" matches everything. Raises PlaceError that names the option and its text.
     """
     chosen = tuple(cases)
     for name, text in options:
@@ -267,7 +267,7 @@ def _sizes(name: str, text: str) -> Callable[[int], bool]:
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if low > high:
             example = "a size, or a range from low to high, such as 1024-8192,50257"
-            raise ShapesError(f"--softbench-{name}={text:.60}: {part.strip()!r:.60} is not {example}")
+            raise PlaceError(f"--softbench-{name}={text:.60}: {part.strip()!r:.60} is not {example}")
         ranges.append((low, high))
     return lambda size: any(low <= size <= high for low, high in ranges)
 
@@ -278,5 +278,5 @@ def _words(name: str, text: str) -> Callable[[str], bool]:
         try:
             _CHECKS[name](word)
         except ValueError as mistake:
-            raise ShapesError(f"--softbench-{name}={text:.60}: {mistake}") from None
+            raise PlaceError(f"--softbench-{name}={text:.60}: {mistake}") from None
     return lambda word: word in words

@@ -1,4 +1,4 @@
-"""shapes.yaml as nodes that know their file, key and line, and check their own form."""
+"""A YAML file as nodes that know their file, key and line, and check their own form."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_DEPTH = 20
 _TOO_DEEP = f"nested more than {MAX_DEPTH} deep"
 
 
-class ShapesError(InputError):
-    """A mistake in a shapes file, an unknown profile, or a selection that cannot be read."""
+class PlaceError(InputError):
+    """A mistake in a YAML file; the message has file, line and key."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Place:
     def line(self) -> int:
         return int(self.node.start_mark.line) + 1
 
-    def error(self, text: str) -> ShapesError:
+    def error(self, text: str) -> PlaceError:
         key = f"{self.key}: " if self.key else ""
-        return ShapesError(f"{self.file}:{self.line}: {key}{' '.join(text.split())}")
+        return PlaceError(f"{self.file}:{self.line}: {key}{' '.join(text.split())}")
 
     def mapping(self, known: Sequence[str] = (), required: Sequence[str] = ()) -> dict[str, Place]:
         """The values by key; if `known` is given, other keys are refused."""
@@ -114,10 +114,11 @@ class Place:
         return tuple(place.node.value for place in self.one_or_more())
 
 
-def compose(path: Path) -> Place:
+def compose(path: Path, key: str) -> Place:
+    """The root of a file that has this key. Raises PlaceError for what is no YAML, or empty, or expands without end."""
     import yaml
 
-    text = read_utf8(path, ShapesError)
+    text = read_utf8(path, PlaceError)
     name = shown(path)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -129,9 +130,9 @@ def compose(path: Path) -> Place:
         what = f"not valid YAML: {' '.join(str(problem or mistake).split())}"
         if "nesting" in what:  # the C loader reads ahead, and has a limit of its own since PyYAML 6.0.4
             what = _TOO_DEEP
-        raise ShapesError(f"{name}{line}: {what}") from None
+        raise PlaceError(f"{name}{line}: {what}") from None
     if root is None:
-        raise ShapesError(f"{name}:1: the file is empty; it needs the key 'profiles'")
+        raise PlaceError(f"{name}:1: the file is empty; it needs the key {key!r}")
     return Place(name, "", root)
 
 
@@ -141,8 +142,8 @@ def _refuse_bombs(name: str, events: Iterable[Any]) -> None:
     for event in events:
         kind, line = type(event).__name__, event.start_mark.line + 1
         if getattr(event, "anchor", None) is not None:
-            raise ShapesError(f"{name}:{line}: anchors and aliases are not accepted; write the value out")
+            raise PlaceError(f"{name}:{line}: anchors and aliases are not accepted; write the value out")
         depth += kind.endswith(("SequenceStartEvent", "MappingStartEvent"))
         depth -= kind.endswith(("SequenceEndEvent", "MappingEndEvent"))
         if depth > MAX_DEPTH:
-            raise ShapesError(f"{name}:{line}: {_TOO_DEEP}")
+            raise PlaceError(f"{name}:{line}: {_TOO_DEEP}")

@@ -1,0 +1,147 @@
+"""Whether a claim holds in some runs, and what would make it hold where it does not. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from softbench.analysis.claims.evidence import Figure, figure, has_failed, is_so, mean
+from softbench.analysis.leaderboard import CaseBoard
+from softbench.records.claims import CLOCKS, FIGURES, STATUSES, Claim
+
+MOST_REMEDIES = 4
+WORDS = {True: "holds", False: "refuted", None: "cannot tell"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, and what came out: `holds` is None where the runs cannot tell. measured is a text with intervals.
+
+    value, low and high are the figure that decided, in the unit of the measure; None where it is none, or there is none.
+    remedies  what would make a refuted claim hold: another clock, another opponent, each with its figure
+    """
+
+    claim: Claim
+    holds: bool | None
+    measured: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    remedies: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.holds]
+
+
+def verdict(claim: Claim, cases: Sequence[CaseBoard]) -> Verdict:
+    """What the cases of some runs say of a claim."""
+    found = _judged(claim, cases)
+    return replace(found, remedies=tuple(_remedies(claim, cases))) if found.holds is False else found
+
+
+def _judged(claim: Claim, cases: Sequence[CaseBoard]) -> Verdict:
+    asked = _asked(claim, cases)
+    if claim.measure in STATUSES:
+        return _of_statuses(claim, asked)
+    found = [{name: figure(claim, name, case) for name in claim.who} for case in asked]
+    failed = [{name for name in claim.who if has_failed(name, case)} for case in asked]
+    if claim.is_mean and asked:
+        found = [{name: _mean([own[name] for own in found]) for name in claim.who}]
+        failed = [set().union(*failed)]
+    chosen = [_best(claim, own) for own in found]
+    parts = [_meets(claim, own, failures) for own, failures in zip(found, failed, strict=True)]
+    known = [(name, own) for name, own in chosen if own is not None]
+    holds = _all([*parts, *[None] * (not asked)])
+    if not known:
+        return Verdict(claim, holds)
+    one = min((own for _, own in known), key=lambda own: _room(claim, own))
+    names = dict.fromkeys(name for name, _ in known)
+    by = f" by {', '.join(names)}" if len(claim.who) > 1 else ""
+    return Verdict(claim, holds, f"{_text(claim, [own for _, own in known])}{by}", one.value, one.low, one.high)
+
+
+def _asked(claim: Claim, cases: Sequence[CaseBoard]) -> list[CaseBoard]:
+    """The cases of all patterns; none if a pattern has none."""
+    groups = [[case for case in cases if fnmatchcase(case.case.id, pattern)] for pattern in claim.where]
+    return list({case.case.id: case for group in groups for case in group}.values()) if all(groups) else []
+
+
+def _of_statuses(claim: Claim, asked: Sequence[CaseBoard]) -> Verdict:
+    parts = [_any([is_so(claim, name, case) for name in claim.who]) for case in asked]
+    own = (case.by_implementation.get(name) for case in asked for name in claim.who)
+    reasons = dict.fromkeys(cell.record.reason for cell in own if cell is not None and cell.record.reason)
+    return Verdict(claim, _all([*parts, *[None] * (not asked)]), next(iter(reasons), ""))
+
+
+def _meets(claim: Claim, found: dict[str, Figure | None], failed: set[str]) -> bool | None:
+    """Whether any meets the bounds; one that failed does not, and of one that did not run nobody knows."""
+    known = {name: own.meets(claim.least, claim.most) for name, own in found.items() if own is not None}
+    return _any([known.get(name, False if name in failed else None) for name in claim.who])
+
+
+def _mean(figures: Sequence[Figure | None]) -> Figure | None:
+    """None unless every case has one: a mean over those that were passed would choose the cases."""
+    known = [own for own in figures if own is not None]
+    return mean(known) if len(known) == len(figures) else None
+
+
+def _best(claim: Claim, found: dict[str, Figure | None]) -> tuple[str, Figure | None]:
+    """The one that is farthest inside the bounds, or nearest to them."""
+    known = {name: own for name, own in found.items() if own is not None}
+    name = max(known, key=lambda name: _room(claim, known[name]), default="")
+    return name, known.get(name)
+
+
+def _room(claim: Claim, own: Figure) -> float:
+    """How far inside the nearer bound a figure is, as a factor; below 1 outside."""
+    above = own.value / claim.least if claim.least else math.inf
+    return min(above, claim.most / own.value if claim.most else math.inf)
+
+
+def _text(claim: Claim, figures: Sequence[Figure]) -> str:
+    form = FIGURES[claim.measure]
+    low, high = min(figures, key=lambda own: own.value), max(figures, key=lambda own: own.value)
+    if form.format(low.value) != form.format(high.value):
+        return f"{form.format(low.value)} to {form.format(high.value)}"
+    return f"{form.format(low.value)} {interval_text(form, low)}"
+
+
+def interval_text(form: str, own: Figure) -> str:
+    """ "[1.13, 1.15]" in the digits of a form such as "{:.2f}x"; words where too little was measured for one."""
+    digits = form[: form.index("}") + 1]
+    is_known = own.low > 0 and own.high < float("inf")
+    return (
+        f"[{digits.format(own.low)}, {digits.format(own.high)}]" if is_known else "(too few placements for an interval)"
+    )
+
+
+def _remedies(claim: Claim, cases: Sequence[CaseBoard]) -> Iterator[str]:
+    """Changes of one thing that make a claim hold."""
+    changed = [(f"by the clock {clock}", replace(claim, clock=clock)) for clock in CLOCKS if claim.measure in FIGURES]
+    if claim.than:
+        names = set.intersection(*(set(case.by_implementation) for case in _asked(claim, cases)))
+        others = sorted(names - {claim.than, *claim.who})
+        changed += [(f"against {name}", replace(claim, than=name)) for name in others]
+    count = 0
+    for words, other in changed:
+        found = _judged(other, cases)
+        if found.holds and count < MOST_REMEDIES:
+            count += 1
+            yield f"{words}: {found.measured}"
+
+
+def _any(parts: Sequence[bool | None]) -> bool | None:
+    return _joined(parts, any)
+
+
+def _all(parts: Sequence[bool | None]) -> bool | None:
+    return _joined(parts, all)
+
+
+def _joined(parts: Sequence[bool | None], join: Callable[[Sequence[bool]], bool]) -> bool | None:
+    """`any` or `all` of what is known, where that decides whatever the rest is; else None."""
+    best, worst = (join([fill if part is None else part for part in parts]) for fill in (True, False))
+    return best if best == worst else None

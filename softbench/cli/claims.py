@@ -1,0 +1,48 @@
+"""`softbench claims`: statements of papers and release notes held against runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from softbench.analysis import claims
+from softbench.cli.command import ALL_FORMATS, REPORTS, Command, CommandResult, argument, printed, read, write
+from softbench.records.claims import read as read_claims
+from softbench.records.comparable.sections import one_machine
+from softbench.resources import bundled_published, listed
+
+
+def _run(options: argparse.Namespace) -> CommandResult:
+    runs = one_machine([read(options, name) for name in options.run or ["latest"]])
+    files = [read_claims(Path(name)) for name in options.files] or list(
+        map(read_claims, listed(bundled_published(), "*.yaml"))
+    )
+    text = printed(options, claims.document(runs, files), claims.datasets(runs, files))
+    if not options.output:
+        return text, 0
+    write(Path(options.output), text)
+    return f"page:    {options.output}\n", 0
+
+
+COMMAND = Command(
+    "claims",
+    "hold statements of papers and release notes against runs",
+    (
+        ("softbench claims FILE", "each claim of a file holds, is refuted, or cannot be told, with the newest run"),
+        ("softbench claims --run RUN --run RUN", "the published experiments that come with softbench"),
+    ),
+    (
+        REPORTS,
+        argument(
+            "files", metavar="FILE", nargs="*", help="of claims, in YAML (default: those that come with softbench)"
+        ),
+        argument(
+            "--run", metavar="RUN", action="append", help="may be repeated; if several have a case, the last one counts"
+        ),
+        argument(
+            "--format", choices=ALL_FORMATS, default="markdown", help="default: %(default)s; csv and json for programs"
+        ),
+        argument("--output", metavar="FILE", help="file of the page (default: stdout)"),
+    ),
+    _run,
+)

@@ -1,0 +1,321 @@
+"""Claims of others next to records: what holds, is refuted, or cannot be told, and what would make it hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.builders import ended, run, softmax_case, stored, timed, two_clocks
+from support.grids import over
+from support.paths import KEPT, ROOT
+
+from softbench import resources
+from softbench.analysis import claims
+from softbench.cases import matrix
+from softbench.model import Record, Run, Status
+from softbench.records import published, store
+from softbench.records.claims import ClaimFile, read
+from softbench.render import export
+from softbench.texts import InputError
+
+PAGE = ROOT / "docs" / "claims.md"
+BUNDLED = {path.stem: read(path) for path in sorted((ROOT / "reports" / "published").glob("*.yaml"))}
+SIZES = (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
+HOLDS, NOT, OPEN = "holds", "refuted", "cannot tell"
+
+
+def markdown(runs: list[Run], *files: ClaimFile) -> str:
+    return export.document_markdown(claims.document(runs, files or tuple(BUNDLED.values())))
+
+
+def verdicts(records: list[Record], name: str) -> dict[str, str]:
+    """The verdict on each statement of a bundled file; one cell of another case keeps runs without evidence."""
+    rows = next(iter(claims.datasets([run(records)], tuple(BUNDLED.values())))).rows
+    return {row[1]: row[2] for row in rows if row[0] == BUNDLED[name].title}
+
+
+def row(elements: int, **changes):
+    return softmax_case(1, elements, "float32", **changes)
+
+
+def ranges(name: str, status: Status, reason: str = "") -> list[Record]:
+    """A CUDA kernel that is right on [0, 10] and ends like this on [500, 1000]."""
+    safe, large = (row(1000, distribution=f"uniform_{word}", timed=False) for word in ("0_10", "500_1000"))
+    passed = timed(safe, name, 1, samples=())
+    last = ended(large, name, status, reason) if reason else timed(large, name, 1, samples=())
+    return [passed, last]
+
+
+def stability(reason: str = "NaN where a number is expected: row 0") -> list[Record]:
+    return [*ranges("cuda_naive", Status.INCORRECT, reason), *ranges("cuda_multi_pass", Status.PASSED)]
+
+
+def sizes(**ns_an_element: float) -> list[Record]:
+    """Implementations with a time of 2 us and a share in proportion to the size, and a copy as the roof."""
+    return [
+        timed(row(size), name, 2000 + size * ns, role="roof" if name == "copy" else "entrant")
+        for size in SIZES
+        for name, ns in ns_an_element.items()
+    ]
+
+
+def ladder(**us: float) -> list[Record]:
+    """The rungs with a time each on the large matrices and 9 us a call on a small one, with torch eager and a copy."""
+    shapes = ((32768, 1024), (32768, 4096), (16384, 8192), (8192, 16384), (4096, 32768), (4096, 131072))
+    records = []
+    for case in (softmax_case(*shape, "float32") for shape in shapes):
+        records += [timed(case, "copy", 100_000, role="roof"), timed(case, "torch_eager", 300_000)]
+        records += [two_clocks(case, name, time * 1000, 20_000) for name, time in us.items()]
+    return records + [two_clocks(softmax_case(16, 256, "float32"), name, 2000, 9000) for name in us]
+
+
+def test_stability_holds_where_only_the_naive_form_overflows():
+    assert list(verdicts(stability(), "stability").values()) == [HOLDS, HOLDS, HOLDS]
+    why = "INCORRECT: NaN where a number is expected: row 0"
+    assert f"| nan, yes | 1.000000, no | {why} | right |" in markdown([run(stability())])
+
+
+NAIVE_IS_RIGHT = [*ranges("cuda_naive", Status.PASSED), *ranges("cuda_multi_pass", Status.PASSED)]
+
+
+@over(
+    ("records", "verdict"),
+    [
+        (stability("every element is 0: row 0"), NOT),  # another mistake is no overflow
+        (NAIVE_IS_RIGHT, NOT),
+        ([replace(record, known_failure="declared" * bool(record.reason)) for record in stability()], HOLDS),
+    ],
+)
+def test_only_an_overflow_is_evidence_whether_it_was_declared_or_not(records, verdict):
+    assert list(verdicts(records, "stability").values())[1] == verdict
+
+
+def test_what_did_not_run_decides_nothing():
+    records = [*ranges("cuda_naive", Status.UNAVAILABLE, "no GPU")[1:], *sizes(copy=1, cuda_cooperative=1)]
+    assert set(verdicts(records, "stability").values()) == {OPEN}
+    assert set(verdicts(stability(), "triton").values()) == {OPEN}
+
+
+@over(("multi_pass", "expected"), [(1.75, [HOLDS, NOT]), (0.5, [NOT, NOT])])
+def test_overhead(multi_pass, expected):
+    """2 us in front of both make the overhead of a small row small, where the published one is 54 to 93 % throughout."""
+    records = sizes(cuda_naive=1.0, cuda_multi_pass=multi_pass)
+    assert list(verdicts(records, "overhead").values()) == expected
+
+
+def test_the_overhead_of_the_publication_holds():
+    pairs = (("cuda_naive", 10_000), ("cuda_multi_pass", 17_500))
+    records = [timed(row(n), name, ns) for n in SIZES[:5] for name, ns in pairs]
+    assert list(verdicts(records, "overhead").values()) == [HOLDS, HOLDS]
+    shown = "| softmax-float32-1x1000 | 0.035 ms | 0.060 ms | 0.0175 ms | 0.0100 ms |"
+    assert shown in markdown([run(records)])
+
+
+def fusion(**changes: float) -> dict[str, str]:
+    """A copy at 1 ns an element, multi-pass at 2.2 (its traffic's floor is 2), fused at 1.7, the repairs near 1.6."""
+    rates = {"copy": 1.0, "cuda_multi_pass": 2.2, "cuda_fused": 1.7, "cuda_fused_wide": 1.7, "cuda_fused_two": 1.65}
+    return verdicts(sizes(**{**rates, "cuda_cooperative": 1.3, **changes}), "fusion")
+
+
+def test_fusion():
+    assert list(fusion().values()) == [HOLDS, NOT, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS]
+    repaired = dict.fromkeys(("cuda_cooperative", "cuda_fused_two", "cuda_fused_wide"), 1.8)
+    slow = fusion(cuda_multi_pass=2.9, **repaired, cuda_on_chip=1.8)
+    assert slow["Multi-pass is no straw man: 10M within 1.3 times its own traffic."] == NOT
+    assert slow["100M within 1.15 times two reads and a write."] == NOT
+    assert slow["10M within 1.35 times a copy."] == NOT
+    assert fusion(cuda_multi_pass=2.9, **repaired)["10M within 1.35 times a copy."] == OPEN  # one did not run
+
+
+def test_a_case_that_nobody_ran_leaves_a_claim_open_and_a_loss_refutes_it():
+    records = [r for r in sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7) if r.case.elements < 10**8]
+    assert set(list(verdicts(records, "fusion").values())[1:3]) == {OPEN}
+    records += [timed(row(10**8), "cuda_multi_pass", 2.2e8), timed(row(10**8), "cuda_fused", 3.5e8)]
+    found = verdicts(records, "fusion")
+    assert found["At 100M one block that merges all others makes it lose."] == HOLDS
+    assert found["A repaired form beats multi-pass at every size."] == OPEN
+
+
+def test_the_triton_plan():
+    """Three passes at 0.75x of torch and a quarter of the roof; A at 1.58x and 53 %; the best at 2.86x and 95 %."""
+    (rungs,) = {claim.who for claim in BUNDLED["triton"].claims}
+    records = ladder(**dict.fromkeys(rungs, 400) | {"triton_single": 190, "triton_best": 105})
+    assert list(verdicts(records, "triton").values()) == [HOLDS, NOT, HOLDS, HOLDS, HOLDS, HOLDS]
+    shown = markdown([run(records)])
+    assert re.search(r"\*\*Refuted\*\*: 2\.8\dx \[2\.8\d, 2\.8\d\] by triton_best; claimed: at least 3\.00x\.", shown)
+    passed_one = [r for r in records if r.variant.implementation != "triton_best" or r.case.columns < 131072]
+    assert list(verdicts(passed_one, "triton").values())[:4] == [HOLDS, OPEN, OPEN, OPEN]  # a mean needs every case
+    failed = [r if r in passed_one else ended(r.case, "triton_best", Status.INCORRECT, "wrong") for r in records]
+    assert list(verdicts(failed, "triton").values())[:4] == [HOLDS, NOT, NOT, NOT]
+
+
+def opened(records: list[Record], *names: str) -> list[Record]:
+    """The records on a GPU, where those of some implementations could not be sealed."""
+    return [replace(r, tier="open" if r.variant.implementation in names else "sealed") for r in records]
+
+
+def test_an_open_time_beside_sealed_ones_is_shown_and_is_no_evidence():
+    records = opened(sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7, cuda_cooperative=1.3), "cuda_multi_pass")
+    found = verdicts(records, "fusion")
+    assert found["Fused beats multi-pass up to 10M elements."] == OPEN
+    assert found["Multi-pass is no straw man: 10M within 1.3 times its own traffic."] == OPEN
+    assert found["10M within 1.35 times a copy."] == HOLDS
+    assert " ms open | " in markdown([run(records)])
+
+
+def test_of_two_runs_with_a_case_the_later_counts():
+    early, late = (
+        run([timed(row(1000), "cuda_naive", ns), *stability()], run_id=word)
+        for word, ns in (("early", 9000), ("late", 4000))
+    )
+    page = markdown([early, late])
+    assert "| softmax-float32-1x1000 | 0.035 ms | 0.060 ms | 0.0040 ms |" in page
+    assert page.index("`early`") < page.index("`late`")
+
+
+def test_runs_of_something_else_make_no_page():
+    with pytest.raises(InputError, match="no case and implementation of any claim"):
+        markdown([run([timed(row(1000), "torch_eager", 9000)])])
+
+
+CLAIM = """
+title: t
+source: s
+gpu: g
+what: w
+claims:
+  - statement: Twice as fast as b.
+    who: a
+    than: b
+    measure: ratio
+    least: 2
+    where: softmax-*
+"""
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Callable[..., str]:
+    """The verdict of a file, and what it prints."""
+
+    def held(text: str, records: list[Record]) -> str:
+        path = tmp_path / "x.yaml"
+        path.write_text(text)
+        return markdown([run(records)], read(path))
+
+    return held
+
+
+@over(
+    ("ns", "words"),
+    [
+        (4_000, "**Holds**: 2.22x [2.15, 2.29]."),
+        (4_500, "**Cannot tell**: 2.01x [1.95, 2.06]; claimed: at least 2.00x."),
+        (5_000, "**Refuted**: 1.80x [1.7"),
+    ],
+)
+def test_only_a_whole_interval_decides(held, ns, words):
+    case = softmax_case(4096, 1024)
+    assert words in held(CLAIM, [timed(case, "a", ns, spread=0.02), timed(case, "b", 9_000, spread=0.02)])
+
+
+def test_one_placement_decides_nothing(held):
+    case = softmax_case(4096, 1024)
+    records = [timed(case, "a", 1_000), timed(case, "b", 9_000)]
+    one = [replace(r, samples=tuple(replace(own, ns=own.ns[:1]) for own in r.samples)) for r in records]
+    assert "(too few placements for an interval); claimed: at least 2.00x." in held(CLAIM, one)
+    assert "**Cannot tell**" in held(CLAIM, one)
+
+
+def test_what_would_make_a_refuted_claim_hold_is_named(held):
+    """By the clock of a call, and against one that was not compiled."""
+    case = softmax_case(4096, 1024)
+    records = [
+        two_clocks(case, "a", 5_000, 6_000),
+        two_clocks(case, "b", 6_000, 15_000),
+        two_clocks(case, "c", 20_000, 9_000),
+    ]
+    text = held(CLAIM, records)
+    assert "**Refuted**: 1.20x" in text
+    assert "\n  - It would hold by the clock call: 2.50x" in text
+    assert "\n  - It would hold against c: 4.00x" in text
+    assert "by the clock wall" not in text
+
+
+@over(
+    ("old", "new", "words"),
+    [
+        (
+            "measure: ratio",
+            "measure: speed",
+            "x.yaml:10: claims[0].measure: 'speed' is not accepted; choose from ratio",
+        ),
+        ("    than: b\n", "", "x.yaml:9: claims[0].measure: than goes with 'ratio', and only with it"),
+        ("    least: 2\n", "", "measure: needs least, most or both"),
+        ("least: 2", "least: -2", "claims[0].least: expected a number above 0"),
+        ("least: 2", "clock: sundial", "'sundial' is not accepted"),
+        ("statement", "statment", "unknown key 'statment'"),
+        ("gpu: g\n", "", "the key 'gpu' is missing"),
+        ("who: a", "who: &a a", "anchors and aliases are not accepted"),
+        ("softmax-*\n", "softmax-*\n    streams: 3\n", "streams goes with 'traffic', and only with it"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_with_its_place(tmp_path, old, new, words):
+    (tmp_path / "x.yaml").write_text(CLAIM.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "x.yaml")
+    assert words in str(caught.value)
+
+
+def test_the_profiles_ask_what_was_published():
+    """Every published size has its case, every rung that a file names exists, and no code names one of them."""
+    bundled = matrix.load(resources.bundled_shapes())
+    for name in ("stability", "overhead", "fusion"):
+        assert {c.id for c in bundled.profile(f"experiment-{name}")} == set(BUNDLED[name].figures)
+    assert all(c.rows > 1 for c in bundled.profile("experiment-triton"))
+    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "impls").glob("*/[a-z]*.py"))
+    names = {n for file in BUNDLED.values() for claim in file.claims for n in (*claim.who, claim.than) if n}
+    assert all(f'"{name}"' in sources or f"def {name}(case" in sources for name in names)
+    code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "softbench" / "analysis").rglob("*.py"))
+    assert not [name for name in names - {"torch_eager"} if name in code]
+    shapes = dict.fromkeys((int(r["rows"]), int(r["columns"])) for r in published.bundled()["h800"].rows)
+    assert list(shapes) == [case.shape for case in bundled.profile("published")]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "x.csv:1: must begin with '# source: '"),
+        ("# source: s\n# what: w\n# gpu: g\na\n1\n", "x.csv:2: must begin with '# gpu: '"),
+        ("# source: s\n# gpu: g\n# what: w\na,b\n", "x.csv: has no rows"),
+        ("# source: s\n# gpu: g\n# what: w\na,b\n1,2\n3\n", "x.csv:6: has another number of fields"),
+        ("# source: s\n# gpu: g\n# what: w\na,b\n1,2,3\n", "x.csv:5: has another number of fields"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_named(tmp_path, text, words):
+    with pytest.raises(published.PublishedError, match="holds no published figures"):
+        published.read(tmp_path)
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(published.PublishedError) as caught:
+        published.read(tmp_path)
+    assert words in str(caught.value)
+
+
+def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, says):
+    """Of the files that are named, else of those that come with softbench; and it writes over nothing by itself."""
+    monkeypatch.chdir(tmp_path)
+    page = markdown([store.read(stored(tmp_path / "reports", run(stability(), run_id="run-1")))])
+    assert says("claims") == says("claims", "--run", "run-1") == page
+    assert says("claims", "--output", "page.md") == "page:    page.md\n"
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == page
+    assert "none/page.md: cannot be written" in says("claims", "--output", "none/page.md", status=2)
+    assert "elsewhere.yaml: " in says("claims", "elsewhere.yaml", status=2)
+
+
+def test_the_page_is_what_the_committed_records_say():
+    text = PAGE.read_text(encoding="utf-8")
+    ids = [line.split("`")[1] for line in text.partition("\n## ")[0].splitlines() if line.startswith("- `")]
+    runs = [store.read(next(path for path in KEPT if path.name.startswith(f"{name}."))) for name in ids]
+    assert text == markdown(runs)
