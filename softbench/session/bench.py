@@ -150,7 +150,7 @@ class Bench:
             raise known
         if known is not None:
             raise RuntimeError(known)
-        self.journal.writer()
+        self.journal.start()
         if self._contest is None:
             self._contest = self._make_contest(self.journal.begin().seed)
             asked = [operator.name for operator in self.selection.operators]

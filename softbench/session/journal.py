@@ -19,7 +19,7 @@ Accept = Callable[[Passport, Mapping[Case, Sequence[Variant]]], None]
 
 
 class Journal:
-    """Where several workers share a run, each writes a shard, and the controller's journal merges them."""
+    """Where several workers share a run, each sends its cases, and the controller's journal writes them."""
 
     def __init__(
         self,
@@ -38,6 +38,8 @@ class Journal:
         self._accept = accept
         self._records: dict[tuple[str, str], Record] = {}
         self._known: set[Case] = set()
+        self.parcel = ""
+        """Lines of the case that was saved last, for the controller."""
         self._passport: Passport | None = None
         self._writer: store.Writer | None = None
         self._is_held = False
@@ -72,13 +74,13 @@ class Journal:
         """Create the run's file, or find the one to resume, before anything is measured."""
         self._accept(self.begin(), self.selection.takes_part)
         self.start()
-        if self.settings.resume:
+        if self.settings.resume or (self.shard and self.shard.old):
             self._take_over()
         self._count()
 
     def _take_over(self) -> None:
         """Keep the finished cases of the run that is resumed."""
-        old = store.read(self.shard.run if self.shard else self.writer().path)
+        old = (self.shard and self.shard.old) or store.read(self.writer().path)
         for case, variants in self.selection.takes_part.items():
             theirs = [r for r in old.records if r.case == case]
             if self._is_finished(old, case) and not retries.is_due(theirs, old.passport.ranking_clock):
@@ -104,7 +106,7 @@ class Journal:
     def writer(self) -> store.Writer:
         """The writer of the run's file, which is created if need be. Raises StoreError."""
         if self._writer is None:
-            self._writer = self.shard.create() if self.shard else self._create(self.begin())
+            self._writer = self._create(self.begin())
             self._is_held = True
         return self._writer
 
@@ -124,13 +126,11 @@ class Journal:
         """None until it is created."""
         return self._writer.path if self._writer else None
 
-    @property
-    def run_file(self) -> Path:
-        """Where the records of the run go, whether the file exists yet or not."""
-        return self.record_file or self.settings.reports / f"{self.begin().run_id}.jsonl"
-
     def save(self, records: Sequence[Record]) -> None:
         """Append the records of a case, and keep them. Raises StoreError."""
+        if self.shard:
+            self.parcel = shards.pack(records)
+            return self._keep(records)
         writer = self.writer()
         self._is_held = False  # a file that cannot be written is reported once
         self._hold(writer)
@@ -154,26 +154,18 @@ class Journal:
             self._listener.note(str(error))
         self._writer.unlock()
 
-    def merge(self, worker: str, case: Case) -> None:
-        """Add a case that a worker reports, all of which is in its shard by then. Raises StoreError."""
-        if not self.knows(case):
-            self._add(case, shards.Shard(self.run_file, self.begin(), worker).of_case(case))
-
-    def merge_rest(self, worker: str) -> None:
-        """Add the cases that a worker finished and did not report before it ended. Raises StoreError."""
-        whole = shards.Shard(self.run_file, self.begin(), worker).whole()
-        for case in dict.fromkeys(record.case for record in whole.records):
-            if not self.knows(case) and self._is_finished(whole, case):
-                self._add(case, [record for record in whole.records if record.case == case])
+    def merge(self, worker: str, case: Case, parcel: str) -> None:
+        """Add the records of a case that a worker reports. Raises StoreError."""
+        if parcel and not self.knows(case):
+            self._add(case, shards.unpack(worker, parcel))
 
     def _add(self, case: Case, records: Sequence[Record]) -> None:
         self.save(records)
         self._listener.on_case(case)
 
-    def merge_leftovers(self) -> None:
+    def put_in_order(self) -> None:
         """When all workers have ended: one file, in the order of the cases. Raises StoreError, OSError."""
         if (run := self.record_file) is not None:
-            shards.absorb(run, self._listener.note)
             shards.put_in_order(run, list(self.selection.takes_part))
 
     def _keep(self, records: Sequence[Record]) -> None:

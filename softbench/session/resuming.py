@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from softbench.model import Passport, Run, Variant
-from softbench.records import shards, store
+from softbench.records import store
 from softbench.session import debugging, passport
 from softbench.session.selection import Selection
 from softbench.session.settings import Settings, SettingsError
@@ -32,7 +32,6 @@ def reopen(settings: Settings, selection: Selection, note: Callable[[str], None]
             raise _refusal(path.name, why)
         for damage in store.mend(path):
             note(f"{damage}: set aside in {path.name}.damaged")
-        shards.absorb(path, note)
         writer.lock()  # mending may have put another file in its place
         writer.hold()
         if why := _other_sources(store.read(path), variants):

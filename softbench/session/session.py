@@ -184,6 +184,7 @@ class BenchSession:
             report.duration += self.bench.took_s.pop(item.case, 0.0)  # the first cell of a case has its time
             if item.outcome is not None:
                 report.softbench_status = item.outcome.status.value
+                report.softbench_records, self._journal.parcel = self._journal.parcel, ""
                 if item.outcome.output:
                     report.sections.append(("Captured kernel output", "\n".join(item.outcome.output)))
         return report

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -108,47 +106,20 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.M
     pinned: list[Any] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append((pid, tuple(cores))))
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: pinned.append(arguments)))
-    orders = Orders(Seat("2", "GPU-2", (1, 3)), shards.Shard(tmp_path / "r1.jsonl", builders.passport(), "gw1"), True)
+    orders = Orders(Seat("2", "GPU-2", (1, 3)), shards.Shard(builders.passport(), "gw1"))
     assert multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()})) == orders
     assert asked == ["2"]
     assert pinned == [(1, signal.SIGKILL, 0, 0, 0), (0, (1, 3))]
 
 
-@pytest.mark.parametrize("sees", [(), CARDS, (CARDS[1],)])
-def test_a_worker_on_the_wrong_gpu_does_not_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sees: Any) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr(device, "gpus", lambda: sees)
-    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: None)
-    monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: None))
-    orders = Orders(Seat("2", "GPU-2"), shards.Shard(tmp_path / "r1.jsonl", builders.passport(), "gw1"), False)
-    with pytest.raises(SettingsError, match=r"gw1 is to measure on GPU 2 \(GPU-2\) and sees .*; does a conftest\.py"):
-        multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()}))
-
-
-def test_shards_of_a_killed_run_are_taken_over(tmp_path: Path) -> None:
-    """What the run has already stays once, and what cannot be read stays where it is."""
-    passport, cases = builders.passport(), [builders.softmax_case(rows) for rows in (1, 2, 3)]
+def test_a_run_is_put_in_the_order_of_its_cases(tmp_path: Path) -> None:
+    cases = [builders.softmax_case(rows) for rows in (1, 2, 3)]
     cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
-    run = store.Writer.create(tmp_path, passport)
-    run.append(cells[1])
-    shards.Shard(run.path, passport, "gw0").create().append(cells[1])
-    other = shards.Shard(run.path, passport, "gw1").create()
-    other.append(cells[2])
-    other.append(cells[0])
-    folder = shards.folder(run.path)
-    (folder / "r1-gw2.jsonl").write_text("")
-    told: list[str] = []
-    shards.absorb(run.path, told.append)
-    assert [r.case.rows for r in store.read(run.path).records] == [2, 2, 3, 3, 1, 1]
-    assert len(run.path.read_text().splitlines()) == 7
-    assert [path.name for path in folder.iterdir()] == ["r1-gw2.jsonl"]
-    (text,) = told
-    assert re.search(r"r1-gw2\.jsonl: is empty.*; it stays where it is, and its cases are measured again", text)
-
-    shards.put_in_order(run.path, cases[:2])
-    assert [r.case.rows for r in store.read(run.path).records] == [1, 1, 2, 2, 3, 3]
-    assert store.read(run.path).passport == passport
-    assert {path.name for path in tmp_path.iterdir()} == {"r1.jsonl", "r1.parts"}
+    path = builders.written(tmp_path, *cells[1], *cells[2], *cells[0])
+    shards.put_in_order(path, cases[:2])
+    run = store.read(path)
+    assert [r.case.rows for r in run.records] == [1, 1, 2, 2, 3, 3]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(("cards", "count"), [(CARDS[:3], 3), ((), 1)])
@@ -160,8 +131,3 @@ def test_auto_is_a_worker_a_gpu(monkeypatch: pytest.MonkeyPatch, cards: Any, cou
     for is_on, expected in ((True, count), (False, None)):
         config: Any = SimpleNamespace(getoption=lambda name, is_on=is_on: is_on)
         assert plugin.pytest_xdist_auto_num_workers(config) == expected
-
-
-def test_the_orders_are_plain_text() -> None:
-    orders = Orders(Seat(), shards.Shard(Path("/r.jsonl"), builders.passport(), "gw0"), False)
-    assert set(json.loads(orders.pack())) == {"seat", "run", "passport", "worker", "resumes"}

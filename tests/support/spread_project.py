@@ -61,7 +61,7 @@ class Contest:
     def run(self, case, variants, **_):
         with open(HERE / "log", "a") as log:
             print(json.dumps([case.id, os.environ.get("CUDA_VISIBLE_DEVICES"), os.getpid()]), file=log)
-        if (HERE / "killed").exists() and case.rows == 2:
+        if (HERE / "killed").exists() and case.rows in (2, 32):
             os.kill(os.getpid(), signal.SIGKILL)
         try:
             while (HERE / "asleep").exists() and case.rows in (2, 4):
@@ -77,19 +77,19 @@ class Contest:
 
 
 def append(self, records):
-    """A disk that is full; an end behind a case, or in the middle of it."""
-    if "FAKE_FULL" in os.environ:
-        raise store.StoreError(f"{self.path.name}: cannot be written (No space left on device)")
-    rows = records[0].case.rows
-    really(self, records[:2] if rows == 32 and (HERE / "killed").exists() else records)
-    if rows in (16, 32) and (HERE / "killed").exists():
+    raise store.StoreError(f"{self.path.name}: cannot be written (No space left on device)")
+
+
+def record(self, case, variant):
+    if case.rows == 16 and self.journal.knows(case) and (HERE / "killed").exists():
         os.kill(os.getpid(), signal.SIGKILL)
+    return really(self, case, variant)
 
 
 device.gpus = gpus
 Bench._make_contest = lambda self, seed: Contest(self)
-really = store.Writer.append
-if "PYTEST_XDIST_WORKER" in os.environ:
+really, Bench.record = Bench.record, record
+if "FAKE_FULL" in os.environ:
     store.Writer.append = append
 '''
 

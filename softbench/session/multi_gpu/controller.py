@@ -16,7 +16,7 @@ from softbench.records import shards
 from softbench.session.journal import Journal
 from softbench.session.multi_gpu import scheduling
 from softbench.session.multi_gpu.seats import Seat
-from softbench.session.multi_gpu.worker import ERROR, KEY, Orders
+from softbench.session.multi_gpu.worker import ERROR, KEY, RUN, Orders
 from softbench.texts import InputError
 
 
@@ -48,8 +48,9 @@ class Controller:
     def pytest_configure_node(self, node: Any) -> None:
         name, journal = node.gateway.id, self._journal
         seat = next(seat for seat in self.places if not seat.visible or seat not in self._taken.values())
-        shard = shards.Shard(journal.run_file.absolute(), journal.begin(), name)
-        node.workerinput[KEY] = Orders(seat, shard, bool(journal.settings.resume)).pack()
+        node.workerinput[KEY] = Orders(seat, shards.Shard(journal.begin(), name)).pack()
+        if journal.settings.resume and (run := journal.record_file):
+            node.workerinput[RUN] = run.read_bytes()
         self._taken[name], self._pids[name] = seat, node.gateway._rinfo().pid
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
@@ -69,19 +70,17 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """With its first report a case is complete, and in its worker's shard."""
+        """With its first report a case is complete, and comes along."""
         case, _ = self._cells.get(report.nodeid, (None, None))
         if getattr(report, "softbench_status", "") and case is not None:
             with _end():
-                self._journal.merge(report.node.gateway.id, case)
+                self._journal.merge(report.node.gateway.id, case, vars(report).pop("softbench_records", ""))
 
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
         """Free its seat, and end the run if the worker gives a reason that holds for all others."""
         name = node.gateway.id
         self._taken.pop(name, None)
         self._pids.pop(name, None)
-        with _end():
-            self._journal.merge_rest(name)
         if match := re.search(r"UsageError: (softbench: .*)", str(error or "")):
             raise pytest.UsageError(match[1])
         if error is None and (text := node.workeroutput.get(ERROR)):
@@ -105,8 +104,8 @@ class Controller:
 
     def clear_up(self) -> None:
         """After all workers have ended: one file, in the order of the cases, or none if no case was measured."""
-        with contextlib.suppress(InputError, OSError):  # whatever it is, the shards are still there
-            self._journal.merge_leftovers()
+        with contextlib.suppress(InputError, OSError):
+            self._journal.put_in_order()
             if not self._journal.settings.resume and not self._cells and (run := self._journal.record_file):
                 run.unlink()
 

@@ -6,44 +6,38 @@ import json
 import os
 import signal
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from softbench import typed
 from softbench.measure import device, procfs
 from softbench.model import Passport
+from softbench.records import shards
 from softbench.records.shards import Shard
 from softbench.session.multi_gpu.seats import Seat
 from softbench.session.settings import Settings, SettingsError
 
 KEY = "softbench"
+RUN = "softbench_run"
+"""The key of what the run's file holds, if it is resumed."""
 ERROR = "softbench_error"
 """The key under which the controller finds why a worker gave up."""
 
 
 @dataclass(frozen=True)
 class Orders:
-    """A worker's seat, its shard of the run, and whether that run is resumed."""
+    """A worker's seat, and its share of the run."""
 
     seat: Seat
     shard: Shard
-    resumes: bool
 
     def settings(self, chosen: Settings) -> Settings:
-        """The command's own settings; a resumed run is the file that the controller has found."""
-        return replace(chosen, resume=str(self.shard.run) if self.resumes else "", seed=self.shard.passport.seed)
+        """The command's own settings, without the run to resume, which is in the shard."""
+        return replace(chosen, resume="", seed=self.shard.passport.seed)
 
     def pack(self) -> str:
-        """As text, since pytest-xdist transports plain data only."""
-        return json.dumps(
-            {
-                "seat": asdict(self.seat),
-                "run": str(self.shard.run),
-                "passport": asdict(self.shard.passport),
-                "worker": self.shard.worker,
-                "resumes": self.resumes,
-            }
-        )
+        """As text, since pytest-xdist transports plain data only; without what there is to resume."""
+        shard = self.shard
+        return json.dumps({"seat": asdict(self.seat), "passport": asdict(shard.passport), "worker": shard.worker})
 
 
 def worker_count(config: Any) -> int:
@@ -75,8 +69,9 @@ def take_orders(config: Any) -> Orders:
     It ends with the controller, and its own workers with it. Raises SettingsError if CUDA was in use before.
     """
     data = json.loads(config.workerinput[KEY])
-    shard = Shard(Path(data["run"]), typed.build(Passport, data["passport"]), data["worker"])
-    orders = Orders(typed.build(Seat, data["seat"]), shard, data["resumes"])
+    old = shards.whole(config.workerinput.get(RUN, b""))
+    shard = Shard(typed.build(Passport, data["passport"]), data["worker"], old)
+    orders = Orders(typed.build(Seat, data["seat"]), shard)
     procfs.die_with_parent(signal.SIGKILL)
     seat = orders.seat
     os.sched_setaffinity(0, seat.cores)
