@@ -193,10 +193,10 @@ class Calibration:
 class Record:
     """One cell of a run: what one variant did on one case. Only a PASSED record carries samples.
 
-    gpu is the id of the card, "" for a CPU; all records of a case are from the same one. The first record of a timed case has the
-    calibrations of its clocks. ideal_flops is 0 for an operator that memory limits. operator_hash is that of the file of an
-    operator of the project's own. A failure has the lines of its traceback, from the implementation's own file on, and the end of
-    what the implementation printed; each at most about 8 KB.
+    gpu is the id of the card; for a CPU the host's name in a run of several hosts, else "". All records of a case are from the
+    same one. The first record of a timed case has the calibrations of its clocks. ideal_flops is 0 for an operator that memory
+    limits. operator_hash is that of the file of an operator of the project's own. A failure has the lines of its traceback, from
+    the implementation's own file on, and the end of what the implementation printed; each at most about 8 KB.
     tier is SEALED or OPEN, "" for a cell that was not run, or that was recorded before there were tiers; open_because is one line.
     """
 
@@ -234,7 +234,8 @@ class Record:
     @property
     def key(self) -> tuple[str, str]:
         """Case and variant, by which a run tells its records apart: a roof's kernel may also be an entrant."""
-        return self.case.id, f"roof/{self.variant.id}" if self.role == "roof" else self.variant.id
+        place = {"roof": "roof/", "repeat": f"repeat/{self.gpu}/{self.variant.operator}/"}.get(self.role, "")
+        return self.case.id, place + self.variant.id
 
     @property
     def is_wrong_when_timed(self) -> bool:
@@ -277,7 +278,11 @@ class Passport:
 
 @dataclass(frozen=True)
 class Run:
-    """Everything one command wrote: the passport and the newest record of every cell, in file order."""
+    """Everything one command wrote: the passport and the newest record of every cell, in file order.
+
+    repeats are of a few cases, on further cards: only how fast cards are follows from them.
+    """
 
     passport: Passport
     records: tuple[Record, ...]
+    repeats: tuple[Record, ...] = ()

@@ -16,10 +16,11 @@ from softbench.records.store import lines
 
 @dataclass(frozen=True)
 class Shard:
-    """One worker's share of a run: the worker's name, and what it finds when it resumes."""
+    """One worker's share of a run: the worker's name, its host's if there are several, and what it finds when it resumes."""
 
     passport: Passport
     worker: str
+    host: str = ""
     old: Run | None = None
 
 
@@ -57,7 +58,7 @@ def put_in_order(run: Path, cases: Sequence[Case]) -> None:
     rest = store.Writer(run.with_name(f"{run.name}.ordered"))
     try:
         rest.path.unlink(missing_ok=True)
-        rest.rewrite(whole.passport, ordered)
+        rest.rewrite(whole.passport, [*ordered, *whole.repeats])
         os.replace(rest.path, run)
     except (OSError, store.StoreError):
         with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import time
@@ -23,7 +24,7 @@ from softbench.measure.device_lock import DeviceLock
 from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Calibration, Case, Record, Variant, notes, stats
 from softbench.model.limits import Limits
-from softbench.records import retries, store
+from softbench.records import retries, shards, store
 from softbench.session.journal import Journal
 from softbench.session.listener import Listener
 from softbench.texts import InputError
@@ -32,6 +33,8 @@ _MANY = 4
 """Implementation files from which on a run has several libraries."""
 LEAST_BUDGET_S = 0.1
 """Of a case whose run is out of budget: the two placements that every case has."""
+CROSSED = 5
+"""Cases that every card measures."""
 
 
 @dataclass
@@ -128,6 +131,29 @@ class Bench:
         """Of the run's budget."""
         return (self.settings.run_budget_s or math.inf) - (time.monotonic() - self._began)
 
+    def repeat(self) -> str:
+        """Lines of records of the baseline and the roof, in a few cases that another card has measured: that tells cards apart."""
+        run, contest = self.journal.result(), self._contest
+        places = run.passport.device if run else {}
+        if run is None or contest is None or len(places.get("gpus") or places.get("hosts", ())) < 2:
+            return ""
+        here = {record.case for record in (*run.records, *run.repeats) if record.gpu == self._place}
+        timed = [case for case in self.selection.takes_part if case.timed]
+        found: list[Record] = []
+        with contextlib.suppress(Exception):  # the run has its verdicts
+            for case in dict.fromkeys(timed[i * len(timed) // CROSSED] for i in range(CROSSED)):
+                bases = list(self.selection.baselines({case.operator}).values())
+                if bases and case not in here and self._left_s() > 0:
+                    once = functools.partial(contest.run, case, bases, most_looks=1, most_s=self._left_s())
+                    found += self._measured(contest, case, once)
+        return shards.pack([store.storable(replace(r, role="repeat", calibrations=())) for r in found if r.samples])
+
+    @property
+    def _place(self) -> str:
+        """Where its records say that they were measured."""
+        card, shard = device.gpu(), self.journal.shard
+        return card.id if card else shard.host if shard else ""
+
     def dismiss(self) -> None:
         """Begin to `close`: nothing more is measured."""
         if self._warm is None and self._pool is not None:
@@ -197,7 +223,7 @@ class Bench:
             others |= self._other_processes.names()
             also: tuple[str, ...] = (notes.ALSO_ON_GPU + ", ".join(others.values()),) if others else ()
             also += (notes.CPU_BUSY + used,) if meter is not None and (used := meter.text()) else ()
-        return _with_notes(records, also, waited, card.id if card else "")
+        return _with_notes(records, also, waited, self._place)
 
     def _waiting(self, holder: str, seconds: float) -> None:
         if not self._has_waited:

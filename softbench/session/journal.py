@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from softbench.model import Case, Passport, Record, Run, Variant
 from softbench.records import retries, shards, store
@@ -28,11 +29,11 @@ class Journal:
         listener: Listener | None = None,
         *,
         accept: Accept = lambda passport, cells: None,
-        gpus: tuple[str, ...] = (),
+        places: Mapping[str, Any] | None = None,
         shard: shards.Shard | None = None,
     ) -> None:
-        """gpus are the ids of all workers' GPUs; shard is this worker's share of the run."""
-        self.gpus, self.shard = gpus, shard
+        """places says on what the workers measure, as in a passport; shard is this worker's share of the run."""
+        self.places, self.shard = places or {}, shard
         self.settings, self.selection = settings, selection
         self._listener = listener or Listener()
         self._accept = accept
@@ -40,6 +41,8 @@ class Journal:
         self._known: set[Case] = set()
         self.parcel = ""
         """Lines of the case that was saved last, for the controller."""
+        self.repeats: tuple[Record, ...] = ()
+        """Of cases that several cards measured, on all but one."""
         self._passport: Passport | None = None
         self._writer: store.Writer | None = None
         self._is_held = False
@@ -62,7 +65,7 @@ class Journal:
         seed = resuming.seed_of(self.settings)
         count = len(self.selection.takes_part)
         chosen = self.selection
-        return passport.issue(self.settings, chosen.variants, seed, self.gpus, count, chosen.operators)
+        return passport.issue(self.settings, chosen.variants, seed, self.places, count, chosen.operators)
 
     def start(self) -> None:
         """Do what can be done before it is known which cells take part."""
@@ -90,10 +93,16 @@ class Journal:
                 also = [v for v in self.selection.variants if v.operator == case.operator and v.id in had]
                 variants += [v for v in also if v not in variants]
         self._keep([r for r in old.records if r.case not in self.selection.takes_part])
+        self.repeats = old.repeats
 
     def _count(self) -> None:
         """Write the number of cases into the header if it was not known when the header was written."""
-        issued = replace(self.begin(), cases=len(self._known | self.selection.takes_part.keys()))
+        device = dict(self.begin().device)
+        for key, new in self.places.items():
+            old = device.get(key, new)
+            device[key] = old | new if key == "hosts" else list(dict.fromkeys([*old, *new]))
+        count = len(self._known | self.selection.takes_part.keys())
+        issued = replace(self.begin(), cases=count, device=device)
         if self.shard is None and issued != self._passport:
             self._passport = issued
             self.writer().relabel(issued)
@@ -137,6 +146,12 @@ class Journal:
         writer.append(records)
         self._is_held = True
         self._keep(records)
+
+    def repeat(self, records: Sequence[Record]) -> None:
+        """Append records of cases that another card has measured. Raises StoreError."""
+        if records:
+            self.writer().append(records)
+            self.repeats += tuple(records)
 
     def _hold(self, writer: store.Writer) -> None:
         """Make sure that the run's file holds what this run wrote: an implementation may write to it as well."""
@@ -192,4 +207,5 @@ class Journal:
         if case is not None:
             return Run(self._passport, tuple(r for r in self._records.values() if r.case == case))
         order = {case: i for i, case in enumerate(self.selection.takes_part)}
-        return Run(self._passport, tuple(sorted(self._records.values(), key=lambda r: order.get(r.case, len(order)))))
+        ordered = sorted(self._records.values(), key=lambda r: order.get(r.case, len(order)))
+        return Run(self._passport, tuple(ordered), self.repeats)

@@ -9,10 +9,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from softbench import __version__
 from softbench.cases.operators import FileOperator
@@ -31,11 +32,11 @@ def issue(
     settings: Settings,
     variants: Sequence[Variant],
     seed: int,
-    gpus: Sequence[str] = (),
+    places: Mapping[str, Any] | None = None,
     cases: int = 0,
     operators: Sequence[FileOperator] = (),
 ) -> Passport:
-    """A new passport for a run of this many cases that starts now; gpus are the ids of all workers' GPUs.
+    """A new passport for a run of this many cases that starts now; places are those of its workers.
 
     operators  those of files that it is judged by
     """
@@ -44,8 +45,7 @@ def issue(
     machine = device.describe()
     if card is not None:
         machine["telemetry"] = asdict(device.Monitor(card).read())
-    if gpus:
-        machine["gpus"] = list(gpus)
+    machine |= places or {}
     return Passport(
         run_id=f"{now:%Y%m%d-%H%M%S}-{_slug(machine['name'], card is not None)}-{'-'.join(settings.profiles)}",
         started=now.isoformat(timespec="seconds"),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from softbench.model import Passport, Run, Variant
-from softbench.records import store
+from softbench.records import shards, store
 from softbench.session import debugging, passport
 from softbench.session.selection import Selection
 from softbench.session.settings import Settings, SettingsError
@@ -45,6 +45,14 @@ def reopen(settings: Settings, selection: Selection, note: Callable[[str], None]
         writer.unlock()
         raise
     return writer, known
+
+
+def require_same(shard: shards.Shard, settings: Settings, variants: Sequence[Variant]) -> None:
+    """Raises SettingsError for a host that would measure differently from the one that has begun the run."""
+    found, mine = shard.passport, {v.implementation: v.source_hash for v in variants}
+    changed = (f"{name} is another version here" for name in mine if found.sources.get(name, mine[name]) != mine[name])
+    if why := passport.difference(found, variants) or _other_settings(found, settings) or next(changed, ""):
+        raise SettingsError(f"{shard.host} cannot add to the run {found.run_id}: {why}")
 
 
 def seed_of(settings: Settings) -> int:

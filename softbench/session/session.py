@@ -33,21 +33,21 @@ def start(config: pytest.Config) -> None:
     """Read the options, refuse what is impossible, and take over collection. Raises `pytest.UsageError`."""
     try:
         orders = multi_gpu.take_orders(config) if multi_gpu.is_worker(config) else None
-        workers = multi_gpu.worker_count(config)
-        seats = multi_gpu.seats(workers) if workers else ()
+        seats = multi_gpu.crew_of(config)
         preferred = "gpu" if device.gpu() else "cpu"
         chosen = settings.read(config, preferred, default_profile)
         _refuse_other_gpu(chosen)
-        if chosen.debug and workers:
-            raise settings.SettingsError(
-                "--softbench-debug runs a cell in this process, and -n in others; leave one out"
-            )
+        if chosen.debug and seats:
+            why = "--softbench-debug runs a cell in this process, and -n in others; leave one out"
+            raise settings.SettingsError(why)
         watch = watching.joined(config, chosen)
         chosen = orders.settings(chosen) if orders else watch.compared(chosen) if watch else chosen
         chosen = replace(chosen, seed=resuming.seed_of(chosen))
         regression = None if orders else VersionsCheck.of(chosen) or RegressionCheck.of(chosen)
         asked = Ladders.asked(config.getoption("--softbench-ladders"), config.option.keyword, config.args)
         selection = select(chosen, asked)
+        if orders and orders.shard.host:
+            resuming.require_same(orders.shard, chosen, selection.variants)
         chosen = replace(chosen, selection=chosen.selection + selection.seeded)
         events = Events(None if orders else chosen.events)
     except (InputError, FileNotFoundError) as error:
@@ -89,16 +89,13 @@ class BenchSession:
         self._config, self._settings, self._selection, self._is_worker = config, chosen, selection, shard is not None
         self._is_brief = chosen.is_again and regression is not None
         board = (lambda case: None) if self._is_brief else self._case_board
-        listener = (
-            Listener() if self._is_worker else Listener(self._show, self._note, board)
-        )  # a worker has no terminal
+        listener = Listener() if self._is_worker else Listener(self._show, self._note, board)
         accept = regression.refuse if regression else lambda passport, cells: None
-        gpus = tuple(seat.gpu or seat.visible for seat in seats if seat.visible)
         self._events, self._watch = events or Events(None), watch
         listener = self._events.told(listener, self._result)
-        self._journal = Journal(chosen, selection, listener, accept=accept, gpus=gpus, shard=shard)
+        self._journal = Journal(chosen, selection, listener, accept=accept, places=multi_gpu.places(seats), shard=shard)
         self.bench = Bench(self._journal, listener, watch.warm if watch else None)
-        self.controller = multi_gpu.Controller(self._journal, seats) if seats else None
+        self.controller = multi_gpu.Controller(self._journal, seats, self._note) if seats else None
         self._storage = replay.Storage(config) if seats or shard else None
         self._live = Live(config, self._journal)
         self._regression, self._verdict = regression, RegressionResult("")
@@ -115,9 +112,10 @@ class BenchSession:
         self._line(f"softbench: {text}")
 
     def pytest_report_header(self) -> list[str]:
-        machine = device.describe()
-        chosen, gpus = self._settings, self._journal.gpus
+        machine, chosen, places = device.describe(), self._settings, self._journal.places
+        gpus, hosts = places.get("gpus", ()), places.get("hosts", {})
         where = f"{len(gpus)} x {machine['name']}, a worker each" if gpus else machine["name"]
+        where += f", on the hosts {', '.join(hosts)}" if hosts else ""
         lines = [
             f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
             f"softbench: {self._selection.described}",
@@ -155,7 +153,10 @@ class BenchSession:
                     self.bench.measure()
                 except InputError as error:
                     end(error)
-        return (yield)
+        result = yield
+        if self._is_worker and not (session.shouldfail or session.shouldstop):
+            self._config.workeroutput[multi_gpu.REPEATS] = self.bench.repeat()  # type: ignore[attr-defined]
+        return result
 
     def _measures_ahead(self, session: pytest.Session) -> bool:
         """Not where pytest may leave cells out that come later."""

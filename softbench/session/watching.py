@@ -100,7 +100,7 @@ def joined(config: pytest.Config, chosen: Settings) -> Watch | None:
     """The watch of this command, made by its first run, with the sources as they are now. Raises SettingsError."""
     if not chosen.watch:
         return None
-    if chosen.debug or multi_gpu.worker_count(config):
+    if chosen.debug or multi_gpu.crew_of(config):
         raise SettingsError("--softbench-watch goes neither with --softbench-debug nor with -n; leave one out")
     watch = of(config)
     if watch is None:

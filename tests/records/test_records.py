@@ -130,7 +130,8 @@ def test_cells_and_passports_are_written_as_the_page_says() -> None:
 def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     monkeypatch.setattr(device, "gpus", lambda: (H200,) if where == "GPU" else ())
     settings = Settings(("quick",), ROOT, (), ROOT, 10.0, 120.0, "", None, "", False, ())
-    issued = passport.issue(settings, [], 1, ["GPU-1"] if where == "GPU" else [])
+    places = {"gpus": ["GPU-1"], "hosts": {"a": ["GPU-1"]}} if where == "GPU" else {"hosts": {"a": []}}
+    issued = passport.issue(settings, [], 1, places)
     table = rows(PAGE, "key of `device`")
     assert set(issued.device) == {
         name for row in table if row[1] in ("both", where) for name in re.findall(r"`(\w+)`", row[0])

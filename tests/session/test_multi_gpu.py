@@ -16,7 +16,7 @@ from support.cards import CARDS
 from softbench.measure import device
 from softbench.records import shards, store
 from softbench.session import multi_gpu
-from softbench.session.multi_gpu.seats import Seat, local_cores, share
+from softbench.session.multi_gpu.seats import Seat, local_cores, seats, share
 from softbench.session.multi_gpu.worker import KEY, Orders
 from softbench.session.settings import SettingsError
 
@@ -29,7 +29,7 @@ def seats_on(
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    return multi_gpu.seats(count)
+    return seats(count)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.M
     pinned: list[Any] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append((pid, tuple(cores))))
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: pinned.append(arguments)))
-    orders = Orders(Seat("2", "GPU-2", (1, 3)), shards.Shard(builders.passport(), "gw1"))
+    orders = Orders(Seat("2", "GPU-2", (1, 3), "b"), shards.Shard(builders.passport(), "gw1", "b"))
     assert multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()})) == orders
     assert asked == ["2"]
     assert pinned == [(1, signal.SIGKILL, 0, 0, 0), (0, (1, 3))]
@@ -115,10 +115,13 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.M
 def test_a_run_is_put_in_the_order_of_its_cases(tmp_path: Path) -> None:
     cases = [builders.softmax_case(rows) for rows in (1, 2, 3)]
     cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
-    path = builders.written(tmp_path, *cells[1], *cells[2], *cells[0])
+    path = builders.written(
+        tmp_path, *cells[1], *cells[2], *cells[0], builders.timed(cases[0], "a", 1e4, "repeat", gpu="GPU-1")
+    )
     shards.put_in_order(path, cases[:2])
     run = store.read(path)
     assert [r.case.rows for r in run.records] == [1, 1, 2, 2, 3, 3]
+    assert [r.gpu for r in run.repeats] == ["GPU-1"]
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -1,4 +1,4 @@
-"""-n: every worker has a GPU of its own, a case stays on one, and what comes of it is one run."""
+"""-n and --tx: every worker has a GPU of its own, a case stays on one, and what comes of it is one run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cards import CARDS
 from support.offenders import processes, seconds_until
 from support.projects import bench, project, record_lines
 from support.spread_project import CASES, Command
 
-from softbench.measure import device
+from softbench.records import store
 
 pytest_plugins = ["pytester"]
+HOSTS = ("--tx", "popen", "--tx", "ssh=b")
 ROWS = [2**n for n in range(CASES)]
 
 
@@ -118,7 +118,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command: Comman
 
 def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: Command) -> None:
     """Two cases sleep when it is killed."""
-    (command.folder / "asleep").touch()
+    (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "3")
     until(lambda: len(command.log()) >= 6 and len(command.cases_in_file()) == 4)
     process.kill()
@@ -135,7 +135,7 @@ def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: 
 
 def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
     """To the controller alone, as from a script, while both workers are busy; what is done is in the run by then."""
-    (command.folder / "asleep").touch()
+    (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "2")
     until(lambda: len(command.log()) == 3 and command.cases_in_file() == [1])
     process.send_signal(signal.SIGINT)
@@ -212,13 +212,57 @@ def test_a_run_of_nothing_leaves_nothing(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-n", "5"], "-n 5: every worker needs a GPU of its own, and 4 GPUs are visible here"),
-        (["-d", "--tx", "ssh=elsewhere"], "--tx ssh=elsewhere: workers are processes of this machine; use -n"),
+        ("-n 5", "-n 5: every worker needs a GPU of its own, and 3 GPUs are visible here"),
+        (
+            "--tx popen --tx ssh=old",
+            "of one model, and here are two: name 'NVIDIA H100' on old, and 'NVIDIA H200' on a,",
+        ),
+        ("--tx popen --tx ssh=down", "--tx ssh=down: no worker can be started there (the connection failed)"),
     ],
 )
-def test_what_cannot_be_spread_is_one_line(here: Any, monkeypatch: Any, arguments: list[str], words: str) -> None:
-    monkeypatch.setattr(device, "gpus", lambda: CARDS)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    result = here("--softbench", "--softbench-profile=cpu", *arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert [line for line in result.errlines if line.strip()] == [f"ERROR: softbench: {words}"]
+def test_what_cannot_be_spread_is_one_line(command: Command, arguments: str, words: str) -> None:
+    code, text = command.run(*arguments.split())
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert [words in line for line in text.splitlines() if line] == [True], text
+
+
+def test_two_hosts_make_one_run_and_say_how_their_cards_differ(command: Command) -> None:
+    code, text = command.run(*HOSTS)
+    assert code == 0, text
+    header, *cells = command.records()
+    assert header["device"]["hosts"] == {"a": ["GPU-0"], "b": ["GPU-b0"]}
+    assert set(header["device"]["gpus"]) == {cell["gpu"] for cell in cells} == {"GPU-0", "GPU-b0"}
+    assert (command.cases_in_file(), len(cells)) == (ROWS, CASES * 7)
+    assert len(store.read(command.file()).repeats) == 10
+    assert "2 x NVIDIA H200, a worker each, on the hosts a, b" in text
+    page = command.file().with_suffix(".html").read_text()
+    for shown in (" ".join(text.split()), page):
+        assert "GPU-b0 is 1.0 % slower than GPU-0 [1.0, 1.0], from 5 cases" in shown
+    assert "hosts a, b" in page
+
+
+def test_a_host_that_dies_costs_what_it_was_measuring_and_resuming_measures_it(command: Command) -> None:
+    """It dies after all others have ended: the case that it was to measure next goes to a new worker."""
+    (command.folder / "asleep").write_text("2")
+    process = command.start(*HOSTS, "-k", "own_right")
+    until(lambda: len(command.log()) == 5 and command.cases_in_file() == [1, 4, 16, 32])
+    (command.folder / "b-is-down").touch()
+    os.kill(next(pid for case, _, pid in command.log() if case == "softmax-float32-2x64"), signal.SIGKILL)
+    (command.folder / "asleep").unlink()
+    text, _ = process.communicate(timeout=60)
+    resume = f"--softbench-resume={command.file().stem}"
+    assert process.returncode == 1, text
+    assert text.count(f"softbench: b is gone; others go on, and {resume} measures what it was measuring\n") == 1
+    assert f"\n5 of {CASES} cases: the run was ended early;" in text
+    assert command.cases_in_file() == [1, 4, 8, 16, 32]
+    (command.folder / "b-is-down").unlink()
+    code, text = command.run(*HOSTS, "-k", "own_right", resume)
+    assert code == 0, text
+    assert [case for case, *_ in command.log()[6:]] == ["softmax-float32-2x64"]
+    assert (command.cases_in_file(), len(command.records())) == (ROWS, 1 + CASES * 3)
+
+
+def test_a_host_with_other_sources_ends_the_run(command: Command) -> None:
+    code, text = command.run("--tx", "popen", "--tx", "ssh=other")
+    assert code == pytest.ExitCode.USAGE_ERROR
+    assert re.search(r"^ERROR: softbench: \w+ cannot add to the run \S+: own_\w+ is another version here$", text, re.M)

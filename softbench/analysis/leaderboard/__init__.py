@@ -25,6 +25,7 @@ import math
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
+from softbench.analysis.leaderboard.cards import differences
 from softbench.analysis.leaderboard.ranks import Heats, latency_ns, places, versus
 from softbench.analysis.leaderboard.score import NOT_PASSED, FailedHard, ranking
 from softbench.analysis.leaderboard.tiers import outranked
@@ -42,7 +43,7 @@ def build(run: Run, baseline: str = BASELINE) -> Board:
     failed = _failed_hard(run.records)
     clock = run.passport.ranking_clock
     cases = tuple(_case_board(case, records, clock, baseline, failed) for case, records in grouped.items())
-    return Board(run.passport, baseline, cases, ranking(cases, failed, baseline))
+    return Board(run.passport, baseline, cases, ranking(cases, failed, baseline), differences(run))
 
 
 def _failed_hard(records: Sequence[Record]) -> FailedHard:

@@ -137,12 +137,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class Board:
-    """Everything that is shown of a run."""
+    """Everything that is shown of a run. cards are sentences on how much its cards differ."""
 
     passport: Passport
     baseline: str
     cases: tuple[CaseBoard, ...]
     ranking: tuple[Standing, ...]
+    cards: tuple[str, ...] = ()
 
     @property
     def missing(self) -> int:

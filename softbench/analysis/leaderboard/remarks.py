@@ -24,7 +24,8 @@ def clock_note(board: Board) -> str:
         score += " Only sealed times count; open ones, from the author's own process, are shown and are no pass."
     if left := len(board.timed) - sum(len(scored_of(board, operator)) for operator in board.operators):
         score += f" {plural(left, 'case')} without a sealed time {'has' if left == 1 else 'have'} no part in scores."
-    return f"{roof} {score}"
+    cards = f" Cases of different cards differ by the cards too: {some(list(board.cards))}." if board.cards else ""
+    return f"{roof} {score}{cards}"
 
 
 def why_marked(board: Board, standing: Standing) -> str:

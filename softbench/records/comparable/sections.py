@@ -84,7 +84,8 @@ def _section(title: str, group: Sequence[Run], common: tuple[str, ...]) -> Secti
         notes += [note for note in comparable.runs(one, other).notes if note not in notes]
     profiles = tuple(dict.fromkeys(name for passport in passports for name in passport.profiles))
     passport = replace(passports[-1], profiles=profiles, cases=passports[0].cases if len(ordered) == 1 else 0)
-    return Section(title, Run(passport, records), passports, (*notes, *common))
+    repeats = tuple(record for run in ordered for record in run.repeats)
+    return Section(title, Run(passport, records, repeats), passports, (*notes, *common))
 
 
 def _merged(runs: Sequence[Run]) -> tuple[tuple[Record, ...], list[str]]:

@@ -67,7 +67,8 @@ def read(path: Path) -> Run:
         if record is not None:
             cells.pop(record.key, None)
             cells[record.key] = record
-    return limits.without_impossible(Run(passport, _without_stale_roofs(tuple(cells.values()))))
+    records, repeats = ([r for r in cells.values() if (r.role == "repeat") is again] for again in (False, True))
+    return limits.without_impossible(Run(passport, _without_stale_roofs(tuple(records)), tuple(repeats)))
 
 
 def header(path: Path) -> Passport:

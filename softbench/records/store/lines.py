@@ -34,7 +34,7 @@ from softbench.model import (
 from softbench.texts import InputError, cut
 
 T = TypeVar("T")
-ROLES = ("entrant", "reference", "roof")
+ROLES = ("entrant", "reference", "roof", "repeat")
 COMPRESSED = (".xz", ".gz")
 """Suffixes of runs that are kept."""
 MOST_BYTES = 2**27

@@ -7,7 +7,7 @@ workers check in parallel, and take turns when something is timed (`softbench.me
 from __future__ import annotations
 
 from softbench.session.multi_gpu.controller import Controller
-from softbench.session.multi_gpu.seats import Seat, seats
-from softbench.session.multi_gpu.worker import give_up, is_worker, take_orders, worker_count
+from softbench.session.multi_gpu.seats import Seat, places
+from softbench.session.multi_gpu.worker import REPEATS, crew_of, give_up, is_worker, take_orders
 
-__all__ = ["Controller", "Seat", "give_up", "is_worker", "seats", "take_orders", "worker_count"]
+__all__ = ["REPEATS", "Controller", "Seat", "crew_of", "give_up", "is_worker", "places", "take_orders"]

@@ -1,4 +1,4 @@
-"""The controller's side of a run on several workers: which GPU each has, which cases are done, which workers have ended."""
+"""The controller's side of a run on several workers: which GPU each has, which cases are done, who has ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,22 +14,22 @@ import pytest
 from softbench.model import Case, Variant
 from softbench.records import shards
 from softbench.session.journal import Journal
-from softbench.session.multi_gpu import scheduling
+from softbench.session.multi_gpu import hosts, scheduling
+from softbench.session.multi_gpu.replacing import Replacing
 from softbench.session.multi_gpu.seats import Seat
-from softbench.session.multi_gpu.worker import ERROR, KEY, RUN, Orders
+from softbench.session.multi_gpu.worker import ERROR, KEY, REPEATS, RUN, Orders
 from softbench.texts import InputError
 
 
 class Controller:
     """pytest-xdist's hooks. A `node` is its handle of a worker; a worker that replaces a dead one takes its seat."""
 
-    def __init__(self, journal: Journal, places: Sequence[Seat]) -> None:
-        self.places = places
+    def __init__(self, journal: Journal, seats: Sequence[Seat], note: Callable[[str], None]) -> None:
+        self._seats, self._note = seats, note
         self._journal, self._selection = journal, journal.selection
         self._cases = {case.id: case for case in self._selection.cases}
         self._variants = {(variant.operator, variant.id): variant for variant in self._selection.variants}
         self._cells: dict[str, tuple[Case, Variant]] = {}
-        self._taken: dict[str, Seat] = {}
         self._pids: dict[str, int] = {}
 
     def cells(self) -> Iterator[tuple[str, Case, Variant]]:
@@ -37,21 +37,32 @@ class Controller:
         return ((nodeid, case, variant) for nodeid, (case, variant) in self._cells.items())
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionstart(self) -> None:
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Create the run's file, or find the one to resume, before the first worker is started."""
         with _one_line():
             self._journal.start()
+        dsession = session.config.pluginmanager.get_plugin("dsession")
+        self._replacing = Replacing(dsession, self._note, f"--softbench-resume={self._journal.begin().run_id}")
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         return scheduling.make(config, log, self._cases)
 
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        """A worker that replaces another has its specification, and so its seat."""
+        for spec, seat in zip(specs, self._seats, strict=True):
+            hosts.prepare(spec).softbench_seat = seat
+
+    def pytest_xdist_newgateway(self, gateway: Any) -> None:
+        """Every host has the files of this one: pytest-xdist copies none, and changes no paths."""
+        gateway.spec.popen, gateway.spec.chdir = True, None
+
     def pytest_configure_node(self, node: Any) -> None:
-        name, journal = node.gateway.id, self._journal
-        seat = next(seat for seat in self.places if not seat.visible or seat not in self._taken.values())
-        node.workerinput[KEY] = Orders(seat, shards.Shard(journal.begin(), name)).pack()
+        name, journal, spec = node.gateway.id, self._journal, node.gateway.spec
+        node.workerinput[KEY] = Orders(spec.softbench_seat, shards.Shard(journal.begin(), name)).pack()
         if journal.settings.resume and (run := journal.record_file):
             node.workerinput[RUN] = run.read_bytes()
-        self._taken[name], self._pids[name] = seat, node.gateway._rinfo().pid
+        if not hosts.is_elsewhere(spec):
+            self._pids[name] = node.gateway._rinfo().pid
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         """The first worker that has collected determines the cells."""
@@ -77,14 +88,17 @@ class Controller:
                 self._journal.merge(report.node.gateway.id, case, vars(report).pop("softbench_records", ""))
 
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
-        """Free its seat, and end the run if the worker gives a reason that holds for all others."""
+        """Take what it leaves, and end the run if the worker gives a reason that holds for all others."""
         name = node.gateway.id
-        self._taken.pop(name, None)
         self._pids.pop(name, None)
         if match := re.search(r"UsageError: (softbench: .*)", str(error or "")):
             raise pytest.UsageError(match[1])
-        if error is None and (text := node.workeroutput.get(ERROR)):
-            pytest.exit(text, returncode=pytest.ExitCode.INTERRUPTED)
+        if error is None:
+            if text := node.workeroutput.get(ERROR):
+                pytest.exit(text, returncode=pytest.ExitCode.INTERRUPTED)
+            with _end():
+                self._journal.repeat(shards.unpack(name, node.workeroutput.get(REPEATS, "")))
+            self._replacing.ended(node)
 
     def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
         case, _ = self._cells.get(crashitem, (None, None))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from softbench.measure import device
 from softbench.session.settings import SettingsError
@@ -16,11 +17,13 @@ class Seat:
     """visible is the worker's CUDA_VISIBLE_DEVICES, gpu the GPU's id, "" if unknown; both are "" on a CPU.
 
     cores are those that it may run on, shared with no other worker; all of them if there are too few.
+    host is the name of its host in a run of several.
     """
 
     visible: str = ""
     gpu: str = ""
     cores: tuple[int, ...] = ()
+    host: str = ""
 
 
 def seats(count: int) -> tuple[Seat, ...]:
@@ -40,6 +43,14 @@ def seats(count: int) -> tuple[Seat, ...]:
     ids = [card.id for card in known] or [""] * count
     shares = share([local_cores(card.pci, cores) for card in known] or [cores] * count)
     return tuple(Seat(names[i], ids[i], shares[i]) for i in range(count))
+
+
+def places(crew: Sequence[Seat]) -> dict[str, Any]:
+    """What a passport says of seats: the ids of their GPUs, and these by host."""
+    ids = [(seat.host, seat.gpu or seat.visible) for seat in crew]
+    gpus = [gpu for _, gpu in ids if gpu]
+    hosts = {host: [gpu for its, gpu in ids if gpu and its == host] for host, _ in ids if host}
+    return {key: value for key, value in (("gpus", gpus), ("hosts", hosts)) if value}
 
 
 def share(near: list[Collection[int]]) -> list[tuple[int, ...]]:

@@ -13,14 +13,15 @@ from softbench.measure import device, procfs
 from softbench.model import Passport
 from softbench.records import shards
 from softbench.records.shards import Shard
+from softbench.session.multi_gpu import hosts
 from softbench.session.multi_gpu.seats import Seat
 from softbench.session.settings import Settings, SettingsError
 
 KEY = "softbench"
 RUN = "softbench_run"
 """The key of what the run's file holds, if it is resumed."""
-ERROR = "softbench_error"
-"""The key under which the controller finds why a worker gave up."""
+ERROR, REPEATS = "softbench_error", "softbench_repeats"
+"""The keys under which the controller finds why a worker gave up, and what it measured that others had measured."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +41,15 @@ class Orders:
         return json.dumps({"seat": asdict(self.seat), "passport": asdict(shard.passport), "worker": shard.worker})
 
 
-def worker_count(config: Any) -> int:
-    """How many workers the command asks for; 0 without pytest-xdist, and if cells are only listed.
-
-    Raises SettingsError for workers on other machines: only the GPUs of this machine are counted.
-    """
+def crew_of(config: Any) -> tuple[Seat, ...]:
+    """The seats of the workers that the command asks for; none without pytest-xdist, and if cells are only listed."""
     option = config.option
-    specs = getattr(option, "tx", None) or []
-    if is_worker(config) or option.collectonly or getattr(option, "dist", "no") == "no":
-        return 0
-    if set(specs) - {"popen"}:
-        raise SettingsError(f"--tx {' '.join(specs)}: workers are processes of this machine; use -n")
-    return len(specs)
+    if is_worker(config) or option.collectonly or not getattr(option, "tx", None):
+        return ()
+    from xdist.workermanage import parse_tx_spec_config
+
+    option.dist = "load"  # also for --tx alone, which pytest-xdist ignores without -d
+    return hosts.crew(parse_tx_spec_config(config))
 
 
 def is_worker(config: Any) -> bool:
@@ -69,11 +67,9 @@ def take_orders(config: Any) -> Orders:
     It ends with the controller, and its own workers with it. Raises SettingsError if CUDA was in use before.
     """
     data = json.loads(config.workerinput[KEY])
-    old = shards.whole(config.workerinput.get(RUN, b""))
-    shard = Shard(typed.build(Passport, data["passport"]), data["worker"], old)
-    orders = Orders(typed.build(Seat, data["seat"]), shard)
+    seat, old = typed.build(Seat, data["seat"]), shards.whole(config.workerinput.get(RUN, b""))
+    orders = Orders(seat, Shard(typed.build(Passport, data["passport"]), data["worker"], seat.host, old))
     procfs.die_with_parent(signal.SIGKILL)
-    seat = orders.seat
     os.sched_setaffinity(0, seat.cores)
     if seat.visible:
         os.environ["CUDA_VISIBLE_DEVICES"] = seat.visible
@@ -81,7 +77,7 @@ def take_orders(config: Any) -> Orders:
         if len(found) != 1 or (seat.gpu and found[0].id != seat.gpu):
             names = ", ".join(card.id for card in found) or "none"
             raise SettingsError(
-                f"worker {shard.worker} is to measure on GPU {seat.visible} ({seat.gpu or 'id unknown'}) and sees {names}; "
+                f"worker {orders.shard.worker} is to measure on GPU {seat.visible} ({seat.gpu or 'id unknown'}) and sees {names}; "
                 "does a conftest.py or a plugin start CUDA?"
             )
     return orders

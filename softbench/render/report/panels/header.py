@@ -55,6 +55,7 @@ def _facts(board: Board) -> Markup:
     facts = [
         date,
         f"spread over {count} GPUs, each case on one" if count > 1 else "",
+        f"hosts {', '.join(hosts)}" if isinstance(hosts := passport.device.get("hosts"), dict) else "",
         f"commit {passport.commit}" if passport.commit else "",
         f"profile {', '.join(passport.profiles)}" if passport.profiles else "",
         f"driver {driver}" if driver else "",
