@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import sys
+from collections.abc import Sequence
 
 _EXTRAS = {
     "triton": ("triton", "numpy"),
@@ -23,6 +26,12 @@ _DISTRIBUTIONS = {"yaml": "pyyaml", "pytest_benchmark": "pytest-benchmark", "tor
 def is_missing(module: str) -> bool:
     """Whether a module cannot be imported here, without importing it."""
     return importlib.util.find_spec(module) is None
+
+
+def installed(name: str, path: Sequence[str] | None = None) -> importlib.metadata.Distribution | None:
+    """A distribution here, or in the folders of a path."""
+    found = importlib.metadata.distributions(name=name, path=list(sys.path if path is None else path))
+    return next(iter(found), None) if name else None
 
 
 def advice(name: str) -> str:

@@ -6,12 +6,11 @@ Read from the driver (libcuda through ctypes), so that neither torch nor a CUDA 
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import os
 import platform
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -136,8 +135,8 @@ def host_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def missing(requirement: str, card: Gpu | None) -> str:
-    """Why a requirement is not met, or "" if it is. "cuda>=sm_90" means the GPU, anything else a distribution."""
+def missing(requirement: str, card: Gpu | None, path: Sequence[str] | None = None) -> str:
+    """Why a requirement is not met, or "" if it is. "cuda>=sm_90" means the GPU, anything else a distribution (of a path)."""
     match = _REQUIREMENT.match(requirement)
     if not match:
         return f"the requirement {requirement!r} cannot be read; write 'cuda>=sm_90' or 'distribution>=1.2'"
@@ -149,13 +148,12 @@ def missing(requirement: str, card: Gpu | None) -> str:
         if card is None:
             return "needs a CUDA GPU, and this machine has none"
         return "" if card.sm >= wanted else f"needs {least}, and {card.name} is sm_{card.sm}"
-    try:
-        found = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        how = packages.remedy(name)
+    found = packages.installed(name, path)
+    if found is None:
+        how = packages.remedy(name) if path is None else ""
         return f"{name} is not installed" + (f": {how}" if how else "")
-    if least and _release(found) < _release(least):
-        return f"needs {name} >= {least}, and {found} is installed"
+    if least and _release(found.version) < _release(least):
+        return f"needs {name} >= {least}, and {found.version} is installed"
     return ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pytest
 from support.cards import H200, Nvml
 from support.grids import over
 
+from softbench import packages
 from softbench.measure import device
 from softbench.model import Telemetry
 
@@ -27,12 +27,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Distributions of a machine of our own making."""
     found = {"triton": "3.6.0", "whole": "3", "torch": "2.13.0a0+gitabc", "nvidia-cutlass-dsl": "4.8.0.dev1"}
 
-    def version(name: str) -> str:
-        if name not in found:
-            raise importlib.metadata.PackageNotFoundError(name)
-        return found[name]
-
-    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(
+        packages, "installed", lambda name, path: SimpleNamespace(version=found[name]) if name in found else None
+    )
     return found
 
 
