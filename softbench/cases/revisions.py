@@ -1,4 +1,4 @@
-"""Implementations of another revision, or of another folder, under names of their own: `mine@REVISION`."""
+"""Implementations of another revision, folder or environment, under names of their own: `mine@REVISION`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from softbench.cases import registry
+from softbench.cases import environments, registry
 from softbench.model import Variant
 from softbench.resources import shown
 from softbench.texts import InputError, printable
@@ -62,16 +62,17 @@ def find_all(versions: Sequence[str], folders: Sequence[Path]) -> tuple[Variant,
 
 
 def find(against: str, folders: Sequence[Path]) -> tuple[Variant, ...]:
-    """The variants of these folders at git:REVISION, or those of the folder that `against` names.
+    """The variants of these folders at git:REVISION or in venv:PATH, or those of the folder that `against` names.
 
     Each is called NAME@LABEL, where the label is the revision or the folder's name. Raises InputError.
     """
     try:
-        label, places = _version(against, folders)
-    except RevisionError as error:
+        label, places, python = _version(against, folders)
+    except InputError as error:
         raise RevisionError(f"--softbench-against: {error}") from None
     name = label[0] if label else "other"
-    return tuple(replace(v, implementation=f"{v.implementation}@{name}") for v in registry.find(places))
+    found = registry.find(places, unread=[] if python else None)
+    return tuple(replace(v, implementation=f"{v.implementation}@{name}", interpreter=python) for v in found)
 
 
 def at(commit: Commit, folder: Path) -> tuple[Path, tuple[Variant, ...]]:
@@ -103,17 +104,20 @@ def _log(folder: Path, *words: str) -> tuple[Commit, ...]:
     return tuple(Commit(*map(printable, line.split("\1")[:4])) for line in lines if line)
 
 
-def _version(against: str, folders: Sequence[Path]) -> tuple[re.Match[str] | None, list[Path]]:
-    """The label of a version, and where its folders are."""
+def _version(against: str, folders: Sequence[Path]) -> tuple[re.Match[str] | None, list[Path], str]:
+    """The label of a version, where its folders are, and the python of another environment that runs it, or ""."""
     kind, colon, revision = against.partition(":")
     if kind == "git" and colon:
         hashes = [_hash(folder, revision) for folder in folders]
         places = [_place(folder, own) for folder, own in zip(folders, hashes, strict=True)]
-        return _LABEL.fullmatch(revision) or _LABEL.match(hashes[-1][:12]), places
+        return _LABEL.fullmatch(revision) or _LABEL.match(hashes[-1][:12]), places, ""
+    if kind == "venv" and colon:
+        environment = environments.find(revision)
+        return _LABEL.match(environment.name), list(folders), environment.python
     place = Path(against)
     if not against or not place.is_dir():
-        raise RevisionError(f"{against!r:.60} is no folder, and not of the form git:REVISION")
-    return _LABEL.match(place.resolve().name), [place]
+        raise RevisionError(f"{against!r:.60} is no folder, and not of the form git:REVISION or venv:PATH")
+    return _LABEL.match(place.resolve().name), [place], ""
 
 
 def _top(folder: Path) -> Path:

@@ -103,6 +103,8 @@ class Variant:
     summary: str = ""
     ladder: bool = False
     """A step towards a better kernel: takes part only if it is named."""
+    interpreter: str = ""
+    """The python of another environment, which runs it; "" for this one's. Not stored."""
 
     @property
     def declared_name(self) -> str:
@@ -258,6 +260,7 @@ class Passport:
 
     cases is how many it was asked for, 0 if unknown: a run that was ended early has fewer. operators has the
     lines of those of files, by name. confined says "yes" or "no: why" of what the machine can forbid implementations.
+    packages has those of an environment that ran NAME@v2 as "torch of @v2".
     """
 
     run_id: str

@@ -35,7 +35,7 @@ from softbench.analysis.leaderboard.formatting import (
 from softbench.analysis.leaderboard.headline import undecided_note
 from softbench.analysis.leaderboard.inversions import lead_note
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
-from softbench.analysis.leaderboard.remarks import clock_note, why_marked, why_open
+from softbench.analysis.leaderboard.remarks import clock_note, elsewhere, why_marked, why_open
 from softbench.model import OPEN, Case
 
 WIDTH = 120
@@ -65,7 +65,7 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
 def ranking_table(board: Board, width: int = WIDTH) -> str:
     """The overall ranking, one table per operator, with notes on daggers and open times; the correctness table without times."""
     if not board.has_scores:
-        return correctness_table(board, width)
+        return "\n\n".join([correctness_table(board, width), *(_filled(s, width) for s in elsewhere(board.passport))])
     parts = [_filled(clock_note(board), width)]
     for operator in board.operators:
         standings = board.standings(operator)

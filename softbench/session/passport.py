@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import re
@@ -16,16 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from softbench import __version__
+from softbench.cases import environments
 from softbench.cases.operators import FileOperator
 from softbench.measure import cores, device
 from softbench.measure.worker import confining
 from softbench.model import Passport, Variant
+from softbench.packages import installed
 from softbench.session.settings import Settings
 from softbench.texts import cut, printable
 
-_ALWAYS = ("torch", "triton", "nvidia-cuda-nvrtc", "pytest", "pytest-benchmark")
-_SELF_CONTAINED = ("torch", "triton", "pytest", "pytest-benchmark")
-"""Distributions whose requirements are not listed: their version determines them."""
+_ELSEWHERE = ("torch", "triton", "nvidia-cuda-nvrtc")
+"""What is listed of another environment even if nothing requires it."""
+_ALWAYS = (*_ELSEWHERE, "pytest", "pytest-benchmark")
+"""Their requirements are not listed: their version determines them."""
 
 
 def issue(
@@ -84,21 +86,32 @@ def measuring(settings: Settings) -> dict[str, float | int | bool]:
 
 
 def packages(variants: Sequence[Variant] = ()) -> dict[str, str]:
-    """Versions of the packages that decide speed or result: what the variants require, recursively, if it is installed."""
+    """Versions of the packages that decide speed or result: what the variants require, recursively, if it is installed.
+
+    Those of another environment that runs some are "torch of @LABEL".
+    """
     found = {"python": platform.python_version(), "softbench": __version__}
-    waiting = [*_ALWAYS, *(_distribution(r) for v in variants for r in v.requires)]
+    found |= _required(_ALWAYS, [v for v in variants if not v.interpreter])
+    for python, label in {v.interpreter: v.implementation.partition("@")[2] for v in variants if v.interpreter}.items():
+        there, own = environments.of(python), [v for v in variants if v.interpreter == python]
+        versions = {"python": there.version} | _required(_ELSEWHERE, own, there.path)
+        found |= {f"{name} of @{label}": version for name, version in versions.items()}
+    return found
+
+
+def _required(always: Sequence[str], variants: Sequence[Variant], path: Sequence[str] | None = None) -> dict[str, str]:
+    waiting = [*always, *(_distribution(r) for v in variants for r in v.requires)]
+    found: dict[str, str] = {}
     seen: set[str] = set()
     for name in waiting:  # which grows
         if name in seen or name == "cuda":
             continue
         seen.add(name)
-        try:
-            found[name] = importlib.metadata.version(name)
-            further = importlib.metadata.requires(name) or []
-        except importlib.metadata.PackageNotFoundError:
+        if (own := installed(name, path)) is None:
             continue
-        if name not in _SELF_CONTAINED:
-            waiting += [_distribution(text) for text in further if "extra ==" not in text]
+        found[name] = own.version
+        if name not in _ALWAYS:
+            waiting += [_distribution(text) for text in own.requires or () if "extra ==" not in text]
     return found
 
 
@@ -117,8 +130,9 @@ def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
         if passport.device.get(key) != machine.get(key):
             return f"it was made with {key} {passport.device.get(key)!r}, and here it is {machine.get(key)!r}"
     here = packages(variants)
-    for name in sorted({*passport.packages, *packages()}):
-        now = here.get(name) or _version(name)
+    for name in sorted({*passport.packages, *packages(), *(name for name in here if "@" in name)}):
+        own = installed(name)
+        now = here.get(name) or (own.version if own else None)
         if passport.packages.get(name) != now:
             return f"it was made with {name} {passport.packages.get(name)}, and here it is {now}"
     for what, how in confining.possible().items():
@@ -127,16 +141,9 @@ def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
     return ""
 
 
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except (importlib.metadata.PackageNotFoundError, ValueError):  # a name that came out of a file
-        return None
-
-
 def _portable(argument: str) -> str:
     """An argument without folders, which exist on this machine only: records are shared."""
-    return re.sub(r"(^|=)/(?:[^/]*/)*", r"\1", argument)
+    return re.sub(r"(^|=|=venv:)/(?:[^/]*/)*", r"\1", argument)
 
 
 def _slug(name: str, is_gpu: bool) -> str:

@@ -89,7 +89,8 @@ _OPTIONS = (
     (
         "against",
         "VERSION",
-        "the same implementations at git:REVISION, or of a folder, in the same rounds; may be repeated",
+        "the same implementations at git:REVISION, of a folder, or run by the environment venv:PATH, in the same rounds;"
+        " may be repeated",
     ),
     (
         "fail-on",

@@ -122,6 +122,14 @@ def test_titles_of_sections_of_one_name_say_what_differs() -> None:
     assert titles == ["NVIDIA H200, torch 2.11.0", "NVIDIA H200, torch 2.12.0"]
 
 
+def test_what_another_environment_had_is_said_with_times_and_without() -> None:
+    there = {"torch": "2.11.0", "python of @v2": "3.12.1"}
+    for records in measured(CASE), [ended(HARD, "mine")]:
+        (section,) = arrange([made("a", 1, *records, packages=there), made("b", 2, ended(HARD, "mine"))])
+        said = tables.ranking_table(leaderboard.build(section.run)).split()
+        assert "@v2 ran with python 3.12.1 (here None)" in " ".join(said)
+
+
 @pytest.mark.parametrize("there", [H200, H100], ids=["same-machine", "other-machine"])
 def test_two_questions_under_one_name_are_refused(there: dict[str, Any]) -> None:
     odd = [replace(record, ideal_bytes=7) for record in measured(CASE)]

@@ -63,13 +63,7 @@ def test_what_has_not_changed_has_the_same_source(kernels: Path) -> None:
 
 def test_it_is_unpacked_once(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = revisions.find("git:v1", [kernels])
-    monkeypatch.setattr(revisions, "_unpacked", revisions._unpacked)
-    real = revisions._git
-    monkeypatch.setattr(
-        revisions,
-        "_git",
-        lambda folder, *words: pytest.fail("again") if words[0] == "archive" else real(folder, *words),
-    )
+    monkeypatch.setattr(revisions.tarfile, "open", None)
     assert revisions.find("git:v1", [kernels]) == first
 
 
@@ -134,6 +128,31 @@ def test_what_cannot_be_had_is_one_line(kernels: Path, against: str, words: str)
         revisions.find(against, [kernels])
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        ("", "/env is no folder with bin/python and no python; "),
+        ("no", "/env/bin/python does not run as a Python: it gives no answer"),
+        ('["3.14.0", [3, 14], [], true]', "is Python 3.14.0; softbench runs on 3.10 to 3.13"),
+        ('["3.12.1", [3, 12], [], false]', "torch is missing there: "),
+        ('["3.12.1", [3, 12], [], true]', "are both called mine@new"),
+    ],
+)
+def test_another_environment(kernels: Path, tmp_path: Path, says: str, words: str) -> None:
+    """A link to it makes another name."""
+    python = tmp_path / "env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho '{says}'\n")
+    python.chmod(0o755 if says else 0)
+    (tmp_path / "new").symlink_to("env")
+    versions = [f"venv:{tmp_path}/{place}" for place in ("env", "new/bin/python", "new")]
+    with pytest.raises(RevisionError, match=f"--softbench-against: .*{words}"):
+        revisions.find_all(versions, [kernels])
+    if "both" in words:
+        names = {(v.implementation, v.interpreter) for v in revisions.find_all(versions[:2], [kernels])}
+        assert names == {("mine@env", str(python)), ("mine@new", f"{tmp_path}/new/bin/python")}
 
 
 def test_a_folder_outside_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,8 +152,7 @@ def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], 
 def test_contest_survives_the_loss_of_the_forkserver(tmp_path: Path) -> None:
     with arena(tmp_path) as field:
         assert passed(field.run(NEXT))
-        forkserver = field.contest.pool._forkserver
-        assert forkserver is not None
+        forkserver = field.contest.pool._forkserver()
         os.kill(forkserver._process.pid, signal.SIGKILL)
         assert seconds_until(lambda: not forkserver.is_alive, 5) < 5
         assert passed(field.run(BAD))

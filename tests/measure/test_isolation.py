@@ -91,7 +91,7 @@ def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatc
     class Made:
         is_alive = True
 
-        def __init__(self, preload: list[str], environment: dict[str, str], later: list[str] | None = None) -> None:
+        def __init__(self, preload: list[str], environment: dict[str, str], *_: object) -> None:
             self.is_isolated = "SOFTBENCH_NAMESPACES" not in environment
             forkservers.append(dict(environment))
 

@@ -11,7 +11,7 @@ from softbench.measure.contest import worker_pool as pool_module
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.worker_pool import MAX_DEATHS, WorkerPool
 from softbench.measure.contest.workers import Answer
-from softbench.model import Status
+from softbench.model import SEALED, Status
 
 
 class Process:
@@ -24,6 +24,11 @@ class Process:
 
     def end(self) -> None:
         self.is_alive = False
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, Answer(True)))
 
 
 def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +52,15 @@ def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monk
     assert len(started) == MAX_DEATHS
 
 
+def test_only_authors_run_in_another_environment(monkeypatch: pytest.MonkeyPatch, answering: None) -> None:
+    monkeypatch.setattr(pool_module, "Worker", lambda forkserver, _: Process(forkserver.free_bytes))
+    monkeypatch.setattr(pool_module, "Forkserver", lambda *_, python: Process(True, python))
+    mine = replace(variant("mine@v2"), interpreter="v2")
+    found = [Entrant(mine, "entrant"), Entrant(mine, "entrant", tier=SEALED), Entrant(variant("mine"), "entrant")]
+    WorkerPool("cpu").assign(found)
+    assert [e.worker.is_alive for e in found] == ["v2", "", ""]
+
+
 def entrants(*workers: Process | None) -> list[Entrant]:
     found = [Entrant(variant(f"v{slot}"), "entrant", slot=slot) for slot in range(len(workers))]
     for entrant, worker in zip(found, workers, strict=True):
@@ -66,9 +80,10 @@ def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch: pytest.Monkey
     assert pool.free_bytes([]) is None
 
 
-def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(
+    monkeypatch: pytest.MonkeyPatch, answering: None
+) -> None:
     started: list[Process] = []
-    monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, Answer(True)))
     monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(Process()) or started[-1])
     pool = WorkerPool("cpu", forkserver=Process)
     for source_hash in ("1", "1", "2", "1"):

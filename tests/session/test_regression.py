@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
+import venv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 from support.builders import ended, passport, softmax_case, timed
-from support.projects import bench, project
+from support.projects import bench, project, record_lines
 
 from softbench.model import Passport, Record, Run, Status
 from softbench.records import store
@@ -70,12 +72,13 @@ def again(measured: Path, folder: Path, change: Any, *arguments: str, **passport
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_cell_that_got_slower_fails_the_run(measured: Path, tmp_path: Path) -> None:
-    code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%")
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_cell_that_got_slower_fails_the_run(measured: Path, tmp_path: Path, workers: Sequence[str]) -> None:
+    code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%", *workers)
     assert code == 1, text
     assert re.search(r"\S+ against before\n=+\n\nNo status changed\. Of 2 timed cells [12] slower", text)
-    assert "--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower by at least 300 %" in text
-    assert re.search(r"^=+ 1 passed, .*$", text, re.M)
+    assert text.count("--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower by at least 300 %") == 1
+    assert re.search(r"^=+ 1 passed[, ].*$", text, re.M)
     assert text.index("rank  implementation") < text.index("against before") < text.index("\nrecords: ")
 
 
@@ -92,12 +95,6 @@ def test_within_the_limit_nothing_fails(measured: Path, tmp_path: Path) -> None:
     assert "--softbench-fail-on=0% holds: no cell fell" in text
 
 
-def test_the_controller_of_several_workers_compares(measured: Path, tmp_path: Path) -> None:
-    code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%", "-n", "2")
-    assert code == 1, text
-    assert text.count("--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower") == 1
-
-
 def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured(
     measured: Path, tmp_path: Path
 ) -> None:
@@ -111,13 +108,11 @@ def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured
 
 
 def test_another_machine_is_refused_before_anything_is_measured(measured: Path, tmp_path: Path) -> None:
-    code, text = again(measured, tmp_path, lambda record: record, device={"name": "another CPU"})
-    assert code == pytest.ExitCode.USAGE_ERROR, text
-    assert len(re.findall("^ERROR: softbench: --softbench-baseline: before and .* of other machines", text, re.M)) == 1
-    assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
-    code, text = again(measured, tmp_path / "spread", lambda record: record, "-n", "2", device={"name": "another CPU"})
-    assert code == pytest.ExitCode.USAGE_ERROR, text
-    assert len(re.findall("^ERROR: softbench: --softbench-baseline: before and .* of other machines", text, re.M)) == 1
+    for folder, workers in (tmp_path / "one", ()), (tmp_path / "spread", ("-n", "2")):
+        code, text = again(measured, folder, lambda record: record, *workers, device={"name": "another CPU"})
+        assert code == pytest.ExitCode.USAGE_ERROR, text
+        assert len(re.findall("^ERROR: .* --softbench-baseline: before and .* of other machines", text, re.M)) == 1
+        assert [path.stem for path in (folder / "reports").glob("*.jsonl")] == ["before"]
 
 
 def plain(**changes: Any) -> settings.Settings:
@@ -175,3 +170,37 @@ def test_a_kernel_against_its_last_commit(tmp_path: Path) -> None:
     refused = bench(folder, "--softbench-against=git:HEAD", "-k", "torch_eager", **own)
     assert "--softbench-against: no implementation that takes part is in the other version too" in refused.stderr
     assert refused.returncode == 4
+
+
+def test_a_kernel_in_another_environment(tmp_path: Path) -> None:
+    """It has what this one has, but another Triton and no softbench."""
+    folder, there = project(tmp_path / "project"), tmp_path / "other"
+    venv.create(there, symlinks=True)
+    site = next(there.glob("lib/*/site-packages"))
+    site.joinpath("more.pth").write_text("\n".join(path for path in sys.path if "-packages" in path))
+    triton = site / "triton-0.1.dist-info" / "METADATA"
+    triton.parent.mkdir()
+    triton.write_text("Version: 0.1\n")
+    kernel = folder / "kernels/mine/own.py"
+    text = kernel.read_text().replace('"only on Sundays"', "f'{os.sys.prefix} {os.getenv(\"PYTHONPATH\")}'")
+    kernel.write_text(text.replace("distribution-that-nobody-has", "triton>=0.2"))
+    against = ("--softbench-profile=cpu", f"--softbench-against=venv:{there}")
+    done = bench(folder, *against, "-k", "refusing or lacking or right", "--softbench-fail-on=1000%")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^softmax-float32-16x256 +own_right@other +[a-z ]+ [-+]\d", done.stdout, re.M)
+    assert re.search(r"@other\s+ran\s+with[^@]*\striton\s0\.1\s\(here\s\S+\)\.", done.stdout)
+    header, *cells = record_lines(folder)
+    reasons = {cell["variant"]["implementation"]: cell.get("reason", "") for cell in cells}
+    assert reasons["own_refusing"].startswith(f"{sys.prefix} /")
+    assert reasons["own_refusing@other"] == f"{there} None"
+    assert reasons["own_lacking@other"] == "needs triton >= 0.2, and 0.1 is installed in the environment other"
+    assert "--softbench-against=venv:other" in header["command"]
+
+    (tmp_path / "again").symlink_to(there)
+    again = bench(folder, f"{against[1]}/../again", against[0], "--softbench-resume=latest")
+    assert re.search(r"it was made with \S+ of @again None, and here it is \d", again.stderr)
+    triton.write_text("Version: 0.2\n")
+    again = bench(folder, *against, "--softbench-resume=latest")
+    assert "it was made with triton of @other 0.1, and here it is 0.2; start a new run" in again.stderr
+    debug = bench(folder, "--softbench-debug", *against, "-rs", "-k", "own_right and other")
+    assert "bin/python runs it, and not this process" in debug.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from softbench.analysis.leaderboard.board import Board, Standing
 from softbench.analysis.leaderboard.formatting import plural, some
 from softbench.analysis.leaderboard.tiers import scored_of
+from softbench.model import Passport
 
 
 def clock_note(board: Board) -> str:
@@ -25,7 +26,16 @@ def clock_note(board: Board) -> str:
     if left := len(board.timed) - sum(len(scored_of(board, operator)) for operator in board.operators):
         score += f" {plural(left, 'case')} without a sealed time {'has' if left == 1 else 'have'} no part in scores."
     cards = f" Cases of different cards differ by the cards too: {some(list(board.cards))}." if board.cards else ""
-    return f"{roof} {score}{cards}"
+    return " ".join([roof, f"{score}{cards}", *elsewhere(board.passport)])
+
+
+def elsewhere(passport: Passport) -> list[str]:
+    """A sentence on each other environment."""
+    has, sentences = passport.packages, []
+    for label in (name.removeprefix("python of ") for name in has if name.startswith("python of @")):
+        shown = (f"{n} {has.get(f'{n} of {label}')} (here {has.get(n)})" for n in ("python", "torch", "triton"))
+        sentences.append(f"{label} ran with {', '.join(shown)}.")
+    return sentences
 
 
 def why_marked(board: Board, standing: Standing) -> str:

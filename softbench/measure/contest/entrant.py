@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from softbench import texts
-from softbench.cases import operators
+from softbench.cases import environments, operators
 from softbench.measure import device
 from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.workers import Answer
@@ -242,7 +242,9 @@ def mode_of(variant: Variant, card: device.Gpu | None) -> tuple[str, str]:
     """
     needs_gpu = [r for r in variant.requires if r.split(">")[0].strip() == "cuda"]
     others = [r for r in variant.requires if r not in needs_gpu]
-    reasons = [why for r in others if (why := device.missing(r, card))]
+    other = environments.of(variant.interpreter) if variant.interpreter else None
+    path, there = (other.path, f" in the environment {other.name}") if other else (None, "")
+    reasons = [f"{why}{there}" for r in others if (why := device.missing(r, card, path))]
     gpu_reasons = [why for r in needs_gpu if (why := device.missing(r, card))]
     if reasons or (card is not None and gpu_reasons):
         return "", "; ".join(gpu_reasons + reasons)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from softbench.cases import environments
 from softbench.measure import procfs
 from softbench.measure.contest.orphans import Orphans
 from softbench.measure.contest.tail import Tail
@@ -24,13 +25,21 @@ _REAP_TIMEOUT_S = 20.0
 _SAY_S = 0.5
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 """Signals that a process causes by a fault of its own."""
-_BOOT = """
-import json, sys
-argument = json.loads(sys.argv[1])
-sys.path[:0] = argument["path"]
-from softbench.measure.worker.forkserver import main
-main(argument["fd"], argument["preload"], argument["later"])
+_FIND = f"""
+import importlib.util as of, json, sys
+place = {str(Path(__file__).resolve().parents[2])!r}
+spec = of.spec_from_file_location("softbench", place + "/__init__.py", submodule_search_locations=[place])
+sys.modules["softbench"] = of.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["softbench"])
 """
+"""Finds this softbench, but not what is installed beside it."""
+_BOOT = "from softbench.measure.worker.forkserver import main; main(**json.loads(sys.argv[1]))"
+
+
+def program(text: str, argument: object, python: str = "") -> tuple[list[str], dict[str, str]]:
+    """The command by which a python, "" for this one, runs a text with this softbench; and its variables."""
+    variables = environments.variables(python) if python else dict(os.environ)
+    return [python or sys.executable, "-c", _FIND + text, json.dumps(argument)], variables
 
 
 class ForkserverError(RuntimeError):
@@ -40,19 +49,21 @@ class ForkserverError(RuntimeError):
 class Forkserver:
     """The process that forks workers, and ends them when this process ends; see `softbench.measure.worker.forkserver`."""
 
-    def __init__(self, preload: list[str], environment: Mapping[str, str], later: Sequence[str] = ()) -> None:
+    def __init__(
+        self, preload: list[str], environment: Mapping[str, str], later: Sequence[str] = (), python: str = ""
+    ) -> None:
         ours, theirs = socket.socketpair()
-        root = str(Path(__file__).resolve().parents[3])
-        argument = json.dumps({"path": [root], "fd": theirs.fileno(), "preload": preload, "later": list(later)})
+        argument = {"control_fd": theirs.fileno(), "preload": preload, "later": list(later)}
+        command, variables = program(_BOOT, argument, python)
         self._control = ours
         self._has_answered = False
         self._orphans = Orphans()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, argument],
+            command,
             pass_fds=[theirs.fileno()],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, **environment},
+            env=variables | dict(environment),
         )
         self._orphans.begin(self._process.pid)
         theirs.close()

@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.measure.contest.entrant import Entrant, operator_of
-from softbench.measure.contest.processes import environment_for
+from softbench.measure.contest.processes import environment_for, program
 from softbench.measure.plans import Plan
 from softbench.model import SEALED, Case, Traffic
 
@@ -40,6 +39,7 @@ _HITS = {
 }
 _METRICS = (*_BYTES, *_HITS["l1"], *_HITS["l2"])
 _UNITS = {"byte": 1, "sector": 1, "": 1, "nsecond": 1, "ns": 1, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6}
+_STREAMED = "from softbench.measure.worker.streamed import main; main(sys.argv[1])"
 
 
 class TrafficError(RuntimeError):
@@ -62,6 +62,8 @@ def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, 
     with tempfile.TemporaryDirectory(prefix="softbench-ncu-") as folder:
         log, counts = Path(folder) / "counters.csv", Path(folder) / "counts.json"
         request = _built(case, entrant) | {"plan": asdict(plan), "calls": calls, "seed": seed, "counts": str(counts)}
+        python = "" if entrant.tier == SEALED else entrant.variant.interpreter
+        streamed, variables = program(_STREAMED, request, python)
         command = [
             profiler() or "ncu",
             *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
@@ -69,9 +71,9 @@ def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, 
             # Other passes run the program again: repeated kernels would write the L2 back between two passes, unseen.
             *("--replay-mode", "application", "--target-processes", "application-only"),
             *("--metrics", ",".join(_METRICS)),
-            *(sys.executable, "-m", "softbench.measure.worker.streamed", json.dumps(request)),
+            *streamed,
         ]
-        printed = _run(command, timeout_s)
+        printed = _run(command, timeout_s, variables | environment_for("measure"))
         text = log.read_text(errors="replace") if log.exists() else ""
         if entrant.tier != SEALED:
             return read_counters(text, calls, printed)
@@ -136,11 +138,8 @@ def _percent(part: float, whole: float) -> float | None:
     return round(100.0 * part / whole, 1) if whole else None
 
 
-def _run(command: Sequence[str], timeout_s: float) -> str:
+def _run(command: Sequence[str], timeout_s: float, environment: Mapping[str, str]) -> str:
     """What the command printed. If it is late, its whole process group is ended."""
-    root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join([root, *filter(None, sys.path)])
-    environment = {**os.environ, **environment_for("measure"), "PYTHONPATH": path}
     try:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",

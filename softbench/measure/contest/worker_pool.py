@@ -40,7 +40,7 @@ class DeviceLost(InputError):
 
 
 class WorkerPool:
-    """Owns the forkserver and every worker; `close` ends them all."""
+    """Owns the forkservers and every worker; `close` ends them all."""
 
     def __init__(
         self,
@@ -52,32 +52,34 @@ class WorkerPool:
     ) -> None:
         """threads is their number in timed cases on a CPU; 0: as `softbench.measure.cores.threads` chooses."""
         self.device = device_kind
-        self._make_forkserver = forkserver or (
-            lambda: (
-                Forkserver(
-                    ["torch", "triton"],
-                    {k: v for k, v in _ONE_COMPILER.items() if k not in os.environ} | self._environment,
-                    [_TRITON_KEY, *([_SHARED] if serves_many else [])],
-                )
-                if device_kind == "cuda"
-                else Forkserver(["torch"], _PASSIVE | cores.pinning(threads) | self._environment)
-            )
-        )
+        self._own, self._threads, self._serves_many = forkserver, threads, serves_many
         self._environment: dict[str, str] = {}
         self._has_started = False
-        self._forkserver: Forkserver | None = None
+        self._forkservers: dict[str, Forkserver] = {}
+        """By their python, "" for this one's."""
         self._workers: dict[Key, Worker] = {}
         self._deaths: Counter[Key] = Counter()
         self._last: dict[Key, str] = {}
 
     def start(self) -> None:
         """Let the forkserver import torch while this process does something else. Raises OSError."""
-        if self._forkserver is None:
-            self._forkserver = self._make_forkserver()
+        self._forkserver()
+
+    def _forkserver(self, python: str = "") -> Forkserver:
+        if python not in self._forkservers:
+            self._forkservers[python] = self._own() if self._own and not python else self._made(python)
+        return self._forkservers[python]
+
+    def _made(self, python: str) -> Forkserver:
+        if self.device != "cuda":
+            return Forkserver(["torch"], _PASSIVE | cores.pinning(self._threads) | self._environment, python=python)
+        one_compiler = {k: v for k, v in _ONE_COMPILER.items() if k not in os.environ}
+        later = [_TRITON_KEY, *([_SHARED] if self._serves_many else [])]
+        return Forkserver(["torch", "triton"], one_compiler | self._environment, later, python)
 
     def assign(self, entrants: Sequence[Entrant]) -> None:
         """Give every open entrant a living worker; missing ones are started in parallel."""
-        if self._forkserver is not None and not self._forkserver.is_alive:
+        if not all(forkserver.is_alive for forkserver in self._forkservers.values()):
             self.close()  # its workers died with it, which is no entrant's fault
         missing = {
             key for e in entrants if (key := self._key(e)) not in self._workers or not self._workers[key].is_alive
@@ -152,7 +154,7 @@ class WorkerPool:
 
     def owns(self, pids: Collection[int]) -> bool:
         """Whether one of these is a process of this pool."""
-        return bool(pids) and self._forkserver is not None and not self._forkserver.tree.isdisjoint(pids)
+        return bool(pids) and any(not own.tree.isdisjoint(pids) for own in self._forkservers.values())
 
     def everyone(self, operation: str, timeout_s: float) -> None:
         """Send one request to all living workers, and end those that fail."""
@@ -183,10 +185,9 @@ class WorkerPool:
     def apart(self, *requests: Message, timeout_s: float) -> Answer | None:
         """What a fresh process answers to the first request that fails, or to the last; None if no process can be started."""
         try:
-            if self._forkserver is None or not self._forkserver.is_alive:
+            if not self._forkserver().is_alive:
                 self.close()
-                self._forkserver = self._make_forkserver()
-            worker = Worker(self._forkserver, environment_for("measure"))
+            worker = Worker(self._forkserver(), environment_for("measure"))
         except ForkserverError:
             return None
         answer = None
@@ -199,14 +200,14 @@ class WorkerPool:
 
     def dismiss(self) -> None:
         """Begin to `close`."""
-        if self._forkserver is not None:
-            self._forkserver.dismiss()
+        for forkserver in self._forkservers.values():
+            forkserver.dismiss()
 
     def close(self) -> None:
-        """End every worker and the forkserver."""
-        if self._forkserver is not None:
-            self._forkserver.close()
-            self._forkserver = None
+        """End every worker and the forkservers."""
+        for forkserver in self._forkservers.values():
+            forkserver.close()
+        self._forkservers.clear()
         for worker in self.living:
             worker.end(kill=False)
         self._workers.clear()
@@ -222,9 +223,9 @@ class WorkerPool:
             entrant.settle(Status.CRASHED, reason)
             return None
         try:
-            if self._forkserver is None:
-                self._forkserver = self._make_forkserver()
-            worker = Worker(self._forkserver, environment_for(key[2]))
+            # A referee, which imports no implementation, is always of this environment.
+            python = "" if key[2].startswith(REFEREE) else entrant.variant.interpreter
+            worker = Worker(self._forkserver(python), environment_for(key[2]))
         except ForkserverError as error:
             entrant.settle(Status.CRASHED, str(error))
             entrant.is_lost = self._has_started

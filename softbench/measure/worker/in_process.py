@@ -25,6 +25,8 @@ def prepare(case: Case, variant: Variant, seed: int) -> tuple[Status | None, str
     Returns (None, "") if nothing is wrong, else a status and the reason. Raises what the implementation raises, except a refusal.
     Sets the environment of a worker, so it must come before torch is imported.
     """
+    if variant.interpreter:
+        return Status.UNAVAILABLE, f"{variant.interpreter} runs it, and not this process; leave --softbench-debug out"
     card = gpu()
     mode, why = mode_of(variant, card)
     if why:

@@ -1,6 +1,6 @@
 """A program to run under a profiler: calls of one variant in a row, the last of which are profiled.
 
-    python -m softbench.measure.worker.streamed '{"case": {...}, "plan": {...}, "calls": N, "seed": N, ...}'
+    main('{"case": {...}, "plan": {...}, "calls": N, "seed": N, ...}')
 
 What is called is either an implementation ("path", "name", "source_hash", "params"), or what its author handed over
 ("handed_over", "digest"); then no implementation is imported, and the file "counts" says how many calls and kernels there were.
@@ -12,7 +12,6 @@ inputs and outputs that no other call has used within at least twice the L2.
 from __future__ import annotations
 
 import json
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import cycle
@@ -85,7 +84,3 @@ def profiled(call: Callable[[], object], times: int) -> None:
         call()
     torch.cuda.synchronize()
     torch.cuda.profiler.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

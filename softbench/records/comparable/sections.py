@@ -83,7 +83,9 @@ def _section(title: str, group: Sequence[Run], common: tuple[str, ...]) -> Secti
     for one, other in pairwise(passports):
         notes += [note for note in comparable.runs(one, other).notes if note not in notes]
     profiles = tuple(dict.fromkeys(name for passport in passports for name in passport.profiles))
-    passport = replace(passports[-1], profiles=profiles, cases=passports[0].cases if len(ordered) == 1 else 0)
+    packages = {name: version for passport in passports for name, version in passport.packages.items()}
+    count = passports[0].cases if len(ordered) == 1 else 0
+    passport = replace(passports[-1], profiles=profiles, packages=packages, cases=count)
     repeats = tuple(record for run in ordered for record in run.repeats)
     return Section(title, Run(passport, records, repeats), passports, (*notes, *common))
 
