@@ -78,8 +78,8 @@ def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: P
 
 
 def test_killed_forkserver_takes_its_workers_with_it(mark: str) -> None:
-    """One that is started as in a run, with a module that is not there."""
-    forkserver = Forkserver(["no_such_module"], {MARK: mark})
+    """One that is started as in a run, with a module that is not there, and one that fails."""
+    forkserver = Forkserver(["no_such_module", "os:setsid"], {MARK: mark})
     worker = Worker(forkserver, {})
     assert ask(worker, HELLO, 30).ok
     os.kill(forkserver._process.pid, signal.SIGKILL)

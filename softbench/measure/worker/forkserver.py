@@ -60,10 +60,10 @@ def main(control_fd: int, preload: list[str], later: list[str]) -> None:
 
 
 def _import(modules: list[str]) -> None:
-    """Import what is installed, and call what follows a colon; implementations that need the others are UNAVAILABLE."""
+    """Import what can be, and call what follows a colon; a worker that needs the others says what is wrong."""
     procfs.die_with_parent(signal.SIGKILL)  # the control socket is not read meanwhile
     for module in modules:
-        with contextlib.suppress(ImportError, AttributeError):
+        with contextlib.suppress(Exception):
             if callable(found := pkgutil.resolve_name(module)):
                 found()
     procfs.die_with_parent(0)
