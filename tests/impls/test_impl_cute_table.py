@@ -249,6 +249,17 @@ def test_few_rows_stay_in_registers(dtype, columns):
     assert kernel.registers * build.config.threads <= REGISTERS
 
 
+@every(("dtype", "columns"), itertools.product(_plans.ITEM_BYTES, (325001, 353239, 426629, 430080)))
+def test_two_shares_of_a_long_row_are_on_a_multiprocessor(dtype, columns):
+    """With one, as 704 threads of eight vectors are, rows of 706479 float16 were at 57 % of the roof."""
+    columns = columns * 4 // _plans.ITEM_BYTES[dtype] + (dtype != "float32" and columns % 2)
+    cell = Cell("softmax", dtype, columns, _plans.whole_vectors(columns, _plans.ITEM_BYTES[dtype]))
+    kernel, config = compiled(cell.builds[0]), cell.builds[0].config
+    assert (config.keep, config.cluster, config.threads) == ("shared", 16, 448)
+    assert resident(config, kernel.registers, kernel.shared) >= 2
+    assert kernel.stack == 0
+
+
 def test_rows_that_are_split_over_the_whole_gpu():
     sizes = [(1048576, True), (1000001, False), (100_000_000, True)]
     codes = {}

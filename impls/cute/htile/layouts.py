@@ -16,6 +16,9 @@ MIN_THREADS = 128
 SHARE_THREADS = 448
 FULL_THREADS = 384  # five CTAs of these fill a multiprocessor; 416, of which four fit, cost 2 % at float32 2048x151936
 FULL_VECTORS = 7
+# Up to so many vectors per thread, SHARE_THREADS of softmax have 32 to 40 registers, and two CTAs fit on a multiprocessor if
+# their shares do. The compiler gives more threads of eight vectors up to 68 each: one CTA. A norm has 72 to 100 either way.
+LONG_VECTORS, LONG_NORM_VECTORS = 15, 10
 MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: a CTA takes more of these
 SHORT_ROWS_THREADS = 256
@@ -58,10 +61,11 @@ def choose(
         not aligned and itemsize == 4 and tiles == 1 and terms < COLUMN_TERMS and row_bytes <= UNALIGNED_REGISTER_BYTES
     )
     whole = replace(whole, keep="registers" if in_registers else "shared")
-    layout = _shares
     if terms >= COLUMN_TERMS:
         layout = _two_rows if aligned and tiles == 1 else _few_large_shares
-    config = layout(whole, MAX_CLUSTER[architecture])
+        config = layout(whole, MAX_CLUSTER[architecture])
+    else:
+        config = _shares(whole, MAX_CLUSTER[architecture], LONG_NORM_VECTORS if terms else LONG_VECTORS)
     if config.rows_per_thread > 1 and config.shared_bytes(tiles) > SHARED_BYTES[architecture]:
         config = _few_large_shares(whole, MAX_CLUSTER[architecture])
     if config.shared_bytes(tiles) > SHARED_BYTES[architecture] or config.vectors_per_thread > MAX_VECTORS:
@@ -90,7 +94,7 @@ def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:
     return replace(whole, threads=threads, threads_per_row=each)
 
 
-def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
+def _shares(whole: RowTileConfig, largest: int, long_vectors: int) -> RowTileConfig:
     """One row per cluster."""
     row_bytes = whole.columns * whole.itemsize
     in_registers = whole.keep == "registers"
@@ -102,7 +106,7 @@ def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     threads = min(SHARE_THREADS, _threads(each, 6))
     if each <= FULL_VECTORS * FULL_THREADS:
         threads = min(threads, FULL_THREADS)
-    return _clusters(whole, cluster, threads if each <= 10 * threads else _threads(each, 8))
+    return _clusters(whole, cluster, threads if each <= long_vectors * threads else _threads(each, 8))
 
 
 def _two_rows(whole: RowTileConfig, largest: int) -> RowTileConfig:
