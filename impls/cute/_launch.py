@@ -201,13 +201,17 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
     def kernel(aligned: bool, few: str, dense: bool) -> Launch:
         return ready(tuple(_plans.softmax(columns, *names, this, aligned, few, dense)), device)
 
-    can_align, can_be_few = _plans.whole_vectors(columns, size), _plans.few(1, columns, size, this)
+    @functools.cache
+    def few(aligned: bool, rows: int) -> str:
+        return _plans.few(rows, columns, size, this, aligned)
+
+    can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _plans.SINGLE_BYTES
     kernel(can_align, "", not can_align)
 
     def choose(x: Any) -> Launch:
         aligned = can_align and not (x.data_ptr() | x.stride(0) * size) & 15
-        few = _plans.few(x.size(0), columns, size, this) if can_be_few else ""
-        return kernel(aligned, few, not can_align and _dense(columns, x))
+        word = few(aligned, min(x.size(0), _plans.MANY_ROWS)) if can_be_few else ""
+        return kernel(aligned, word, not can_align and _dense(columns, x))
 
     return choose
 

@@ -5,6 +5,7 @@ A function yields builds in the order in which they are tried; the first one tha
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -25,8 +26,9 @@ from .htile.config import (
     ceil_div,
     share,
 )
-from .htile.layouts import choose, choose_few
+from .htile.layouts import SINGLE_BYTES, choose, choose_few
 from .htile.packing import choose_packed
+from .htile.times import cluster_time, split_time
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
@@ -38,9 +40,9 @@ RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VE
 RING_VECTORS = 8
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
-CLUSTER_ROW_BYTES = 2**20
-FEW_ROWS = 32
-LEAST_FEW_ROW_BYTES = 64 * 1024
+MOST_FEW_ROWS, MOST_FEW_ROW_BYTES = 128, 2**20
+MANY_ROWS = 256  # a choice for so many rows holds for more
+FEW_ROWS = 32  # of a norm
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
 
@@ -66,7 +68,7 @@ def of_case(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
     check(case)
     dense = case.layout == "contiguous"
     if case.operator == "softmax":
-        few_rows = few(case.rows, case.columns, ITEM_BYTES[case.dtype], gpu)
+        few_rows = few(case.rows, case.columns, ITEM_BYTES[case.dtype], gpu, aligned)
         builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows, dense))
     elif case.operator == "softmax_backward":
         builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, dense))
@@ -146,8 +148,8 @@ def softmax(
     whole_gpu = build("split_softmax.SplitSoftmax", split, "int64")
     if few in ("single", "split"):
         yield whole_gpu
-    elif few and aligned:
-        yield build("softmax.Softmax", choose_few(columns, itemsize, gpu.architecture))
+    elif few:
+        yield build("softmax.Softmax", choose_few(columns, itemsize, gpu.architecture, aligned))
     for config in cluster_layouts(columns, itemsize, gpu, aligned):
         yield build("softmax.Softmax", config)
     if few not in ("single", "split"):
@@ -259,21 +261,31 @@ def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
 
 
-def few(rows: int, columns: int, itemsize: int, gpu: Gpu) -> str:
-    """How few rows are laid out; "" where they are not few.
+def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True) -> str:
+    """How few rows are laid out, or long ones, by the least of `few_times`.
 
-    "cluster": more CTAs per row than for many rows. "split": over the whole GPU, since one large cluster per row would
-    leave much of it idle; "single": the same for one row. A cluster finishes a row of 1 MiB or less before the CTAs of the
-    whole GPU could exchange their maxima.
+    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU; "single": the same for one row.
     """
-    row_bytes = columns * itemsize
-    if row_bytes < LEAST_FEW_ROW_BYTES or gpu.architecture not in MAX_CLUSTER:
-        return ""
-    if row_bytes <= CLUSTER_ROW_BYTES:
-        return "cluster" if rows <= FEW_ROWS else ""
-    if rows == 1:
-        return "single"
-    return "split" if rows <= gpu.processors // MAX_CLUSTER[gpu.architecture] * 2 else ""
+    times = few_times(rows, columns, itemsize, gpu, aligned)
+    return min(times, key=lambda word: times[word], default="")
+
+
+def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True) -> dict[str, float]:
+    """The predicted time of each of `few`'s layouts that the rows have, in µs; none where they are many or short."""
+    row_bytes, rows = columns * itemsize, min(rows, MANY_ROWS)
+    can_be_cluster = rows <= MOST_FEW_ROWS and row_bytes <= MOST_FEW_ROW_BYTES
+    is_long = row_bytes > MOST_FEW_ROW_BYTES
+    if row_bytes <= SINGLE_BYTES or gpu.architecture not in MAX_CLUSTER or not (can_be_cluster or is_long):
+        return {}
+    times, whole_gpu = {}, "single" if rows == 1 else "split"
+    if can_be_cluster:
+        config = choose_few(columns, itemsize, gpu.architecture, aligned)
+        times["cluster"] = cluster_time(rows, config, gpu.processors)
+    for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned), 1):
+        times[""] = cluster_time(rows, many, gpu.processors)
+    if is_long:
+        times[whole_gpu] = split_time(rows, split_layout(columns, itemsize, gpu, aligned, is_single=rows == 1))
+    return times
 
 
 def whole_vectors(columns: int, itemsize: int) -> bool:

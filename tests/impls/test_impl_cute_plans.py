@@ -203,16 +203,16 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
     ("rows", "columns", "itemsize", "expected"),
     [
         (1, 4096, 4, ""),
-        (1, 16384, 4, "cluster"),
-        (1, 16380, 4, ""),  # less than 64 KiB
+        (1, 4100, 4, "cluster"),
+        (1, 4096, 4, ""),  # 16 KiB: one CTA
         (1, 262144, 4, "cluster"),  # 1 MiB: a cluster is done before the CTAs of the GPU have told one another
         (1, 262148, 4, "single"),
         (1, 1048576, 2, "single"),
         (2, 1048576, 4, "split"),
-        (16, 1048576, 4, "split"),  # clusters of sixteen, eight at a time, twice
-        (17, 1048576, 4, ""),
+        (64, 524288, 4, "split"),  # clusters of sixteen, seven at a time
+        (64, 350000, 4, ""),  # fourteen at a time
         (32, 131072, 2, "cluster"),
-        (33, 131072, 2, ""),  # nearly all multiprocessors have a CTA
+        (64, 131072, 2, ""),  # shared memory holds more of them at a time
     ],
 )
 def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
@@ -220,7 +220,7 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _plans.few(rows, columns, itemsize, _plans.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few in ("single", "split") or columns > 2**19)
+    assert isinstance(first, SplitTileConfig) == (few in ("single", "split"))
     assert few != "cluster" or first.keep == "registers"
 
 

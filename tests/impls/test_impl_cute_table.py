@@ -21,6 +21,7 @@ if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
     pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
 
 from impls.cute import _host, _plans, ladder
+from impls.cute.htile import times
 from impls.cute.htile.config import SHARED_BYTES, RowTileConfig, SplitTileConfig
 from impls.cute.htile.packing import PackedTileConfig
 
@@ -240,13 +241,18 @@ def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
     held_to_legal_copies(copying)
 
 
-@every(("dtype", "columns"), itertools.product(("float16", "float32"), (32768, 131072, 262144)))
-def test_few_rows_stay_in_registers(dtype, columns):
-    build = next(_plans.softmax(columns, dtype, dtype, GPU, True, "cluster"))
+@every(
+    ("dtype", "columns", "aligned"),
+    itertools.product(("float16", "float32"), (32768, 131072, 262144), (True, False)),
+)
+def test_few_rows_stay_in_registers(dtype, columns, aligned):
+    """And as many CTAs are on a multiprocessor as the predicted times count on, or one less."""
+    config = _plans.choose_few(columns - (not aligned), _plans.ITEM_BYTES[dtype], GPU.architecture, aligned)
+    build = next(_plans.softmax(config.columns, dtype, dtype, GPU, aligned, "cluster"))
     kernel = compiled(build)
-    assert build.config.keep == "registers"
+    assert (build.config, config.keep) == (config, "registers")
     assert kernel.stack == 0
-    assert kernel.registers * build.config.threads <= REGISTERS
+    assert resident(config, kernel.registers, kernel.shared) >= max(1, times.ctas(config) - 1)
 
 
 @every(("dtype", "columns"), itertools.product(_plans.ITEM_BYTES, (325001, 353239, 426629, 430080)))

@@ -2,6 +2,7 @@
 
 config     a kernel's layout: threads, clusters, vectors. Pure, without cutlass
 layouts    the layout for rows of a given length; pure as well
+times      the predicted times of few or long rows; pure as well
 packing    the layout of many short rows in a CTA, by what they cost; pure as well
 launch     a kernel's grid, and how it overlaps with its neighbours
 registers  register tiles

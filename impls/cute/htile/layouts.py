@@ -73,13 +73,12 @@ def choose(
     return config
 
 
-def choose_few(columns: int, itemsize: int, architecture: str = "sm_90") -> RowTileConfig:
-    """The layout for a few aligned rows, of 64 KiB to 1 MiB each, which do not fill the GPU."""
-    vectors = ceil_div(columns * itemsize, VECTOR_BYTES)
+def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True) -> RowTileConfig:
+    """The layout for a few rows, of up to 1 MiB each, which do not fill the GPU."""
+    whole = RowTileConfig(columns, itemsize, aligned=aligned)
     cluster = min(MAX_CLUSTER[architecture], _power(ceil_div(columns * itemsize, FEW_SHARE_BYTES)))
-    each = share(vectors, cluster)
-    threads = 128 if each <= 4 * 128 else 256 if each <= 8 * 256 else 512
-    return RowTileConfig(columns, itemsize, cluster, threads, threads, "registers")
+    each = share(whole.vectors, cluster)
+    return _clusters(whole, cluster, 128 if each <= 4 * 128 else 256 if each <= 8 * 256 else 512)
 
 
 def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:

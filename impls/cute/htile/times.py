@@ -1,0 +1,59 @@
+"""Predicted times of softmax's layouts where rows are few or long, in µs; pure functions, without cutlass.
+
+A time is what a plain copy takes, and what a softmax waits beyond that: fitted to an H200's times of 1 to 64 rows of 64 KiB to
+8 MiB (docs/notes/performance.md, which says how far it is off).
+"""
+
+from __future__ import annotations
+
+from .config import SHARED_BYTES, VECTOR_BYTES, RowTileConfig, SplitTileConfig
+
+COPY = 1.4  # a launch and a trip to memory
+MIB = 0.5  # a MiB that is read and written
+CTA_EXCHANGE, CLUSTER_EXCHANGE = 0.3, 0.6  # among the warps of a CTA, the CTAs of a cluster
+SHARED_TRIP = 0.25  # to shared memory and back
+SHARE_KIB = 1 / 30  # of a CTA's share, which comes before the exchange and goes after it
+TRIM = 0.06  # of the bytes' time: unaligned 16-bit rows are trimmed in registers
+CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
+SINGLE, SINGLE_KIB = 2.6, 1 / 48  # one row over the whole GPU: its exchange, and a KiB of a share
+RING = 3.2  # several: from the first row's arrival to the last one's way out
+RING_ROW = 1.2  # the least between two of its rows
+FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
+THREADS, REGISTERS, CTA_BYTES = 2048, 65536, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
+
+
+def cluster_time(rows: int, config: RowTileConfig, processors: int) -> float:
+    """One CTA or cluster per row.
+
+    All that the GPU takes at a time wait together. Further turns wait as well, but for the CTAs beside them.
+    """
+    in_registers = config.keep == "registers"
+    wait = CLUSTER_EXCHANGE if config.cluster > 1 else CTA_EXCHANGE
+    wait += config.cta_vectors * VECTOR_BYTES / 1024 * SHARE_KIB + (0 if in_registers else SHARED_TRIP)
+    beside = ctas(config)
+    room = processors * (CLUSTERS_OF_16 if config.cluster == 16 else 1) * beside / config.cluster
+    wait *= 1 + max(0.0, rows / room - 1) / beside
+    is_trimmed = in_registers and not config.aligned and config.itemsize == 2
+    return COPY + rows * _row(config) * (1 + TRIM * is_trimmed) + wait
+
+
+def ctas(config: RowTileConfig) -> int:
+    """CTAs that a multiprocessor takes at a time, by the registers that softmax had in sixty layouts, rounded."""
+    registers = 32 if config.aligned else 40
+    if config.keep == "registers":
+        registers = 24 + config.vectors_per_thread * config.vector
+    shared = SHARED_BYTES["sm_90"] // (config.shared_bytes() + CTA_BYTES)
+    return max(1, min(THREADS // config.threads, REGISTERS // (registers * config.threads), shared))
+
+
+def split_time(rows: int, config: SplitTileConfig) -> float:
+    """Rows over the whole GPU: one in registers, or several in a ring."""
+    row = _row(config)
+    if rows == 1:
+        return COPY + row + SINGLE + config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
+    return COPY + RING + rows * (max(row, RING_ROW) + row * STAGE * max(0, FULL_RING - config.stages))
+
+
+def _row(config: RowTileConfig | SplitTileConfig) -> float:
+    """The bytes of a row."""
+    return MIB * config.columns * config.itemsize / 2**20

@@ -1,0 +1,93 @@
+"""How few or long rows of softmax are laid out: the predicted times, beside measured ones, and their neighbours."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from support.grids import over
+
+from impls.cute import _plans
+from impls.cute.htile import times
+from impls.cute.htile.layouts import choose
+
+GPU = _plans.HOPPER
+# rows, columns, itemsize, the layout that was chosen by measurements, its time in us: on an H200, from a run of the harness and
+# from the sweeps of docs/notes/performance.md.
+MEASURED = [
+    (1, 131072, 4, "cluster", 3.08),
+    (1, 131072, 2, "cluster", 2.51),
+    (16, 131072, 4, "cluster", 7.36),
+    (16, 131072, 2, "cluster", 4.90),
+    (1, 1048576, 4, "single", 6.68),
+    (1, 1048576, 2, "single", 5.30),
+    (16, 1048576, 4, "split", 36.4),
+    (16, 1048576, 2, "split", 23.1),
+    (4, 500000, 2, "cluster", 6.26),
+    (4, 500000, 4, "split", 8.65),
+    (32, 131072, 2, "cluster", 6.54),
+    (32, 131072, 4, "cluster", 10.7),
+    (16, 65536, 2, "cluster", 4.04),
+    (16, 32768, 4, "cluster", 3.91),
+    (64, 131072, 2, "", 10.7),
+    (16, 262144, 4, "cluster", 12.7),
+    (2, 1048576, 4, "split", 9.0),
+    (4, 1048576, 4, "split", 12.8),
+    (16, 524288, 4, "split", 22.7),
+    (16, 2097152, 4, "split", 76.3),
+    (64, 1048576, 4, "split", 134.9),
+    (1, 4194304, 4, "single", 14.5),
+]
+
+
+def predicted(rows: int, columns: int, itemsize: int) -> tuple[float, float]:
+    """The time of the layout that is chosen, and what of it is beyond a plain copy's."""
+    aligned = _plans.whole_vectors(columns, itemsize)
+    found = _plans.few_times(rows, columns, itemsize, GPU, aligned)
+    if not found:
+        found = {"": times.cluster_time(rows, choose(columns, itemsize, aligned=aligned), GPU.processors)}
+    time = min(found.values())
+    return time, time - times.COPY - times.MIB * rows * columns * itemsize / 2**20
+
+
+def differ(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+    """By how much two times differ beyond what their bytes take, as a part of the shorter one."""
+    (first, wait), (second, other_wait) = predicted(*one), predicted(*other)
+    return abs(wait - other_wait) / min(first, second)
+
+
+def test_what_was_measured_is_predicted_and_chosen():
+    errors = []
+    for *case, word, time in MEASURED:
+        found = _plans.few_times(*case, GPU)
+        assert _plans.few(*case, GPU) == word, case
+        errors.append(abs(found[word] / time - 1))
+    assert max(errors) < 0.2
+    assert sum(errors) / len(errors) < 0.05
+
+
+def test_the_neighbours_of_drawn_rows_take_as_long():
+    """But from one row over the whole GPU, which has a kernel of its own, to two, which are a ring or clusters."""
+    draw = random.Random(23)
+    for _ in range(2000):
+        itemsize = draw.choice((2, 4))
+        rows, columns = round(2 ** draw.uniform(0, 6)), round(2 ** draw.uniform(16, 23)) // itemsize
+        case = (rows, columns, itemsize)
+        most = 0.26 if rows == 1 and 1 < columns * itemsize / 2**20 < 2.2 else 0.1
+        assert differ(case, (rows + 1, columns, itemsize)) <= most, case
+        assert differ(case, (rows, columns + 1, itemsize)) <= 0.1, case
+
+
+@over(("rows", "itemsize"), itertools.product((1, 2, 7, 16, 17, 32, 33, 64, 65, 128, 129), (2, 4)))
+def test_no_length_is_a_step(rows, itemsize):
+    """But where two shares of a cluster no longer fit a multiprocessor, and a ring waits for the pairs of such short rows."""
+    lengths = [round(2**16 // itemsize * 1.02**step) for step in range(246)]
+    for columns, longer in itertools.pairwise(lengths):
+        most = 0.26 if 1.6 < longer * itemsize / 2**20 < 1.7 else 0.11
+        assert differ((rows, columns, itemsize), (rows, longer, itemsize)) <= most, (rows, columns, itemsize)
+
+
+@pytest.mark.parametrize("columns", [600_000, 1_000_000, 1_500_000])
+def test_a_choice_for_many_long_rows_holds_for_more(columns):
+    assert len({_plans.few(rows, columns, 2, GPU) for rows in (_plans.MANY_ROWS, 1000, 10**6)}) == 1
