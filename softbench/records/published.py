@@ -1,4 +1,4 @@
-"""Figures that others have published, as tables on disk: CSV below three lines that say where they come from."""
+"""Figures that others have published, as tables: CSV below three lines that say where they come from, and those of claims."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from softbench.records import claims
 from softbench.resources import bundled_published, listed, read_utf8
 from softbench.texts import InputError, printable
 
@@ -34,6 +35,7 @@ class PublishedTable:
 def read(folder: Path) -> dict[str, PublishedTable]:
     """Every table of a folder by the stem of its file. Raises PublishedError if there is none, or one is malformed."""
     tables = {path.stem: _read(path) for path in listed(folder, "*.csv")}
+    tables |= {path.stem: table for path in listed(folder, "*.yaml") if (table := _of_claims(claims.read(path))).rows}
     if not tables:
         raise PublishedError(f"{folder}: holds no published figures (*.csv)")
     return tables
@@ -62,6 +64,18 @@ def _read(path: Path) -> PublishedTable:
     if not rows:
         raise PublishedError(f"{path}: has no rows")
     return PublishedTable(head["source"], head["gpu"], head["what"], tuple(_rows(path, rows)))
+
+
+def _of_claims(own: claims.ClaimFile) -> PublishedTable:
+    """The times that a file of claims has, of cases that are named by two sizes."""
+    rows = []
+    for case_id, figures in own.figures.items():
+        rows_by_columns, times = case_id.rpartition("-")[2].split("x"), figures.items()
+        for name, text in times if len(rows_by_columns) == 2 else ():
+            if text.endswith(" ms"):
+                sizes = dict(zip(("rows", "columns"), rows_by_columns, strict=True))
+                rows.append({**sizes, "implementation": name, "latency_ms": text.removesuffix(" ms")})
+    return PublishedTable(own.source, own.gpu, own.what, tuple(rows))
 
 
 def _rows(path: Path, rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:

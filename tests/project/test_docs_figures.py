@@ -14,7 +14,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from support.documents import ATTENTION, MEASURING, NOTES, PAGES, README, RESULTS, ROOT, rows
+from support.documents import MEASURING, NOTES, PAGES, README, RESULTS, ROOT, rows
 from support.grids import over
 
 from softbench import cli
@@ -133,51 +133,3 @@ def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
     figures = [f"{traffic.kernels_ns / 1000:.1f}", f"{graph / 1000:.1f}", f"{graph / traffic.kernels_ns:.3f}"]
     figures += [f"{device / 1000:.1f}" if device else "-"]
     assert shown[1:] == [*figures, f"{traffic.read_bytes / half:.3f}", f"{traffic.written_bytes / half:.3f}"]
-
-
-@pytest.fixture(scope="module")
-def attended():
-    """The timed cells."""
-    return {
-        case: cell for case, cell in cells_of("One run", ATTENTION).items() if cell["attention_fused"]["latency_ns"]
-    }
-
-
-@pytest.mark.parametrize("shown", rows(ATTENTION, "form | 4x32x4096x64"), ids=lambda row: row[0])
-def test_the_times_of_attention_are_those_of_the_run(attended, shown):
-    figures = []
-    for case in (
-        "attention-float16-4x32x4096x64",
-        "attention_causal-float16-4x32x4096x64",
-        "attention-float16-4x16x4096x128",
-    ):
-        row = attended[case][shown[0].strip("`")]
-        figures += [f"{float(row['latency_ns']) / 1000:.0f}", f"{float(row['tflop_s']):.0f}"]
-    decoding = attended["attention-float16-16x32x1x128-keys-4096"][shown[0].strip("`")]
-    assert shown[1:] == [*figures, f"{float(decoding['latency_ns']) / 1000:.0f}"]
-
-
-def test_what_fusing_gains_is_what_the_run_says(attended):
-    gains = [latency(cell, "attention_staged") / latency(cell, "attention_fused") for cell in attended.values()]
-    mean, least, most = statistics.geometric_mean(gains), min(gains), max(gains)
-    said = f"{mean:.2f} in geometric mean over the {len(gains)} cells, {least:.2f} to {most:.2f}."
-    assert said in " ".join(ATTENTION.split())
-    chosen = [cell["torch_sdpa"]["variant"] for cell in attended.values()]
-    said = f"in {chosen.count('torch_sdpa[backend=cudnn]')} of {len(chosen)} cells"
-    assert said in " ".join(ATTENTION.split())
-
-
-def test_who_is_right_about_attention_is_what_the_run_says():
-    """The two forms pass or fail alike, and what fails was declared; the fused form and Triton's pass everything."""
-    cells = cells_of("One run", ATTENTION)
-    assert len(cells) == 150
-    ends = {
-        name: [(cell[name]["status"], cell[name]["declared"]) for cell in cells.values()]
-        for name in next(iter(cells.values()))
-        if name != "roofline"
-    }
-    wrong = {name: [end for end in found if end[0] != "PASSED"] for name, found in ends.items()}
-    assert wrong["attention_fused"] == wrong["triton_attention"] == wrong["torch_sdpa"] == []
-    assert wrong["attention_scalar"] == wrong["attention_staged"] == [("INCORRECT", "true")] * 20
-    for name in ("torch_eager", "torch_compile"):
-        assert f"`{name}` fails {len(wrong[name])} (" in ATTENTION
