@@ -14,6 +14,11 @@ def bundled_impls() -> Path:
     return _bundled("impls")
 
 
+def bundled_operators() -> Path:
+    """The folder of the operators that come as files with softbench; FileNotFoundError if the installation lacks it."""
+    return _bundled("operators")
+
+
 def bundled_shapes() -> Path:
     """The shapes.yaml that comes with softbench; FileNotFoundError if the installation lacks it."""
     return _bundled("shapes.yaml")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+OPERATOR = "softbench.operator"
+
 
 def imported_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
     """Name in the file -> full dotted name of what it was imported from."""

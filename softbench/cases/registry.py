@@ -17,7 +17,7 @@ from typing import Any
 
 from softbench.cases import literals, sources
 from softbench.cases.declarations import NotPython, Reader, RegistryError, folders, parse, python_files
-from softbench.cases.decorators import cubins_of, full_name, imported_names
+from softbench.cases.decorators import OPERATOR, cubins_of, full_name, imported_names
 from softbench.cases.operators import names
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.resources import choose_from, read_utf8, shown
@@ -26,7 +26,6 @@ MAX_ID = 500
 MAX_VARIANTS = 256
 KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
-OPERATOR = "softbench.operator"
 
 
 def find(

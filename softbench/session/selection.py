@@ -79,7 +79,7 @@ class Selection:
     @property
     def files(self) -> frozenset[Path]:
         """Those of implementations; a change of another file, such as an operator's, concerns all cells."""
-        return frozenset(Path(v.path) for v in self.variants) - {operator.path for operator in operators.own()}
+        return frozenset(Path(v.path) for v in self.variants) - {operator.path for operator in operators.in_files()}
 
     def add(self, case: Case, variant: Variant) -> None:
         """Let a variant take part in a case."""
@@ -152,7 +152,8 @@ def default_profile(path: Path, preferred: str) -> str:
 
 def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     """Read shapes and implementations; no process is started and nothing heavy is imported."""
-    own_operators = operator_files.load(settings.operators, settings.impls)
+    operator_files.load(settings.operators, settings.impls)
+    in_files = operators.in_files()
     shapes = matrix.load(settings.shapes, settings.seed or 0)
     cases: dict[str, Case] = {}
     for name in settings.profiles:
@@ -179,7 +180,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     return Selection(
         tuple(dict.fromkeys(fitted.values())),
         (
-            *map(operator_files.baseline, own_operators),
+            *map(operator_files.baseline, in_files),
             *registry.find(settings.impls, unread=unread),
             *_other_versions(settings),
         ),
@@ -190,7 +191,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
         ),
         tuple(map(str, unread)),
         sum(case != found for case, found in fitted.items()),
-        operators=tuple(operator for operator in own_operators if operator.name in names),
+        operators=tuple(operator for operator in in_files if operator.name in names),
         seeded=f" --softbench-seed={settings.seed or 0}" if shapes.random.intersection(settings.profiles) else "",
     )
 

@@ -49,7 +49,7 @@ def test_a_declaration_is_read_and_the_file_not_run(folder: Path) -> None:
     assert (gelu.reads, gelu.writes) == ((Stream("x"),), (Stream("y"),))
     assert l2norm.reads == (Stream("x"), Stream("weight", "columns", mean=1, spread=0.25))
     assert (l2norm.writes, l2norm.error) == ((Stream("y"), Stream("length", "rows")), "")
-    assert operators.names() == (*operators.OPERATORS, "gelu", "l2norm")
+    assert operators.names() == (*operators.OPERATORS, *operators.bundled(), "gelu", "l2norm")
     assert operators.get("gelu") is gelu
     case = Case("l2norm", (4, 8), "float16", "float32")
     assert gelu.ideal_bytes(case) == 32 * 2 + 32 * 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from softbench import resources
-from softbench.cases.operators.vocabulary import OPERATORS
+from softbench.cases import operators
 from softbench.cases.registry import RegistryError, find
 from softbench.model import KnownFailure
 
@@ -154,9 +154,9 @@ TEXTS = "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']"
 REASONS = "known_failures must map patterns of case ids to reasons, all texts"
 TOO_LARGE = "a number that is not finite, or does not fit 64 bits, cannot be used here"
 ARGUMENT_MISTAKES = {
-    "": f"operator is missing; choose from {', '.join(OPERATORS)}",
+    "": f"operator is missing; choose from {', '.join(operators.names())}",
     "operator='softmix'": (
-        f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(OPERATORS)}"
+        f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(operators.names())}"
     ),
     "'softmax'": f"@implementation takes keywords only: {KEYWORDS}",
     "**KEYWORDS": f"@implementation takes keywords only: {KEYWORDS}",

@@ -39,7 +39,7 @@ def case(name: str, shape: tuple[int, ...] = (64, 40), dtype: str = "float16", l
 
 def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded: dict[str, FileOperator]) -> None:
     (logits, target), (_, again), (_, other) = (
-        loaded["cross_entropy"].make_inputs(case("cross_entropy"), "cpu", seed) for seed in (1, 1, 2)
+        loaded["token_loss"].make_inputs(case("token_loss"), "cpu", seed) for seed in (1, 1, 2)
     )
     assert (logits.shape, target.shape, target.dtype) == ((64, 40), (64,), torch.int64)
     assert torch.equal(target, again)
@@ -56,7 +56,7 @@ def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded: 
 def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded: dict[str, FileOperator]) -> None:
     elements = 64 * 40
     found = {name: loaded[name].ideal_bytes(case(name)) for name in loaded}
-    assert found["cross_entropy"] == elements * 2 + 64 * 8 + 64 * 4
+    assert found["token_loss"] == elements * 2 + 64 * 8 + 64 * 4
     assert found["router"] == elements * 2 + 3 * 64 * 4 + 3 * 64 * 4
     assert found["masked"] == elements * (2 + 1 + 2) + 64
     assert {loaded[name].roof for name in loaded} == {"streams"}
@@ -116,7 +116,7 @@ def test_the_generated_kernel_in_the_interpreter_and_one_vector_a_thread(
 
     interpreted(tmp_path, INTERPRETED.format(folder=str(tmp_path / "operators")))
     factory = loading.load(Path(roof.variants("streams", "cuda")[0].path), "streams")
-    asked = [case("cross_entropy", (4096, 8192)), case("masked", (4096, 8192))]
+    asked = [case("token_loss", (4096, 8192)), case("masked", (4096, 8192))]
     codes = [code for each in asked for _, code in factory.softbench_cubins(each, 256, "plain")]
     moves = [sorted(word for word in text.split() if word.startswith(("LDG.", "STG."))) for text in sass(*codes)]
     assert moves[0] == ["LDG.E.128"] * 4 + ["STG.E.64"]

@@ -106,7 +106,10 @@ def test_the_wheel_carries_implementations_and_shapes(wheel):
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     bundled = {name.removeprefix("softbench/_bundled/") for name in inside if name.startswith("softbench/_bundled/")}
     ours = {
-        p.relative_to(ROOT).as_posix() for p in (ROOT / "impls").rglob("*") if p.suffix in (".py", ".cu", ".cuh", ".md")
+        p.relative_to(ROOT).as_posix()
+        for folder in ("impls", "operators")
+        for p in (ROOT / folder).rglob("*")
+        if p.suffix in (".py", ".cu", ".cuh", ".md")
     }
     figures = {p.relative_to(ROOT).as_posix() for p in (ROOT / "reports" / "published").glob("*.*")}
     assert bundled == ours | figures | {"shapes.yaml"}

@@ -39,17 +39,17 @@ profiles:
   timed:
     description: all, timed
     groups:
-      - {operator: cross_entropy, dtype: [float32, bfloat16], shapes: [[32, 256]]}
+      - {operator: token_loss, dtype: [float32, bfloat16], shapes: [[32, 256]]}
       - {operator: router, dtype: [float32, bfloat16], shapes: [[32, 256]], params: {k: [2, 8]}}
       - {operator: masked, dtype: [float32, bfloat16], shapes: [[32, 256]], params: {scale: 0.125}}
   hard:
     description: all, checked
     timed: false
     groups:
-      - {operator: cross_entropy, dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
+      - {operator: token_loss, dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
       - {operator: router, dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed], params: {k: 3}}
       - {operator: masked, dtype: bfloat16, out_dtype: float32, shapes: [[6, 60]], params: {scale: 1}}
-      - {operator: [cross_entropy, router, masked], drawn: 4}
+      - {operator: [token_loss, router, masked], drawn: 4}
 """
 KERNELS = """
 import torch
@@ -78,7 +78,7 @@ def twice_the_first(case):
         return right, at.int()
     return launch
 
-@implementation(operator="cross_entropy", requires=["torch"])
+@implementation(operator="token_loss", requires=["torch"])
 def next_target(case):
     def launch(logits, target):
         rows = logits.double().reshape(-1, logits.shape[-1])
@@ -94,7 +94,7 @@ def mask_of_the_first_row(case):
         return y.to(getattr(torch, case.out_dtype)), torch.ones(len(flat), dtype=torch.bool)
     return launch
 """
-OPERATORS = {name: FILES[f"operators/{name}.py"] for name in ("cross_entropy", "router")} | {"masked": MASKED}
+OPERATORS = {name: FILES[f"operators/{name}.py"] for name in ("token_loss", "router")} | {"masked": MASKED}
 
 
 def project(folder: Path) -> Path:

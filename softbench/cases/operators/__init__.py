@@ -7,8 +7,10 @@ Importing this package imports no torch; its functions do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Mapping
 
+from softbench.cases.declarations import python_files
 from softbench.cases.operators import parameters
 from softbench.cases.operators.attention import ATTENTIONS
 from softbench.cases.operators.distributions import DISTRIBUTIONS
@@ -17,10 +19,12 @@ from softbench.cases.operators.in_files import FileOperator
 from softbench.cases.operators.norms import NORMS
 from softbench.cases.operators.operator import Operator
 from softbench.cases.operators.outputs import OutputSpec
+from softbench.cases.operators.reading import read
 from softbench.cases.operators.softmax import Softmax
 from softbench.cases.operators.softmax_backward import SoftmaxBackward
 from softbench.cases.operators.vocabulary import OPERATORS, ROW_OPERATORS
 from softbench.model import Case
+from softbench.resources import bundled_operators
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -39,26 +43,38 @@ _BY_NAME: dict[str, Operator] = {operator.name: operator for operator in _ALL}
 _OF_FILES: dict[str, FileOperator] = {}
 
 
+@functools.cache
+def bundled() -> Mapping[str, FileOperator]:
+    """The operators that come with softbench as files, by name; their functions are loaded where they are needed."""
+    found = (read(path) for path in python_files(bundled_operators()))
+    return {operator.name: operator for operator in found if operator is not None}
+
+
 def use(operators: Iterable[FileOperator]) -> None:
-    """Know these operators of files in this process, and no others."""
+    """Know these operators of files in this process, and of others the bundled ones only."""
     found = {operator.name: operator for operator in operators}
     _OF_FILES.clear()
     _OF_FILES.update(found)
 
 
 def own() -> tuple[FileOperator, ...]:
-    """The operators of files that this process knows."""
+    """The operators of files that this process was given."""
     return tuple(_OF_FILES.values())
+
+
+def in_files() -> tuple[FileOperator, ...]:
+    """All operators of files that this process knows."""
+    return tuple({**bundled(), **_OF_FILES}.values())
 
 
 def of_file(name: str) -> FileOperator | None:
     """The operator of this name if a file declares it."""
-    return _OF_FILES.get(name)
+    return _OF_FILES.get(name) or bundled().get(name)
 
 
 def names() -> tuple[str, ...]:
     """The names of all operators that this process knows."""
-    return (*OPERATORS, *_OF_FILES)
+    return (*OPERATORS, *(operator.name for operator in in_files()))
 
 
 def counted_flops(case: Case) -> int:

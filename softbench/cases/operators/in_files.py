@@ -17,6 +17,7 @@ from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec, as_tuple
 from softbench.cases.operators.parameters import Parameter
+from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.streams import Stream
 from softbench.model import DTYPE_BYTES, Case
 
@@ -34,6 +35,7 @@ class OperatorCode:
         self.reference, self._writes = reference, writes
         self.own_slack: Callable[..., Any] | None = None
         self.own_hard: dict[str, Callable[..., Any]] = {}
+        self.own_prepare: Callable[..., Any] | None = None
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         return self.reference(*inputs, **params)
@@ -70,6 +72,11 @@ class OperatorCode:
         self.own_slack = function
         return function
 
+    def prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare ``function(*inputs, **params)`` as what makes valid inputs of drawn ones, in place and always alike."""
+        self.own_prepare = function
+        return function
+
     def hard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Declare ``function(*inputs, **params)`` as a hard input: it changes what was drawn in place, always alike."""
         self.own_hard[function.__name__] = function
@@ -101,7 +108,8 @@ def operator(
 
     The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
     (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
-    independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes.
+    independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes. ``@NAME.prepare`` makes
+    valid inputs of drawn ones, such as probabilities.
     """
     del reads, bound, flops, hard  # read from the source by softbench.cases.operator_files
     known = tuple(params or ())
@@ -143,6 +151,11 @@ class FileOperator:
         """The set that moves as many streams of the case's size, or that multiplies."""
         return "roofline" if self.flops else streams.roof(self.reads, self.writes)
 
+    @property
+    def form(self) -> Form:
+        """What rows of the first input may hold where they are drawn from a seed: masks too, if masks are hard inputs."""
+        return Form.LOGITS if "all_inf" in self.hard else Form.KEYS if "padding_inf" in self.hard else Form.VALUES
+
     def with_code(self, code: OperatorCode) -> FileOperator:
         """The operator with its functions."""
         return replace(self, code=code)
@@ -168,16 +181,19 @@ class FileOperator:
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
         """See `Operator.refill`, and `softbench.cases.operators.hard`."""
-        named, _, word = case.distribution.rpartition("-")
+        named, _, word = case.distribution.partition("-")
+        if named not in [stream.name for stream in self.reads]:  # shifted_-1e2 is one word
+            named, word = "", case.distribution
         own = self.code.own_hard.get(word) if self.code else None
         plain = replace(case, distribution="normal") if named or own else case
         for number, (stream, x) in enumerate(zip(self.reads, inputs, strict=True)):
             if stream.name == named:
                 fill(x, word, stream.layout(case), key_of(case, seed, named))
             else:
-                stream.draw(plain, x, seed, is_first=number == 0)
-        if own and not inputs[0].is_meta:
-            own(*inputs, **dict(case.params))
+                stream.draw(plain, x, seed, is_first=number == 0, form=self.form)
+        for change in (self.code and self.code.own_prepare, own):
+            if change and not inputs[0].is_meta:
+                change(*(s.distinct(case, x) for s, x in zip(self.reads, inputs, strict=True)), **dict(case.params))
 
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
         """See `Operator.output_specs`."""

@@ -100,10 +100,15 @@ class Stream:
         """It as an input, not drawn yet. Raises ValueError for a layout that the shape cannot have."""
         return allocate(self.sizes(case), self.dtype or case.dtype, self.layout(case), device)
 
-    def draw(self, case: Case, x: Tensor, seed: int, *, is_first: bool) -> None:
+    def distinct(self, case: Case, x: Tensor) -> Tensor:
+        """An input without rows that are the same memory."""
+        shared = self.layout(case).broadcast and x.dim() > 1
+        return x[(slice(1),) * (x.dim() - 1)] if shared else x
+
+    def draw(self, case: Case, x: Tensor, seed: int, *, is_first: bool, form: Form = Form.VALUES) -> None:
         """Draw into an input, in place."""
         if is_first:
-            fill(x, case.distribution, self.layout(case), key_of(case, seed), Form.VALUES)
+            fill(x, case.distribution, self.layout(case), key_of(case, seed), form)
             return
         layout = self.layout(case)
         if self.is_whole:
@@ -111,8 +116,7 @@ class Stream:
             return fill_whole(x, layout, key_of(case, seed, self.name), max(1, below), self.share)
         fill(x, of_others(case.distribution), layout, key_of(case, seed, self.name))
         if (self.mean, self.spread) != (0.0, 1.0) and x.numel():
-            own = x[(0,) * (x.dim() - 1)] if layout.broadcast and x.dim() > 1 else x  # all rows are the same memory
-            own.mul_(self.spread).add_(self.mean)
+            self.distinct(case, x).mul_(self.spread).add_(self.mean)
 
 
 def _number(value: int | str, case: Case) -> int:

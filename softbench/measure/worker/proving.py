@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softbench.cases import operator_files, operators
+from softbench.cases import operators
 from softbench.cases.operators import FileOperator
 from softbench.cases.operators.inputs import same_bits
+from softbench.cases.operators.reading import read
 from softbench.measure import check
 from softbench.measure.worker import loading
 from softbench.measure.worker.wire import Message
@@ -36,7 +37,7 @@ def take_operator(request: Message) -> FileOperator | None:
         if known.code and (known.path, known.source_hash) == (path, source_hash):
             return known
     try:
-        declared = operator_files.read(path)
+        declared = read(path)
     except InputError:  # it was right when the run began
         declared = None
     if declared is None or declared.source_hash != source_hash:

@@ -1,0 +1,217 @@
+"""Reads the declaration of an operator from its file with `ast`; nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softbench.cases import literals, sources
+from softbench.cases.declarations import Reader, RegistryError, parse
+from softbench.cases.decorators import OPERATOR, full_name, imported_names
+from softbench.cases.operators import bounds, flops, hard, parameters, streams
+from softbench.cases.operators.distributions import DISTRIBUTIONS
+from softbench.cases.operators.in_files import BASELINE, FileOperator
+from softbench.cases.operators.parameters import Parameter
+from softbench.cases.operators.streams import Stream
+from softbench.cases.operators.vocabulary import is_drawn
+from softbench.resources import choose_from, read_utf8, shown
+
+KEYWORDS = ("reads", "writes", "bound", "params", "flops", "hard")
+LONGEST = 60
+MOST_BYTES = 2**16
+"""Of a file: a run's passport holds it."""
+
+
+def read(path: Path) -> FileOperator | None:
+    """The operator that a file declares; None if the file does not import softbench. Raises RegistryError."""
+    text = read_utf8(path, RegistryError)
+    if "softbench" not in text:
+        return None
+    tree = parse(path, text)
+    nodes = list(ast.walk(tree))
+    names = imported_names(nodes)
+    if not any(full.split(".")[0] == "softbench" for full in names.values()):
+        return None
+    if len(text.encode()) > MOST_BYTES:
+        raise RegistryError(f"{shown(path)}:1: is longer than {MOST_BYTES >> 10} KiB, the most for an operator's file")
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            where = f"{shown(path)}:{node.lineno}"
+            raise RegistryError(f"{where}: an operator is one file and imports no neighbour; write it into this one")
+    functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    found = [(f, d) for f in functions for d in f.decorator_list if full_name(d, names) == OPERATOR]
+    if not found:
+        remedy = "decorate its reference with @operator(...), or rename the file to start with _"
+        raise RegistryError(f"{shown(path)}:1: the file imports softbench but declares no operator; {remedy}")
+    if len(found) > 1:
+        name, line = found[1][0].name, found[1][0].lineno
+        raise RegistryError(f"{shown(path)}:{line}: {name}: the file declares a second operator; give it its own file")
+    reference, decorator = found[0]
+    reader = _Reader(path, reference, tree)
+    if reference.name in (*names, BASELINE):
+        raise reader.error(
+            reference, f"the name {reference.name!r} has another meaning in this file; rename the operator"
+        )
+    return reader.read(decorator, text)
+
+
+@dataclass(frozen=True)
+class _Reader(Reader):
+    """Reads and checks the declaration of one operator; function is its reference."""
+
+    tree: ast.Module
+
+    def read(self, decorator: ast.expr, text: str) -> FileOperator:
+        self.check_place(self.tree, [self.function], "a reference")
+        name = self.function.name
+        if name[0] == "_" or len(name) > LONGEST or not name.isascii():
+            raise self.error(
+                self.function, f"an operator's name begins with a letter and has at most {LONGEST} characters"
+            )
+        nodes = self.keywords(decorator, "operator", KEYWORDS)
+        for key in KEYWORDS[:2]:
+            if key not in nodes:
+                raise self.error(
+                    decorator, f"the keyword {key!r} is missing; name its streams, such as {key}={{'x': 'case'}}"
+                )
+        params = self.params(nodes)
+        whole = [parameter.name for parameter in params if parameter.is_whole]
+        reads = self.streams(nodes["reads"], whole, is_written=False)
+        writes = self.streams(nodes["writes"], whole, is_written=True)
+        self.check_reads(nodes["reads"], reads)
+        self.check_params(nodes.get("params", decorator), params, [*reads, *writes])
+        self.check_indices(nodes["writes"], reads, writes)
+        error = self.bound(decorator, nodes.get("bound"), writes)
+        self.check_baseline(len(reads))
+        doc = (ast.get_docstring(self.tree) or ast.get_docstring(self.function) or "").strip().partition("\n")[0]
+        return FileOperator(
+            name=name,
+            path=self.path,
+            place=f"{shown(self.path)}:{self.function.lineno}: {name}",
+            source=text,
+            source_hash=sources.alone(self.path, text).hash_of(self.path),
+            reads=reads,
+            writes=writes,
+            error=error,
+            params=params,
+            flops=self.made(nodes["flops"], lambda text: flops.of(text, params)) if "flops" in nodes else "",
+            hard=self.hard(nodes.get("hard"), reads),
+            summary=literals.word(doc),
+        )
+
+    def params(self, nodes: dict[str, ast.expr]) -> tuple[Parameter, ...]:
+        """The parameters of a case."""
+        if "params" not in nodes:
+            return ()
+        named = [value for key in KEYWORDS[:2] for value in (self.literal(nodes[key]),) if isinstance(value, dict)]
+        taken = [*streams.READ_SHAPES, *(str(name) for value in named for name in value)]
+        return self.made(nodes["params"], lambda value: parameters.of(value, taken))
+
+    def hard(self, node: ast.expr | None, reads: Sequence[Stream]) -> tuple[str, ...]:
+        """Its hard inputs: distributions, and functions."""
+        own = self.all_decorated("hard")
+        if taken := [f for f in own if f.name in DISTRIBUTIONS or is_drawn(f.name)]:
+            raise self.error(taken[0], f"{taken[0].name} is one of softbench's own distributions; rename this one")
+        words = self.made(node, lambda value: hard.words(value, reads)) if node else ()
+        return (*words, *(f.name for f in own))
+
+    def check_params(self, node: ast.expr, params: Sequence[Parameter], moved: Sequence[Stream]) -> None:
+        """Each function takes the parameters by keyword, and each is used by one or by a stream."""
+        used = {width for stream in moved for width in (stream.shape, stream.below)}
+        wanted = sorted(parameter.name for parameter in params)
+        for how in ("", "baseline", "slack", "prepare"):
+            function = self.decorated(how) if how else self.function
+            taken = sorted(argument.arg for argument in function.args.kwonlyargs) if function else wanted
+            if function and taken != wanted:
+                text = f"{function.name} takes {', '.join(taken) or 'nothing'} by keyword, and params has"
+                raise self.error(
+                    node, f"{text} {', '.join(wanted) or 'nothing'}; write def {function.name}(..., *, ...)"
+                )
+            used |= self.used(function) if function else set()
+        if unused := [name for name in wanted if name not in used]:
+            raise self.error(node, f"the parameter {unused[0]!r} is never used; use it, or take it out of params")
+
+    def streams(self, node: ast.expr, params: Sequence[str], *, is_written: bool) -> tuple[Stream, ...]:
+        """The streams of one keyword."""
+
+        def make(value: Any) -> tuple[Stream, ...]:
+            if not isinstance(value, dict) or not value or not all(isinstance(name, str) for name in value):
+                raise ValueError("streams are a dict of names and shapes, such as {'x': 'case'}")
+            return tuple(streams.of(name, item, is_written=is_written, params=params) for name, item in value.items())
+
+        return self.made(node, make)
+
+    def check_reads(self, node: ast.expr, reads: Sequence[Stream]) -> None:
+        """The reference takes the streams that are read, in their order, and uses each."""
+        names, taken = [stream.name for stream in reads], self.parameters(self.function)
+        if names != taken:
+            text = f"reads has {', '.join(names)}, and the reference takes {', '.join(taken) or 'nothing'}"
+            raise self.error(node, f"{text}; give both the same names in the same order")
+        first = reads[0]
+        if first != Stream(first.name):
+            raise self.error(
+                node, f"the first stream, {first.name!r}, is drawn by the case; describe it as 'case' only"
+            )
+        if unused := [name for name in names if name not in self.used(self.function)]:
+            raise self.error(
+                node, f"the stream {unused[0]!r} is never used by the reference; use it, or take it out of reads"
+            )
+
+    def check_indices(self, node: ast.expr, reads: Sequence[Stream], writes: Sequence[Stream]) -> None:
+        """Indices name columns of an input that has columns."""
+        known = [stream.name for stream in reads if stream.shape == "case"]
+        for stream in writes:
+            if stream.indexes and stream.indexes not in known:
+                text = (
+                    f"stream {stream.name!r} indexes {stream.indexes!r}, and no input of the case's size has that name"
+                )
+                raise self.error(node, f"{text}; {choose_from(stream.indexes, known)}")
+
+    def bound(self, decorator: ast.expr, node: ast.expr | None, writes: Sequence[Stream]) -> str:
+        """The name of the error bound; "" if the file has a slack of its own."""
+        own = self.decorated("slack")
+        if node is None and own is None and all(stream.is_whole for stream in writes):
+            return ""
+        if node is None and own is None:
+            known = ", ".join(bounds.BOUNDS)
+            raise self.error(
+                decorator,
+                f"no error bound; give one as bound=..., one of {known}, or declare @{self.function.name}.slack",
+            )
+        if node is None:
+            return ""
+        if own is not None:
+            raise self.error(own, f"the bound is given by name and by @{self.function.name}.slack; leave one out")
+        value = self.literal(node)
+        if not isinstance(value, str) or value not in bounds.BOUNDS:
+            raise self.error(node, f"{value!r} is no error bound; {choose_from(str(value), bounds.BOUNDS)}")
+        if value == "elementwise" and (rows := next((s for s in writes if s.shape != "case" and not s.is_whole), None)):
+            raise self.error(
+                node, f"the bound 'elementwise' has no meaning for {rows.name!r}, one element per row; choose another"
+            )
+        return str(value)
+
+    def check_baseline(self, count: int) -> None:
+        """The baseline is there, has its name, and takes what is read."""
+        found, name = self.decorated("baseline"), self.function.name
+        if found is None:
+            remedy = f"decorate a function {BASELINE} of torch with @{name}.baseline"
+            raise self.error(self.function, f"there is no baseline; {remedy}")
+        if found.name != BASELINE:
+            what = f"the baseline is called {found.name!r}, and boards state speed-ups over {BASELINE}"
+            raise self.error(found, f"{what}; rename it {BASELINE}")
+        if len(self.parameters(found)) != count:
+            raise self.error(found, f"the baseline takes {len(self.parameters(found))} inputs, and reads has {count}")
+
+    def decorated(self, how: str) -> ast.FunctionDef | None:
+        """The function at the top level below ``@NAME.how``."""
+        return next(iter(self.all_decorated(how)), None)
+
+    def all_decorated(self, how: str) -> list[ast.FunctionDef]:
+        """All such functions."""
+        wanted = f"{self.function.name}.{how}"
+        functions = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+        return [f for f in functions if any(full_name(d, {}) == wanted for d in f.decorator_list)]

@@ -1,0 +1,149 @@
+"""The operators that come with softbench as files: each agrees with itself and with torch, and finds mistakes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.grids import over
+
+from softbench import resources
+from softbench.cases import matrix, operator_files, operators
+from softbench.cases.declarations import RegistryError
+from softbench.cases.operators import FileOperator
+from softbench.cases.operators.recipes import Form
+from softbench.measure.check import check
+from softbench.measure.worker import loading, proving
+from softbench.model import Case
+
+torch = pytest.importorskip("torch")
+NAMES = tuple(operators.bundled())
+LOSS = {"ignore": 0, "smoothing": 0.1, "z": 0.0001}
+PLAIN = {"ignore": -100, "smoothing": 0, "z": 0}
+
+
+@pytest.fixture(autouse=True)
+def known() -> Iterator[None]:
+    operators.use([loading.operator(found) for found in operators.bundled().values()])
+    yield
+    operators.use(())
+
+
+def operator(name: str) -> FileOperator:
+    found = operators.of_file(name)
+    assert found is not None
+    return found
+
+
+def case(name: str, *shape: int, dtype: str = "float32", layout: str = "contiguous", **params: float) -> Case:
+    """With values of all parameters."""
+    values = {parameter.name: parameter.middle for parameter in operator(name).params} | params
+    return Case(name, shape, dtype, dtype, layout, params=tuple(values.items()))
+
+
+@over("name", NAMES)
+def test_a_file_agrees_with_itself_and_with_torch(name: str) -> None:
+    found = operator(name)
+    assert proving.fault(found) == ""
+    baseline = loading.load(found.path, found.baseline, found.source_hash)
+    asked = [case(name, *shape, dtype=dtype) for dtype in ("float16", "bfloat16", "float32", "float64")
+             for shape in ((37, 101), (3, 5, 64), (0, 64))]  # fmt: skip
+    asked += [case(name, 9, 64, dtype="bfloat16", layout=word) for word in ("transposed", "padded-3", "broadcast")]
+    asked += [replace(case(name, 13, 96), distribution=word, timed=False) for word in found.hard]
+    for each in (*asked, *matrix.drawn([name], 2, 1)):
+        assert check(each, baseline(each), "cpu", 1).reason == "", each.id
+
+
+def cross_entropy(x: Any, target: Any, ignore: int = -1) -> Any:
+    return torch.nn.functional.cross_entropy(x.float(), target, ignore_index=ignore, reduction="none")
+
+
+def gradient(x: Any, target: Any, lse: Any, dloss: Any) -> Any:
+    return ((x - lse[:, None]).exp() * dloss[:, None]).to(x.dtype)
+
+
+def topk(x: Any, by: Any = lambda rows: rows) -> Any:
+    top = x.topk(4, dim=1)
+    return by(top.values).softmax(1), top.indices.int()
+
+
+MISTAKES: list[tuple[str, dict[str, float], Callable[..., Any], str]] = [
+    ("log_softmax", {}, lambda x: x - x.amax(-1, keepdim=True), "expected"),
+    ("log_softmax", {}, lambda x: x - x.logsumexp(-1, keepdim=True).half(), "low precision"),
+    ("log_softmax_backward", {}, lambda dy, y: dy.clone(), "expected"),
+    ("log_softmax_backward", {}, lambda dy, y: dy - y.exp() * dy.half().sum(-1, keepdim=True), "expected"),
+    ("cross_entropy", PLAIN | {"ignore": 0}, cross_entropy, "expected 0 "),
+    ("cross_entropy", LOSS, lambda x, t: cross_entropy(x, t, 0), "expected"),
+    ("cross_entropy", PLAIN, lambda x, t: cross_entropy(x.half(), t, -100).half().float(), "low precision"),
+    ("cross_entropy_backward", PLAIN, gradient, "expected"),
+    ("cross_entropy_both", PLAIN, lambda x, t: (cross_entropy(x, t, -100), x.softmax(1)), "output 1"),
+    ("masked_softmax", {"scale": 0.5}, lambda x, m: x.masked_fill(~m, -torch.inf).softmax(1), "expected"),
+    ("masked_softmax", {"scale": 1}, lambda x, m: x.masked_fill(~m, -1e4).softmax(1) * m + 1e-5, "expected"),
+    ("biased_softmax", {"scale": 1}, lambda x, m: x.masked_fill(m < -1, -torch.inf).softmax(1), "expected"),
+    ("softmax_topk", {"k": 4, "renormalised": 0}, topk, "output 0"),
+    ("softmax_topk", {"k": 4, "renormalised": 1}, lambda x: topk(x, lambda rows: rows.flip(1)), "output 0"),
+    ("softmax_topk", {"k": 4, "renormalised": 1}, lambda x: (topk(x)[0], topk(x)[1] * 0), "output 1"),
+]
+
+
+@over(("name", "params", "wrong", "words"), MISTAKES)
+def test_a_mistake_is_found(name: str, params: dict[str, float], wrong: Callable[..., Any], words: str) -> None:
+    assert words in check(case(name, 70, 512, **params), wrong, "cpu", 1).reason
+
+
+def test_rows_that_see_nothing_are_zeros_and_not_averages() -> None:
+    asked = replace(case("masked_softmax", 12, 64), distribution="unseen", timed=False)
+    average = lambda x, mask: (x * 3.5).masked_fill(~mask, torch.finfo(x.dtype).min).softmax(1)  # noqa: E731
+    assert "expected 0 " in check(asked, average, "cpu", 1).reason
+
+
+def test_ideal_bytes_and_roofs_are_those_of_the_streams() -> None:
+    loss = case("cross_entropy", 4096, 128256, dtype="bfloat16", **PLAIN)
+    logits, rows = 4096 * 128256 * 2, 4096
+    assert operators.moved_bytes(loss) == (logits + 8 * rows, 4 * rows)
+    assert operators.moved_bytes(replace(loss, operator="cross_entropy_both")) == (logits + 8 * rows, logits + 4 * rows)
+    roofs = {"streams": 3, "read2_write1": 2, "copy": 3}
+    assert Counter(operator(name).roof for name in NAMES) == roofs
+    forms = {name: operator(name).form for name in ("log_softmax", "cross_entropy", "log_softmax_backward")}
+    assert list(forms.values()) == [Form.LOGITS, Form.KEYS, Form.VALUES]
+
+
+def test_prepared_inputs_are_valid_ones() -> None:
+    _, y = operator("log_softmax_backward").make_inputs(case("log_softmax_backward", 4, 5, 33), "cpu", 1)
+    torch.testing.assert_close(y.exp().sum(-1), torch.ones(4, 5))
+    asked = case("cross_entropy_backward", 130, 33, layout="broadcast", **LOSS)
+    x, target, lse, _ = operator(asked.operator).make_inputs(asked, "cpu", 1)
+    torch.testing.assert_close(lse, x.logsumexp(1))
+    assert target[[5, 69]].tolist() == [0, 0]
+
+
+def test_a_projects_operator_has_another_name(tmp_path) -> None:
+    (tmp_path / "mine.py").write_text(operator("cross_entropy").source)
+    with pytest.raises(RegistryError, match="operator 'cross_entropy' is one of softbench's own; rename this one"):
+        operator_files.load([tmp_path])
+    assert operator_files.beside(resources.bundled_operators().parent) == (), "they are not a project's"
+
+
+PROFILES = ("log-softmax", "cross-entropy", "masked", "router")
+
+
+def test_profiles_ask_each_operator_in_real_shapes() -> None:
+    shapes = matrix.load(resources.bundled_shapes())
+    timed = [asked for name in PROFILES for asked in shapes.profile(name)]
+    assert {asked.operator for asked in timed} == set(NAMES)
+    assert all(asked.timed for asked in timed)
+    losses = {asked.shape for asked in timed if asked.operator == "cross_entropy_both"}
+    assert losses >= {(rows, columns) for rows in (4096, 16384) for columns in (32000, 128256, 151936, 262144)}
+    hard = list(matrix.hard(timed))
+    assert max(asked.elements for asked in hard) <= 2**26
+    asked_hard = [*hard, *shapes.profile("hard-family")]
+    assert not any(asked.timed for asked in asked_hard)
+    for name in NAMES:
+        mine = [asked for asked in asked_hard if asked.operator == name]
+        assert {asked.distribution for asked in mine} >= set(operator(name).hard), name
+        assert any(asked.columns % 2 for asked in mine), name
+        assert any(asked.elements == 0 for asked in mine), name
+        assert any(len(asked.shape) > 2 for asked in mine), name
