@@ -10,7 +10,18 @@ VECTOR_ELEMENTS = {"float16": 8, "bfloat16": 8, "float32": 4}
 
 
 @implementation(
-    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm"],
+    operator=[
+        "softmax",
+        "softmax_backward",
+        "rmsnorm",
+        "layernorm",
+        "add_rmsnorm",
+        "add_layernorm",
+        "cross_entropy",
+        "cross_entropy_backward",
+        "cross_entropy_both",
+        "softmax_topk",
+    ],
     requires=["cuda>=sm_90", "quack-kernels"],
     known_failures={
         "softmax-*float16-*x65544*": "NaN: a warp without columns has the maximum -inf, and no guard",
@@ -58,10 +69,24 @@ def quack(case):
             raise Unsupported(f"quack's norms copy 4 bytes at least; of {case.columns} {case.dtype} columns 2 are left")
     elif case.columns % vector:
         raise Unsupported(f"quack asserts that its vector of {vector} {case.dtype} divides the {case.columns} columns")
+    params = dict(case.params)
+    if params.get("smoothing") or params.get("z"):
+        raise Unsupported("quack's loss has no label smoothing and no z-loss")
+    if case.operator == "softmax_topk":
+        refuse_topk(case, **params)
     refusal = refused_layout(parse_layout(case.layout), vector)
     if refusal:
         raise Unsupported(f"{refusal}; the layout is {case.layout}")
-    return LAUNCHES[case.operator]()
+    return LAUNCHES[case.operator](*([params] if params else []))
+
+
+def refuse_topk(case, k, renormalised):
+    if not renormalised:
+        raise Unsupported("quack's softmax is that of the k largest")
+    if case.dtype != "float32":
+        raise Unsupported("quack's weights are of its input's dtype")
+    if any(size & (size - 1) for size in (k, case.columns)):
+        raise Unsupported(f"quack takes powers of two, not {k} of {case.columns}")
 
 
 def refused_layout(layout, vector):
@@ -124,6 +149,29 @@ def add_layernorm():
     return launch
 
 
+def cross_entropy(params, **words):
+    from quack.cross_entropy import cross_entropy_fwd
+
+    return lambda logits, target: cross_entropy_fwd(logits, target, ignore_index=params["ignore"], **words)
+
+
+def cross_entropy_both(params):
+    return cross_entropy(params, return_dx=True)
+
+
+def cross_entropy_backward(params):
+    from quack.cross_entropy import cross_entropy_bwd
+
+    ignore = params["ignore"]
+    return lambda logits, target, lse, dloss: cross_entropy_bwd(logits, target, dloss, lse, ignore_index=ignore)
+
+
+def softmax_topk(params):
+    from quack.topk import topk_fwd
+
+    return lambda scores: topk_fwd(scores, params["k"], softmax=True)
+
+
 LAUNCHES = {
     "softmax": softmax,
     "softmax_backward": softmax_backward,
@@ -131,4 +179,8 @@ LAUNCHES = {
     "layernorm": layernorm,
     "add_rmsnorm": add_rmsnorm,
     "add_layernorm": add_layernorm,
+    "cross_entropy": cross_entropy,
+    "cross_entropy_backward": cross_entropy_backward,
+    "cross_entropy_both": cross_entropy_both,
+    "softmax_topk": softmax_topk,
 }

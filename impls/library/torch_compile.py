@@ -11,6 +11,14 @@ from . import _attention
     operator=[
         "softmax",
         "softmax_backward",
+        "log_softmax",
+        "log_softmax_backward",
+        "cross_entropy",
+        "cross_entropy_backward",
+        "cross_entropy_both",
+        "masked_softmax",
+        "biased_softmax",
+        "softmax_topk",
         "rmsnorm",
         "layernorm",
         "add_rmsnorm",
@@ -33,7 +41,8 @@ def torch_compile(case):
     options = {"triton.cudagraphs": False, "shape_padding": False}
     launch = torch.compile(formula, dynamic=False, fullgraph=True, options=options)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    launch(*(torch.zeros(shape, dtype=getattr(torch, case.dtype), device=device) for shape in inputs))
+    for_case = ((one if one and isinstance(one[-1], str) else (one, case.dtype)) for one in inputs)
+    launch(*(torch.zeros(shape, dtype=getattr(torch, dtype), device=device) for shape, dtype in for_case))
     return launch
 
 
@@ -50,6 +59,88 @@ def softmax_backward(case):
     same_dtype(case)
     dtype = getattr(torch, case.dtype)
     return lambda dy, y: torch.ops.aten._softmax_backward_data(dy, y, -1, dtype), [case.shape] * 2
+
+
+def log_softmax(case):
+    import torch
+
+    same_dtype(case)
+    if case.operator == "log_softmax":
+        return lambda x: torch.log_softmax(x, dim=-1), [case.shape]
+    dtype = getattr(torch, case.dtype)
+    return lambda dy, y: torch.ops.aten._log_softmax_backward_data(dy, y, -1, dtype), [case.shape] * 2
+
+
+def cross_entropy(case):
+    """The loss, its gradient, or both, by the formula."""
+    import torch
+
+    same_dtype(case)
+    ignore, smoothing, z = (dict(case.params)[name] for name in ("ignore", "smoothing", "z"))
+    dtype, working = dtypes(case)
+
+    def loss(x, target):
+        rows = x.reshape(case.rows, -1).to(working)
+        lse = rows.logsumexp(1)
+        found = (1 - smoothing) * (lse - rows.gather(1, target.clamp(min=0)[:, None])[:, 0])
+        found = found + smoothing * lse - (smoothing / case.columns * rows).sum(1) if smoothing else found
+        return torch.where(target == ignore, 0.0, found + z * lse.square() if z else found), lse
+
+    def gradient(x, target, lse, dloss):
+        rows, seen = x.reshape(case.rows, -1).to(working), (target != ignore)[:, None]
+        right = torch.arange(case.columns, device=x.device) == target[:, None]
+        dx = (rows - lse[:, None]).exp() * (1 + 2 * z * lse)[:, None] - smoothing / case.columns
+        dx = (dx - torch.where(right, 1 - smoothing, 0.0)) * dloss[:, None]
+        return torch.where(seen, dx, 0.0).to(dtype).view(x.shape)
+
+    def both(x, target):
+        found, lse = loss(x, target)
+        return found, gradient(x, target, lse, torch.ones_like(lse))
+
+    row = (case.rows,)
+    inputs = [case.shape, (row, "int64")]
+    if case.operator == "cross_entropy_backward":
+        return gradient, [*inputs, (row, "float32"), (row, "float32")]
+    return (both if case.operator == "cross_entropy_both" else lambda *given: loss(*given)[0]), inputs
+
+
+def masked_softmax(case):
+    import torch
+
+    same_dtype(case)
+    (dtype, working), scale = dtypes(case), dict(case.params)["scale"]
+
+    def masks(x, mask):
+        return (
+            torch.softmax((scale * x.to(working)).masked_fill(~mask, -torch.inf), -1).masked_fill(~mask, 0.0).to(dtype)
+        )
+
+    def adds(x, mask):
+        y = torch.softmax(scale * x.to(working) + mask, -1)
+        return y.masked_fill(mask == -torch.inf, 0.0).to(dtype)
+
+    if case.operator == "biased_softmax":
+        return adds, [case.shape] * 2
+    return masks, [case.shape, (case.shape, "bool")]
+
+
+def softmax_topk(case):
+    k, renormalised = (dict(case.params)[name] for name in ("k", "renormalised"))
+
+    def formula(scores):
+        rows = scores.reshape(case.rows, -1).to(dtypes(case)[1])
+        top, expert = rows.topk(k, dim=1)
+        return top.softmax(1) if renormalised else rows.softmax(1).gather(1, expert), expert.int()
+
+    return formula, [case.shape]
+
+
+def dtypes(case):
+    """The case's, and that of the arithmetic."""
+    import torch
+
+    own = getattr(torch, case.dtype)
+    return own, torch.promote_types(own, torch.float32)
 
 
 def norm(case):
@@ -108,6 +199,14 @@ def same_dtype(case):
 FORMULAS = {
     "softmax": softmax,
     "softmax_backward": softmax_backward,
+    "log_softmax": log_softmax,
+    "log_softmax_backward": log_softmax,
+    "cross_entropy": cross_entropy,
+    "cross_entropy_backward": cross_entropy,
+    "cross_entropy_both": cross_entropy,
+    "masked_softmax": masked_softmax,
+    "biased_softmax": masked_softmax,
+    "softmax_topk": softmax_topk,
     "rmsnorm": norm,
     "layernorm": norm,
     "add_rmsnorm": norm,

@@ -15,7 +15,7 @@ from support.settled import drawn
 
 from softbench import Unsupported
 from softbench.cases import matrix
-from softbench.cases.operators import OPERATORS, ROW_OPERATORS, get
+from softbench.cases.operators import OPERATORS, ROW_OPERATORS, bundled, get
 from softbench.cases.registry import RegistryError, find
 from softbench.measure.check import check
 from softbench.measure.worker.loading import load
@@ -30,9 +30,18 @@ def factory(name: str):
 
 
 def case(
-    *shape: int, operator: str = "softmax", dtype: str = "float32", out_dtype: str = "", layout: str = "contiguous"
+    *shape: int,
+    operator: str = "softmax",
+    dtype: str = "float32",
+    out_dtype: str = "",
+    layout: str = "contiguous",
+    **params: float,
 ) -> Case:
-    return Case(operator, shape, dtype, out_dtype or dtype, layout)
+    return Case(operator, shape, dtype, out_dtype or dtype, layout, params=tuple(params.items()))
+
+
+LOSS = {"operator": "cross_entropy", "ignore": -100, "smoothing": 0, "z": 0}
+TOPK = {"operator": "softmax_topk", "k": 2, "renormalised": 1}
 
 
 @pytest.mark.parametrize(
@@ -116,9 +125,11 @@ def test_host_copy_is_a_copy_of_any_view():
 COMPILED = """
 import sys, torch
 from pathlib import Path
+from softbench.cases import operators
 from softbench.measure.check import check
 from softbench.model import Case
-from softbench.measure.worker.loading import load
+from softbench.measure.worker.loading import load, operator as loaded
+operators.use(map(loaded, operators.bundled().values()))
 factory = load(Path(sys.argv[1]), "torch_compile")
 launch = factory(Case("softmax", (4, 100), "float32", "float16"))
 compiled = []
@@ -142,7 +153,8 @@ for operator in sys.argv[2:]:
     attention = operator.startswith("attention")
     shape, dtype = ((1, 2, 33, 64), "float16") if attention else ((6, 100), "bfloat16")
     for layout in ("contiguous", "keys-20") if attention else ("contiguous",):
-        case = Case(operator, shape, dtype, dtype, layout)
+        params = tuple((p.name, p.middle) for p in getattr(operators.get(operator), "params", ()))
+        case = Case(operator, shape, dtype, dtype, layout, params=params)
         reason = check(case, factory(case), "cpu").reason
         assert not reason, (case.id, reason)
 """
@@ -151,7 +163,7 @@ for operator in sys.argv[2:]:
 @pytest.mark.slow
 def test_compile_happens_before_the_timing_and_is_right_for_every_operator():
     """In a process of its own: torch.compile's configuration is changed, and its imports warn."""
-    done = script(COMPILED, str(LIBRARY / "torch_compile.py"), *drawn(OPERATORS, __name__, "compile"))
+    done = script(COMPILED, str(LIBRARY / "torch_compile.py"), *drawn([*OPERATORS, *bundled()], __name__, "compile"))
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -174,6 +186,13 @@ def test_compile_happens_before_the_timing_and_is_right_for_every_operator():
         ("torch_eager", case(operator="rmsnorm"), "0-d"),
         ("torch_eager", case(4, 64, operator="layernorm", out_dtype="float16"), "input's dtype"),
         ("torch_compile", case(4, 64, operator="rmsnorm", out_dtype="float16"), "inputs' dtype"),
+        ("torch_compile", case(4, 64, operator="masked_softmax", out_dtype="float16", scale=1), "inputs' dtype"),
+        ("quack", case(4, 64, **LOSS | {"smoothing": 0.1}), "no label smoothing"),
+        ("quack", case(4, 64, **LOSS | {"operator": "cross_entropy_backward", "z": 0.1}), "no z-loss"),
+        ("quack", case(4, 64, **TOPK | {"renormalised": 0}), "that of the k largest"),
+        ("quack", case(4, 64, **TOPK | {"k": 6}), "powers of two, not 6"),
+        ("quack", case(4, 96, **TOPK), "not 2 of 96"),
+        ("quack", case(4, 64, dtype="bfloat16", **TOPK), "of its input's dtype"),
         ("quack", case(8, 64, layout="transposed"), "column stride"),
         ("quack", case(8, 64, layout="strided-2"), "column stride"),
         ("quack", case(8, 64, layout="offset-1+padded-4"), "aligned to its vector of 4"),
@@ -189,12 +208,14 @@ def test_one_name_stands_on_the_board_of_each_operator():
     served: dict[str, list[str]] = {}
     for variant in find([LIBRARY]):
         served.setdefault(variant.implementation, []).append(variant.operator)
-    assert served["torch_eager"] == served["torch_compile"] == list(OPERATORS)
-    assert served["quack"] == list(ROW_OPERATORS), "quack has no attention"
+    assert served["torch_eager"] == list(OPERATORS), "others bring theirs"
+    assert set(served["torch_compile"]) == {*OPERATORS, *bundled()}
+    losses = ["cross_entropy", "cross_entropy_backward", "cross_entropy_both"]
+    assert served["quack"] == [*ROW_OPERATORS, *losses, "softmax_topk"], "quack has no attention"
     both = ["attention", "attention_causal"]
     assert served["flash_attention"] == both
     assert Counter(served["torch_sdpa"]) == dict.fromkeys(both, 4), "a variant a backend"
-    assert served["liger"] == [name for name in ROW_OPERATORS if name != "add_layernorm"]
+    assert served["liger"] == [*(name for name in ROW_OPERATORS if name != "add_layernorm"), losses[0]]
     eager = {get(name).baseline for name in OPERATORS}
     assert eager == {"torch_eager"}
 
