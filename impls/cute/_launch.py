@@ -75,6 +75,8 @@ def _any(case: Any) -> Launch:
         return lambda x: _functions.softmax(x, -1, out_dtype)
     if case.operator == "softmax_backward":
         return _functions.softmax_backward
+    if case.operator == "log_softmax":
+        raise Unsupported(f"log_softmax takes contiguous matrices, not {case.layout} {case.shape}")
     layer, eps = _plans.norm_kind(case)
     forward = _norm_functions.forward
     if not case.operator.startswith("add_"):

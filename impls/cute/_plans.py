@@ -70,6 +70,10 @@ def of_case(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
     if case.operator == "softmax":
         few_rows = few(case.rows, case.columns, ITEM_BYTES[case.dtype], gpu, aligned)
         builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows, dense))
+    elif case.operator == "log_softmax":
+        configs = cluster_layouts(case.columns, ITEM_BYTES[case.dtype], gpu, aligned)
+        dtypes, flags = (case.dtype, case.out_dtype), (("log", True),)
+        builds = [Build("softmax.Softmax", config, dtypes, flags, gpu.arch) for config in configs]
     elif case.operator == "softmax_backward":
         builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, dense))
     else:
@@ -107,7 +111,7 @@ def check(case: Any) -> None:
     """Raises Unsupported for dtypes that no kernel serves, and for the norm of a number."""
     if case.dtype not in ITEM_BYTES:
         raise Unsupported(f"{case.dtype}: the kernels take {', '.join(ITEM_BYTES)}")
-    outputs = (case.dtype, "float32") if case.operator == "softmax" else (case.dtype,)
+    outputs = (case.dtype, "float32") if case.operator.endswith("softmax") else (case.dtype,)
     if case.out_dtype not in outputs:
         raise Unsupported(f"{case.dtype} to {case.out_dtype}: the kernels write {' or '.join(dict.fromkeys(outputs))}")
     if case.operator.endswith("norm") and not case.shape:

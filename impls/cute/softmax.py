@@ -14,7 +14,8 @@ from . import _launch, _plans
 
 
 @implementation(
-    operator=["softmax", "softmax_backward"], requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"]
+    operator=["softmax", "log_softmax", "softmax_backward"],
+    requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"],
 )
 def cute_softmax(case):
     return _launch.launch(case, _plans.of_case)

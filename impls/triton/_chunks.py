@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._math import meet, overlap, power, result_base, result_power, result_scale, widen
+from ._math import meet, overlap, power, result, result_base, result_scale, widen
 
 
 @triton.jit
@@ -24,6 +24,7 @@ def chunks(
     EXP2: tl.constexpr,
     HINTS: tl.constexpr,
     PDL: tl.constexpr,
+    LOG: tl.constexpr,
 ):
     """CHUNKS chunks of BLOCK lanes, each with a (maximum, sum) of its own, so that the loop needs no exchange.
 
@@ -51,11 +52,11 @@ def chunks(
         maximum, total = meet(maximum, total, widen(x), EXP2)
     top = tl.max(maximum, axis=0)
     out: tl.constexpr = y_ptr.dtype.element_ty
-    base = result_base(top, out, EXP2)
-    scale = result_scale(tl.sum(total * power(maximum - top, EXP2), axis=0), top, base, EXP2)
+    base = result_base(top, out, EXP2, LOG)
+    scale = result_scale(tl.sum(total * power(maximum - top, EXP2), axis=0), top, base, EXP2, LOG)
     for chunk in tl.range(0, CHUNKS, num_stages=STAGES, loop_unroll_factor=UNROLL):
         column = (CHUNKS - 1 - chunk if HINTS else chunk) * BLOCK + lane
         at = x_ptr + column.to(tl.int64) * x_column
         x = tl.load(at, mask=column < columns, other=-float("inf"), eviction_policy=second)
-        y = (result_power(widen(x) - base, out, EXP2) * scale).to(out)
+        y = result(widen(x) - base, scale, out, EXP2, LOG)
         tl.store(y_ptr + column, y, mask=column < columns, cache_modifier=stores)

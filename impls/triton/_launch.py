@@ -21,7 +21,11 @@ from ._split import normalise, statistics
 from ._three_pass import three_pass
 from ._tile import tile
 
-TYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
+TYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"} | {
+    "int32": "i32",
+    "int64": "i64",
+    "bool": "i1",
+}
 VECTOR_BYTES = 16
 HOPPER = GPUTarget("cuda", 90, 32)
 
@@ -47,16 +51,17 @@ def calls(case, plan, strides):
     constants = {"VEC": vec, "BLOCK": plan.block, "CHUNKS": -(-case.columns // (plan.block * plan.parts))}
     pointers = {"y_ptr": case.out_dtype, "x_ptr": case.dtype}
     work = {"work_ptr": work_dtype(case)}
+    log = case.operator == "log_softmax"
     if plan.form == "split":
         del sizes["rows"]
         constants |= {"SPAN": plan.span, "PARTS": plan.parts, "PDL": plan.pdl}
-        merge = constants | {"PARTS_BLOCK": triton.next_power_of_2(plan.parts)}
+        merge = constants | {"PARTS_BLOCK": triton.next_power_of_2(plan.parts), "LOG": log}
         first = Call(statistics, case.rows * plan.parts, work | {"x_ptr": case.dtype}, sizes, constants)
         pointers = {"y_ptr": case.out_dtype} | work | {"x_ptr": case.dtype}
         return first, Call(normalise, case.rows * plan.parts, pointers, sizes, merge)
     if plan.form == "three_pass":
         return (Call(three_pass, case.rows, pointers, sizes, constants),)
-    constants |= {"EXP2": plan.exp2, "PDL": plan.pdl}
+    constants |= {"EXP2": plan.exp2, "PDL": plan.pdl, "LOG": log}
     if plan.form == "chunks":
         constants |= {"STAGES": plan.num_stages, "UNROLL": plan.unroll, "HINTS": plan.hints}
         return (Call(chunks, case.rows, pointers, sizes, constants),)

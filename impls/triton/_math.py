@@ -25,12 +25,12 @@ def power(difference, EXP2: tl.constexpr):
 
 
 @triton.jit
-def result_base(maximum, out: tl.constexpr, EXP2: tl.constexpr):
+def result_base(maximum, out: tl.constexpr, EXP2: tl.constexpr, LOG: tl.constexpr):
     """What to subtract where a power times a scale is rounded to `out`: for bfloat16 less, so that its powers are larger.
 
     exp2 makes 0 of results below 2**-126, which bfloat16 reaches; the scale, of `result_scale`, takes the rest.
     """
-    if EXP2 and out == tl.bfloat16 and maximum.dtype != tl.float64:
+    if EXP2 and not LOG and out == tl.bfloat16 and maximum.dtype != tl.float64:
         return maximum - 16.0
     else:
         return maximum
@@ -43,9 +43,21 @@ def result_power(difference, out: tl.constexpr, EXP2: tl.constexpr):
 
 
 @triton.jit
-def result_scale(total, maximum, base, EXP2: tl.constexpr):
-    """What makes probabilities of `result_power`, from a total over the maximum."""
-    return power(base - maximum, EXP2) / total
+def result_scale(total, maximum, base, EXP2: tl.constexpr, LOG: tl.constexpr):
+    """What makes a `result` of x - base, from a total over the maximum."""
+    if LOG:
+        return tl.log(total)
+    else:
+        return power(base - maximum, EXP2) / total
+
+
+@triton.jit
+def result(difference, scale, out: tl.constexpr, EXP2: tl.constexpr, LOG: tl.constexpr):
+    """A probability, or its logarithm, of x - base."""
+    if LOG:
+        return (difference - scale).to(out)
+    else:
+        return (result_power(difference, out, EXP2) * scale).to(out)
 
 
 @triton.jit

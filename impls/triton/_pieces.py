@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._math import opaque, overlap, power, result_base, result_power, result_scale, widen
+from ._math import opaque, overlap, power, result, result_base, result_scale, widen
 
 
 @triton.jit
@@ -23,6 +23,7 @@ def pieces(
     POLICY: tl.constexpr,
     PACKED: tl.constexpr,
     PDL: tl.constexpr,
+    LOG: tl.constexpr,
 ):
     """A row a program as CHUNKS tensors of BLOCK lanes. y is contiguous.
 
@@ -52,10 +53,10 @@ def pieces(
         sums += power(widen(opaque(held[piece], zero, PACKED)) - maximum, EXP2)
     total = tl.sum(sums, axis=0)
     out: tl.constexpr = y_ptr.dtype.element_ty
-    base = result_base(maximum, out, EXP2)
-    scale = result_scale(total, maximum, base, EXP2)
+    base = result_base(maximum, out, EXP2, LOG)
+    scale = result_scale(total, maximum, base, EXP2, LOG)
     zero = total < -1.0
     for piece in tl.static_range(CHUNKS):
         column = piece * BLOCK + lane
-        powers = result_power(widen(opaque(held[piece], zero, PACKED)) - base, out, EXP2)
-        tl.store(y_ptr + column, (powers * scale).to(out), mask=column < columns)
+        y = result(widen(opaque(held[piece], zero, PACKED)) - base, scale, out, EXP2, LOG)
+        tl.store(y_ptr + column, y, mask=column < columns)

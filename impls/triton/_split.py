@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._math import gather, overlap, power, result_base, result_power, result_scale, widen
+from ._math import gather, overlap, power, result, result_base, result_scale, widen
 
 
 @triton.jit
@@ -65,6 +65,7 @@ def normalise(
     PARTS: tl.constexpr,
     PARTS_BLOCK: tl.constexpr,
     PDL: tl.constexpr,
+    LOG: tl.constexpr,
 ):
     """Every program merges all parts of its row, then writes its own part, the chunk that was read last first."""
     if PDL:
@@ -80,8 +81,8 @@ def normalise(
     totals = tl.load(work_ptr + PARTS + each, mask=each < PARTS, other=0.0)
     top = tl.max(tops, axis=0)
     out: tl.constexpr = y_ptr.dtype.element_ty
-    base = result_base(top, out, True)
-    scale = result_scale(tl.sum(totals * power(tops - top, True), axis=0), top, base, True)
+    base = result_base(top, out, True, LOG)
+    scale = result_scale(tl.sum(totals * power(tops - top, True), axis=0), top, base, True, LOG)
     last = tl.minimum((part + 1) * CHUNKS * BLOCK, columns)
     lane = part * CHUNKS * BLOCK + tl.arange(0, SPAN)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     turns: tl.constexpr = (CHUNKS + SPAN - 1) // SPAN
@@ -89,5 +90,5 @@ def normalise(
         column = (turns - 1 - turn) * SPAN * BLOCK + lane
         at = x_ptr + column.to(tl.int64) * x_column
         x = tl.load(at, mask=column < last, other=-float("inf"), eviction_policy="evict_first")
-        y = (result_power(widen(x) - base, out, True) * scale).to(out)
+        y = result(widen(x) - base, scale, out, True, LOG)
         tl.store(y_ptr + column, y, mask=column < last, cache_modifier=".cs")

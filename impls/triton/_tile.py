@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._math import overlap, power, result_base, result_power, result_scale, widen
+from ._math import overlap, power, result, result_base, result_power, result_scale, widen
 
 
 @triton.jit
@@ -26,6 +26,7 @@ def tile(
     POLICY: tl.constexpr,
     REREAD: tl.constexpr,
     PDL: tl.constexpr,
+    LOG: tl.constexpr,
 ):
     """ROWS rows a program, each within BLOCK columns. y is contiguous; lengths and strides are in units of VEC.
 
@@ -42,14 +43,15 @@ def tile(
     x = tl.load(at, mask=inside, other=-float("inf"), eviction_policy=POLICY)
     maximum = tl.max(widen(x), axis=1, keep_dims=True)
     out: tl.constexpr = y_ptr.dtype.element_ty
-    base = result_base(maximum, out, EXP2)
-    if REREAD:
-        scale = result_scale(tl.sum(power(widen(x) - maximum, EXP2), axis=1, keep_dims=True), maximum, base, EXP2)
-        x = tl.load(at, mask=inside, other=-float("inf"), eviction_policy="evict_first")
-        powers = result_power(widen(x) - base, out, EXP2)
+    base = result_base(maximum, out, EXP2, LOG)
+    if REREAD or LOG:
+        total = tl.sum(power(widen(x) - maximum, EXP2), axis=1, keep_dims=True)
+        scale = result_scale(total, maximum, base, EXP2, LOG)
+        if REREAD:
+            x = tl.load(at, mask=inside, other=-float("inf"), eviction_policy="evict_first")
+        y = result(widen(x) - base, scale, out, EXP2, LOG)
     else:
         powers = result_power(widen(x) - base, out, EXP2)
-        scale = 1.0 / tl.sum(powers, axis=1, keep_dims=True)
-    y = (powers * scale).to(out)
+        y = (powers * (1.0 / tl.sum(powers, axis=1, keep_dims=True))).to(out)
     stores: tl.constexpr = ".cs" if REREAD else ""
     tl.store(y_ptr + row * columns + column, y, mask=inside, cache_modifier=stores)

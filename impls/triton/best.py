@@ -11,7 +11,7 @@ from softbench import implementation
 from . import _launch, _plans, _tuning
 
 
-@implementation(operator="softmax", requires=["cuda>=sm_80", "triton"])
+@implementation(operator=["softmax", "log_softmax"], requires=["cuda>=sm_80", "triton"])
 def triton_best(case):
     """Autotuned: a row read once or twice, several short rows per program, few long rows split; launches overlap."""
     return _launch.rung(case, _tuning.choose)

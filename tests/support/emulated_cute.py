@@ -128,7 +128,11 @@ def _dsl(threads: int) -> dict[str, ModuleType]:
             griddepcontrol_launch_dependents=lambda: None,
             griddepcontrol_wait=lambda: None,
         ),
-        math=SimpleNamespace(exp2=exp2, rsqrt=lambda x, **_: numbers(1 / np.sqrt(np.float64(x)))),
+        math=SimpleNamespace(
+            exp2=exp2,
+            log=lambda x, **_: numbers(np.log(np.float64(x))),
+            rsqrt=lambda x, **_: numbers(1 / np.sqrt(np.float64(x))),
+        ),
         make_rmem_tensor=rmem,
         size=lambda x: (x if isinstance(x, tuple) else x.shape)[0],
     )

@@ -1,4 +1,4 @@
-"""softmax over rows: load -> max -> exp -> sum -> normalise -> store."""
+"""softmax over rows, or its logarithm: load -> max -> exp -> sum -> normalise -> store."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Softmax:
     """softmax over the rows of x (rows, columns), written to y; a callable for `cute.compile`.
 
     online  warps and CTAs exchange (max, sum) pairs once, instead of the maximum and then the sum
+    log     y is the logarithm of the softmax
     """
 
-    def __init__(self, config: RowTileConfig, online: bool = True) -> None:
-        self.config, self.online = config, online
+    def __init__(self, config: RowTileConfig, online: bool = True, log: bool = False) -> None:
+        self.config, self.online, self.log = config, online, log
 
     @cute.jit
     def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
@@ -44,7 +45,7 @@ class Softmax:
         else:
             maximum = row_reduce(maximum, MAX, context.reduction, stage=0)
 
-        powers = Powers(context, row, maximum, y.element_type)
+        powers = Powers(context, row, maximum, y.element_type, self.log)
         total = powers.total()
         if const_expr(online):
             total = warp_reduce(total, ADD, self.config.group)
@@ -61,14 +62,16 @@ class Powers:
     """exp(x - base) of a thread's vectors, for their sum and then for an output of `dtype`.
 
     If the row is in registers, its exponentials replace it. If it is in shared memory or is read twice, they are
-    computed twice: the registers that would hold them hold further CTAs.
+    computed twice: the registers that would hold them hold further CTAs. A logarithm needs them for the sum only.
 
     base  this warp's reference, over which its part of the sum is
     """
 
-    def __init__(self, context: RowContext, row: RowLoader, maximum: Float32, dtype: type[cutlass.Numeric]) -> None:
-        self.config, self.row, self.dtype = context.config, row, dtype
-        self.kept = context.config.keep == "registers"
+    def __init__(
+        self, context: RowContext, row: RowLoader, maximum: Float32, dtype: type[cutlass.Numeric], log: bool
+    ) -> None:
+        self.config, self.row, self.dtype, self.log = context.config, row, dtype, log
+        self.kept = context.config.keep == "registers" and not log
         self.base = lowered(reference(maximum), dtype) if self.kept else reference(maximum)
         self.tile = context.make_fragment(Float32) if self.kept else None
 
@@ -85,7 +88,9 @@ class Powers:
         return total
 
     def scale(self, base: Float32, total: Float32) -> Float32:
-        """The factor of `normalised`, from the whole row's base and sum."""
+        """The factor of `normalised`, or what it subtracts, from the whole row's base and sum."""
+        if self.log:
+            return cute.math.log(total, fastmath=True)
         apart = self.kept and self.config.peers > 1
         return fraction(self.base, base, total) if apart else cute.arch.rcp_approx(total)
 
@@ -93,4 +98,6 @@ class Powers:
         """Vector number `turn` of the output; the last use of the row's."""
         if self.kept:
             return self.tile.values(turn) * scale
+        if self.log:
+            return self.row.again(turn, convert=True) - base - scale
         return normalised(self.row.again(turn), base, scale, self.dtype)
