@@ -1,0 +1,93 @@
+"""The softmax family over dense rows in Triton: losses, masks, gradients, a router's top-k.
+
+    here -> _rows.py, _topk.py
+
+Parameters of a case are constants of its kernel.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+
+from softbench import Unsupported, implementation
+
+from . import _rows, _topk
+from ._launch import Call, bind, build
+from ._plans import Plan
+
+VECTOR, MOST_LANES = 8, 512
+TILE = 1024
+"""Elements of a program of a router: up to 16 registers of keys per thread."""
+
+
+@implementation(
+    operator=[
+        "log_softmax_backward",
+        "cross_entropy",
+        "cross_entropy_backward",
+        "cross_entropy_both",
+        "masked_softmax",
+        "biased_softmax",
+        "softmax_topk",
+    ],
+    requires=["cuda>=sm_80", "triton"],
+)
+def triton_family(case):
+    """A row per program, in chunks, read twice where an output is as wide; the largest one after the other."""
+    call, outputs, warps = of_case(case)
+    dtypes = [getattr(torch, dtype) for dtype in call.pointers.values()]
+    known = {}
+
+    def launch(*inputs):
+        written = [torch.empty(s, dtype=d, device=inputs[0].device) for s, d in zip(outputs, dtypes, strict=False)]
+        tensors = [*written, *(x.contiguous() for x in inputs)]
+        unaligned = tuple(n for n, x in zip(call.pointers, tensors, strict=True) if x.data_ptr() % 16)
+        if case.elements and unaligned not in known:
+            known[unaligned] = bind(call, Plan("rows", 0, warps), unaligned)
+        if case.elements:
+            known[unaligned](*tensors)
+        return tuple(written) if case.operator in ("cross_entropy_both", "softmax_topk") else written[0]
+
+    return launch
+
+
+@triton_family.cubins
+def cubins(case):
+    call, _, warps = of_case(case)
+    if case.elements:
+        yield call.kernel.__name__, build(call, Plan("rows", 0, warps)).asm["cubin"]
+
+
+def of_case(case):
+    """The kernel of a case, the shapes of its outputs, and warps. Raises Unsupported for float64 and too wide routers."""
+    if "float64" in (case.dtype, case.out_dtype):
+        raise Unsupported("the kernels compute in float32")
+    params, sizes = {name.upper(): value for name, value in case.params}, {"columns": case.columns}
+    x, out, rows = case.dtype, case.out_dtype, case.rows
+    if case.operator == "softmax_topk":
+        if not 0 < case.columns <= TILE:
+            raise Unsupported(f"{case.columns} columns; a program takes 1 to {TILE}")
+        block = triton.next_power_of_2(case.columns)
+        height = TILE // block
+        constants = params | {"KEPT": triton.next_power_of_2(params["K"]), "ROWS": height, "BLOCK": block}
+        pointers = {"weight_ptr": "float32", "expert_ptr": "int32", "x_ptr": x}
+        call = Call(_topk.topk, -(-rows // height), pointers, sizes | {"rows": rows}, constants)
+        return call, [(rows, params["K"])] * 2, 4
+    lanes = min(MOST_LANES, triton.next_power_of_2(max(1, -(-case.columns // VECTOR))))
+    chunks, warps = -(-case.columns // (lanes * VECTOR)), max(1, lanes // 32)
+    constants = params | {"CHUNKS": chunks, "LANES": lanes, "V": VECTOR}
+    row = {"x_ptr": x, "target_ptr": "int64"}
+    if case.operator == "cross_entropy_backward":
+        pointers = {"dx_ptr": out} | row | {"lse_ptr": "float32", "dloss_ptr": "float32"}
+        return Call(_rows.loss_backward, rows * chunks, pointers, sizes, constants), [case.shape], warps
+    if case.operator.startswith("cross_entropy"):
+        both = constants["GRADIENT"] = case.operator == "cross_entropy_both"
+        call = Call(_rows.loss, rows, {"loss_ptr": "float32", "dx_ptr": out} | row, sizes, constants)
+        return call, [(rows,), case.shape if both else (1,)], warps
+    if case.operator == "log_softmax_backward":
+        kernel, other = _rows.log_softmax_backward, x
+    else:
+        adds = constants["ADDS"] = case.operator == "biased_softmax"
+        kernel, other = _rows.masked, x if adds else "bool"
+    return Call(kernel, rows, {"y_ptr": out, "x_ptr": x, "other_ptr": other}, sizes, constants), [case.shape], warps

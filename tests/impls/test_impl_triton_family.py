@@ -1,0 +1,159 @@
+"""The softmax family in Triton: kernels in Triton's interpreter against the operators, and their cubins, without a GPU."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+from support.sass import sass
+from support.scripts import script
+from support.settled import every
+
+from softbench import Unsupported
+from softbench.measure import cubin
+from softbench.measure.worker.loading import load
+from softbench.model import Case
+
+pytest.importorskip("triton")
+FILE = ROOT / "impls" / "triton" / "family.py"
+LOSS = {"ignore": 0, "smoothing": 0.1, "z": 0.0001}
+PLAIN = {"ignore": -100, "smoothing": 0, "z": 0}
+
+# Runs in a process of its own: the interpreter has to be chosen before triton's kernels are decorated.
+INTERPRETED = """
+import sys, warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning)  # numpy's words for what a GPU does silently
+from dataclasses import replace
+from pathlib import Path
+from softbench.cases import operators
+from softbench.measure.check import check
+from softbench.measure.worker import interpreter, loading
+from softbench.model import Case
+interpreter.correct()
+declared = loading.operator(operators.bundled()[sys.argv[2]])
+operators.use([declared])
+factory = loading.load(Path(sys.argv[1]), sys.argv[3])
+
+def right(shape, dtype="bfloat16", layout="contiguous", words=("normal",), **params):
+    for word in words:
+        case = Case(declared.name, shape, dtype, dtype, layout, word, timed=False, params=tuple(params.items()))
+        reason = check(case, factory(case), "cpu", 1).reason
+        assert not reason, (case.id, reason)
+"""
+BODY = """
+for dtype in ("float16", "bfloat16", "float32"):
+    right((8, 101), dtype, **{params})
+right((2, 3, 9), layout="transposed", **{params})
+right((0, 64), **{params})
+right((3, 4100), "float32", **{params})
+right((9, 300), words=declared.hard, **{params})
+"""
+CASES = [
+    ("log_softmax_backward", {}),
+    ("cross_entropy", PLAIN),
+    ("cross_entropy", LOSS),
+    ("cross_entropy_backward", LOSS),
+    ("cross_entropy_both", PLAIN),
+    ("cross_entropy_both", LOSS),
+    ("masked_softmax", {"scale": 0.125}),
+    ("biased_softmax", {"scale": 0.125}),
+]
+
+
+def interpret(
+    body: str, operator: str, file: Path = FILE, name: str = "triton_family"
+) -> subprocess.CompletedProcess[str]:
+    return script(INTERPRETED + body, str(file), operator, name, TRITON_INTERPRET="1")
+
+
+@every(("operator", "params"), CASES)
+def test_rows_of_any_length_are_right(operator, params):
+    done = interpret(BODY.format(params=params), operator)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+TOPK = """
+for dtype in ("float16", "bfloat16", "float32"):
+    right((19, 65), dtype, k=5, renormalised=1)
+right((3, 8), k=8, renormalised=0)
+right((2, 3, 9), layout="transposed", k=1, renormalised=1)
+right((0, 64), k=1, renormalised=1)
+right((5, 40), "float32", words=declared.hard, k=3, renormalised=0)
+right((5, 40), words=declared.hard, k=3, renormalised=1)
+"""
+
+
+def test_the_largest_are_found_with_equal_and_masked_ones():
+    done = interpret(TOPK, "softmax_topk")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+LOG = """
+for shape in ((133, 101), (5, 4100), (132, 17000), (2, 40000)):  # a tile, two, pieces or chunks, and split rows
+    right(shape, "float16")
+    right(shape, "float32")
+right((9, 700), words=declared.hard)
+right((3, 64), "float64")
+"""
+
+
+def test_logarithms_by_every_kernel_of_softmax():
+    done = interpret(LOG, "log_softmax", FILE.parent / "best.py", "triton_best")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+FAULTS = {
+    "no guard for lanes of -inf": ('tl.where(top == -float("inf"), 0.0, top)', "top", "masked_softmax"),
+    "lanes are not rescaled": ("total * power(maximum - base, True)", "total", "cross_entropy"),
+    "the target's logit is not subtracted": ("dx - (1.0 - SMOOTHING), dx)\n", "dx, dx)\n", "cross_entropy_both"),
+    "ignored rows have a loss": ("if target == IGNORE:", "if target == -7:", "cross_entropy"),
+    "the gradient of z is forgotten": ("grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
+    "rows that see nothing are not 0": ("y = tl.where(seen,", "y = tl.where(column >= 0,", "masked_softmax"),
+}
+
+
+@every(("old", "new", "operator"), FAULTS.values())
+def test_faults_are_found(tmp_path, old, new, operator):
+    for path in FILE.parent.glob("*.py"):
+        (tmp_path / path.name).write_text(path.read_text())
+    text = (FILE.parent / "_rows.py").read_text()
+    assert text.count(old) == 1
+    (tmp_path / "_rows.py").write_text(text.replace(old, new))
+    done = interpret(BODY.format(params=dict(CASES)[operator]), operator, tmp_path / "family.py")
+    assert "AssertionError" in done.stderr, done.stderr[-1000:]
+
+
+def built(operator: str, columns: int, dtype: str, **params: float):
+    asked = Case(operator, (4096, columns), dtype, dtype, params=tuple(params.items()))
+    ((_, code),) = load(FILE, "triton_family").softbench_cubins(asked)
+    (found,) = cubin.resources(code)
+    return found, code
+
+
+@every(("operator", "params"), CASES)
+def test_they_compile_for_hopper_with_whole_vectors_and_without_spills(operator, params):
+    for dtype in ("bfloat16", "float32"):
+        found, code = built(operator, 128256, dtype, **params)
+        assert found.stack_bytes == 0
+        assert found.registers <= 64, "two CTAs of 512 threads fit"
+        assert re.search(r"LDG\.E\S*\.128", sass(code)[0]), operator
+
+
+@pytest.mark.parametrize(("columns", "k"), [(8, 2), (128, 8), (512, 32)])
+def test_the_router_compiles_without_spills(columns, k):
+    for dtype in ("bfloat16", "float32"):
+        assert built("softmax_topk", columns, dtype, k=k, renormalised=1)[0].stack_bytes == 0
+
+
+def test_refusals_and_empty_cases():
+    factory = load(FILE, "triton_family")
+    for asked, words in (
+        (Case("log_softmax_backward", (4, 8), "float64", "float64"), "compute in float32"),
+        (Case("softmax_topk", (4, 2000), "float32", "float32", params=(("k", 1), ("renormalised", 1))), "1 to 1024"),
+    ):
+        with pytest.raises(Unsupported, match=words):
+            factory(asked)
+    assert list(factory.softbench_cubins(Case("log_softmax_backward", (0, 8), "float16", "float16"))) == []
