@@ -94,18 +94,18 @@ def _norm(x: Any, weight: Any, bias: Any, residual: Any, layer: bool, eps: float
         raise ValueError(f"these do not fit: {[(tuple(t.shape), str(t.device)) for t in tensors]}")
     dtypes = {t.dtype for t in tensors}
     wide = torch.float64 if torch.float64 in dtypes else torch.float32
-    why = "a weight per head" if any(t.dim() > 1 for t in vectors) else ""
-    if _by_torch(why, x.dtype if wide is torch.float32 else wide, x.device):
-        plain = residual is None and bias is None and not why and len(dtypes) == 1
+    if _by_torch("", x.dtype if wide is torch.float32 else wide, x.device):
+        plain = residual is None and bias is None and len(dtypes) == 1 and all(t.dim() == 1 for t in vectors)
         t = x if plain else x.to(wide) if residual is None else x.to(wide) + residual
         y = (torch.layer_norm if layer else torch.rms_norm)(t, t.shape[-1:], weight if plain else None, eps=eps)
         y = y if weight is None or plain else y * weight
         y = y if bias is None else y + bias
         return y.to(x.dtype) if residual is None else (y.to(x.dtype), t.to(residual.dtype))
-    rows = x.dtype if wide is torch.float32 and (residual is None or residual.dtype is x.dtype) else wide
-    weight, bias = (t if t is None or t.dtype is rows else t.to(wide) for t in (weight, bias))
-    given = residual if residual is None else residual.to(rows)
-    y = _norm_functions.norm(x.to(rows), weight, bias, given, layer, eps)
+    given = (
+        t if t is None or (t.dtype in _norm_functions.KERNEL_DTYPES and wide is torch.float32) else t.to(wide)
+        for t in (x, weight, bias, residual)
+    )
+    y = _norm_functions.norm(*given, layer, eps)
     return y.to(x.dtype) if residual is None else (y[0].to(x.dtype), y[1].to(residual.dtype))
 
 

@@ -161,8 +161,8 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
 
 @functools.cache
 def served(rows: Callable[..., Any], columns: int, dtypes: tuple[torch.dtype, ...], *rest: Any) -> Any:
-    """The launch that `rows` makes; None where no kernel serves the first dtype, the GPU or the length."""
-    if dtypes[0] not in KERNEL_DTYPES:
+    """The launch that `rows` makes; None where no kernel serves the dtypes, the GPU or the length."""
+    if not {*KERNEL_DTYPES, None}.issuperset(dtypes):
         return None
     try:
         return rows(columns, dtypes, *rest)

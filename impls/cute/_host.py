@@ -26,13 +26,15 @@ from typing import Any
 
 from .htile.config import VECTOR_BYTES, SplitTileConfig
 from .htile.packing import PackedTileConfig
+from .htile.strips import StripConfig
 
 FOLDER = Path(__file__).resolve().parent
 SOURCES = ("_host.py", "htile/**/*.py", "kernels/**/*.py")
 DISTRIBUTIONS = ("nvidia-cutlass-dsl", "apache-tvm-ffi")
 DIGEST_BYTES = hashlib.sha256().digest_size
 
-# The arguments of a kernel: matrices (rows, columns), vectors of one value per column or per row, a workspace.
+# The arguments of a kernel: matrices (rows, columns), vectors of one value per column (or a matrix of one vector per head)
+# or per row, sums over the rows of a block, a workspace.
 ARGUMENTS = {
     "softmax.Softmax": ("matrix", "matrix"),
     "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
@@ -41,6 +43,10 @@ ARGUMENTS = {
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "packed.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
     "norm.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
+    "norm_backward.NormBackward": (
+        *("matrix", "matrix", "columns", "matrix", "rows", "rows"),
+        *("matrix", "matrix", "sums", "sums"),
+    ),
 }
 
 
@@ -61,10 +67,13 @@ class Build:
     flags: tuple[tuple[str, Any], ...] = ()
     arch: str = "sm_90a"
 
-    def arguments(self, rows: Any) -> list[tuple[str, tuple[Any, ...], str]]:
+    def arguments(self, rows: Any, heads: Any = 1, blocks: Any = 1) -> list[tuple[str, tuple[Any, ...], str]]:
         """(what, shape, dtype) of each argument for `rows` rows."""
         columns = self.config.columns
         shapes = {"matrix": (rows, columns), "columns": (columns,), "rows": (rows,)}
+        shapes["sums"] = (blocks, heads, columns)
+        if dict(self.flags).get("heads"):
+            shapes["columns"] = (heads, columns)
         if isinstance(self.config, SplitTileConfig):
             shapes["workspace"] = (self.config.workspace_words,)
         return [(what, shapes[what], dtype) for what, dtype in zip(ARGUMENTS[self.kernel], self.dtypes, strict=True)]
@@ -106,7 +115,7 @@ def compile_kernel(build: Build, options: str = "") -> Any:
     file, name = build.kernel.split(".")
     kernel = getattr(importlib.import_module(f"{__package__}.kernels.{file}"), name)
     _name(kernel, f"cute_{file}_{_key(build)[:12]}")
-    tensors = [_fake(build, *argument) for argument in build.arguments(cute.sym_int())]
+    tensors = [_fake(build, *argument) for argument in build.arguments(*(cute.sym_int() for _ in range(3)))]
     stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
     words = f"--enable-tvm-ffi --gpu-arch {build.arch} {options}".strip()
     return cute.compile(kernel(build.config, **dict(build.flags)), *tensors, stream, options=words)
@@ -129,12 +138,15 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str) -> Any:
     names = {"float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "int64": "Int64"}
     element = getattr(cutlass, names[dtype])
     itemsize = element.width // 8
-    has_vectors = what == "workspace" or (build.config.aligned and what != "rows")
-    align = VECTOR_BYTES if has_vectors else itemsize
-    stride = (1,)
-    if what == "matrix":
-        is_dense = isinstance(build.config, PackedTileConfig)
-        stride = (shape[1] if is_dense else cute.sym_int64(divisibility=align // itemsize), 1)
+    config, align = build.config, itemsize
+    if isinstance(config, StripConfig):
+        align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else config.vector))
+    elif what == "workspace" or (config.aligned and what != "rows"):
+        align = VECTOR_BYTES
+    stride: tuple[Any, ...] = (1,)
+    if len(shape) > 1:
+        is_dense = what == "matrix" and isinstance(config, PackedTileConfig)
+        stride = (shape[-1] if is_dense else cute.sym_int64(divisibility=align // itemsize), *shape[2:], 1)
     return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 
 

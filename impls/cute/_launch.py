@@ -197,7 +197,7 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
     That launch serves every x of this shape, these strides and this alignment to 16 bytes.
     Raises ValueError where no kernel serves the rows, on building and not on launching.
     """
-    names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
+    names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
     def kernel(aligned: bool, few: str, dense: bool) -> Launch:
@@ -220,7 +220,7 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
 
 def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
     """The launch of (dy, y, dx), all (rows, columns) of one dtype, of any strides; otherwise as `softmax_rows`."""
-    names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
+    names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
     def kernel(aligned: bool, dense: bool) -> Launch:
@@ -236,19 +236,21 @@ def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
     return launch
 
 
-def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, device: Any) -> Launch:
+def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, heads: bool, device: Any) -> Launch:
     """The launch of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, None for absent ones.
 
-    x, residual and the outputs are (rows, columns), rstd and mean (rows,), weight and bias (columns,) and dense; the
-    outputs are contiguous and fresh. Otherwise as `softmax_rows`.
+    x, residual and the outputs are (rows, columns), rstd and mean (rows,), weight and bias (columns,), or with `heads`
+    (heads, columns), and dense; the outputs are contiguous and fresh. Otherwise as `softmax_rows`.
     """
-    names, this, size = _names(dtypes), gpu(device.index), dtypes[0].itemsize
+    names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
+    residual_size = dtypes[_plans.RESIDUAL].itemsize if dtypes[_plans.RESIDUAL] else size
 
     @functools.cache
     def kernel(aligned: bool, is_few: bool, dense: bool) -> Launch:
-        return ready(tuple(_plans.norm(columns, names, layer, eps, this, aligned, is_few, dense)), device)
+        return ready(tuple(_plans.norm(columns, names, layer, eps, this, aligned, is_few, dense, heads)), device)
 
-    can_align = _plans.whole_vectors(columns, size)
+    rows = dtypes if heads else (*dtypes[:1], *dtypes[3:6])
+    can_align = _plans.whole_vectors(columns, min(dtype.itemsize for dtype in rows if dtype))
     kernel(can_align, False, not can_align)
 
     def launch(x: Any, weight: Any, bias: Any, residual: Any, *outputs: Any) -> None:
@@ -258,7 +260,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, de
         if bias is not None:
             places |= bias.data_ptr()
         if residual is not None:
-            places, strides = places | residual.data_ptr(), strides | residual.stride(0) * size
+            places, strides = places | residual.data_ptr(), strides | residual.stride(0) * residual_size
         if can_align:
             aligned, is_few, dense = not (places | strides) & 15, x.size(0) <= _plans.FEW_ROWS, False
         else:
@@ -274,6 +276,6 @@ def _dense(columns: int, *matrices: Any) -> bool:
     return all(matrix.stride(0) == columns and not matrix.data_ptr() & 15 for matrix in matrices)
 
 
-def _names(dtypes: tuple[Any, ...]) -> tuple[str, ...]:
+def names_of(dtypes: tuple[Any, ...]) -> tuple[str, ...]:
     """As in `_host.Build`."""
     return tuple(str(dtype).removeprefix("torch.") if dtype else "" for dtype in dtypes)

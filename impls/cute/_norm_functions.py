@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
-from . import _launch
-from ._functions import observed, operator, require, served, widened
+from . import _launch, _norm_backward
+from ._functions import KERNEL_DTYPES as KERNEL_DTYPES
+from ._functions import NAMESPACE, observed, operator, require, served, widened
+from ._norm_backward import gradients
 
 Given = Tensor | None
 
@@ -17,17 +19,18 @@ Given = Tensor | None
 def norm(
     x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """`softbench.kernels.layer_norm` or `rms_norm` of CUDA tensors, weight and bias (columns,) in the dtype of x or float32.
+    """`softbench.kernels.layer_norm` or `rms_norm` of CUDA tensors, float64 all of them or none.
 
-    Returns y, or (y, x + residual), contiguous and in the dtype of x. The backward uses torch's operators and computes the
-    statistics again from x, or from the rounded sum. Shapes are checked there. Raises ValueError for a tensor that is not on a
+    Returns y, or (y, x + residual), contiguous, in the dtypes of x and of residual. With a gradient, rstd and the mean are
+    kept for it beside x, or the rounded sum. Shapes are checked there. Raises ValueError for a tensor that is not on a
     CUDA device, TypeError for a dtype of x that is not served.
     """
     inputs = (x, weight, bias, residual)
+    statistics = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
     if observed(x):
-        outputs = norm_op(*inputs, layer, eps)
-    elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs):
-        outputs = _Norm.apply(*inputs, layer, eps)
+        outputs = norm_op(*inputs, layer, eps, statistics)
+    elif statistics:
+        outputs = _Norm.apply(*inputs, layer, eps, True)
     else:
         outputs = forward(*inputs, layer, eps)
     return outputs[0] if residual is None else (outputs[0], outputs[1])
@@ -40,29 +43,47 @@ def forward(
 
     statistics  also rstd and, for LayerNorm, the mean, (rows,) float32 (float64 for float64)
     """
+    outputs = _outputs(x, residual, layer, statistics)
+    if x.numel():
+        y, *rest = outputs
+        total = rest.pop(0) if residual is not None else None
+        rstd, mean = (*rest, None, None)[:2]
+        _run((x, weight, bias, residual, y, total, rstd, mean), layer, eps)
+    return outputs
+
+
+def _outputs(x: Tensor, residual: Given, layer: bool, statistics: bool) -> list[Tensor]:
+    """Memory for the outputs of `forward`."""
     require(x, "norms take")
     columns = x.shape[-1]
     rows = x.numel() // columns if columns else x.shape[:-1].numel()
-    row_dtype = widened(x.dtype)
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    total = None if residual is None else torch.empty_like(y)
-    rstd = torch.empty(rows, dtype=row_dtype, device=x.device) if statistics else None
-    mean = torch.empty_like(rstd) if rstd is not None and layer else None
-    if x.numel():
-        _run((x, weight, bias, residual, y, total, rstd, mean), layer, eps)
-    return [t for t in (y, total, rstd, mean) if t is not None]
+    of_rows = [torch.empty(rows, dtype=widened(x.dtype), device=x.device) for _ in range(statistics * (1 + layer))]
+    matrices = [x] if residual is None else [x, residual]
+    return [*(torch.empty(x.shape, dtype=t.dtype, device=x.device) for t in matrices), *of_rows]
 
 
 def _run(tensors: tuple[Given, ...], layer: bool, eps: float) -> None:
     """Compute the norm of these tensors, in the shapes that `forward` has them in."""
     x, weight, bias, *matrices, rstd, mean = tensors
     columns, dtypes = x.shape[-1], tuple(None if t is None else t.dtype for t in tensors)
-    launch = served(_launch.norm_rows, columns, dtypes, layer, eps, x.device)
+    heads = _heads(x, weight, bias)
+    launch = served(_launch.norm_rows, columns, dtypes, layer, eps, heads > 1, x.device)
     if launch is None:
         return compose(*tensors, layer=layer, eps=eps)
-    dense = (None if t is None else t.contiguous() for t in (weight, bias))
+    vectors = _vectors(heads, columns, weight, bias)
     matrices = (None if t is None else _launch.as_matrix(t, columns) for t in matrices)
-    return launch(_launch.as_matrix(x, columns), *dense, *matrices, rstd, mean)
+    return launch(_launch.as_matrix(x, columns), *vectors, *matrices, rstd, mean)
+
+
+def _heads(x: Tensor, *vectors: Given) -> int:
+    """Rows of x that have weights of their own, before these are repeated."""
+    return int(x.shape[-2]) if any(t is not None and t.dim() > 1 for t in vectors) else 1
+
+
+def _vectors(heads: int, columns: int, *vectors: Given) -> list[Given]:
+    """Weights as (columns,), or as (heads, columns) where there are heads, dense."""
+    shape = (heads, columns) if heads > 1 else (columns,)
+    return [None if t is None else (t.expand(shape) if heads > 1 else t.reshape(shape)).contiguous() for t in vectors]
 
 
 def compose(
@@ -91,48 +112,90 @@ def _statistics(t: Tensor, layer: bool, eps: float) -> tuple[Tensor, Tensor]:
     return centre, (t - centre).square().mean(-1, keepdim=True).add(eps).rsqrt()
 
 
-def gradients(dy: Tensor, t: Tensor, weight: Given, layer: bool, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of t, weight and bias for dy, in float32 (float64 for float64), from torch's operators."""
-    wide = widened(t.dtype)
-    t, dy = t.to(wide), dy.to(wide)
-    centre, scale = _statistics(t, layer, eps)
-    normal = (t - centre) * scale
-    g = dy if weight is None else dy * weight.to(wide)
-    of_t = g - normal * (g * normal).mean(-1, keepdim=True)
-    if layer:
-        of_t = of_t - g.mean(-1, keepdim=True)
-    outer = tuple(range(t.dim() - 1))
-    of_weight, of_bias = ((dy * normal).sum(outer), dy.sum(outer)) if outer else (dy * normal, dy)
-    return of_t * scale, of_weight, of_bias
+def backward(
+    dy: Tensor, t: Tensor, weight: Tensor | None, bias: Tensor | None, of_total: Tensor | None,
+    rstd: Tensor, mean: Tensor | None, of_weight: bool, of_bias: bool, of_residual: bool,
+) -> list[Tensor]:  # fmt: skip
+    """The gradient of x and, where they are asked for, of weight, bias and residual, in their dtypes.
+
+    t, of_total  as in `gradients`; both have the dtype of the residual, and dy that of x
+    of_residual  it has another dtype than x
+    mean         for LayerNorm
+    """
+    outputs = _fake_backward(dy, t, weight, bias, of_total, rstd, mean, of_weight, of_bias, of_residual)
+    wanted = iter(outputs)
+    dx, *of_vectors, dresidual = [next(wanted) if asked else None for asked in (True, of_weight, of_bias, of_residual)]
+    columns, heads, layer = t.shape[-1], _heads(t, weight, bias), mean is not None
+    tensors = (dy, t, weight, of_total, rstd, mean, dx, dresidual, *of_vectors)
+    dtypes = tuple(None if o is None else o.dtype for o in tensors)
+    launch = served(_norm_backward.backward_rows, columns, dtypes, layer, heads > 1, t.device) if t.numel() else None
+    if launch is not None:
+        m_dy, m_t, m_total, *m_out = (
+            m if m is None else _launch.as_matrix(m, columns) for m in (dy, t, of_total, dx, dresidual)
+        )
+        vectors = _vectors(heads, columns, weight)
+        if launch(m_dy, m_t, *vectors, m_total, rstd, mean, *m_out, *of_vectors, heads):
+            return outputs
+    rows = (*t.shape[:-1], 1)
+    centre = rstd.new_zeros(()) if mean is None else mean.view(rows)
+    found = gradients(dy, t, weight, bias, of_total, centre, rstd.view(rows), layer)
+    for place, gradient in zip((dx, *of_vectors, dresidual), found, strict=True):
+        _ = place is None or place.copy_(gradient)
+    return outputs
+
+
+def _fake_backward(
+    dy: Tensor, t: Tensor, weight: Given, bias: Given, of_total: Given,
+    rstd: Tensor, mean: Given, of_weight: bool, of_bias: bool, of_residual: bool,
+) -> list[Tensor]:  # fmt: skip
+    likes = ((dy, True), (weight, of_weight), (bias, of_bias), (t, of_residual))
+    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t, asked in likes if asked and t is not None]
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
-    x, weight, bias, residual, ctx.layer, ctx.eps = inputs
+    x, weight, bias, residual, ctx.layer, ctx.eps, _ = inputs
+    _, *rest = output
     ctx.dtypes = [None if t is None else t.dtype for t in (x, weight, bias, residual)]
-    ctx.save_for_backward(x if residual is None else output[1], weight)
+    t = x if residual is None else rest.pop(0)
+    rstd, mean = (*rest, None, None)[:2]
+    ctx.save_for_backward(t, weight, bias, rstd, mean)
+    ctx.set_materialize_grads(False)
 
 
 def _gradients(ctx: Any, *of_outputs: Any) -> tuple[Any, ...]:
-    """The gradients of the six inputs of a norm; an operator has those of its outputs in a list."""
-    dy, of_total, *_ = (*(of_outputs[0] if isinstance(of_outputs[0], list) else of_outputs), None)
-    t, weight = ctx.saved_tensors
-    dy = torch.zeros_like(t) if dy is None else dy
-    of_t, of_weight, of_bias = gradients(dy, t, weight, ctx.layer, ctx.eps)
-    if of_total is not None:
-        of_t = of_t + of_total
-    wanted = zip((of_t, of_weight, of_bias, of_t), ctx.dtypes, strict=True)
-    return (*(None if dtype is None else gradient.to(dtype) for gradient, dtype in wanted), None, None)
+    """The gradients of the seven inputs of a norm; an operator has those of its outputs in a list."""
+    dy, *rest = of_outputs[0] if isinstance(of_outputs[0], list) else of_outputs
+    t, weight, bias, rstd, mean = ctx.saved_tensors
+    dtype, *_, residual = ctx.dtypes
+    of_total = rest[0] if residual is not None else None
+    dy = torch.zeros_like(t, dtype=dtype) if dy is None else dy
+    if rstd is None or torch.is_grad_enabled():  # gradients of gradients
+        wide = t.to(widened(t.dtype))
+        found = gradients(dy, t, weight, bias, of_total, *_statistics(wide, ctx.layer, ctx.eps), ctx.layer)
+        found = [None if d is None else gradient.to(d) for gradient, d in zip(found, ctx.dtypes, strict=True)]
+        return (*found, None, None, None)
+    _, of_weight, of_bias, *_ = ctx.needs_input_grad
+    asked = (of_weight, of_bias, residual not in (None, dtype))
+    run = backward_op if observed(dy) else backward
+    of_x, *more = run(dy, t, weight, bias, of_total, rstd, mean, *asked)
+    of_weight, of_bias, of_residual = (more.pop(0) if wanted else None for wanted in asked)
+    of_residual = of_x if residual is dtype else of_residual
+    return of_x, of_weight, of_bias, of_residual, None, None, None
 
 
 def _all(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, layer: bool, eps: float
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, layer: bool, eps: float,
+    statistics: bool,
+) -> list[Tensor]:  # fmt: skip
+    return forward(x, weight, bias, residual, layer, eps, statistics)
+
+
+def _fake(
+    x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool
 ) -> list[Tensor]:
-    return forward(x, weight, bias, residual, layer, eps)
-
-
-def _fake(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float) -> list[Tensor]:
-    require(x, "norms take")
-    return [torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(1 if residual is None else 2)]
+    return _outputs(x, residual, layer, statistics)
 
 
 _Norm, norm_op = operator("norm", _all, _fake, _setup, _gradients)
+backward_op = library.custom_op(f"{NAMESPACE}::norm_backward", backward, mutates_args=())
+backward_op.register_fake(_fake_backward)

@@ -176,16 +176,19 @@ def norm(
     aligned: bool,
     is_few: bool = False,
     dense: bool = False,
+    heads: bool = False,
 ) -> Iterator[Build]:
     """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for absent ones.
 
     is_few  there are at most FEW_ROWS rows, so each gets threads of its own
     dense   as in `softmax`; weight and bias start on 16 bytes
+    heads   weight and bias have a row for each head
     """
-    tiles, terms, flags = 2 if dtypes[RESIDUAL] else 1, 2 if layer else 1, (("layer", layer), ("eps", eps))
-    yield from packed("Norm", columns, dtypes, gpu, dense, tiles, terms, flags)
-    for config in layouts(columns, ITEM_BYTES[dtypes[0]], gpu, aligned, tiles, terms):
-        own = replace(config, rows_per_thread=1) if is_few else config
+    size, flags = ITEM_BYTES[dtypes[0]], (("layer", layer), ("eps", eps), *([("heads", True)] if heads else []))
+    tiles, terms = 1 + ceil_div(ITEM_BYTES.get(dtypes[RESIDUAL], 0), size), 2 if layer else 1
+    yield from packed("Norm", columns, dtypes, gpu, dense and not heads, tiles, terms, flags)
+    for config in layouts(columns, size, gpu, aligned, tiles, terms):
+        own = replace(config, rows_per_thread=1) if is_few or heads else config
         yield Build("norm.Norm", own, dtypes, flags, gpu.arch)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 
@@ -11,7 +12,7 @@ from support.paths import ROOT
 from softbench import LAYER_EPS, RMS_EPS, kernels
 
 torch = pytest.importorskip("torch")
-from _softbench_kernels import _functions, _launch, _norm_functions  # noqa: E402
+from _softbench_kernels import _functions, _launch, _norm_backward, _norm_functions  # noqa: E402
 from torch import library  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallback")
@@ -42,17 +43,49 @@ def seen(monkeypatch):
 
         return launch
 
-    def norm_rows(columns, dtypes, layer, eps, device):
+    def per_row(vector, x):
+        """A weight for each head, as a matrix like x."""
+        assert vector is None or vector.is_contiguous()
+        return vector if vector is None or vector.dim() == 1 else vector.repeat(len(x) // len(vector), 1)
+
+    def norm_rows(columns, dtypes, layer, eps, heads, device):
         def launch(*tensors):
             note(*(t for t in (tensors[0], tensors[3], tensors[4]) if t is not None))
             assert tuple(None if t is None else t.dtype for t in tensors) == dtypes
-            _norm_functions.compose(*tensors, layer=layer, eps=eps)
+            x, weight, bias, *rest = tensors
+            assert heads == any(t is not None and t.dim() > 1 for t in (weight, bias))
+            _norm_functions.compose(x, per_row(weight, x), per_row(bias, x), *rest, layer=layer, eps=eps)
+
+        return launch
+
+    def norm_backward_rows(columns, dtypes, layer, heads, device):
+        def launch(dy, t, weight, of_total, rstd, mean, *outputs):
+            *outputs, count = outputs
+            note(*(m for m in (t, dy, of_total, outputs[1], outputs[0]) if m is not None))
+            assert (
+                tuple(None if t is None else t.dtype for t in (dy, t, weight, of_total, rstd, mean, *outputs)) == dtypes
+            )
+            assert heads == (count > 1)
+            centre = 0 if mean is None else mean[:, None]
+            terms = torch.ones(count, columns, dtype=torch.float64).repeat(len(t) // count, 1)
+            scale = rstd[:, None].double()
+            found = _norm_functions.gradients(
+                dy.double(), t.double(), per_row(weight, t), terms, of_total, centre, scale, layer
+            )
+            vectors = dy.double() * (t - centre) * scale, dy.double()
+            for place, got in zip(outputs[:2], found[:2], strict=True):
+                _ = place is None or place.copy_(got)
+            for place, got in zip(outputs[2:], vectors, strict=True):
+                _ = place is None or place.copy_(got.view(-1, count, columns).sum(0).sum_to_size(place.shape))
+            return True
 
         return launch
 
     monkeypatch.setattr(_launch, "softmax_rows", softmax_rows)
     monkeypatch.setattr(_launch, "backward_rows", backward_rows)
     monkeypatch.setattr(_launch, "norm_rows", norm_rows)
+    monkeypatch.setattr(_norm_backward, "backward_rows", norm_backward_rows)
+    _functions.served.cache_clear()
     for module in (_functions, _norm_functions):
         monkeypatch.setattr(module, "require", lambda *given: None)
     monkeypatch.setattr(kernels, "_by_torch", lambda why, dtype, device: bool(why))
@@ -186,8 +219,12 @@ def test_operators_hold_torchs_rules(seen):
     library.opcheck(_functions.softmax_op, (x, 0, None))
     library.opcheck(_functions.softmax_op, (x.detach().half().requires_grad_(), -1, torch.float32))
     library.opcheck(_functions.softmax_backward_op, (x, y, 1, torch.float32))
-    library.opcheck(_norm_functions.norm_op, (x, weight, None, y, True, 1e-5))
-    library.opcheck(_norm_functions.norm_op, (x, None, weight, None, False, 1e-6))
+    for inputs in ((x, weight, None, y, True, 1e-5), (x, None, weight, None, False, 1e-6)):
+        library.opcheck(_norm_functions.norm_op, (*inputs, True))
+        library.opcheck(_norm_functions.norm_op, (*inputs, False))
+    rows, columns = torch.rand(4), torch.rand(6)
+    given = (x.detach(), y.detach().half(), columns, columns.half(), None, rows, rows, True, True, True)
+    library.opcheck(_norm_functions.backward_op, given)
     from impls.cute import _functions as other
 
     with pytest.raises(ValueError, match="on cpu"):  # another copy of the family calls itself
@@ -254,7 +291,7 @@ def test_a_fallback_says_why_once(monkeypatch):
         "a tensor on cpu": lambda: kernels.softmax(torch.zeros(3)),
         "torch.float64": lambda: by_torch(dtype=torch.float64),
         "a transform of torch.func": lambda: torch.func.vmap(lambda x: x * by_torch())(torch.zeros(3)),
-        "per head": lambda: by_torch(why="per head"),
+        "so it is": lambda: by_torch(why="so it is"),
         "sm_80 is not sm_90": lambda: by_torch(0),
         "cutlass is missing": by_torch,
         "9 columns of torch.float32: ": lambda: _functions.served.__wrapped__(lambda *_: int(""), 9, (torch.float32,)),
@@ -294,3 +331,35 @@ def test_wrong_dtypes_and_shapes_are_refused(cuda_tensors):
         _norm_functions.norm(integers, None, None, None, True, 1e-5)
     with pytest.raises(TypeError, match="bfloat16"):
         checked(x, -1, torch.bfloat16)
+
+
+@pytest.mark.parametrize("mistake", [None, 0, 1, 2, 3])
+def test_a_gradient_that_is_wrong_on_this_gpu_is_not_used(monkeypatch, mistake):
+    """By a stand-in of the kernel whose output of this number is off in one place."""
+    monkeypatch.setattr(_norm_backward, "outside", contextlib.nullcontext)
+    names = (
+        "float16",
+        "float16",
+        "float16",
+        "float16",
+        "float32",
+        "float32",
+        "float16",
+        "float16",
+        "float16",
+        "float16",
+    )
+
+    def launch(blocks, tensors, of_vectors, heads):
+        dy, t, weight, of_total, rstd, mean, dx, dresidual = tensors
+        x, g, total = (m.view(-1, heads, 64) for m in (t, dy, of_total))
+        columns = (v.view(-1, heads, 1) for v in (mean, rstd))
+        found = _norm_backward.gradients(g, x, weight, weight, total, *columns, True)
+        outputs = (dx, dresidual, *of_vectors)
+        for number, (place, got) in enumerate(zip(outputs, (found[0], *found[:3]), strict=True)):
+            place.copy_(got.view(place.shape))
+            if number == mistake:
+                place.view(-1)[-1] = torch.nan
+
+    right = _norm_backward._is_right(launch, 64, names, True, 3, torch.device("cpu"))
+    assert right == (mistake is None)

@@ -115,6 +115,8 @@ def test_weights_of_either_dtype():
     assert [stack for _, stack, _ in built] == [0, 0]
     pieces = [count(text, r"LDG\.E\S*\.128") for text in sass(*(code for *_, code in built))]
     assert pieces == [config.vectors_per_thread, 2 * config.vectors_per_thread]
+    (text,) = sass(compiled("rmsnorm", RowTileConfig(4096, 4, 1, 512, 512, "shared"), "float32", "bfloat16")[2])
+    assert count(text, r"LDG\.E\.64") == 2, "narrower ones are halves of vectors"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
 
 @pytest.mark.parametrize(
     ("layer", "weight", "mean", "reason"),
-    [(False, "float32", "float32", "no mean"), (True, "bfloat16", "", "beside rows of 4 bytes")],
+    [(False, "float32", "float32", "no mean"), (True, "int8", "", "int8")],
 )
 def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
     dtypes = ("float32", weight, "", "", "float32", "", "", mean)

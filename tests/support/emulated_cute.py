@@ -98,7 +98,7 @@ def _fmax(a: Any, b: Any, nan: bool = False) -> Numbers:
     return numbers((np.maximum if nan else np.fmax)(a, np.float32(b)))
 
 
-class _Cutlass(ModuleType):
+class Cutlass(ModuleType):
     """Whatever else of the DSL a module names when it is imported."""
 
     def __getattr__(self, name: str) -> Any:
@@ -111,7 +111,7 @@ def _dsl(threads: int) -> dict[str, ModuleType]:
     def rmem(shape: Any, _: Any) -> Numbers:
         return numbers(np.zeros((shape, threads) if isinstance(shape, int) else shape))
 
-    cute, cutlass, nvgpu = _Cutlass("cutlass.cute"), _Cutlass("cutlass"), _Cutlass("cutlass.cute.nvgpu")
+    cute, cutlass, nvgpu = Cutlass("cutlass.cute"), Cutlass("cutlass"), Cutlass("cutlass.cute.nvgpu")
     vars(cutlass).update(
         cute=cute, Float32=FLOAT32, Float16=FLOAT16, BFloat16=BFLOAT16, const_expr=lambda x: x, range_constexpr=range
     )
@@ -188,8 +188,9 @@ class Context:
     """All threads of one row; matrices are pairs of a row's float32 values and a dtype."""
 
     def __init__(
-        self, config: Any, x: Any, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0
-    ) -> None:
+        self, config: Any, x: Any, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0,
+        extra_dtype: Any = None,
+    ) -> None:  # fmt: skip
         self.config, self.fill, self.extra_sX = config, fill, [None] * extra_smem_tensors
         self.reduction = Reduction(self.config)
         self.x = Loader(self, x)

@@ -42,32 +42,42 @@ class HintedAtom:
         self.atom, self.policy, self.as_ptx = atom, policy, as_ptx and policy is not None
 
     def copy(self, source: cute.Tensor, destination: cute.Tensor) -> None:
-        """Copy 16 bytes."""
+        """Copy a vector: 16 bytes, or 8 of a dtype of half the width."""
         if self.as_ptx:
-            cute.arch.inline_ptx(
-                "cp.async.cg.shared.global.L2::cache_hint [{$r0}], [{$r1}], 16, {$r2};",
-                read_only_args=[destination.iterator.toint(), source.iterator.toint(), self.policy],
-            )
+            copy_async(source, destination, cute.size(source) * source.element_type.width // 8, self.policy)
         else:
             cute.copy(self.atom, source, destination, **({} if self.policy is None else {"cache_policy": self.policy}))
 
 
-def asynchronous(dtype: type[cutlass.Numeric], policy: Int64 | None = None) -> HintedAtom:
-    """Global -> shared. `.cg` bypasses the first-level cache, since the row is read once."""
-    operation = cpasync.CopyG2SOp(cache_mode=LoadCacheMode.GLOBAL)
-    return HintedAtom(cute.make_copy_atom(operation, dtype, num_bits_per_copy=128), policy, as_ptx=True)
-
-
-def loading(dtype: type[cutlass.Numeric], policy: Int64 | None = None, reuse: str = "none") -> HintedAtom:
-    """Global -> registers. reuse: the hint for the first-level cache, "none", "soon" or "over"."""
-    return HintedAtom(
-        cute.make_copy_atom(CopyG2ROp(), dtype, num_bits_per_copy=128, l1c_evict_priority=REUSE[reuse]), policy
+def copy_async(source: cute.Tensor, target: cute.Tensor, bytes_: int, policy: Int64 | None = None) -> None:
+    """4, 8 or 16 bytes, global -> shared. `.cg`, which 16 may have, bypasses the first-level cache: a row is read once."""
+    mode, hint, last = "cg" if bytes_ == VECTOR_BYTES else "ca", "", ""
+    if policy is not None:
+        hint, last = ".L2::cache_hint", ", {$r2}"
+    cute.arch.inline_ptx(
+        f"cp.async.{mode}.shared.global{hint} [{{$r0}}], [{{$r1}}], {bytes_}{last};",
+        read_only_args=[target.iterator.toint(), source.iterator.toint(), *([] if policy is None else [policy])],
     )
 
 
-def storing(dtype: type[cutlass.Numeric]) -> HintedAtom:
+def asynchronous(dtype: type[cutlass.Numeric], policy: Int64 | None = None, bits: int = 128) -> HintedAtom:
+    """Global -> shared."""
+    mode = LoadCacheMode.GLOBAL if bits == 128 else LoadCacheMode.ALWAYS
+    operation = cpasync.CopyG2SOp(cache_mode=mode)
+    return HintedAtom(cute.make_copy_atom(operation, dtype, num_bits_per_copy=bits), policy, as_ptx=True)
+
+
+def loading(
+    dtype: type[cutlass.Numeric], policy: Int64 | None = None, reuse: str = "none", bits: int = 128
+) -> HintedAtom:
+    """Global -> registers. reuse: the hint for the first-level cache, "none", "soon" or "over"."""
+    atom = cute.make_copy_atom(CopyG2ROp(), dtype, num_bits_per_copy=bits, l1c_evict_priority=REUSE[reuse])
+    return HintedAtom(atom, policy)
+
+
+def storing(dtype: type[cutlass.Numeric], bits: int = 128) -> HintedAtom:
     """Registers -> global."""
-    return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=128))
+    return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=bits))
 
 
 def tiled_copy_2d(config: RowTileConfig, dtype: type[cutlass.Numeric]) -> cute.TiledCopy:
@@ -95,28 +105,34 @@ def predicate_k(coordinates: cute.Tensor, first: Int32, last: Int32) -> cute.Ten
 
 @cute.jit
 def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor) -> None:
-    """Copy (elements,) in pieces of 16 bytes of the atom's dtype; both start on 16 bytes."""
+    """Copy (elements,) in pieces of 16 bytes of the atom's dtype, or all 8 bytes; both start on as many."""
+    size, bits = cute.size(source), hinted.atom.value_type.width
+    width = const_expr(min(size, VECTOR_BYTES * 8 // bits))
     source, destination = (
-        cute.make_tensor(vector.iterator.align(VECTOR_BYTES), vector.layout) for vector in (source, destination)
+        cute.make_tensor(vector.iterator.align(width * bits // 8), vector.layout) for vector in (source, destination)
     )
-    width = const_expr(VECTOR_BYTES * 8 // hinted.atom.value_type.width)
     for piece in cutlass.range_constexpr(cute.size(source) // width):
         part, target = (cute.local_tile(t, (width,), (piece,)) for t in (source, destination))
         hinted.copy(part, target)
 
 
 def load_shared(source: cute.Pointer, words: cute.Tensor) -> None:
-    """16 bytes of shared memory to four registers.
+    """4, 8 or a multiple of 16 bytes of shared memory to registers.
 
     volatile: a compiler that may reuse what it has read would keep the whole row in registers.
     """
-    read = cute.arch.inline_ptx(
-        "ld.volatile.shared.v4.b32 {{$w0}, {$w1}, {$w2}, {$w3}}, [{$r0}];",
-        write_only_types=[Int32] * 4,
-        read_only_args=[source.toint()],
-    )
-    for i in range(4):
-        words[i] = read[i]
+    count = cute.size(words)
+    each = min(4, count)
+    names = ", ".join(f"{{$w{i}}}" for i in range(each))
+    form, names = (f".v{each}", f"{{{names}}}") if each > 1 else ("", names)
+    for first in range(0, count, each):
+        read = cute.arch.inline_ptx(
+            f"ld.volatile.shared{form}.b32 {names}, [{{$r0}}];",
+            write_only_types=[Int32] * each,
+            read_only_args=[source.toint() + 4 * first],
+        )
+        for i in range(each):
+            words[first + i] = read[i] if each > 1 else read
 
 
 @cute.jit

@@ -53,9 +53,13 @@ class Reduction:
         self.send(values, stage)
         self.receive(stage)
 
-    @cute.jit
-    def send(self, values: tuple, stage: cutlass.Constexpr[int]) -> None:
+    def send(self, values: tuple, stage: int) -> None:
         """The first half of an exchange; several can be sent before the first is received."""
+        self.post(values, stage, stage == 0)
+
+    @cute.jit
+    def post(self, values: tuple, stage: int | Int32, is_first: cutlass.Constexpr[bool] = False) -> None:
+        """`send`; is_first: wait until every CTA of the cluster is there."""
         config, buffer = self.config, self.buffer
         thread = cute.arch.thread_idx()[0]
         lane = thread % WARP
@@ -67,23 +71,31 @@ class Reduction:
                     buffer[i, row, (slot, 0), stage] = values[i]
         else:
             rank = cute.arch.block_idx_in_cluster()
-            if const_expr(stage == 0):
+            if const_expr(is_first):
                 cute.arch.cluster_wait()
             if lane < config.cluster:
                 target = self.buffer[None, row, (slot, rank), stage]
                 store_shared_remote(target, values, self.barriers + stage, lane)
 
     @cute.jit
-    def receive(self, stage: cutlass.Constexpr[int]) -> None:
-        """The second half: wait until every warp of this row has sent its values."""
+    def receive(self, stage: int | Int32, phase: int | Int32 = 0) -> None:
+        """The second half: wait until every warp of this row has sent its values; phase: of the stage's mbarrier."""
         if const_expr(self.config.cluster == 1):
             cute.arch.sync_threads()
         else:
-            cute.arch.mbarrier_wait(self.barriers + stage, 0)
+            cute.arch.mbarrier_wait(self.barriers + stage, phase)
+
+    @cute.jit
+    def renew(self, stage: int | Int32) -> None:
+        """Prepare a stage, whose exchange this thread has received, for one more exchange."""
+        if const_expr(self.config.cluster > 1):
+            if cute.arch.thread_idx()[0] == 0:
+                expected = self.config.peers * 4 * self.width
+                cute.arch.mbarrier_arrive_and_expect_tx(self.barriers + stage, expected)
 
     @cute.jit
     def gather(
-        self, which: cutlass.Constexpr[int], stage: cutlass.Constexpr[int], absent: cutlass.Constexpr[float]
+        self, which: cutlass.Constexpr[int], stage: int | Int32, absent: cutlass.Constexpr[float]
     ) -> cute.TensorSSA:
         """This thread's part of value number `which` of its row's slots, padded with `absent`.
 

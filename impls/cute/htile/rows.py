@@ -19,12 +19,16 @@ HELD_BYTES = 128 * 1024
 class Partition:
     """A thread's vectors of one matrix: (vector, turns) in global memory.
 
-    straight    whether they start on 16 bytes: True where the compiler knows it, else a Boolean of the thread
+    bytes       of a vector: 16, 32 of a dtype that is wider than the first matrix's, 8 of one that is narrower
+    straight    whether they start on 16 bytes, or on 8: True where the compiler knows it, else a Boolean of the thread
     start, end  the addresses of the matrix
     """
 
-    def __init__(self, vectors: cute.Tensor, straight: object, matrix: cute.Tensor) -> None:
-        self.vectors, self.straight = vectors, straight
+    def __init__(self, vectors: cute.Tensor, is_straight: bool, matrix: cute.Tensor) -> None:
+        self.vectors, self.straight = vectors, True
+        self.bytes = cute.size(vectors, mode=[0]) * matrix.element_type.width // 8
+        if not is_straight:
+            self.straight = vectors.iterator.toint() % min(VECTOR_BYTES, self.bytes) == 0
         self.start = matrix.iterator.toint()
         rows, columns = matrix.shape
         elements = (Int64(rows) - 1) * matrix.stride[0] + columns
@@ -40,6 +44,7 @@ class RowContext:
     fill                the value of columns and rows outside the matrix
     stage, width        exchanges of the kernel's reductions, and float32 values in each
     extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices or for other rows of mX
+    extra_dtype         of these, that of mX by default
 
     tXcX  the (row, column) of each element of the thread's vectors; tXpX: which vectors lie wholly in the CTA's share
     """
@@ -52,6 +57,7 @@ class RowContext:
         stage: int = 1,
         width: int = 1,
         extra_smem_tensors: int = 0,
+        extra_dtype: type[cutlass.Numeric] | None = None,
     ) -> None:
         self.config, self.shape, self.fill = config, mX.shape, fill
         row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
@@ -65,7 +71,8 @@ class RowContext:
         self.thread_copy = copy.tiled_copy_2d(config, mX.element_type).get_slice(self.tidx)
         self._bounds()
         memory = cutlass.memory.SmemAllocator()
-        self.tXsX, *self.extra_sX = [self._shared(memory, mX.element_type) for _ in range(1 + extra_smem_tensors)]
+        self.tXsX = self._shared(memory, mX.element_type)
+        self.extra_sX = [self._shared(memory, extra_dtype or mX.element_type) for _ in range(extra_smem_tensors)]
         self.reduction = Reduction(config, memory, stage, width)
         self.reduction.open()
         self.x = RowLoader(self, mX, self.tXsX)
@@ -97,21 +104,15 @@ class RowContext:
         return VectorRegTile(dtype, self.config.vector, self.config.vectors_per_thread)
 
     def partition(self, matrix: cute.Tensor) -> Partition:
-        """This thread's vectors of a (rows, columns) matrix, whose dtype is as wide as the first matrix's or wider.
-
-        Raises ValueError for a narrower dtype, whose vectors would be less than 16 bytes.
-        """
+        """This thread's vectors of a (rows, columns) matrix of any dtype."""
         config = self.config
-        if matrix.element_type.width < 8 * config.itemsize:
-            raise ValueError(f"{matrix.element_type} beside rows of {config.itemsize} bytes an element")
         offset = self.rank * (config.cta_vectors * config.vector) - self.shift
         if config.aligned:
             offset = cute.assume(offset, divby=config.vector) if config.cluster > 1 else 0
         window = cute.domain_offset((0, offset), matrix)
         tile = cute.local_tile(window, config.tiler_mn, (cute.arch.block_idx()[0], 0))
         vectors = self.thread_copy.partition_S(tile)[None, 0, None]
-        straight = True if config.aligned else vectors.iterator.toint() % VECTOR_BYTES == 0
-        return Partition(vectors, straight, matrix)
+        return Partition(vectors, config.aligned, matrix)
 
     def free(self, turn: int, part: Partition) -> bool:
         """Whether the compiler knows that every thread moves vector number `turn` of a partition as one."""
@@ -132,7 +133,7 @@ class RowContext:
         if self.config.aligned or self.config.is_inner(turn):
             return self.whole(turn, part)
         address = part.vectors[None, turn].iterator.toint()
-        return self.touched(turn) & part.straight & (address >= part.start) & (address + VECTOR_BYTES <= part.end)
+        return self.touched(turn) & part.straight & (address >= part.start) & (address + part.bytes <= part.end)
 
     def touched(self, turn: int) -> object:
         """Whether vector number `turn` has elements in this CTA's share of a row of the matrix."""
@@ -203,7 +204,7 @@ class RowLoader:
         self.part = context.partition(matrix)
         self.tXsX = tXsX
         self.tXrX = context.make_fragment(matrix.element_type)
-        self.dtype = matrix.element_type
+        self.dtype, self.bits = matrix.element_type, min(128, 8 * self.part.bytes)
 
     @cute.jit
     def request(self) -> None:
@@ -211,7 +212,7 @@ class RowLoader:
         if const_expr(self.config.keep == "shared"):
             # CUDA 12's assembler (the default of DSL 4.8.1) takes uniform registers for both addresses where a CTA has
             # several rows, and encodes an instruction that the GPU rejects as illegal, if there is a policy.
-            atom = copy.asynchronous(self.dtype, self.context.policy if self.config.rows == 1 else None)
+            atom = copy.asynchronous(self.dtype, self.context.policy if self.config.rows == 1 else None, self.bits)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 self._request_shared(atom, turn)
             if const_expr(self.part.straight is True and not self.config.is_even):
@@ -219,7 +220,8 @@ class RowLoader:
                 copy.fill_oob(self.tXsX, self.context.tXpX, outside, self.config.outer_turns)
             cute.arch.cp_async_commit_group()
         elif const_expr(self.context.held):
-            atom = copy.loading(self.dtype, self.context.policy, "soon" if self.config.keep == "l1" else "none")
+            reuse = "soon" if const_expr(self.config.keep == "l1") else "none"
+            atom = copy.loading(self.dtype, self.context.policy, reuse, self.bits)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 self._to_registers(atom, turn, self.tXrX.vector(turn))
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
@@ -275,7 +277,7 @@ class RowLoader:
 
     def _read(self, turn: int, reuse: str) -> cute.TensorSSA:
         vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
-        self._to_registers(copy.loading(self.dtype, self.context.policy, reuse), turn, vector)
+        self._to_registers(copy.loading(self.dtype, self.context.policy, reuse, self.bits), turn, vector)
         self._trim(turn, vector)
         return vector.load().to(Float32)
 
@@ -285,7 +287,7 @@ class RowStorer:
 
     def __init__(self, context: RowContext, matrix: cute.Tensor) -> None:
         self.context, self.part, self.dtype = context, context.partition(matrix), matrix.element_type
-        self.atom = copy.storing(self.dtype)
+        self.atom = copy.storing(self.dtype, min(128, 8 * self.part.bytes))
 
     @cute.jit
     def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:

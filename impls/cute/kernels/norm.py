@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, const_expr
+from cutlass import Float32, Int64, const_expr
 
 from ..htile import copy
 from ..htile.config import RowTileConfig
@@ -35,21 +35,22 @@ class Norm:
     RMSNorm    y = t * rstd * weight + bias            rstd = rsqrt(mean(t^2) + eps)
     LayerNorm  y = (t - mean) * rstd * weight + bias   rstd = rsqrt(mean((t - mean)^2) + eps)
 
-    x, residual, y, residual_out are (rows, columns) in one dtype, float16, bfloat16 or float32; weight and bias are
-    (columns,) in that dtype or float32; rstd and mean are (rows,) float32. All but x and y may be None. y comes from t
-    before t is rounded to residual_out. Squares are float32, as in torch: rows whose sum of t^2 is beyond 3.4e38 become
-    0 or NaN. Raises ValueError for RMSNorm with a mean, and for a residual with several rows per thread.
+    x and y are (rows, columns) in one dtype, float16, bfloat16 or float32, residual and residual_out in one; weight and bias
+    are (columns,), or with `heads` (heads, columns) for rows whose number modulo their own is a head; rstd and mean are
+    (rows,) float32. All but x and y may be None. y comes from t before t is rounded to residual_out. Squares are float32, as in
+    torch: rows whose sum of t^2 is beyond 3.4e38 become 0 or NaN. Raises ValueError for RMSNorm with a mean, and for
+    several rows per thread with a residual or heads.
     """
 
-    def __init__(self, config: RowTileConfig, layer: bool, eps: float) -> None:
-        self.config, self.layer, self.eps = config, layer, eps
+    def __init__(self, config: RowTileConfig, layer: bool, eps: float, heads: bool = False) -> None:
+        self.config, self.layer, self.eps, self.heads = config, layer, eps, heads
 
     @cute.jit
     def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream) -> None:
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
-        if const_expr(self.config.rows_per_thread > 1 and residual is not None):
-            raise ValueError("several rows a thread, and a residual")
+        if const_expr(self.config.rows_per_thread > 1 and (residual is not None or self.heads)):
+            raise ValueError("several rows a thread, and a residual or heads")
         kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
         launch_rows(kernel, self.config, x.shape[0], stream)
 
@@ -57,8 +58,8 @@ class Norm:
     def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean) -> None:
         overlap()
         config, width = self.config, PART_WIDTH if self.layer else 1
-        more = config.rows_per_thread - 1 if residual is None else 1
-        context = RowContext(config, x, stage=config.rows_per_thread, width=width, extra_smem_tensors=more)
+        more, dtype = (config.rows_per_thread - 1, None) if residual is None else (1, residual.element_type)
+        context = RowContext(config, x, 0.0, config.rows_per_thread, width, extra_smem_tensors=more, extra_dtype=dtype)
         delayed = wants_late_weights(config, self.layer)
         columns = [None if v is None else ColumnLoader(context, v, delayed) for v in (weight, bias)]
         tensors = (x, residual, y, residual_out, rstd, mean)
@@ -161,7 +162,7 @@ class Row:
 
 
 class ColumnLoader:
-    """Global -> registers for a vector of one value per column, shared by all rows: a weight, a bias.
+    """Global -> registers for a vector of one value per column, shared by all rows or those of a head: a weight, a bias.
 
     The first-level cache keeps it as usual, since every row reads it. delayed: only `values` requests it, so it takes
     no registers before; otherwise `request` does, after the rows' own loads, and the reductions hide its latency.
@@ -169,10 +170,13 @@ class ColumnLoader:
 
     def __init__(self, context: RowContext, vector: cute.Tensor, delayed: bool = False) -> None:
         self.context, self.delayed = context, delayed
-        every_row = cute.make_layout((context.shape[0], vector.shape[0]), stride=(0, 1))
-        self.part = context.partition(cute.make_tensor(vector.iterator, every_row))
+        every_row = cute.make_layout(context.shape, stride=(0, 1))
+        start = vector.iterator
+        if cute.rank(vector) == 2:
+            start = start + Int64(context.row % vector.shape[0]) * vector.stride[0]
+        self.part = context.partition(cute.make_tensor(start, every_row))
         self.tile = context.make_fragment(vector.element_type)
-        self.atom = copy.loading(vector.element_type)
+        self.atom = copy.loading(vector.element_type, bits=min(128, 8 * self.part.bytes))
 
     def request(self) -> None:
         """Request this thread's values, unless that is delayed."""

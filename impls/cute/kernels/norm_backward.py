@@ -1,0 +1,129 @@
+"""The gradients of RMSNorm and LayerNorm: load -> two sums over the row -> its gradient; sums over rows -> those of the weights.
+
+A CTA takes one row after another, and its threads keep their columns: the gradients of weight and bias add up in registers.
+It leaves one sum per CTA and column, for torch to add up; all orders are fixed.
+"""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, const_expr
+
+from ..htile.launch import overlap
+from ..htile.reduce import ADD
+from ..htile.strip import Strip, StripLoader
+from ..htile.strips import StripConfig
+
+
+class NormBackward:
+    """The gradients for y = n * weight + bias, n = (t - mean) * rstd; a callable for `cute.compile`.
+
+    g = dy * weight        dx = (g - n * mean(g * n) - mean(g)) * rstd + dtotal        mean(g) for LayerNorm only
+    dweight, dbias: sums of dy * n and of dy over a CTA's rows
+
+    dy, dx                (rows, columns) in one dtype
+    t, dtotal, dresidual  the same in one dtype; dtotal is the gradient of t from elsewhere, dresidual is dx in that dtype
+    weight                (columns,), or (heads, columns) for rows whose number modulo heads is a head; any dtype
+    rstd, mean            (rows,) float32
+    dweight, dbias        (blocks, heads, columns) float32, heads 1 for one weight
+    All but dy, t, rstd and dx may be None.
+    """
+
+    def __init__(self, config: StripConfig, layer: bool, heads: bool) -> None:
+        self.config, self.layer, self.heads = config, layer, heads
+
+    @cute.jit
+    def __call__(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, stream) -> None:
+        config, sums = self.config, dbias if const_expr(dweight is None) else dweight
+        heads = 1
+        if const_expr(self.heads):
+            heads = weight.shape[0] if const_expr(sums is None) else sums.shape[1]
+        blocks = cute.ceil_div(dy.shape[0] // heads, config.rows) if const_expr(sums is None) else sums.shape[0]
+        kernel = self.kernel(dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, heads)
+        cluster = [1, config.cluster, 1] if const_expr(config.cluster > 1) else None
+        grid, block = [blocks * heads, config.cluster, 1], [config.threads, 1, 1]
+        resident = {"min_blocks_per_mp": config.resident, "preferred_smem_carveout": 100 if config.stages > 1 else 25}
+        kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True, **resident)
+
+    @cute.kernel
+    def kernel(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, heads) -> None:
+        overlap()
+        config = self.config
+        strip = Strip(config, dy.shape[0], heads, 2 if self.layer else 1)
+        rows = [StripLoader(strip, matrix) for matrix in (dy, t, dtotal) if matrix is not None]
+        outputs = [matrix for matrix in (dx, dresidual) if matrix is not None]
+        sums = tuple(strip.tile(Float32) for output in (dweight, dbias) if output is not None)
+        strip.reduction.open()
+        for number in cutlass.range_constexpr(config.stages - 1):
+            strip.request(rows, Int32(number))
+        scales = strip.columns(weight)
+        scale, centre = statistics(strip, rstd, mean, Int32(0))
+        if const_expr(config.cluster > 1):
+            cute.arch.cluster_wait()
+        for number in cutlass.range(strip.count, unroll=1):
+            request(strip, rows, number + (config.stages - 1))
+            row = Row(strip, rows, scales, scale, centre, number)
+            scale, centre = statistics(strip, rstd, mean, number + 1)
+            finish(row, self.layer, outputs, sums, (dweight is not None, dbias is not None))
+        strip.store_sums(sums, tuple(output for output in (dweight, dbias) if output is not None))
+
+
+def request(strip: Strip, rows: list, number: Int32) -> None:
+    """Request row `number` of every matrix."""
+    strip.request(rows, number)
+
+
+def finish(row: Row, layer: bool, outputs: list, sums: tuple, wanted: tuple[bool, bool]) -> None:
+    """Everything from a row's arrival to its stores."""
+    row.strip.wait()
+    means = row.strip.sums(row.sums(layer), row.number)
+    row.finish(means, outputs, *wanted, sums)
+
+
+@cute.jit
+def statistics(strip: Strip, rstd: cute.Tensor, mean: cute.Tensor | None, number: Int32) -> tuple[Float32, Float32]:
+    """(rstd, mean) of row `number`, or of the last row."""
+    row = strip.row(number)
+    centre = Float32(0.0)
+    if const_expr(mean is not None):
+        centre = mean[row]
+    return rstd[row], centre
+
+
+class Row:
+    """A thread's part of row `number`."""
+
+    def __init__(self, strip: Strip, loaders: list, weight, scale: Float32, centre: Float32, number: Int32) -> None:
+        self.strip, self.loaders, self.weight, self.number = strip, loaders, weight, number
+        self.scale, self.centre = scale, centre
+
+    def values(self, turn: int) -> tuple[cute.TensorSSA, cute.TensorSSA, cute.TensorSSA]:
+        """Of vector number `turn`: dy, dy * weight, and the normalised values."""
+        dy, t = (loader.values(turn, self.number) for loader in self.loaders[:2])
+        return dy, dy if self.weight is None else dy * self.weight.values(turn), (t - self.centre) * self.scale
+
+    def sums(self, layer: bool) -> tuple[Float32, ...]:
+        """This thread's part of the sums of g * n and, for LayerNorm, of g."""
+        products, total = Float32(0.0), Float32(0.0)
+        for turn in range(self.strip.config.turns):
+            _, g, n = self.values(turn)
+            products = (g * n).reduce(ADD, products, 0)
+            if layer:
+                total = g.reduce(ADD, total, 0)
+        return (products, total) if layer else (products,)
+
+    def finish(self, totals: tuple, outputs: list, has_weight: bool, has_bias: bool, sums: tuple) -> None:
+        """Store the gradient, and add to the sums over rows. totals: the row's sums."""
+        slope, *shift = (total * (self.scale * (1 / self.strip.config.columns)) for total in totals)
+        for turn in range(self.strip.config.turns):
+            dy, g, n = self.values(turn)
+            value = g * self.scale
+            value = (value - shift[0] if shift else value) - n * slope
+            for of_total in self.loaders[2:]:
+                value = value + of_total.values(turn, self.number)
+            for output in outputs:
+                self.strip.store(output, turn, self.number, value)
+            terms = [*([dy * n] if has_weight else []), *([dy] if has_bias else [])]
+            for tile, term in zip(sums, terms, strict=True):
+                tile.vector(turn).store(tile.values(turn) + term)

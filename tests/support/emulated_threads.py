@@ -1,0 +1,281 @@
+"""CuTe kernels of impls/cute on a CPU, thread by thread: Python threads stand for those of a cluster, numpy for memory.
+
+The sources of a kernel and of the tile library run as they are. Addresses are checked against their alignment and the bounds of
+their matrix, asynchronous copies arrive as early or as late as they may, and barriers that nobody completes time out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from support.emulated_cute import FOLDER, PACKAGE, Cutlass
+from support.emulated_memory import (
+    BOOLEAN,
+    DTYPES,
+    INT32,
+    INT64,
+    Dtype,
+    Identity,
+    Layout,
+    Partition,
+    Pointer,
+    Tensor,
+    copy,
+    new,
+    size,
+    tile,
+    vector_copy,
+)
+
+TIMEOUT_S = 20
+WARP = 32
+here = threading.local()
+"""Of a thread: its cluster, its CTA's rank, its number, its groups of asynchronous copies, its allocations so far."""
+
+
+class Cluster:
+    """CTAs of one cluster: their shared memory, and how their threads wait for one another."""
+
+    def __init__(self, ctas: int, threads: int, cta: int, grid: int, late: bool) -> None:
+        self.ctas, self.threads, self.cta, self.grid, self.late = ctas, threads, cta, grid, late
+        self.lock = threading.Condition()
+        self.shared: list[list[Any]] = [[] for _ in range(ctas)]
+        self.barriers = [threading.Barrier(threads, timeout=TIMEOUT_S) for _ in range(ctas)]
+        self.warps = {
+            (c, w): threading.Barrier(WARP, timeout=TIMEOUT_S) for c in range(ctas) for w in range(threads // WARP)
+        }
+        self.said: dict[tuple[int, int], dict[int, Any]] = {key: {} for key in self.warps}
+        self.arrived, self.mbarriers = 0, {}
+        self.errors: list[BaseException] = []
+
+    def run(self, kernel: Callable[[], None]) -> None:
+        threads = [
+            threading.Thread(target=self._thread, args=(kernel, *who))
+            for who in itertools.product(range(self.ctas), range(self.threads))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self.errors:
+            raise self.errors[0]
+
+    def _thread(self, kernel: Callable[[], None], rank: int, number: int) -> None:
+        here.cluster, here.rank, here.thread, here.groups, here.group, here.taken = self, rank, number, [], [], 0
+        try:
+            kernel()
+        except BaseException as error:
+            self.errors.append(error)
+            for barrier in (*self.barriers, *self.warps.values()):
+                barrier.abort()
+
+    def wait_for(self, what: Callable[[], bool]) -> None:
+        with self.lock:
+            assert self.lock.wait_for(lambda: what() or self.errors, TIMEOUT_S), "nobody completes what is waited for"
+
+
+class SmemAllocator:
+    """The allocations of all threads of a CTA are the same, in their order."""
+
+    def allocate_tensor(self, dtype: Dtype, layout: Layout, byte_alignment: int = 16) -> Tensor:
+        return Tensor(self.allocate_array(dtype, size(layout)), layout)
+
+    def allocate_array(self, dtype: Dtype, count: int) -> Pointer:
+        with here.cluster.lock:
+            mine = here.cluster.shared[here.rank]
+            if here.taken == len(mine):
+                mine.append([float("nan")] * count)
+        here.taken += 1
+        return Pointer(mine[here.taken - 1], 0, dtype)
+
+
+def warp_reduction(value: Any, combine: Callable[[Any, Any], Any], threads_in_group: int) -> Any:
+    """Butterflies over neighbouring threads."""
+    cluster, warp, lane = here.cluster, (here.rank, here.thread // WARP), here.thread % WARP
+    cluster.said[warp][lane] = value
+    cluster.warps[warp].wait()
+    values = [cluster.said[warp][other] for other in range(WARP)]
+    cluster.warps[warp].wait()
+    step = threads_in_group // 2
+    while step:
+        values = [combine(values[i], values[i ^ step]) for i in range(WARP)]
+        step //= 2
+    return np.float32(values[lane])
+
+
+def copy_async(source: Tensor, target: Tensor, bytes_: int, _: Any = None) -> None:
+    assert bytes_ in (4, 8, 16)
+    assert bytes_ == size(source) * source.element_type.width // 8
+    for tensor in (source, target):
+        tensor.iterator.align(bytes_)
+    if not here.cluster.late:
+        copy(source, target)
+    here.group.append((source, target))
+
+
+def commit() -> None:
+    here.groups.append(here.group)
+    here.group = []
+
+
+def wait_group(pending: int) -> None:
+    while len(here.groups) > pending:
+        for source, target in here.groups.pop(0):
+            if here.cluster.late:
+                copy(source, target)
+
+
+def load_shared(source: Pointer, words: Tensor) -> None:
+    copy(Tensor(source, words.layout), words)
+
+
+class Mbarrier:
+    """One arrival and the bytes that it announces complete a phase."""
+
+    def __init__(self) -> None:
+        self.phase, self.pending, self.bytes = 0, 1, 0
+
+    def add(self, arrivals: int, bytes_: int) -> None:
+        with here.cluster.lock:
+            self.pending, self.bytes = self.pending - arrivals, self.bytes + bytes_
+            if not self.pending and not self.bytes:
+                self.phase, self.pending = self.phase + 1, 1
+            here.cluster.lock.notify_all()
+
+
+def mbarrier(place: Pointer, rank: int | None = None) -> Mbarrier:
+    cluster, rank = here.cluster, here.rank if rank is None else rank
+    allocation = next(i for i, memory in enumerate(cluster.shared[here.rank]) if memory is place.memory)
+    with cluster.lock:
+        return cluster.mbarriers.setdefault((rank, allocation, place.offset), Mbarrier())
+
+
+def store_shared_remote(target: Tensor, values: tuple[Any, ...], barrier: Pointer, rank: int) -> None:
+    mine = here.cluster.shared[here.rank]
+    allocation = next(i for i, memory in enumerate(mine) if memory is target.iterator.memory)
+    other = here.cluster.shared[rank][allocation]
+    for i, value in enumerate(values):
+        other[target.iterator.at(i)] = value
+    mbarrier(barrier, rank).add(0, -4 * len(values))
+
+
+def sync_threads() -> None:
+    here.cluster.barriers[here.rank].wait()
+
+
+def cluster_arrive() -> None:
+    with here.cluster.lock:
+        here.cluster.arrived += 1
+        here.cluster.lock.notify_all()
+
+
+def _arch() -> SimpleNamespace:
+    return SimpleNamespace(
+        thread_idx=lambda: (here.thread, 0, 0),
+        block_idx=lambda: (here.cluster.cta, here.rank, 0),
+        grid_dim=lambda: (here.cluster.grid, here.cluster.ctas, 1),
+        block_idx_in_cluster=lambda: here.rank,
+        sync_threads=sync_threads,
+        warp_reduction=warp_reduction,
+        cp_async_commit_group=commit,
+        cp_async_wait_group=wait_group,
+        mbarrier_init=lambda place, _: mbarrier(place),
+        mbarrier_init_fence=lambda: None,
+        mbarrier_arrive_and_expect_tx=lambda place, bytes_: mbarrier(place).add(1, bytes_),
+        mbarrier_wait=lambda place, phase: (lambda b: here.cluster.wait_for(lambda: b.phase % 2 != phase))(
+            mbarrier(place)
+        ),
+        cluster_arrive_relaxed=cluster_arrive,
+        cluster_wait=lambda: here.cluster.wait_for(
+            lambda: here.cluster.arrived == here.cluster.ctas * here.cluster.threads
+        ),
+        griddepcontrol_launch_dependents=lambda: None,
+        griddepcontrol_wait=lambda: None,
+        fmax=max,
+    )
+
+
+def assume(x: int, divby: int) -> int:
+    assert x % divby == 0
+    return x
+
+
+@contextlib.contextmanager
+def family() -> Iterator[Callable[[str], ModuleType]]:
+    """A function that imports modules of impls/cute, with this file for the DSL."""
+    before = dict(sys.modules)
+    cute, cutlass, package = Cutlass("cutlass.cute"), Cutlass("cutlass"), ModuleType(PACKAGE)
+    package.__path__ = [str(FOLDER)]
+    names = {"Float32": "float32", "Float16": "float16", "BFloat16": "bfloat16"}
+    vars(cutlass).update({name: DTYPES[kind] for name, kind in names.items()}, Int32=INT32, Int64=INT64, cute=cute)
+    vars(cutlass).update(const_expr=lambda x: x, range_constexpr=range, range=lambda *n, **_: range(*n), min=min)
+    vars(cutlass).update(memory=SimpleNamespace(SmemAllocator=SmemAllocator))
+    vars(cute).update(
+        jit=lambda f: f, kernel=lambda f: f, arch=_arch(), size=size, autovec_copy=copy, make_layout=Layout
+    )
+    vars(cute).update(
+        make_tensor=Tensor, make_rmem_tensor=new, recast_tensor=lambda x, _: x, rank=lambda x: len(x.shape)
+    )
+    vars(cute).update(make_ordered_layout=lambda shape, order: Layout(shape, order=order), group_modes=lambda x, _: x)
+    vars(cute).update(
+        local_tile=tile,
+        make_identity_tensor=Identity,
+        copy=vector_copy,
+        assume=assume,
+        ceil_div=lambda a, b: -(-a // b),
+    )
+    vars(cute).update(domain_offset=lambda place, x: Tensor(x.iterator + x.layout.index(place), x.layout))
+    vars(cute).update(make_rmem_tensor_like=lambda x: new(x.shape, x.element_type))
+    vars(cute).update(
+        make_copy_atom=lambda _, dtype, num_bits_per_copy=0, **__: SimpleNamespace(
+            value_type=dtype, bits=num_bits_per_copy
+        )
+    )
+    vars(cute).update(math=SimpleNamespace(rsqrt=lambda x, **_: np.float32(1 / np.sqrt(np.float64(x)))))
+    vars(cutlass).update(Boolean=BOOLEAN, max=max, select_=lambda where, a, b: a if where else b)
+    vars(cute).update(ReductionOp=SimpleNamespace(MAX=max, ADD=lambda a, b: a + b))
+    sys.modules.update(
+        {
+            "cutlass": cutlass,
+            "cutlass.cute": cute,
+            "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu"),
+            PACKAGE: package,
+        }
+    )
+    try:
+        copies = importlib.import_module(f"{PACKAGE}.htile.copy")
+        copies.copy_async, copies.load_shared = copy_async, load_shared
+        copies.tiled_copy_2d, copies.l2_policy = Partition, str
+        importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
+        yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
+    finally:
+        for name in [n for n in sys.modules if n.split(".")[0] in ("cutlass", PACKAGE)]:
+            del sys.modules[name]
+        sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] == "cutlass"})
+
+
+def tensor(values: Any, dtype: str = "float32", pad: int = 0) -> Tensor:
+    """An array as a tensor of memory of its own; pad: elements between its rows."""
+    array = np.asarray(values, dtype=np.float32)
+    *outer, columns = array.shape
+    strides = [(columns + pad) * math.prod(outer[i + 1 :]) for i in range(len(outer))]
+    layout = Layout(array.shape, (*strides, 1))
+    memory = [float("nan")] * (layout.index(tuple(n - 1 for n in array.shape)) + 1)
+    made = Tensor(Pointer(memory, 0, DTYPES[dtype]), layout)
+    for place in np.ndindex(array.shape):
+        made[place] = array[place]
+    return made
+
+
+def values(x: Tensor) -> Any:
+    return np.array([x[place] for place in np.ndindex(x.shape)], dtype=np.float64).reshape(x.shape)
