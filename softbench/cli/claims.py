@@ -28,7 +28,7 @@ COMMAND = Command(
     "claims",
     "hold statements of papers and release notes against runs",
     (
-        ("softbench claims FILE", "each claim of a file holds, is refuted, or cannot be told, with the newest run"),
+        ("softbench claims FILE", "each claim holds, is refuted, or cannot be told, by the newest run"),
         ("softbench claims --run RUN --run RUN", "the published experiments that come with softbench"),
     ),
     (

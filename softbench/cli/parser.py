@@ -24,6 +24,7 @@ from softbench.cli import (
     show,
 )
 from softbench.cli.command import RUN, Command
+from softbench.cli.submissions import review, submit
 
 COMMANDS: tuple[Command, ...] = (
     boards.REPORT,
@@ -38,6 +39,8 @@ COMMANDS: tuple[Command, ...] = (
     new.COMMAND,
     capture.COMMAND,
     claims.COMMAND,
+    submit.COMMAND,
+    review.COMMAND,
     doctor.COMMAND,
     serve.COMMAND,
     completion.COMMAND,

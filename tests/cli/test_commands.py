@@ -13,19 +13,22 @@ import pytest
 from support.documents import rows
 from support.grids import over
 from support.paths import ROOT
-from support.recipes import options, run_softbench, two_runs
+from support.recipes import blocks, options, run_softbench, two_runs
 
 from softbench import cli
 from softbench.cli.parser import COMMANDS, parser
 
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-SHOWN = [line for block in re.findall(r"```\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
+SHOWN = [line for b in blocks(ROOT / "docs" / "commands.md") if not b.language for line in b.text.splitlines()]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs in reports/, alike."""
-    return two_runs(tmp_path_factory.mktemp("commands"))
+    """Two runs in reports/, alike, and the page's claims."""
+    made = two_runs(tmp_path_factory.mktemp("commands"))
+    (claims,) = (block for block in blocks(ROOT / "docs" / "commands.md") if block.language == "yaml")
+    (made / "paper.yaml").write_text(claims.text.replace("my_softmax", "mine"))
+    return made
 
 
 def subparsers() -> dict[str, argparse.ArgumentParser]:
@@ -60,7 +63,7 @@ def test_every_line_shown_works(
     assert run_softbench(shlex.split(line), monkeypatch) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
-    assert shown.out or line.split()[1] in ("capture", "doctor", "serve")
+    assert shown.out or line.split()[1] in ("capture", "doctor", "serve", "submit", "review")
 
 
 def test_what_pytest_is_shown_with_is_known() -> None:
@@ -79,7 +82,7 @@ def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
     assert ("RUN is the id of a run" in text) == (
-        name not in ("bisect", "capture", "completion", "doctor", "history", "list", "new", "serve")
+        name not in ("bisect", "capture", "completion", "doctor", "history", "list", "new", "review", "serve")
     )
 
 

@@ -28,7 +28,7 @@ from softbench.render import export
 
 Says = Callable[..., str]
 PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
-WITHOUT_TABLES = {"figure", "badge", "new", "capture", "serve", "completion"}
+WITHOUT_TABLES = {"figure", "badge", "new", "capture", "submit", "serve", "completion"}
 LINES = [
     ("report", "new"),
     ("table", "old", "other"),
@@ -40,6 +40,7 @@ LINES = [
     ("show", CASE.id, "--run", "new"),
     ("list",),
     ("claims", "--run", "new"),
+    ("review", "sent"),
     ("doctor",),
 ]
 
@@ -67,6 +68,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Run(passport(run_id="other", device={"name": "NVIDIA H100"}), tuple(before))
     stored(tmp_path / "reports", old(*before, commit="a"), new(*after, commit="b"), other)
     Path("reports/none.jsonl").write_text("")
+    stored(tmp_path / "roofs", Run(passport(run_id="roofs"), (timed(CASE, "copy", 5_000, role="roof"),)))
+    assert cli.main(["submit", "roofs", "--reports", "roofs", "--to", "sent"]) == 0
 
 
 def test_every_command_that_prints_a_table_has_the_same_formats() -> None:

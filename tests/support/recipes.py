@@ -160,10 +160,8 @@ def two_runs(folder: Path) -> Path:
 def run_softbench(line: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """A command line of the pages in the folder of `two_runs`, in this process: its exit code. Nothing is measured."""
     monkeypatch.setattr(doctor, "examine", lambda *given: ())  # test_cheats has what it measures
-    if line[1] in (
-        "capture",
-        "serve",
-    ):  # test_captured has what it runs, and test_serve what it does until it is stopped
+    # test_captured has what it runs, test_serve what it does until it is stopped, and test_submissions the other two.
+    if line[1] in ("capture", "serve", "submit", "review"):
         return int(parser().parse_args(line[1:]).command.name != line[1])
     if line[1] == "bisect":
         monkeypatch.setattr(bisect, "_say", bisect._silent)

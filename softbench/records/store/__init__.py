@@ -12,19 +12,22 @@ from pathlib import Path
 
 from softbench.model import Case, Passport, Record, Run, Variant, limits
 from softbench.records.store import lines
-from softbench.records.store.lines import RunExists, StoreError, storable
+from softbench.records.store.lines import OtherSchema, RunExists, StoreError, storable
 from softbench.records.store.writer import Writer
 from softbench.resources import listed
 
 __all__ = [
+    "OtherSchema",
     "RunExists",
     "StoreError",
     "Writer",
+    "as_written",
     "find",
     "finished",
     "header",
     "load",
     "mend",
+    "packed",
     "read",
     "run_name",
     "runs",
@@ -56,6 +59,11 @@ def load(run: str | Path, reports: str | Path = "reports") -> Run:
 
 def read(path: Path) -> Run:
     """A whole run, with the newest record of each cell. Times that `limits` calls impossible make a record INCORRECT."""
+    return limits.without_impossible(as_written(path))
+
+
+def as_written(path: Path) -> Run:
+    """A whole run as `read` reads it, with impossible times as they are."""
     rows = lines.rows(path)
     passport = lines.passport(path, rows[0])
     cells: dict[tuple[str, str], Record] = {}
@@ -63,12 +71,20 @@ def read(path: Path) -> Run:
         try:
             record = lines.cell(path, row)
         except StoreError as error:
-            raise StoreError(f"{error}; {_REMEDY}") from None
+            raise type(error)(f"{error}; {_REMEDY}") from None
         if record is not None:
             cells.pop(record.key, None)
             cells[record.key] = record
     records, repeats = ([r for r in cells.values() if (r.role == "repeat") is again] for again in (False, True))
-    return limits.without_impossible(Run(passport, _without_stale_roofs(tuple(records)), tuple(repeats)))
+    return Run(passport, _without_stale_roofs(tuple(records)), tuple(repeats))
+
+
+def packed(run: Run) -> bytes:
+    """The file of a run, compressed as .xz."""
+    import lzma  # not every Python is built with it
+
+    cells = map(lines.cell_line, (*run.records, *run.repeats))
+    return lzma.compress(b"".join((lines.passport_line(run.passport), *cells)))
 
 
 def header(path: Path) -> Passport:

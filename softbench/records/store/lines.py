@@ -52,6 +52,10 @@ class StoreError(InputError):
     """A run cannot be read or written; the message names the file, the line and what to do."""
 
 
+class OtherSchema(StoreError):
+    """A line was written by a version of another schema."""
+
+
 class RunExists(StoreError):
     """A run of this id exists, and is not overwritten."""
 
@@ -140,7 +144,7 @@ def _current(where: str, data: Any) -> dict[str, Any]:
         raise StoreError(f"{where}: is not an object")
     if data.get("schema") != SCHEMA_VERSION:
         schemas = f"has schema {data.get('schema')!r:.40}; this version reads {SCHEMA_VERSION}"
-        raise StoreError(f"{where}: {schemas}: use the softbench that wrote it")
+        raise OtherSchema(f"{where}: {schemas}: use the softbench that wrote it")
     return data
 
 

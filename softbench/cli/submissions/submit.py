@@ -1,0 +1,109 @@
+"""`softbench submit`: a run with its sources as a folder that others can check."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from softbench.cases import sources
+from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument
+from softbench.cli.submissions.folder import (
+    MANIFEST,
+    RECORDS,
+    SCHEMA,
+    SOURCES,
+    Fault,
+    answered,
+    examine,
+    is_plain,
+    sha256,
+)
+from softbench.model import Run, Variant
+from softbench.records import store
+from softbench.resources import bundled_impls, shown
+from softbench.texts import InputError
+
+
+def _run(options: argparse.Namespace) -> CommandResult:
+    run = store.as_written(store.find(Path(options.reports), options.run))
+    name = run.passport.run_id
+    files = {RECORDS: store.packed(run), **_sources(run, [*map(Path, options.impls), bundled_impls()])}
+    manifest = {"schema": SCHEMA, "run_id": name, "files": {path: sha256(data) for path, data in sorted(files.items())}}
+    files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
+    target = Path(options.to) / name
+    if target.exists():
+        raise InputError(f"{shown(target)}: exists already, and is not overwritten")
+    staged = target.with_name(f".{name}.part")
+    shutil.rmtree(staged, ignore_errors=True)
+    try:
+        for path, data in files.items():
+            (staged / path).parent.mkdir(parents=True, exist_ok=True)
+            (staged / path).write_bytes(data)
+        examine(staged, name)
+        staged.rename(target)
+    except Fault as fault:
+        raise InputError(f"{name}: cannot be submitted: {fault}") from None
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return f"submission: {shown(target)}\n", 0
+
+
+def _sources(run: Run, folders: Sequence[Path]) -> dict[str, bytes]:
+    """The sources of every family that took part, as they were. Raises InputError if one has changed since."""
+    found: dict[str, bytes] = {}
+    seen: dict[str, str] = {}
+    for variant in {(r.variant.path, r.variant.source_hash): r.variant for r in answered(run)}.values():
+        if seen.setdefault(variant.path, variant.source_hash) != variant.source_hash:
+            raise InputError(f"{variant.path}: took part in two versions; a submission has one")
+        family = _as_it_was(variant, folders)
+        own = {f"{SOURCES}/{family.folder.name}/{path}": content for path, content in family.files.items()}
+        if mixed := [path for path in own if found.get(path, own[path]) != own[path]]:
+            raise InputError(f"{mixed[0]}: two families of this name took part; a submission has one")
+        found |= own
+    return found
+
+
+def _as_it_was(variant: Variant, folders: Sequence[Path]) -> sources.Family:
+    known = [sources.read(place, InputError) for place in _places(variant, folders)]
+    for family in known:
+        if family.hash_of(Path(variant.path)) == variant.source_hash:
+            return family
+    if not known:
+        raise InputError(f"{variant.path}: is in no folder of implementations; name its folder with --impls")
+    hashes = f"{variant.source_hash} in the run, {known[0].hash_of(Path(variant.path))} here"
+    raise InputError(f"{variant.path}: the source of {variant.implementation} has changed since ({hashes})")
+
+
+def _places(variant: Variant, folders: Sequence[Path]) -> Iterator[Path]:
+    """The folders that may be the variant's family: one of these, or one directly below."""
+    family, _, name = variant.path.partition("/")
+    if is_plain(family) and is_plain(name):
+        for folder in map(Path.resolve, folders):
+            places = (folder,) if folder.name == family else (folder / family,)
+            yield from (place for place in places if (place / name).is_file())
+
+
+COMMAND = Command(
+    "submit",
+    "write a run with its sources into a folder, for others to check",
+    (
+        ("softbench submit RUN --to submissions", "as submissions/RUN/"),
+        ("softbench submit RUN --to submissions --impls kernels", "a run with implementations of a folder of yours"),
+    ),
+    (
+        argument("run", metavar="RUN", help=RUN),
+        argument("--to", metavar="FOLDER", required=True, help="folder of submissions"),
+        argument(
+            "--impls",
+            metavar="DIR",
+            action="append",
+            default=[],
+            help="folder of implementation files that took part; can be repeated",
+        ),
+        REPORTS,
+    ),
+    _run,
+)

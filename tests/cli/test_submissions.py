@@ -1,0 +1,211 @@
+"""Runs sent as files through a git remote, and what a review says of those that are not as they should be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.bisected import git
+from support.builders import run, softmax_case, stored, timed, variant
+from support.grids import over
+from support.schemas import valid
+
+from softbench import cli
+from softbench.cases import sources
+from softbench.cli.submissions.folder import MANIFEST, MOST_FILES, RECORDS
+from softbench.model import Calibration
+
+CASE = softmax_case()
+KERNEL = b"raise SystemExit('this file was imported')\n"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bare remote and a clone of it in mine/, where the run `first` is in reports/ and its source in kernels/."""
+    git(tmp_path, "init", "-q", "--bare", "remote.git")
+    git(tmp_path, "clone", "-q", "remote.git", "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    for path, text in {"own.py": KERNEL, "parts/a.cuh": b"// \xff\n"}.items():
+        (Path("kernels") / path).parent.mkdir(parents=True, exist_ok=True)
+        (Path("kernels") / path).write_bytes(text)
+    made("first", 5_000)
+    return tmp_path
+
+
+def made(run_id: str, ns: float, clock: str = "graph", **changes: Any) -> None:
+    """Writes a run of one kernel into reports/."""
+    known = sources.read(Path("kernels")).hash_of(Path("own.py"))
+    own = replace(variant("own", "kernels"), source_hash=known)
+    cells = [timed(CASE, "own", ns, variant=own, clock=clock, **changes), timed(CASE, "copy", ns + 9, role="roof")]
+    stored(Path("reports"), run(cells, clock, run_id=run_id))
+
+
+def submit(name: str) -> int:
+    return cli.main(["submit", name, "--to", "sent", "--impls", "kernels"])
+
+
+@pytest.fixture
+def verdicts(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, tuple[str, str]]]:
+    def ask(*arguments: str) -> dict[str, tuple[str, str]]:
+        capsys.readouterr()
+        code = cli.main(["review", "sent", *arguments, "--format", "json"])
+        rows = valid(capsys.readouterr().out)["submissions"]
+        assert code == int(any(row["verdict"] not in ("new", "known") for row in rows))
+        return {row["submission"]: (row["verdict"], row["reason"]) for row in rows}
+
+    return ask
+
+
+def changed(path: str, data: bytes, name: str = "first") -> None:
+    """Changes a file of a submission, and its manifest accordingly."""
+    folder = Path("sent", name)
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_bytes(data)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"][path] = hashlib.sha256(data).hexdigest()
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_a_folder_in_git_takes_runs_and_names_those_that_it_does_not(
+    here: Path, monkeypatch: pytest.MonkeyPatch, verdicts: Callable[..., Any]
+) -> None:
+    assert submit("first") == 0
+    git(Path(), "add", "sent")
+    git(Path(), "commit", "-qm", "A run")
+    git(Path(), "push", "-q", "origin", "HEAD:main")
+    git(here, "clone", "-qb", "main", "remote.git", "theirs")
+    made("second", 6_000)
+    made("again", 5_000)
+    made("wall", 7_000, clock="wall")
+    for name in ("second", "again", "wall"):
+        assert submit(name) == 0
+    Path("sent/<b>\x1b[2J").mkdir()
+    made("third", 8_000)
+    assert submit("third") == 0
+    Path("sent/third/sources/kernels/own.py").write_bytes(b"# faster\n")
+    git(Path(), "add", "sent")
+    git(Path(), "commit", "-qm", "Runs")
+    before = {path: path.read_bytes() for path in Path("sent").rglob("*") if path.is_file()}
+    found = verdicts("--known", str(here / "theirs" / "sent"))
+    assert before == {path: path.read_bytes() for path in Path("sent").rglob("*") if path.is_file()}
+    assert {name: verdict for name, (verdict, _) in found.items()} == {
+        "first": "known",
+        "second": "new",
+        "again": "doubled",
+        "wall": "not comparable",
+        "third": "tampered",
+        "<b>?[2J": "refused",
+    }
+    assert found["again"][1] == "has the same samples as first"
+    git(Path(), "push", "-q", "origin", "HEAD:main")
+    monkeypatch.chdir(here / "theirs")
+    git(Path(), "pull", "-q", "origin", "main")
+    assert verdicts()["third"] == ("tampered", "'sources/kernels/own.py' has another SHA-256 than its manifest says")
+
+
+def test_a_changed_or_removed_submission_does_not_replace_the_known_one(verdicts: Callable[..., Any]) -> None:
+    submit("first")
+    Path("sent").rename("known")
+    Path("reports/first.jsonl").unlink()
+    made("first", 5_100)
+    submit("first")
+    assert verdicts("--known", "known")["first"][0] == "doubled"
+    Path("sent/first").rename("elsewhere")
+    assert verdicts("--known", "known") == {"first": ("refused", "was removed")}
+
+
+def repacked(old: bytes, new: bytes) -> None:
+    """Replaces text in the records of the submission, with a right manifest."""
+    text = lzma.decompress(Path("sent/first", RECORDS).read_bytes())
+    assert old in text
+    changed(RECORDS, lzma.compress(text.replace(old, new)))
+
+
+def link(target: str, path: str) -> None:
+    Path("sent/first", path).unlink(missing_ok=True)
+    Path("sent/first", path).symlink_to(target)
+
+
+def many() -> None:
+    for number in range(MOST_FILES):
+        Path(f"sent/first/{number}").touch()
+
+
+def large() -> None:
+    with Path("sent/first/large.py").open("wb") as file:
+        file.truncate(2**40)
+
+
+def manifest(text: bytes) -> None:
+    Path("sent/first", MANIFEST).write_bytes(text)
+
+
+HOSTILE: dict[str, tuple[Callable[[], object], str, str]] = {
+    "bomb": (lambda: changed(RECORDS, lzma.compress(bytes(2**27 + 1), preset=0)), "refused", "more than 128 MiB"),
+    "truncated": (lambda: changed(RECORDS, Path("sent/first", RECORDS).read_bytes()[:-9]), "refused", "no whole xz"),
+    "no UTF-8": (lambda: changed(RECORDS, lzma.compress(b'{"\xff"}\n')), "refused", "run.jsonl.xz:1: is no text"),
+    "link": (lambda: link("/etc/passwd", "sources/kernels/own.py"), "refused", "is a link"),
+    "folder link": (lambda: link("/etc", "sources/etc"), "refused", "is a link"),
+    "pipe": (lambda: os.mkfifo("sent/first/pipe.py"), "refused", "no plain file"),
+    "many": (many, "refused", "more than 2000 files"),
+    "large": (large, "refused", "more than 64 MiB"),
+    "no source": (lambda: changed("sources/kernels/a.so", b"\x7fELF"), "refused", "is no source"),
+    "hidden": (lambda: changed(".git/hooks/x.py", b""), "refused", "'.git' is no name"),
+    "manifest": (lambda: manifest(b'{"files": '), "refused", "is not JSON"),
+    "nested": (lambda: manifest(b"[" * 10**6), "refused", "is not JSON"),
+    "bytes": (lambda: manifest(b"\xff"), "refused", "is not UTF-8"),
+    "traversal": (lambda: manifest(b'{"schema": 1, "files": {"../../x.py": "0"}}'), "refused", "leads out of it"),
+    "later": (lambda: manifest(b'{"schema": 2, "files": {}}'), "not comparable", "has schema 2"),
+    "old": (lambda: repacked(b'"schema":1', b'"schema":0'), "not comparable", "has schema 0"),
+    "path": (lambda: repacked(b"kernels/own.py", b"../../../../own.py"), "tampered", "is missing"),
+    "hash": (lambda: repacked(b'"source_hash":"', b'"source_hash":"f'), "tampered", "its records name 'f"),
+    "other source": (lambda: changed("sources/kernels/own.py", b"# faster"), "tampered", "the source of 'own' is"),
+    "extra": (lambda: Path("sent/first/b.py").touch(), "tampered", "'b.py' is not in its manifest"),
+    "missing": (lambda: Path("sent/first/sources/kernels/own.py").unlink(), "tampered", "own.py' is missing"),
+    "time": (lambda: repacked(b'"launches":20', b'"launches":200'), "tampered", "impossible"),
+    "id": (lambda: repacked(b'"run_id":"first"', b'"run_id":"other"'), "tampered", "of the run 'other'"),
+    "text": (lambda: repacked(b'"role":"roof"', b'"role":"\\u001b[2J' + b"x" * 10**5 + b'"'), "refused", "no role"),
+}
+
+
+@over("name", list(HOSTILE))
+def test_what_cannot_be_taken_is_named_with_its_reason(verdicts: Callable[..., Any], name: str) -> None:
+    if Path("sent").exists():
+        Path("sent").rename(f"sent before {name}")
+    assert submit("first") == 0
+    assert verdicts() == {"first": ("new", "")}
+    spoil, verdict, reason = HOSTILE[name]
+    spoil()
+    ((said, why),) = verdicts().values()
+    assert said == verdict, (name, why)
+    assert reason in why, (name, why)
+    assert why.isprintable()
+    assert len(why) < 400, name
+
+
+def test_what_is_not_as_it_was_is_not_submitted(capsys: pytest.CaptureFixture[str]) -> None:
+    misread = Calibration("graph", (20_000, 100_000), (20_000, 50_000))
+    made("off", 5_000, calibrations=(misread,))
+    made("fast", 5)
+    own = Path("kernels/own.py")
+    for name, text, why in (
+        ("off", KERNEL, "failed its calibration"),
+        ("fast", KERNEL, "impossible"),
+        ("first", b"# changed", "has changed since"),
+    ):
+        own.write_bytes(text)
+        assert submit(name) == 2
+        line = capsys.readouterr().err
+        assert why in line
+        assert line.count("\n") == 1
+        assert not list(Path().glob("sent/*")), "nothing is left"
+    own.write_bytes(KERNEL)
+    assert [submit("first"), submit("first")] == [0, 2]
+    assert "exists already" in capsys.readouterr().err
