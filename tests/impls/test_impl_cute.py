@@ -32,7 +32,7 @@ def entry(operator):
 def test_what_the_family_declares():
     variants = registry.find([ROOT / "impls" / "cute"])
     assert {(v.implementation, v.operator) for v in variants} == {
-        *(("cute_softmax", operator) for operator in ("softmax", "softmax_backward")),
+        *(("cute_softmax", operator) for operator in ("softmax", "softmax_backward", "log_softmax")),
         *(("cute_norm", operator) for operator in NORMS),
         *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
     }
