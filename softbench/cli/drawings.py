@@ -11,7 +11,7 @@ from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument
 from softbench.cli.pictures import png
 from softbench.records import published
 from softbench.render.report.badge import badge
-from softbench.render.report.contents import Cells
+from softbench.render.report.contents import Cells, origin
 from softbench.render.report.drawing import svg, tiles
 from softbench.render.report.figure import Figure, FigureView
 from softbench.render.report.figures import figures
@@ -22,10 +22,9 @@ from softbench.texts import InputError
 
 KINDS = (".svg", ".png")
 NAMES = (
+    "ratio",
+    "shapes",
     "heatmap",
-    "bandwidth",
-    "arithmetic",
-    "latency",
     "profile",
     "clocks",
     "correctness",
@@ -51,10 +50,11 @@ def _figure(options: argparse.Namespace) -> CommandResult:
             f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, by_key)}"
         )
     figure = by_key[options.name]
-    at, names = _view(figure, options.view), cells.implementations
-    drawing = (
-        tiles.svg(figure, figure.views[at], names) if isinstance(figure, Grid) else svg(figure, figure.views[at], names)
-    )
+    at, looks, whence = _view(figure, options.view), cells.looks, origin(board.passport)
+    if isinstance(figure, Grid):
+        drawing = tiles.svg(figure, figure.views[at], looks, whence)
+    else:
+        drawing = svg(figure, figure.views[at], looks, whence)
     write(Path(options.output), png(drawing) if kind == ".png" else drawing)
     views: Sequence[FigureView | GridView] = figure.views
     labels = "".join(f"  --view {number}  {view.label}\n" for number, view in enumerate(views, start=1))
@@ -77,9 +77,9 @@ FIGURE = Command(
     "figure",
     "write one of the page's figures as SVG or PNG",
     (
-        ("softbench figure RUN bandwidth --output bandwidth.svg", "for a paper; its other views are listed"),
+        ("softbench figure RUN ratio --output ratio.svg", "for a paper; its other views are listed"),
         ("softbench figure RUN heatmap --view 2 --output heatmap.svg", "in another measure, or its next page"),
-        ("softbench figure RUN latency --view 2 --output latency.png", "another view, as PNG"),
+        ("softbench figure RUN clocks --view 2 --output clocks.png", "another view, as PNG"),
     ),
     (
         argument("run", metavar="RUN", help=RUN),

@@ -58,7 +58,7 @@ class Opened:
         grave = [entry for entry in found if entry["impact"] in ("serious", "critical")]
         return [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in grave]
 
-    def ready(self, word: str = "charts") -> Any:
+    def ready(self, word: str = "page") -> Any:
         self.page.wait_for_selector(f"html[data-ready={word}]", timeout=60_000, state="attached")
         return self.page
 
@@ -68,7 +68,7 @@ def open_page(browser, tmp_path) -> Iterator[Any]:
     """Opens a page from its text."""
     contexts = []
 
-    def opened(text: str, wait: str = "charts", **settings: Any) -> Opened:
+    def opened(text: str, wait: str = "page", **settings: Any) -> Opened:
         path = tmp_path / "page.html"
         path.write_text(text, encoding="utf-8")
         contexts.append(browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings}))
@@ -85,7 +85,7 @@ def open_page(browser, tmp_path) -> Iterator[Any]:
 
 @pytest.fixture
 def open_run(open_page) -> Callable[..., Opened]:
-    def opened(run: Run, wait: str = "charts", **settings: Any) -> Opened:
+    def opened(run: Run, wait: str = "page", **settings: Any) -> Opened:
         return open_page(report.render(run, published=TABLES), wait, **settings)
 
     return opened

@@ -42,14 +42,15 @@ def test_the_heat_map_is_saved_as_it_is_shown(open_run):
     assert name == "softbench-heatmap-softmax-float16-timed-cases-by-implementation.svg"
     root = ET.fromstring(data)
     said = words(root)
-    assert said.startswith("Heat map: speed-up over other: softmax, float16: timed cases by implementation * fastest")
+    assert said.startswith("Heat map: speed-up over other: softmax, float16: timed cases by implementation NVIDIA H200")
     shown = figures(found, ".heat")
     assert shown.total() == 7 * 7
     assert shown <= texts(root)
     fills = [element.get("fill") for element in root.iter(f"{SVG}rect")]
-    assert fills[0] == "rgb(20,23,27)"
+    assert fills[0] == "rgb(255, 255, 255)"  # whatever the reader has
     assert len(set(fills)) > 5
     assert all(fill.startswith("rgb(") for fill in fills)
+    assert "NVIDIA H200 · run r1" in texts(root)
     assert len(list(root.iter(f"{SVG}path"))) == 6
     assert found.complaints == []
 
@@ -110,3 +111,16 @@ def test_hostile_names_are_text_in_it(open_run):
         }
         assert saved(found, panel, "PNG")[1].startswith(b"\x89PNG")
     assert found.complaints == []
+
+
+@pytest.mark.parametrize(("figure", "title"), [("ratio", "Time over the roof"), ("profile", "softmax")])
+def test_a_figure_is_saved_as_it_is_shown_under_its_title_gpu_and_run(open_run, figure, title):
+    found = open_run(pages.everything(), color_scheme="dark")
+    with found.page.expect_download() as download:
+        found.page.locator(f"figure[data-figure={figure}]").get_by_role("button", name="as SVG").click()
+    assert download.value.suggested_filename == f"softbench-{figure}.svg"
+    text = Path(download.value.path()).read_text()
+    assert "var(" not in text
+    assert title in words(ET.fromstring(text))
+    assert "NVIDIA H200 · run r1" in texts(ET.fromstring(text))
+    assert ET.fromstring(text).find(f"{SVG}rect").get("fill") == "rgb(255, 255, 255)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -15,12 +16,11 @@ from support.grids import over
 from softbench.analysis import leaderboard
 from softbench.cli import pictures
 from softbench.records import published, store
-from softbench.render.report import embed
 from softbench.render.report.badge import badge
 from softbench.render.report.contents import Cells
-from softbench.render.report.drawing import LEFT, PANE, PLOT, TOP, svg
+from softbench.render.report.drawing import TOP, WIDE, svg
 from softbench.render.report.drawing.scales import FACTORS, MOST_TICKS, scale
-from softbench.render.report.drawing.styles import COLOURS, SYMBOLS, style_of
+from softbench.render.report.drawing.styles import MUTED, PALETTE, Looks, style_of
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures import figures
 from softbench.texts import InputError
@@ -33,7 +33,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def drawn(series: list[Series], x: Axis | None = None, y: Axis | None = None, **more: object) -> ET.Element:
     view = FigureView("view", series)
     figure = Figure("key", "title", "alt", x or Axis("x"), [y or Axis("y")], [view], **more)
-    return ET.fromstring(svg(figure, view, ["one", "two"]))
+    return ET.fromstring(svg(figure, view, Looks(), "a GPU"))
 
 
 def series(name: str, x: list[float], y: list[float], **more: object) -> Series:
@@ -42,17 +42,17 @@ def series(name: str, x: list[float], y: list[float], **more: object) -> Series:
 
 def lines(root: ET.Element) -> list[list[tuple[float, float]]]:
     """The points of every line of a series."""
-    paths = [e.get("d", "") for e in root.iter(f"{SVG}path") if e.get("fill") == "none" and not e.get("transform")]
-    return [[(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+),([\d.]+)", path)] for path in paths]
+    paths = [e.get("d", "") for e in root.iter(f"{SVG}path") if e.get("fill") == "none"]
+    return [[(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)] for path in paths]
 
 
 def test_values_are_where_the_scales_say() -> None:
     root = drawn([series("one", [0, 10], [0, 100])], y=Axis("y", from_zero=True))
     (((x0, y0), (x1, y1)),) = lines(root)
-    assert (x0 - LEFT) / PLOT == pytest.approx(0.5 / 11, abs=1e-3)
-    assert (x1 - LEFT) / PLOT == pytest.approx(10.5 / 11, abs=1e-3)
-    assert y0 == TOP + PANE
-    assert y1 == pytest.approx(TOP + PANE * (1 - 1 / 1.05), abs=0.1)
+    assert (x0 - WIDE.left) / WIDE.plot == pytest.approx(0.5 / 11, abs=1e-3)
+    assert (x1 - WIDE.left) / WIDE.plot == pytest.approx(10.5 / 11, abs=1e-3)
+    assert y0 == TOP + WIDE.pane
+    assert y1 == pytest.approx(TOP + WIDE.pane * (1 - 1 / 1.05), abs=0.1)
     (points,) = lines(drawn([series("one", [1, 10, 100], [1, 1, 1])], x=Axis("x", "log")))
     assert points[1][0] - points[0][0] == pytest.approx(points[2][0] - points[1][0], abs=0.2)
 
@@ -65,6 +65,7 @@ def test_values_are_where_the_scales_say() -> None:
         (Axis("a", "log", "size"), [128, 1 << 20], ["128", "256", "512", "1k", "2k", "4k", "8k", "16k"]),
         (Axis("a", "log", "us"), [3, 400], ["5", "10", "20", "50", "100", "200"]),
         (Axis("a", "log", "factor"), [1, 8], [f"{factor:g}x" for factor in FACTORS]),
+        (Axis("a", "log", "ratio"), [0.99, 1.02, 1.03, 9], ["1×", "1.05×", "1.1×", "2×"]),
         (Axis("a", "words"), ["b", "a", "b"], ["b", "a"]),
     ],
 )
@@ -80,24 +81,37 @@ def test_every_scale_holds_its_values(values: list[float], kind: str) -> None:
     assert len(found.ticks) <= 2 * MOST_TICKS
 
 
-def test_colours_signs_and_dashes_are_those_of_the_page() -> None:
-    script = embed.text("palette.js")
-    assert re.findall(r'"(#[0-9A-F]{6})"', script) == list(COLOURS)
-    assert re.search(r"SYMBOLS = \[(.*)\]", script)[1].replace('"', "").split(", ") == list(SYMBOLS)
-    entrants = [series(f"e{n}", [1], [1]) for n in range(8)]
-    names = [entry.name for entry in entrants]
-    found = [style_of(entry, names, entrants) for entry in entrants]
-    assert [style.colour for style in found] == [*COLOURS, *COLOURS[:2]]
-    assert [style.is_open for style in found] == [False] * 6 + [True] * 2
-    assert len({(style.colour, style.shape, style.dash) for style in found}) == 8
-    stranger = series("x, H800", [1], [1], role="published", like="x")
-    assert style_of(stranger, names[:2], [*entrants[:2], stranger]).colour == COLOURS[2]
+def test_a_ratios_scale_keeps_leaders_apart_whatever_the_slowest_is() -> None:
+    found = scale(Axis("a", "log", "ratio"), [1.0, 1.02, 1.04, 1.05, 80.0])
+    assert found.place(1.05) - found.place(1.0) > 0.2
+    assert found.place(found.bend) == pytest.approx(0.65)
+    assert 0.9 < found.place(80.0) <= 1
+
+
+def test_looks_belong_to_a_name_in_every_run_and_hues_to_families() -> None:
+    families = {"a": "cute", "b": "triton", "c": "cuda", "d": "library", "e": "library"}
+    looks = Looks(families, frozenset("c"))
+    hues = {name: looks.of(name).colour for name in families}
+    assert Looks({"d": "library"}).of("d") == looks.of("d")
+    assert len(set(hues.values())) == 4
+    assert (hues["d"], hues["c"]) == (hues["e"], MUTED)
+    assert set(hues.values()) - {MUTED} <= set(PALETTE)
+    stranger = style_of(series("x, H800", [1], [1], role="published", like="x"), looks)
+    assert (stranger.shape, stranger.is_open) == (looks.of("x").shape, True)
+
+
+def test_names_stand_where_lines_end_in_their_order_and_none_on_another() -> None:
+    names = [f"e{n}" for n in range(9)]
+    root = drawn([series(name, [1, 2], [5, 1 + n / 100]) for n, name in enumerate(names)])
+    y = {e.text: float(e.get("y", 0)) for e in root.iter(f"{SVG}text") if e.text in names}
+    assert sorted(y, key=lambda name: -y[name]) == names
+    assert all(below - above >= 15 for above, below in itertools.pairwise(sorted(y.values())))
 
 
 def test_names_are_text() -> None:
     name = "<script>&\x1b\u202e"
     view = FigureView(name, [series(name, [1, 2], [1, 2])])
-    root = ET.fromstring(svg(Figure("key", name, name, Axis(name), [Axis(name)], [view]), view, [name]))
+    root = ET.fromstring(svg(Figure("key", name, name, Axis(name), [Axis(name)], [view]), view, Looks(), name))
     assert not list(root.iter(f"{SVG}script"))
     assert any("<script>" in (element.text or "") for element in root.iter(f"{SVG}text"))
 
@@ -110,14 +124,14 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     cells = Cells(board)
     for figure in figures(board, cells, published.bundled()):
         for view in figure.views:
-            text = svg(figure, view, cells.implementations)
+            text = svg(figure, view, cells.looks, "")
             root = ET.fromstring(text)
             height = float(root.get("height", 0))
-            assert text == svg(figure, view, cells.implementations)
+            assert text == svg(figure, view, cells.looks, "")
             for x, y in (point for line in lines(root) for point in line):
-                assert LEFT <= x <= LEFT + PLOT
+                assert WIDE.left <= x <= WIDE.left + WIDE.plot
                 assert TOP <= y <= height
-            assert len(root.findall(f"{SVG}g")) >= len(view.series)
+            assert len(list(root.iter(f"{SVG}g"))) > len(view.series)
 
 
 @pytest.fixture
@@ -131,15 +145,15 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("run")
 def test_the_command_writes_a_figure_and_names_its_views(says: Says) -> None:
-    bandwidth = ("figure", "latest", "bandwidth", "--output")
-    said = says(*bandwidth, "x.svg")
-    assert said.startswith("written: x.svg\nviews of bandwidth:\n  --view 1  softmax, ")
-    says(*bandwidth, "z.svg", "--view", "2")
+    ratio = ("figure", "latest", "ratio", "--output")
+    said = says(*ratio, "x.svg")
+    assert said.startswith("written: x.svg\nviews of ratio:\n  --view 1  softmax, ")
+    says(*ratio, "z.svg", "--view", "2")
     assert Path("x.svg").read_bytes() != Path("z.svg").read_bytes()
     for arguments, words in (
-        (["bandwith"], "has no figure 'bandwith'; did you mean 'bandwidth'?"),
-        (["bandwidth", "--view", "99"], "--view: '99' is none of bandwidth; give 1 to"),
-        (["bandwidth", "--view", "٣"], "--view: '٣' is none of bandwidth"),
+        (["ratoi"], "has no figure 'ratoi'; did you mean 'ratio'?"),
+        (["ratio", "--view", "99"], "--view: '99' is none of ratio; give 1 to"),
+        (["ratio", "--view", "٣"], "--view: '٣' is none of ratio"),
     ):
         assert words in says("figure", "latest", *arguments, "--output", "y.svg", status=2)
     assert not Path("y.svg").exists()
@@ -181,9 +195,9 @@ def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(
 ) -> None:
     if script is not None:
         program(tmp_path / "bin", "chromium", script)
-    said = says("figure", "latest", "bandwidth", "--output", "x.png", status=2)
+    said = says("figure", "latest", "ratio", "--output", "x.png", status=2)
     assert words in said
-    wrong = says("figure", "latest", "bandwidth", "--output", "x.pdf", status=2)
+    wrong = says("figure", "latest", "ratio", "--output", "x.pdf", status=2)
     assert "'x.pdf' ends in neither .svg nor .png" in wrong
     assert not list(tmp_path.glob("x.*"))
 
@@ -205,7 +219,7 @@ def test_a_run_without_a_score_has_no_badge_and_no_figure(
     monkeypatch.chdir(tmp_path)
     make.written(tmp_path / "reports", make.ended(CASE, "mine"))
     assert "r1: nobody leads" in says("badge", "latest", "--output", "x.svg", status=2)
-    assert "r1 has no figure 'bandwidth'" in says("figure", "latest", "bandwidth", "--output", "x.svg", status=2)
+    assert "r1 has no figure 'ratio'" in says("figure", "latest", "ratio", "--output", "x.svg", status=2)
     says("figure", "latest", "heatmap", "--output", "x.svg")
     assert "– unsupported" in Path("x.svg").read_text()
     store.Writer.create(tmp_path / "reports", make.passport(run_id="r2"))

@@ -22,6 +22,7 @@ from softbench.records import store
 from softbench.render.report import embed
 from softbench.render.report.contents import Cells
 from softbench.render.report.drawing import tiles
+from softbench.render.report.drawing.styles import LIGHT, Looks
 from softbench.render.report.drawing.svg_elements import WIDTH
 from softbench.render.report.figures import figures
 from softbench.render.report.grid import HEAD, LINES, Block, Column, Grid, GridView, Row, Tile, labels, paged
@@ -38,8 +39,8 @@ def block(title: str, rows: int, columns: int = 3) -> Block:
 
 
 def drawn(grid: Grid, number: int, board: Board | None = None) -> ET.Element:
-    names = Cells(board).implementations if board else ["kernel_0"]
-    return ET.fromstring(tiles.svg(grid, grid.views[number], names))
+    looks = Cells(board).looks if board else Looks()
+    return ET.fromstring(tiles.svg(grid, grid.views[number], looks, "a GPU"))
 
 
 def texts(root: ET.Element) -> list[str]:
@@ -70,11 +71,11 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper; every text of the grid is there; the same bytes each time."""
     board = leaderboard.build(store.read(path))
     assert {grid.key for grid in grids(board)} & {"heatmap", "correctness"}
-    names = Cells(board).implementations
+    looks = Cells(board).looks
     for grid, same in zip(grids(board), grids(board), strict=True):
         for view, again in zip(grid.views, same.views, strict=True):
-            text = tiles.svg(grid, view, names)
-            assert text == tiles.svg(same, again, names)
+            text = tiles.svg(grid, view, looks, "")
+            assert text == tiles.svg(same, again, looks, "")
             root = ET.fromstring(text)
             assert root.findtext(f"{SVG}desc") == grid.alt
             height = float(root.get("height", 0))
@@ -135,8 +136,9 @@ def test_tints_are_those_of_the_page() -> None:
     more, less = (re.search(rf"--{word}: light-dark\((#\w+)", style)[1] for word in ("more", "less"))
     assert (more, less) == (tiles.MORE, tiles.LESS)
     assert f"calc(var(--heat, 0) * {100 * tiles.DEEPEST:g}%)" in embed.text("tables.css")
-    for tone, word in (("right", "good"), ("failed", "bad"), ("declared", "doubt"), ("refused", "muted")):
-        assert f"--{word}: light-dark({tiles.TONES[tone]}" in style
+    tones = {word: tiles.TONES[tone] for tone, word in (("right", "good"), ("failed", "bad"), ("declared", "doubt"))}
+    for word, light in (tones | LIGHT).items():
+        assert f"--{word}: light-dark({light}" in style
     assert tiles.tinted(0, False) == "#ffffff"
     assert tiles.tinted(1, False) == "#94c4df"
     assert tiles.tinted(0.5, True) == "#f6ddc9"
@@ -211,7 +213,7 @@ def test_names_are_text() -> None:
         for number in range(len(grid.views)):
             root = drawn(grid, number, board)
             assert {element.tag for element in root.iter()} <= {
-                f"{SVG}{name}" for name in ("svg", "title", "desc", "rect", "line", "text", "path")
+                f"{SVG}{name}" for name in ("svg", "title", "desc", "rect", "text", "path", "g")
             }
             assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", "".join(texts(root)))
             assert all(len(text) < 160 for text in texts(root))

@@ -150,7 +150,7 @@ def test_the_page_of_several_machines() -> None:
 
 def test_figures_name_it_open_and_measure_nobody_by_it() -> None:
     drawn = {figure.key: figure for figure in figures(BOARD, Cells(BOARD), {})}
-    roles = {(series.name, series.role) for view in drawn["bandwidth"].views for series in view.series}
+    roles = {(series.name, series.role) for view in drawn["ratio"].views for series in view.series}
     assert {("mine", "entrant"), ("hidden", OPEN)} <= roles
     assert ("hidden", "entrant") not in roles
     best = {series.name: series.y[0] for series in drawn["profile"].views[0].series}

@@ -20,7 +20,7 @@ from softbench.analysis.leaderboard.formatting import milliseconds, short
 from softbench.analysis.leaderboard.ranks import versus
 from softbench.model import stats
 from softbench.render import report
-from softbench.render.report import embed
+from softbench.render.report import embed, library
 from softbench.render.report.contents import Cells
 from softbench.render.report.grids.heatmap import measures, tint
 
@@ -32,7 +32,7 @@ Call = Callable[..., Any]
 def js() -> Call:
     """Evaluates an expression in which a, b, ... are the arguments."""
     context = MiniRacer()
-    for name in ("stats.js", "format.js", "board.js", "heatmap.js", "palette.js"):
+    for name in ("stats.js", "format.js", "board.js", "heatmap.js"):
         context.eval(embed.text(name))
 
     def call(expression: str, *arguments: Any) -> Any:
@@ -154,7 +154,14 @@ def test_the_heat_map_that_the_command_draws_is_that_of_the_script(js, metric):
     assert compared > (10 if metric == "tflops" else 50)
 
 
-def test_every_look_has_a_sign(js):
-    assert js("SYMBOLS.every((symbol) => symbol in SIGN_PATHS)") is True
-    looks = [json.dumps(js("looksOf(a)", number), sort_keys=True) for number in range(24)]
-    assert len(set(looks)) == 24
+def test_of_plotly_there_is_what_lines_and_points_need():
+    """The library that is installed, without what draws maps and bodies; another bundle stays as it is."""
+    small = library.plotly()
+    assert 500_000 < len(small) < 2_000_000
+    assert "createREGL" not in small
+    MiniRacer().eval(f"new Function({json.dumps(small)})")
+    modules = [f"var {name}=W(()=>{{{calls}}});" for name, calls in (("aa", "bb()"), ("bb", "1"), ("cc", "2"))]
+    register = "var dd=W(()=>{{x.register({})}});var ee=W(()=>{{dd();bb()}});tail"
+    bundle = "head;" + "".join(modules) + register.format("[cc(),aa()]")
+    assert library.needed(bundle) == "head;" + modules[1] + register.format("[]")
+    assert library.needed("var t=function(){}") == "var t=function(){}"

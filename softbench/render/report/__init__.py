@@ -1,8 +1,7 @@
 """Runs as one HTML page that needs no network and no other file. Pure: the same records give the same bytes.
 
 published holds figures of others by the name of their file (`records.published`); the page shows those of cases that the run
-timed. plotly draws the figures of the page, because a reader can zoom and point there; `drawing` makes the same figures as SVG
-files without a browser.
+timed. `drawing` makes the figures, of the page and as files; plotly draws one again where a reader zooms.
 """
 
 from __future__ import annotations

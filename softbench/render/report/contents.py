@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from softbench import texts
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.model import Passport, Record
+from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.figure import Figure
 from softbench.render.report.slices import Slice
+
+COLOURED = 8
+"""So many of an operator's implementations have a colour, the best; others are grey."""
 
 
 class Cells:
     """Every cell of a board with its number: case by case, in the order of `CaseBoard.all_cells`.
 
-    implementations are their names, roofs last; the place of a name is its number, which decides its colour.
+    implementations are their names, roofs last; the place of a name is its number. looks are those of their names.
     """
 
     def __init__(self, board: Board) -> None:
@@ -26,6 +30,9 @@ class Cells:
             name = cell.record.variant.implementation
             roles[name] = roles.get(name, True) and cell.record.role == "roof"
         self.implementations = sorted(roles, key=lambda name: (roles[name], name))
+        families = {r.variant.implementation: r.variant.family for _, cell in self.all for r in [cell.record]}
+        first = {s.implementation for name in board.operators for s in board.standings(name)[:COLOURED]}
+        self.looks = Looks(families, frozenset(families) - first)
 
     def number(self, cell: Cell) -> int:
         return self._numbers[id(cell.record)]
@@ -64,6 +71,11 @@ def peak_gb_s(board: Board) -> float | None:
     if board.passport.ranking_clock == "wall" or isinstance(peak, bool) or not isinstance(peak, int | float):
         return None
     return float(peak) if 0 < peak < math.inf else None
+
+
+def origin(passport: Passport) -> str:
+    """What a picture that leaves the page says of where it is from: the GPU and the run."""
+    return f"{passport.device.get('name', 'an unknown machine')} · run {passport.run_id}"
 
 
 def repeat_command(record: Record, passport: Passport) -> str:

@@ -14,6 +14,8 @@ from softbench.analysis.leaderboard.formatting import dtype_text, shape_text, si
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN, Passport, Record, Samples
 from softbench.render.report.contents import Contents, baselines, peak_gb_s, repeat_command
+from softbench.render.report.drawing.styles import Looks, style_of
+from softbench.render.report.figure import Figure
 
 DIGITS = 6
 SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
@@ -45,8 +47,19 @@ def payload(contents: Contents) -> dict[str, Any]:
         "variants": variants,
         "cells": rows,
         "slices": [[cases[case.case.id] for case in part.cases] for _, part in contents.slices],
-        "figures": [asdict(figure) for figure in contents.figures.values()],
+        "figures": [figure_data(figure, cells.looks) for figure in contents.figures.values()],
     }
+
+
+def figure_data(figure: Figure, looks: Looks) -> dict[str, Any]:
+    """A figure for the script, each series with its colour, its dash and its sign by plotly's name."""
+    data = asdict(figure)
+    for view, drawn in zip(figure.views, data["views"], strict=True):
+        for entry, own in zip(view.series, drawn["series"], strict=True):
+            style = style_of(entry, looks)
+            symbol = "line-ew" if style.shape == "line" else style.shape
+            own["look"] = [style.colour, style.dash, symbol + "-open" * style.is_open]
+    return data
 
 
 def _case(board: CaseBoard) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from softbench.analysis.document import Document, Heading, Lines, Part, Table
 from softbench.render.report import embed
+from softbench.render.report.data import figure_data
+from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.figure import Figure
 from softbench.render.report.html import Markup, copyable, join, panel, row_head, table, tag
 from softbench.render.report.page import html_document, theme
 from softbench.render.report.panels.blocks import figure
 
+LOOKS = Looks()
 LONG = 40
 """A longer text is wrapped in its column, so that the following columns stay in sight."""
 
@@ -22,7 +24,7 @@ def page(title: str, document: Document, figures: Sequence[Figure] = ()) -> str:
     # The first sentences are the verdict; the figures follow them.
     first = next((index for index, part in enumerate(document) if isinstance(part, Lines)), -1) + 1
     head = [_part(part, is_verdict=True) for part in document[:first]]
-    drawn = [panel(shown.key, shown.title, figure(shown)) for shown in figures]
+    drawn = [panel(shown.key, shown.title, figure(shown, LOOKS)) for shown in figures]
     rest = [_part(part) for part in document[first:]]
     body = [
         tag("header", theme(), class_="toolbar"),
@@ -66,17 +68,16 @@ def _side(part: Table, index: int) -> str | None:
 
 
 def _payload(figures: Sequence[Figure]) -> dict[str, Any]:
-    """The data that the script of a page expects, with figures only; names in the order of first appearance."""
-    series = [entry for shown in figures for view in shown.views for entry in view.series]
+    """The data that the script of a page expects, with figures only."""
     return {
         "baseline": "",
         "baselines": [],
         "clock": "",
         "peak": None,
-        "implementations": list(dict.fromkeys(entry.name for entry in series if entry.role == "entrant")),
+        "implementations": [],
         "cases": [],
         "variants": [],
         "cells": [],
         "slices": [],
-        "figures": [asdict(shown) for shown in figures],
+        "figures": [figure_data(shown, LOOKS) for shown in figures],
     }

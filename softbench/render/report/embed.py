@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Any
 
 from softbench.render.report.html import Markup, clean, tag
+from softbench.render.report.library import plotly
 
 STYLES = ("base.css", "tables.css", "dialog.css", "print.css")
 SCRIPTS = (
@@ -27,9 +28,6 @@ SCRIPTS = (
     "speedups.js",
     "samples.js",
     "details.js",
-    "palette.js",
-    "traces.js",
-    "axes.js",
     "charts.js",
     "cells.js",
     "print.js",
@@ -71,9 +69,7 @@ def pack(content: str) -> Markup:
 
 @lru_cache(maxsize=1)
 def _packed_plotly() -> Markup:
-    from plotly.offline import get_plotlyjs
-
-    return pack(str(get_plotlyjs()))
+    return pack(plotly())
 
 
 def _cleaned(value: Any) -> Any:

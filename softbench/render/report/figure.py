@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Axis:
-    """scale is "linear", "log" or "words"; form of the values is "size", "number", "percent", "us", "factor" or "reading"."""
+    """scale is "linear", "log" or "words"; form of values is "size", "number", "percent", "us", "factor", "ratio" or "reading"."""
 
     title: str
     scale: str = "linear"
@@ -22,7 +22,7 @@ class Series:
 
     cells are the numbers of the points' cells, -1 for none; a point with a cell opens its details. role is "entrant",
     "open", "reference", "roof", "peak", "reading" or "published", and decides the style; that of an entrant follows from its name,
-    or from the implementation that it is `like`. No line joins loose points.
+    or from the implementation that it is `like`. No line joins loose points. spans are the intervals of y, if there are any.
     """
 
     name: str
@@ -35,14 +35,16 @@ class Series:
     markers: bool = True
     pane: int = 0
     like: str = ""
+    spans: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
 class FigureView:
-    """One of the pictures of a figure that the reader can choose."""
+    """One of the pictures of a figure; those of one group have one vertical scale."""
 
     label: str
     series: list[Series]
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Figure:
     """A figure. Several panes are stacked over one x axis, each with its own y axis. A figure without views is not shown.
 
     alt describes the figure in a sentence for readers who cannot see it. With a diagonal both axes have the same range; with
-    steps a line keeps its value until the next point, and only a few points are marked.
+    steps a line keeps its value until the next point, and only a few points are marked. The views of one that is shown together
+    are small multiples, side by side; of another figure the reader chooses one.
     """
 
     key: str
@@ -61,3 +64,4 @@ class Figure:
     views: list[FigureView]
     diagonal: bool = False
     steps: bool = False
+    together: bool = False

@@ -8,7 +8,7 @@ from softbench.analysis.leaderboard import Board
 from softbench.model import Passport
 from softbench.records.published import PublishedTable
 from softbench.render.report import data, embed
-from softbench.render.report.contents import Cells, Contents, baselines
+from softbench.render.report.contents import Cells, Contents, baselines, origin
 from softbench.render.report.figures import figures
 from softbench.render.report.html import Markup, join, tag
 from softbench.render.report.panels import cells, charts, clocks, correctness, heatmap, ladders, passport, ranking
@@ -19,10 +19,8 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 """Forbids all requests, so that a page sends nothing to anybody."""
 PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
     "ranking": ("Ranking", ranking.ranking),
+    "ratio": ("Over the roof", charts.chart("ratio", "shapes")),
     "heatmap": ("Heat map", heatmap.heatmap),
-    "bandwidth": ("Bandwidth", charts.chart("bandwidth")),
-    "arithmetic": ("Arithmetic", charts.chart("arithmetic")),
-    "latency": ("Latency", charts.chart("latency")),
     "profile": ("Profile", charts.chart("profile")),
     "clocks": ("Clocks", clocks.clocks),
     "correctness": ("Correctness", correctness.correctness),
@@ -44,7 +42,14 @@ def page(
     body = [
         tag("a", "Skip the toolbar", href="#main", class_="skip"),
         _toolbar(board, list(panels)),
-        tag("main", header(contents, notes), *panels.values(), id="main", tabindex="-1"),
+        tag(
+            "main",
+            header(contents, notes),
+            *panels.values(),
+            id="main",
+            tabindex="-1",
+            data_origin=origin(board.passport),
+        ),
         Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
         *([embed.plotly_element()] if contents.figures else []),
         embed.data_element(data.payload(contents)),

@@ -1,7 +1,7 @@
 // Saves tables that are figures, as they are shown, as SVG or PNG: rectangles, texts and signs at the browser's own places.
 
 const PICTURED = "table.heat, table.matrix, table.ladder";
-const [MARGIN, TITLE, LONGEST] = [16, 44, 16000];
+const [MARGIN, TITLE, LONGEST] = [16, 56, 16000];
 
 function setUpPictures() {
   for (const section of document.querySelectorAll("main > section")) {
@@ -15,23 +15,47 @@ function pictureControls(section, tables) {
   const title = section.querySelector("h2").textContent;
   let chosen = tables[0];
   const save = (format) => element("button", {
-    type: "button", "aria-label": `save ${title} as ${format.toUpperCase()}`,
-    onclick: () => savePicture(section, chosen, format),
-  }, format.toUpperCase());
+    type: "button", "aria-label": `save ${title} as ${format}`,
+    onclick: () => saveTable(section, chosen, format),
+  }, format);
   const options = tables.map(({ label }, index) => element("option", { value: index }, short(label, 90)));
   const picker = element("select", { onchange: (event) => { chosen = tables[Number(event.target.value)]; } }, options);
   return element("div", { class: "figure-controls" }, element("span", { class: "spring" }),
-    tables.length > 1 ? element("label", {}, "save ", picker) : "save", element("span", { class: "wide" }, "as"), save("svg"), save("png"));
+    tables.length > 1 ? element("label", {}, "save ", picker) : "save", element("span", { class: "wide" }, "as"), save("SVG"), save("PNG"));
 }
 
-async function savePicture(section, { table, label }, format) {
+function saveTable(section, { table, label }, format) {
   const title = [section.querySelector("h2").textContent, measureOf(section), label].filter(Boolean).join(": ");
   const said = { title: short(title, 160), lead: section.querySelector(".lead").textContent, note: noteOf(section, table) };
-  const drawn = shown(table, () => drawTable(table, said));
-  const text = `${new XMLSerializer().serializeToString(drawn)}\n`;
-  const blob = format === "svg" ? new Blob([text], { type: "image/svg+xml" }) : await rastered(drawn, text);
-  const slug = label.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60);
-  const link = element("a", { href: URL.createObjectURL(blob), download: `softbench-${section.id}-${slug}.${format}` });
+  const drawn = inLight(() => shown(table, () => drawTable(table, said)));
+  savePicture(drawn, `softbench-${section.id}-${label.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60)}`, format);
+}
+
+// Calls look() in the light theme, whatever the reader has: pictures go into papers.
+function inLight(look) {
+  const { dataset } = document.documentElement;
+  const before = dataset.theme;
+  dataset.theme = "light";
+  const found = look();
+  if (before) dataset.theme = before;
+  else delete dataset.theme;
+  return found;
+}
+
+// The picture with its colours in words that any reader of SVG knows, and the GPU and the run below its title.
+function document_(title, said, [width, height], parts) {
+  const origin = document.querySelector("main").dataset.origin || "";
+  const look = { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "font-family": "sans-serif", "font-size": 13 };
+  return svg("svg", { ...look, fill: "var(--ink)" }, svg("title", {}, title), svg("desc", {}, said),
+    svg("rect", { width, height, fill: "var(--paper)" }), svg("text", { x: MARGIN, y: 24, "font-size": 16, "font-weight": 600 }, title),
+    svg("text", { x: MARGIN, y: 40, "font-size": 11, fill: "var(--muted)" }, origin), ...parts);
+}
+
+async function savePicture(drawn, name, format) {
+  const light = (_, variable) => inLight(() => colour(variable));
+  const text = `${new XMLSerializer().serializeToString(drawn).replace(/var\((--\w+)\)/g, light)}\n`;
+  const blob = format === "SVG" ? new Blob([text], { type: "image/svg+xml" }) : await rastered(drawn, text);
+  const link = element("a", { href: URL.createObjectURL(blob), download: `${name}.${format.toLowerCase()}` });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
@@ -76,14 +100,11 @@ function drawTable(table, { title, lead, note }) {
   const flat = flattener();
   const width = Math.ceil(Math.max(outer.width, 10 * title.length, 7 * note.length) + 2 * MARGIN);
   const height = Math.ceil(outer.height + TITLE + MARGIN + (note ? 20 : 0));
-  const said = { x: MARGIN, y: 26, "font-size": 16, "font-weight": 600, fill: flat(colour("--ink")) };
   const told = { x: MARGIN, y: height - 12, "font-size": 12, fill: flat(colour("--muted")) };
-  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "font-family": "sans-serif" },
-    svg("title", {}, title), svg("desc", {}, lead), svg("rect", { width, height, fill: flat("transparent") }),
-    svg("text", said, title), note && svg("text", told, note),
-    [...table.querySelectorAll("th, td")].flatMap((cell) => drawCell(cell, at, flat)),
-    [...table.querySelectorAll("i.key path")].map((path) => drawSign(path, at)),
-    textsOf(table).map((text) => drawText(text, at, flat)));
+  return document_(title, lead, [width, height], [note && svg("text", told, note),
+    ...[...table.querySelectorAll("th, td")].flatMap((cell) => drawCell(cell, at, flat)),
+    ...[...table.querySelectorAll("i.key path")].map((path) => drawSign(path, at)),
+    ...textsOf(table).map((text) => drawText(text, at, flat))]);
 }
 
 function drawCell(cell, at, flat) {
@@ -98,8 +119,8 @@ function drawCell(cell, at, flat) {
 
 function drawSign(path, at) {
   const box = path.ownerSVGElement.getBoundingClientRect();
-  const scale = Math.min(box.width / 16, box.height / 10);
-  const { x, y } = at(box.left + (box.width - 16 * scale) / 2, box.top + (box.height - 10 * scale) / 2);
+  const scale = Math.min(box.width, box.height) / 12;
+  const { x, y } = at(box.left + box.width / 2, box.top + box.height / 2);
   const copy = path.cloneNode();
   copy.setAttribute("transform", `translate(${x} ${y}) scale(${scale.toFixed(3)})`);
   return copy;

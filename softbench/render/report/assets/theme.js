@@ -2,7 +2,7 @@
 
 const THEMES = ["system", "light", "dark"];
 
-function setUpTheme(changed) {
+function setUpTheme() {
   const button = document.getElementById("theme");
   const show = (theme) => {
     if (theme === "system") delete document.documentElement.dataset.theme;
@@ -14,9 +14,7 @@ function setUpTheme(changed) {
     const theme = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "system") + 1) % THEMES.length];
     show(theme);
     remember(theme);
-    changed();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
 }
 
 // A browser may not let a file store anything.

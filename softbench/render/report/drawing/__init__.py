@@ -1,58 +1,101 @@
-"""A view of a figure as SVG, for a paper: no script, no style sheet, no font; in light colours, 1000 pixels wide."""
+"""A view of a figure as SVG without a script: in the page, or as a document of its own, in light colours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from softbench.analysis.leaderboard.formatting import short
 from softbench.render.report.drawing.scales import Scale, scale
-from softbench.render.report.drawing.styles import INK, MUTED, RULE, Style, style_of
-from softbench.render.report.drawing.svg_elements import line, sign, svg_document, text
+from softbench.render.report.drawing.styles import INK, MUTED, RULE, Looks, Style, style_of
+from softbench.render.report.drawing.svg_elements import FONT, line, sign, signs, svg_document, text
 from softbench.render.report.figure import Figure, FigureView, Series
-from softbench.render.report.html import Markup, tag
+from softbench.render.report.html import Markup, join, tag
 
-PLOT = 665
-"""Width in pixels between the axes; the legend is to the right."""
-LEFT, TOP, PANE, GAP, BOTTOM = 80, 46, 420, 36, 60
-WORDS_BOTTOM = 52
-ASLANT = 4.2
-"""Height in pixels of a letter of a slanted word."""
-LINE = 19
-ROOM = 28
+TOP, GAP, BOTTOM = 16, 36, 48
+LINE = 15
+"""Least distance in pixels between two names."""
 MARKED = 9
 """The most marks on a line of steps."""
+WORD = 20
+"""The most letters of a slanted word."""
+ASLANT = 3.9
+"""Height in pixels of a letter of a slanted word."""
 
 
-def svg(figure: Figure, view: FigureView, implementations: Sequence[str]) -> str:
-    """The whole document; implementations decide the colours, as on the page. The same figure gives the same bytes."""
-    pane = PANE if len(figure.panes) == 1 else PANE // 2
-    foot = TOP + len(figure.panes) * (pane + GAP) - GAP
-    names = list(_legend(view, implementations))
-    across = scale(figure.x, _ordered(view) if figure.x.scale == "words" else _values(figure, view.series, "x"))
-    height = max(foot + _bottom(across), TOP + LINE * len(names) + BOTTOM)
-    parts = [text(LEFT, 24, f"{figure.title}: {view.label}", font_size=16, font_weight=600)]
-    for number, axis in enumerate(figure.panes):
-        own = [entry for entry in view.series if entry.pane == number]
-        up = scale(axis, _values(figure, own, "y"))
-        place = _Pane(across, up, TOP + number * (pane + GAP), pane)
-        parts += [*_frame(place, axis.title), *(_series(place, e, figure, view, implementations) for e in own)]
-        parts += [_diagonal(place)] if figure.diagonal else []
-        parts += _below(place, figure.x.title) if number == len(figure.panes) - 1 else []
-    parts += (
-        [_legend_line(row, name, style) for row, (name, style) in enumerate(names)] if len(figure.panes) == 1 else []
-    )
-    return svg_document(figure.title, figure.alt, height, parts)
+@dataclass(frozen=True)
+class Form:
+    """Pixels of a drawing: the margin for ticks, the plot, the margin for names, the height of a pane; letters of a name."""
+
+    left: int
+    plot: int
+    right: int
+    pane: int
+    letters: int
+    sizes: int
+
+    @property
+    def width(self) -> int:
+        return self.left + self.plot + self.right
+
+
+WIDE = Form(72, 718, 210, 400, 24, 16)
+SMALL = Form(62, 226, 132, 270, 16, 7)
+"""For small multiples."""
+
+
+def svg(figure: Figure, view: FigureView, looks: Looks, origin: str) -> str:
+    """The whole document of a run, which origin names. The same figure gives the same bytes."""
+    parts, height = _drawing(figure, view, looks, WIDE)
+    return svg_document(f"{figure.title}: {view.label}", origin, figure.alt, (WIDE.width, height), parts)
+
+
+def inline(figure: Figure, view: FigureView, looks: Looks, numbers: Mapping[str, int]) -> Markup:
+    """The same as an element of the page, in the colours of its style sheet; numbers are those of implementations."""
+    form = SMALL if figure.together else WIDE
+    parts, height = _drawing(figure, view, looks, form, numbers)
+    said = f"{figure.title}, {view.label}. {figure.alt} A table of it follows."
+    box = f'viewBox="0 0 {form.width} {height}" class="drawn" fill="currentColor" {FONT}'
+    return Markup(f'<svg {box} role="img" aria-label="{tag("i", said)[3:-4]}">{join(parts)}</svg>')
+
+
+def _drawing(
+    figure: Figure, view: FigureView, looks: Looks, form: Form, numbers: Mapping[str, int] | None = None
+) -> tuple[list[Markup], int]:
+    """The elements of a drawing, and its height."""
+    height = form.pane if len(figure.panes) == 1 else form.pane // 2
+    foot = TOP + len(figure.panes) * (height + GAP) - GAP
+    across = scale(figure.x, _values(figure, view.series, "x"), form.sizes)
+    parts: list[Markup] = []
+    ends: list[_End] = []
+    for at, axis in enumerate(figure.panes):
+        alike = [other for other in figure.views if other is view or (view.group and other.group == view.group)]
+        values = _values(figure, [entry for other in alike for entry in other.series if entry.pane == at], "y")
+        place = _Pane(across, scale(axis, values), TOP + at * (height + GAP), height, form)
+        parts += [*_frame(place, axis.title), *([_diagonal(place)] if figure.diagonal else [])]
+        for entry in (entry for entry in view.series if entry.pane == at):
+            style = style_of(entry, looks)
+            faint = entry.loose and any(other.name == entry.name and not other.loose for other in view.series)
+            marks = _series(place, entry, figure.steps, style, faint)
+            parts.append(tag("g", *marks, data_impl=(numbers or {}).get(entry.name)))
+            ends.append(_end(place, entry, style))
+        parts += _below(place, figure.x.title) if at == len(figure.panes) - 1 else []
+    parts += _names(ends, form, foot, numbers or {}) if len(figure.panes) == 1 else []
+    names = len({end.name for end in ends}) if len(figure.panes) == 1 else 0
+    return parts, max(foot + _bottom(across), TOP + LINE * names + GAP)
 
 
 def _bottom(across: Scale) -> int:
     """Pixels below the axis, for its ticks and its title."""
     if across.kind != "words":
         return BOTTOM
-    return WORDS_BOTTOM + round(ASLANT * max((len(short(word, ROOM)) for _, word in across.ticks), default=0))
+    return LINE + round(ASLANT * max((len(short(word, WORD)) for _, word in across.ticks), default=0))
 
 
-def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float]:
-    """All numbers of one side, or of both if the figure has a diagonal."""
+def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float] | list[str]:
+    """All numbers of one side, or of both if the figure has a diagonal; words in the order of the longest series."""
+    if side == "x" and figure.x.scale == "words":
+        return [str(word) for entry in sorted(series, key=lambda entry: -len(entry.x)) for word in entry.x]
     sides = ("x", "y") if figure.diagonal else (side,)
     return [float(value) for entry in series for each in sides for value in getattr(entry, each)]
 
@@ -60,72 +103,70 @@ def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float]:
 class _Pane:
     """Converts values to pixels."""
 
-    def __init__(self, across: Scale, up: Scale, top: int, height: int) -> None:
-        self.across, self.up, self.top, self.height = across, up, top, height
-
-    @property
-    def foot(self) -> int:
-        return self.top + self.height
+    def __init__(self, across: Scale, up: Scale, top: int, height: int, form: Form) -> None:
+        self.across, self.up, self.top, self.height, self.form = across, up, top, height, form
+        self.left, self.right, self.foot = form.left, form.left + form.plot, top + height
 
     def x(self, value: float | str) -> float:
-        return LEFT + PLOT * self.across.place(value)
+        return self.left + self.form.plot * self.across.place(value)
 
     def y(self, value: float) -> float:
         return self.foot - self.height * self.up.place(value)
 
 
-def _ordered(view: FigureView) -> list[str]:
-    """Words in the order of the longest series, then the others."""
-    longest = sorted(view.series, key=lambda entry: -len(entry.x))
-    return [str(word) for entry in longest for word in entry.x]
-
-
 def _frame(place: _Pane, title: str) -> Iterator[Markup]:
-    """Rules and ticks of the vertical axis, and the two axes."""
+    """Rules and ticks of the vertical axis, and the two axes; a dashed rule where its scale bends."""
     for value, label in place.up.ticks:
-        yield line(LEFT, place.y(value), LEFT + PLOT, place.y(value), RULE)
-        yield text(LEFT - 8, place.y(value) + 4, label, text_anchor="end")
-    yield line(LEFT, place.foot, LEFT + PLOT, place.foot, MUTED)
-    yield line(LEFT, place.top, LEFT, place.foot, MUTED)
+        yield line(place.left, place.y(value), place.right, place.y(value), RULE)
+        yield text(place.left - 6, place.y(value) + 4, label, text_anchor="end")
+    if place.up.bend:
+        bend = place.y(place.up.bend)
+        yield line(place.left, bend, place.right, bend, MUTED, stroke_dasharray="2 3")
+    yield line(place.left, place.foot, place.right, place.foot, MUTED)
     middle = (place.top + place.foot) / 2
-    yield text(22, middle, title, text_anchor="middle", transform=f"rotate(-90 22 {middle:.1f})")
+    turned = f"rotate(-90 11 {middle:.1f})"
+    yield text(11, middle, title, text_anchor="middle", transform=turned, font_size=12, fill=MUTED)
 
 
 def _below(place: _Pane, title: str) -> Iterator[Markup]:
     """Ticks and title of the horizontal axis; words are slanted."""
     words = place.across.kind == "words"
-    for value, label in place.across.ticks:
-        x = LEFT + PLOT * value if words else place.x(value)
+    every = -(-len(place.across.ticks) // (2 * place.form.sizes)) if words else 1
+    for value, label in place.across.ticks[::every]:
+        x = place.left + place.form.plot * value if words else place.x(value)
         yield line(x, place.foot, x, place.foot + 5, MUTED)
         if words:
             turned = f"rotate(-35 {x:.1f} {place.foot + 18:.1f})"
-            yield text(x, place.foot + 18, short(label, ROOM), text_anchor="end", transform=turned)
+            yield text(x, place.foot + 18, short(label, WORD), text_anchor="end", transform=turned, font_size=12)
         else:
-            yield text(x, place.foot + 20, label, text_anchor="middle")
-    yield text(LEFT + PLOT / 2, place.foot + _bottom(place.across) - 14, title, text_anchor="middle")
+            yield text(x, place.foot + 19, label, text_anchor="middle")
+    y = place.foot + BOTTOM - 10
+    if not words:
+        yield text((place.left + place.right) / 2, y, title, text_anchor="middle", font_size=12, fill=MUTED)
 
 
-def _series(place: _Pane, entry: Series, figure: Figure, view: FigureView, implementations: Sequence[str]) -> Markup:
-    style = style_of(entry, implementations, view.series)
+def _series(place: _Pane, entry: Series, steps: bool, style: Style, faint: bool) -> Iterator[Markup]:
+    """The intervals of the points, a line, and its marks."""
     across: Sequence[float | str] = entry.x
     points = [(place.x(x), place.y(y)) for x, y in zip(across, entry.y, strict=True)]
-    parts: list[Markup] = []
+    if entry.spans:
+        spans = zip(points, entry.spans, strict=True)
+        d = "".join(f"M{x:.1f} {place.y(low):.1f}V{place.y(high):.1f}" for (x, _), (low, high) in spans)
+        yield tag("path", d=d, stroke=style.colour, stroke_width=3, opacity=0.45)
     if not entry.loose and len(points) > 1:
-        dash = style.dash or None
-        shape = _path(points, figure.steps)
-        parts.append(tag("path", d=shape, fill="none", stroke=style.colour, stroke_width=2, stroke_dasharray=dash))
+        dash, d = style.dash or None, _path(points, steps)
+        yield tag("path", d=d, fill="none", stroke=style.colour, stroke_width=2, stroke_dasharray=dash)
     if entry.loose or entry.markers:
-        stride = max(1, len(points) // MARKED) if figure.steps else 1
-        parts += [sign(x, y, style) for x, y in points[::stride]]
-    return tag("g", *parts)
+        stride = max(1, len(points) // MARKED) if steps else 1
+        cells = None if max(entry.cells, default=-1) < 0 else " ".join(map(str, entry.cells[::stride]))
+        yield signs(points[::stride], style, data_cells=cells, opacity=0.5 if faint else None)
 
 
 def _path(points: Sequence[tuple[float, float]], steps: bool) -> str:
     first, *rest = points
-    path = f"M{first[0]:.1f},{first[1]:.1f}"
-    for x, y in rest:
-        path += f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f},{y:.1f}"
-    return path
+    return f"M{first[0]:.1f} {first[1]:.1f}" + "".join(
+        f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f} {y:.1f}" for x, y in rest
+    )
 
 
 def _diagonal(place: _Pane) -> Markup:
@@ -133,18 +174,35 @@ def _diagonal(place: _Pane) -> Markup:
     return line(place.x(low), place.y(low), place.x(high), place.y(high), INK, stroke_dasharray="6 4")
 
 
-def _legend(view: FigureView, implementations: Sequence[str]) -> Iterator[tuple[str, Style]]:
-    """Each name once, with the style of its first series."""
-    seen = set()
-    for entry in view.series:
-        if (entry.role, entry.name) not in seen:
-            seen.add((entry.role, entry.name))
-            name = short(entry.name, ROOM) + (f" ({entry.role})" if entry.role in ("open", "reference") else "")
-            yield name, style_of(entry, implementations, view.series)
+@dataclass
+class _End:
+    """Where a series ends, and its name."""
+
+    name: str
+    of: str
+    style: Style
+    x: float
+    y: float
+    joined: bool
 
 
-def _legend_line(row: int, name: str, style: Style) -> Markup:
-    x, y = LEFT + PLOT + 18, TOP + LINE * row + 6
-    dash = style.dash or None
-    stroke = line(x, y, x + 26, y, style.colour, stroke_width=2, stroke_dasharray=dash)
-    return tag("g", stroke, sign(x + 13, y, style), text(x + 34, y + 4, name))
+def _end(place: _Pane, entry: Series, style: Style) -> _End:
+    across: Sequence[float | str] = entry.x
+    said = short(entry.name, place.form.letters) + (f" ({entry.role})" if entry.role in ("open", "reference") else "")
+    return _End(said, entry.name, style, place.x(across[-1]), place.y(entry.y[-1]), not entry.loose)
+
+
+def _names(ends: Sequence[_End], form: Form, foot: int, numbers: Mapping[str, int]) -> Iterator[Markup]:
+    """Each name once, at the height where its line ends, or as near as others let it; thin lines lead there."""
+    once: dict[str, _End] = {}
+    for end in sorted(ends, key=lambda end: not end.joined):
+        once.setdefault(end.name, end)
+    ordered = sorted(once.values(), key=lambda end: end.y)
+    left = form.left + form.plot
+    top = max(float(TOP), min(ordered[0].y, foot - LINE * len(ordered)) if ordered else 0.0)
+    for place, end in enumerate(ordered):
+        y = max(top, min(end.y, foot - LINE * (len(ordered) - 1 - place)))
+        top = y + LINE
+        lead = line(end.x, end.y, left + 6, y, RULE) if end.joined else None
+        label = text(left + 24, y + 4, end.name, font_size=12)
+        yield tag("g", lead, sign(left + 14, y, end.style), label, data_impl=numbers.get(end.of))

@@ -1,31 +1,37 @@
-"""Colours, signs and dashes: those of the page's script (`assets/palette.js`, `traces.js`), in its light theme."""
+"""Looks of series: the family of an implementation decides its hue, its own name its sign and dash, in every run alike."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from softbench.render.report.figure import Series
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
-INK, MUTED, RULE, PAPER = "#1b1f24", "#59626d", "#dde1e6", "#ffffff"
+PALETTE = ("#56B4E9", "#0072B2", "#009E73", "#7A5CC0", "#CC79A7", "#D55E00", "#E69F00", "#8C6D31")
+"""Okabe and Ito's colours without black and yellow, which are invisible on a dark or a light page, and two more."""
+SALT = "255"
+"""One of those that give the four families of `impls/` hues of their own."""
+INK, MUTED, RULE, PAPER = (f"var(--{name})" for name in ("ink", "muted", "rule", "paper"))
+LIGHT = {"ink": "#1b1f24", "muted": "#59626d", "rule": "#dde1e6", "paper": "#ffffff"}
+"""Colours of `assets/base.css` in its light theme, for a drawing outside of the page."""
 DASHES = ("", "8 5", "8 4 2 4", "2 4")
-"""solid, dash, dashdot, dot"""
-_SHAPES = {
-    "circle": "M-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0z",
-    "square": "M-3.6,-3.6h7.2v7.2h-7.2z",
-    "diamond": "M0,-5l5,5l-5,5l-5,-5z",
-    "triangle-up": "M0,-5l4.8,8.4h-9.6z",
-    "cross": "M-1.5,-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
-    "x": "M-2.4,-4.6l2.4,2.4l2.4,-2.4l2.2,2.2l-2.4,2.4l2.4,2.4l-2.2,2.2l-2.4,-2.4l-2.4,2.4l-2.2,-2.2l2.4,-2.4l-2.4,-2.4z",
-    "line": "M-5,0h10",
+SHAPES = {
+    "circle": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+    "square": "m-3.6-3.6h7.2v7.2h-7.2z",
+    "diamond": "m0-5l5 5l-5 5l-5-5z",
+    "triangle-up": "m0-5l4.8 8.4h-9.6z",
+    "cross": "m-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
+    "x": "m-2.4-4.6l2.4 2.4l2.4-2.4l2.2 2.2l-2.4 2.4l2.4 2.4l-2.2 2.2l-2.4-2.4l-2.4 2.4l-2.2-2.2l2.4-2.4l-2.4-2.4z",
+    "line": "m-5 0h10",
 }
+"""Paths from a point, by plotly's names of them."""
+SIGNS = tuple(SHAPES)[:-1]
 
 
 @dataclass(frozen=True)
 class Style:
-    """colour as #rrggbb, dash as in SVG, shape as a path around the point; an open shape is not filled."""
+    """A colour, a dash as in SVG, and a shape; an open shape is not filled."""
 
     colour: str
     dash: str
@@ -33,34 +39,30 @@ class Style:
     is_open: bool = False
 
 
-def style_of(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> Style:
-    """The style of a series; that of an entrant follows from its place among the implementations, as on the page."""
+@dataclass(frozen=True)
+class Looks:
+    """The families of implementations by name; those of `grey` are too many to have a colour each."""
+
+    families: Mapping[str, str] = field(default_factory=dict)
+    grey: frozenset[str] = frozenset()
+
+    def of(self, name: str) -> Style:
+        hue, own = _digest(self.families.get(name, "")), _digest(name)
+        colour = MUTED if name in self.grey else PALETTE[hue[0] % len(PALETTE)]
+        return Style(colour, DASHES[own[1] % len(DASHES)], SIGNS[own[0] % len(SIGNS)], own[2] % 2 == 1)
+
+
+def style_of(entry: Series, looks: Looks) -> Style:
+    """The style of a series; that of an entrant follows from its name, or from the one that it is like."""
     if entry.role == "roof":
-        return Style(INK, DASHES[1], _SHAPES["line"], True)
+        return Style(INK, DASHES[1], "line", True)
     if entry.role in ("peak", "reference"):
-        return Style(MUTED, DASHES[3], _SHAPES["line"], True)
+        return Style(MUTED, DASHES[3], "line", True)
     if entry.role == "reading":
-        return Style(COLOURS[entry.pane % len(COLOURS)], "", _SHAPES["circle"])
-    name = entry.like or entry.name
-    number = implementations.index(name) if name in implementations else _stranger(entry, implementations, others)
-    own = numbered_style(number)
+        return Style(PALETTE[1 + entry.pane], "", "circle")
+    own = looks.of(entry.like or entry.name)
     return Style(own.colour, DASHES[3], own.shape, True) if entry.role == "published" else own
 
 
-def numbered_style(number: int) -> Style:
-    """The style of the implementation with that number."""
-    turn = number // len(COLOURS)
-    colour, shape = COLOURS[number % len(COLOURS)], _SHAPES[SYMBOLS[number % len(SYMBOLS)]]
-    return Style(colour, DASHES[turn % len(DASHES)], shape, turn % 2 == 1)
-
-
-def _stranger(entry: Series, implementations: Sequence[str], others: Sequence[Series]) -> int:
-    """A number for an implementation that is not in the run, whose colour no entrant of the picture has."""
-    used = {
-        implementations.index(o.name) % len(COLOURS)
-        for o in others
-        if o.role == "entrant" and o.name in implementations
-    }
-    free = next((number for number in range(len(COLOURS)) if number not in used), len(implementations))
-    strangers = list(dict.fromkeys(o.name for o in others if (o.like or o.name) not in implementations))
-    return free + strangers.index(entry.name)
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(f"{SALT}{text}".encode()).digest()

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from softbench.render.report.drawing.styles import INK, PAPER, Style
+from softbench.render.report.drawing.styles import LIGHT, MUTED, PAPER, SHAPES, Style
 from softbench.render.report.html import Markup, join, tag
 
 WIDTH = 1000
+HEAD = 54
+"""Pixels of the head of a document."""
+FONT = Markup('font-family="sans-serif" font-size="13"')
 
 
-def svg_document(title: str, alt: str, height: int, parts: Sequence[Markup]) -> str:
-    """The whole drawing, WIDTH pixels wide, on a light background, so that it can be read on a dark page too."""
-    head = [tag("title", title), tag("desc", alt), tag("rect", width=WIDTH, height=height, fill=PAPER)]
-    opened = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
-    return f'{opened} role="img" font-family="sans-serif" font-size="13">\n{join([*head, *parts], chr(10))}\n</svg>\n'
+def svg_document(title: str, origin: str, alt: str, size: tuple[int, int], parts: Sequence[Markup]) -> str:
+    """A drawing of its own, on a light ground, under its title and the GPU and run that it is of."""
+    width, height = size
+    head = [tag("title", title), tag("desc", alt), tag("rect", width=width, height=height + HEAD, fill=PAPER)]
+    head += [text(24, 24, title, font_size=16, font_weight=600), text(24, 42, origin, font_size=11, fill=MUTED)]
+    box = f'width="{width}" height="{height + HEAD}" viewBox="0 0 {width} {height + HEAD}"'
+    opened = f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img" {FONT} fill="{LIGHT["ink"]}">'
+    body = tag("g", "\n", join(parts, "\n"), transform=f"translate(0 {HEAD})")
+    drawn = f"{opened}\n{join([*head, body], chr(10))}\n</svg>\n"
+    return re.sub(r"var\(--(\w+)\)", lambda found: LIGHT[found[1]], drawn)
 
 
 def text(x: float, y: float, content: str, **attributes: object) -> Markup:
-    return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", **{"fill": INK, **attributes})
+    return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", **attributes)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str, **attributes: object) -> Markup:
-    ends = {"x1": f"{x1:.1f}", "y1": f"{y1:.1f}", "x2": f"{x2:.1f}", "y2": f"{y2:.1f}"}
-    return tag("line", **{**ends, "stroke": colour, **attributes})
+    across = Markup(f'd="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{colour}"')
+    more = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in attributes.items() if value)
+    return Markup(f"<path {across}{more}/>")
 
 
 def box(x: float, y: float, width: float, height: float, colour: str) -> Markup:
@@ -31,6 +41,11 @@ def box(x: float, y: float, width: float, height: float, colour: str) -> Markup:
     return tag("rect", **{**sides, "fill": colour})
 
 
+def signs(points: Sequence[tuple[float, float]], style: Style, **attributes: object) -> Markup:
+    """A sign at every point, as one path."""
+    d = "".join(f"M{x:.1f} {y:.1f}{SHAPES[style.shape]}" for x, y in points)
+    return tag("path", d=d, fill=PAPER if style.is_open else style.colour, stroke=style.colour, **attributes)
+
+
 def sign(x: float, y: float, style: Style) -> Markup:
-    fill = PAPER if style.is_open else style.colour
-    return tag("path", d=style.shape, transform=f"translate({x:.1f} {y:.1f})", fill=fill, stroke=style.colour)
+    return signs([(x, y)], style)

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from softbench.analysis.leaderboard.formatting import short
-from softbench.render.report.drawing.styles import MUTED, PAPER, RULE, numbered_style
+from softbench.render.report.drawing.styles import LIGHT, MUTED, RULE, Looks
 from softbench.render.report.drawing.svg_elements import WIDTH, box, line, sign, svg_document, text
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
 from softbench.render.report.html import Markup
 
-SIDE, TOP, GAP = 24, 52, 26
+SIDE, TOP, GAP = 24, 24, 26
 """Pixels at the left and right edge, above the first block, and between blocks."""
 ROW, HEAD_LINE, WORD_LINE = 21, 13, 14
 LETTER = 6.6
@@ -30,26 +30,27 @@ TONES = {"right": "#00664a", "failed": "#a3360a", "declared": "#855300", "refuse
 """The light colours of the page: `--more`, `--less`, the share of a tint (`assets/tables.css`), `--good`, `--bad`, `--doubt`."""
 
 
-def svg(grid: Grid, view: GridView, implementations: Sequence[str]) -> str:
-    """The whole document; implementations decide the signs. The same grid gives the same bytes."""
-    parts = [text(SIDE, 24, f"{grid.title}: {short(view.label, 90)}", font_size=16, font_weight=600)]
+def svg(grid: Grid, view: GridView, looks: Looks, origin: str) -> str:
+    """The whole document of a run, which origin names. The same grid gives the same bytes."""
+    parts: list[Markup] = []
     top = float(TOP)
     for block in view.blocks:
         for group in _groups(block):
-            drawing = _Group(block, group, top, implementations, _title(view, block, group))
+            drawing = _Group(block, group, top, looks, _title(view, block, group))
             parts += drawing.drawn()
             top = drawing.foot + GAP
     for note in view.notes:
         for part in textwrap.wrap(note, round((WIDTH - 2 * SIDE) / LETTER * 12 / 11)):
             parts.append(text(SIDE, top, part, font_size=11, fill=MUTED))
             top += WORD_LINE
-    return svg_document(f"{grid.title}: {view.label}", grid.alt, round(top) + 8, parts)
+    title = f"{grid.title}: {short(view.label, 90)}"
+    return svg_document(title, origin, grid.alt, (WIDTH, round(top) + 8), parts)
 
 
 def tinted(heat: float, less: bool) -> str:
     """The colour of a cell as #rrggbb: paper mixed with the tint."""
     share = DEEPEST * heat
-    pairs = zip(_rgb(PAPER), _rgb(LESS if less else MORE), strict=True)
+    pairs = zip(_rgb(LIGHT["paper"]), _rgb(LESS if less else MORE), strict=True)
     return "#" + "".join(f"{round(paper + share * (tint - paper)):02x}" for paper, tint in pairs)
 
 
@@ -90,7 +91,7 @@ class _Group:
     block: Block
     columns: range
     top: float
-    implementations: Sequence[str]
+    looks: Looks
     title: str
 
     def __post_init__(self) -> None:
@@ -136,8 +137,8 @@ class _Group:
     def _drawn_head(self, column: Column, x: float, width: float, said: Sequence[str]) -> Iterator[Markup]:
         place, anchor = (x + 8, "start") if column.words else (x + width - 6, "end")
         first = self.body - 7 - HEAD_LINE * (len(said) - 1)
-        if column.of in self.implementations:
-            yield sign(place - 4, first - 16, numbered_style(self.implementations.index(column.of)))
+        if column.of:
+            yield sign(place - 4, first - 16, self.looks.of(column.of))
         for number, part in enumerate(said):
             is_note = bool(column.note) and number == len(said) - 1
             look = {"font_size": 10, "fill": MUTED} if is_note else {"font_size": 11, "font_weight": 600}
@@ -145,8 +146,8 @@ class _Group:
 
     def _drawn_row(self, row: Row, top: float, words: Sequence[Sequence[str]]) -> Iterator[Markup]:
         x, y = float(SIDE), top + 15
-        if row.of in self.implementations:
-            yield sign(x + 5, y - 4, numbered_style(self.implementations.index(row.of)))
+        if row.of:
+            yield sign(x + 5, y - 4, self.looks.of(row.of))
             x += SIGN
         yield text(x, y, short(row.title, NAME), font_size=12)
         if row.note:

@@ -8,7 +8,7 @@ from softbench.analysis.leaderboard import Board
 from softbench.records.published import PublishedTable
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Figure
-from softbench.render.report.figures import arithmetic, bandwidth, clocks, drift, latency, peers, profile
+from softbench.render.report.figures import clocks, drift, peers, profile, ratio
 
 __all__ = ["figures"]
 
@@ -16,9 +16,8 @@ __all__ = ["figures"]
 def figures(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> list[Figure]:
     """All figures with points, in the order of the page."""
     drawn = (
-        bandwidth.figure(board, cells),
-        arithmetic.figure(board, cells),
-        latency.figure(board, cells),
+        ratio.over_columns(board, cells),
+        ratio.by_shape(board, cells),
         profile.figure(board),
         clocks.figure(board, cells),
         peers.figure(board, cells, published),

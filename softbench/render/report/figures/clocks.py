@@ -8,7 +8,7 @@ from softbench.analysis.leaderboard.inversions import OTHERS
 from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
-from softbench.render.report.figures.bandwidth import points_by_name
+from softbench.render.report.figures.ratio import points_by_name
 
 
 def figure(board: Board, cells: Cells) -> Figure:

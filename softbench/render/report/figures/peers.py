@@ -10,7 +10,7 @@ from softbench.model import DTYPE_BYTES, Case
 from softbench.records.published import PublishedTable
 from softbench.render.report.contents import Cells, peak_gb_s
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
-from softbench.render.report.figures.bandwidth import points_by_name
+from softbench.render.report.figures.ratio import points_by_name
 
 PEAKS_GB_S = {
     "H800": 2619e6 * 2 * 5120 / 8 / 1e9,

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from softbench.analysis.leaderboard.formatting import StatusGroup, plural, short, who
 from softbench.model import Record
 from softbench.render.report.data import SIGNS, kind
+from softbench.render.report.drawing import inline
+from softbench.render.report.drawing.styles import Looks
+from softbench.render.report.drawing.svg_elements import sign
 from softbench.render.report.figure import Figure
-from softbench.render.report.html import Markup, copyable, join, tag
+from softbench.render.report.html import Markup, copyable, frame, join, tag
 
 MANY_CASES = 3
 
 
-def figure(made: Figure) -> Markup:
-    """The place where the script draws a figure, with its description; hidden without a script."""
-    return tag(
-        "figure",
-        tag("div", class_="chart", role="img", aria_label=f"{made.title}. {made.alt} A table of it follows."),
-        class_="needs-script",
-        data_figure=made.key,
-    )
+def figure(made: Figure, looks: Looks, implementations: Sequence[str] = ()) -> Markup:
+    """A figure: small multiples, or its first view and the others folded; the script offers them for choice."""
+    numbers = {name: number for number, name in enumerate(implementations)}
+    views = []
+    for number, view in enumerate(made.views):
+        drawing = inline(made, view, looks, numbers)
+        shown = drawing if made.together else frame(drawing, f"{made.title}, {view.label}")
+        is_open = "" if made.together or not number else None
+        views.append(tag("details", tag("summary", tag("bdi", view.label)), shown, class_="view", open=is_open))
+    return tag("figure", *views, data_figure=made.key, class_="together" if made.together else "single")
+
+
+def key(looks: Looks, name: str) -> Markup:
+    """The sign of an implementation."""
+    return tag("i", tag("svg", sign(0, 0, looks.of(name)), viewBox="-6 -6 12 12", aria_hidden="true"), class_="key")
 
 
 def status(record: Record, word: str) -> Markup:

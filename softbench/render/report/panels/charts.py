@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from softbench.render.report.contents import Contents
-from softbench.render.report.html import EMPTY, Markup, panel, tag
-from softbench.render.report.panels.blocks import figure
+from softbench.render.report.html import EMPTY, Markup, panel
+from softbench.render.report.panels.blocks import figure as figure_of
 
 LEADS = {
-    "bandwidth": "Lines join the tallest large matrix of every power-of-two width; all other shapes are loose points. "
-    "A point opens its cell.",
-    "arithmetic": "For one width (head dimension) at a time. Where the roof rises memory is the limit, where it is "
-    "level the tensor cores are. A point opens its cell.",
-    "latency": "For one width at a time, where it was timed with several numbers of rows.",
+    "ratio": "Lower is faster; 1× is the time of the roof kernel. Above the dotted rule the scale is coarser. Lines join the "
+    "tallest matrix of every power-of-two width; other shapes are loose points. A point opens its cell.",
     "profile": "Higher and further left is better: at 1.05x, the share of cases in which an implementation loses at most 5 % "
     "to the fastest there. A case without a pass is never within reach.",
     "peers": "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock x 2 x "
@@ -24,14 +21,15 @@ LEADS = {
 """By the key of the figure: what it shows."""
 
 
-def chart(key: str) -> Callable[[Contents], Markup]:
-    """The panel of one figure. Without a script it says that there is nothing to see."""
+def chart(*keys: str) -> Callable[[Contents], Markup]:
+    """The panel of a figure, or of several that belong together; nothing where none has points."""
 
     def make(contents: Contents) -> Markup:
-        shown = contents.figures.get(key)
-        if shown is None:
+        found = [figure for key in keys if (figure := contents.figures.get(key))]
+        if not found:
             return EMPTY
-        plain = tag("p", "Drawn by a script; the tables have its figures.", class_="without-script note")
-        return panel(key, shown.title, figure(shown), plain, lead=LEADS[key])
+        cells = contents.cells
+        drawn = [figure_of(one, cells.looks, cells.implementations) for one in found]
+        return panel(keys[0], found[0].title, *drawn, lead=LEADS[keys[0]])
 
     return make

@@ -23,7 +23,11 @@ def clocks(contents: Contents) -> Markup:
     if made is None:
         return EMPTY
     pairs = inversions(contents.board)
-    parts = [_summary(contents.board, pairs), figure(made), _list(contents.board, pairs)]
+    parts = [
+        _summary(contents.board, pairs),
+        figure(made, contents.cells.looks, contents.cells.implementations),
+        _list(contents.board, pairs),
+    ]
     return panel("clocks", made.title, *parts, lead=LEAD)
 
 

@@ -24,6 +24,7 @@ from softbench.render.report.contents import Contents
 from softbench.render.report.data import SIGNS, kind
 from softbench.render.report.grids.heatmap import MATRICES, cell_at, columns, rows, tint, with_figures
 from softbench.render.report.html import EMPTY, Markup, breakable, join, panel, row_head, table, tag
+from softbench.render.report.panels.blocks import key
 
 LEAD = (
     "Every timed case; the deeper the tint, the better. A cell opens its details: samples, intervals, how to repeat it."
@@ -74,7 +75,7 @@ def _head(contents: Contents, cases: Sequence[CaseBoard], text: str, role: str) 
 
 
 def _who(contents: Contents, text: str) -> Markup:
-    return join([tag("i", class_="key", data_impl=contents.cells.implementations.index(text)), breakable(text, 16)])
+    return join([key(contents.cells.looks, text), breakable(text, 16)])
 
 
 def _cell(contents: Contents, cell: Cell | None) -> Markup:

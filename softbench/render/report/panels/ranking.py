@@ -10,6 +10,7 @@ from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import OPEN
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
+from softbench.render.report.panels.blocks import key
 from softbench.render.report.slices import Slice
 
 HEADER = (
@@ -67,13 +68,12 @@ def _unknown(board: Board, standing: Standing) -> int:
 
 def _row(contents: Contents, number: int, standing: Standing, best: float, unknown: dict[str, int]) -> list[Markup]:
     dagger = "†" if standing.failed_hard else ""
-    who = contents.cells.implementations.index(standing.implementation)
     score = "-" if standing.score is None else f"{standing.score:.1f}"
     share = 0.0 if standing.score is None else standing.score / best
     part = contents.slices[number][1].standing(standing.implementation)
     return [
         tag("td", standing.rank or dagger or (OPEN if standing.open_cases else "-")),
-        row_head(tag("i", class_="key", data_impl=who), name(standing.implementation), dagger),
+        row_head(key(contents.cells.looks, standing.implementation), name(standing.implementation), dagger),
         tag("td", name(standing.family), class_="label family"),
         tag("td", score, class_="bar", style=f"--share:{share:.3f}"),
         tag("td", f"{standing.passed}/{standing.timed}"),

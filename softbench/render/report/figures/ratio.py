@@ -1,0 +1,97 @@
+"""Time over that of the roof, in small multiples: over columns, and shape by shape for few rows or where flops count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import dtype_text, section_title, sections, shape_text
+from softbench.analysis.leaderboard.regimes import FEW, regime
+from softbench.model import OPEN, Case
+from softbench.render.report.contents import Cells
+from softbench.render.report.figure import Axis, Figure, FigureView, Series
+
+Point = tuple[CaseBoard, Cell]
+ALT = "Time of every implementation over that of the roof kernel, case by case; lower is faster, 1 is as fast as the roof."
+TIME = Axis("time over the roof", "log", "ratio")
+
+
+def over_columns(board: Board, cells: Cells) -> Figure:
+    """One panel per section (operator, dtypes, layout): cases with many rows."""
+    views = []
+    for section, cases in sections(board).items():
+        many = [case for case in cases if not case.flops_a_byte and regime(case) is not FEW]
+        joined = line_cases(many)
+        parts = ([case for case in many if (case.case in joined) is line] for line in (True, False))
+        series = [s for line, part in zip((True, False), parts, strict=True) for s in _series(cells, part, line)]
+        views.append(FigureView(section_title(section), series, "one"))
+    return _figure("ratio", "Time over the roof", Axis("columns", "log", "size"), views)
+
+
+def by_shape(board: Board, cells: Cells) -> Figure:
+    """One panel per operator and dtype: cases with few rows, and all cases of operators that arithmetic may limit."""
+    groups: dict[str, list[CaseBoard]] = {}
+    for case in board.timed:
+        if case.flops_a_byte or regime(case) is FEW:
+            words = [case.case.operator, dtype_text(case.case.dtype, case.case.out_dtype)]
+            title = ", ".join([*words, *([] if case.flops_a_byte else [FEW.name])])
+            groups.setdefault(title, []).append(case)
+    views = []
+    for title, cases in groups.items():
+        cases.sort(key=lambda case: (case.flops_a_byte, case.case.columns, case.case.rows, case.case.id))
+        views.append(FigureView(title, list(_series(cells, cases, False, by_name=True)), title.partition(",")[0]))
+    return _figure("shapes", "Time over the roof, shape by shape", Axis("shape", "words"), views)
+
+
+def _figure(key: str, title: str, x: Axis, views: Sequence[FigureView]) -> Figure:
+    return Figure(key, title, ALT, x, [TIME], [view for view in views if view.series], together=True)
+
+
+def _series(cells: Cells, cases: Sequence[CaseBoard], joined: bool, by_name: bool = False) -> Iterator[Series]:
+    """Each name's cells that have a roof, in the order of the cases by columns, or of the cases as they are."""
+    for (name, role), points in points_by_name(cases).items():
+        known = [(case, cell, cell.percent_of_roof) for case, cell in points]
+        places = [(case, cell, 100 / share) for case, cell, share in known if share]
+        if not places or role == "roof":
+            continue
+        if not by_name:
+            places.sort(key=lambda place: place[0].case.columns)
+        numbers, words = [case.case.columns for case, _, _ in places], [case_text(case.case) for case, _, _ in places]
+        y, drawn = [float(f"{ratio:.5g}") for *_, ratio in places], [cells.number(cell) for _, cell, _ in places]
+        yield Series(name, words if by_name else numbers, y, words, drawn, role, loose=not joined)
+
+
+def case_text(case: Case) -> str:
+    """The shape of a case, with what else tells it apart from others of its operator and dtypes."""
+    words = [word for word in (case.layout, case.distribution) if word not in ("contiguous", "normal")]
+    return " ".join([shape_text(case), *words, *(f"{name} {value}" for name, value in case.params)])
+
+
+def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[Point]]:
+    """(name, role) -> its cells with a time: entrants by name, open ones, then references, then the roof."""
+    points: dict[tuple[str, str], list[Point]] = {}
+    for role in ("entrant", OPEN, "reference", "roof"):
+        for case in cases:
+            for name, cell in _of_role(case, role).items():
+                if cell.latency_ns is not None:
+                    points.setdefault((name, role), []).append((case, cell))
+    entrants = sorted(key for key in points if key[1] == "entrant")
+    return {key: points[key] for key in [*entrants, *(key for key in points if key[1] != "entrant")]}
+
+
+def _of_role(case: CaseBoard, role: str) -> dict[str, Cell]:
+    if role == "roof":
+        return {"measured roof": case.roof} if case.roof else {}
+    if role == "reference":
+        return case.references
+    return {name: cell for name, cell in case.cells.items() if cell.is_open == (role == OPEN)}
+
+
+def line_cases(cases: Sequence[CaseBoard]) -> set[Case]:
+    """The cases that lines join: the tallest of every width that is a power of two.
+
+    A line through both 8191 and 8192 would only show the break. If fewer than two cases are left, the tallest of every width.
+    """
+    tallest = {board.case.columns: board.case for board in sorted(cases, key=lambda board: board.case.rows)}
+    regular = {case for width, case in tallest.items() if width & (width - 1) == 0}
+    return regular if len(regular) > 1 else set(tallest.values())
