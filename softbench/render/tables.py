@@ -11,8 +11,10 @@ from itertools import zip_longest
 
 from softbench.analysis.document import Document, Heading, Lines, Table, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing, by_values
+from softbench.analysis.leaderboard.estimates import plus_minus
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
+    baseline_text,
     cell_figures,
     cell_text,
     legend,
@@ -82,7 +84,7 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
 
 
 def ranking_header(board: Board) -> list[str]:
-    header = ["rank", "implementation", "family", "score", "coverage", f"vs {short(board.baseline)}", "wins", "ties"]
+    header = ["rank", "implementation", "family", "score", "coverage", f"vs {baseline_text(board)}", "wins", "ties"]
     return [*header, *["weight x time"] * board.has_weights]
 
 
@@ -92,9 +94,9 @@ def standing_row(standing: Standing, board: Board) -> list[str]:
         str(standing.rank or ("†" if standing.failed_hard else OPEN if standing.open_cases else "-")),
         short(standing.implementation) + ("†" if standing.failed_hard else ""),
         standing.family,
-        "-" if standing.score is None else f"{standing.score:.1f}",
+        "-" if standing.scored is None else plus_minus(standing.scored, 1),
         f"{standing.passed}/{standing.timed}",
-        "-" if standing.speedup is None else f"{standing.speedup:.2f}x",
+        "-" if standing.sped_up is None else plus_minus(standing.sped_up, 2, "x"),
         str(standing.wins),
         str(standing.ties),
         *[weighted_total(standing)] * board.has_weights,

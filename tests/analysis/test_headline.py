@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from support import builders as make
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import Board, headline
-from softbench.model import Record
+from softbench.model import Record, Status
 from softbench.render import report, tables
 from softbench.render.report.badge import badge
 
@@ -38,8 +39,8 @@ def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none() -> None:
     records = [make.timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
     said = headline.verdict(board(*records, make.timed(WIDE, "ours", 7e5), make.timed(WIDE, "theirs", 7e5)))
     assert said == (
-        "ours leads softmax on NVIDIA H200: score 100.0, alone the fastest in 1 and tied for it in 1 of 2 cases. "
-        "ours leads rmsnorm: score 100.0, alone the fastest in 1 of 1 case."
+        "ours leads softmax on NVIDIA H200: score 100.0; 1.12x theirs [1.11, 1.12]; alone the fastest in 1 and tied for it in 1 "
+        "of 2 cases. ours leads rmsnorm: score 100.0; 1.25x theirs [1.24, 1.25]; alone the fastest in 1 of 1 case."
     )
 
 
@@ -49,7 +50,10 @@ def test_nobody_leads_while_no_rank_is_decided() -> None:
     assert headline.leader(found, "softmax") is None
     said = headline.verdict(found)
     assert said.startswith("Nobody leads softmax on a CPU: torch_eager scores best, ")
-    assert "is in none of 2 cases known to be the fastest: 4 of 4 ranks are undecided (?), times are known to ±" in said
+    assert (
+        "is in none of 2 cases known to be the fastest: 4 of 4 ranks are undecided (?), times have 2 placements."
+        in said
+    )
     assert "x torch_eager" not in said
 
 
@@ -83,8 +87,28 @@ def test_the_best_score_that_is_nowhere_the_fastest_leads_nobody() -> None:
 def test_an_implementation_that_is_alone_leads_nobody_and_the_verdict_says_so() -> None:
     alone = board(make.timed(CASE, "own", 2e4), make.timed(CASE, "torch_eager", 3e4, role="reference"))
     said = headline.verdict(alone)
-    assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager."
+    assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager [1.49, 1.51]."
     assert "undecided" not in badge(alone)
+
+
+def test_a_lead_that_the_intervals_do_not_decide_is_none() -> None:
+    """A wins one case of many and is ahead by less than its placements scatter."""
+    cases = [make.softmax_case(columns=2**n) for n in range(8, 14)]
+    pairs = [(case, name, 5e4 + 7 * at) for at, case in enumerate(cases[1:]) for name in "ab"]
+    close = [make.timed(case, name, ns + (name == "b"), spread=0.05) for case, name, ns in pairs]
+    clear = [make.timed(cases[0], name, ns) for name, ns in (("a", 5e4), ("b", 5.02e4))]
+    roofs = [make.timed(case, "copy", 4e4, role="roof") for case in cases]
+    said = headline.verdict(board(*close, *clear, *roofs))
+    assert re.match(r"Nobody leads softmax on NVIDIA H200: \w scores best, 8\d(\.\d)? ±\d", said)
+    assert re.search(r"but \w, 8\S+ ±\S+, may be as fast: 1\.0\d?x \[0\.\d+, 1\.\d+\]\.$", said)
+
+
+def test_a_baseline_that_is_not_ranked_says_so_beside_its_name() -> None:
+    wrong = make.ended(make.softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
+    times = {"ours": 4e4, "theirs": 5e4, "torch_eager": 8e4}
+    found = board(*(make.timed(CASE, name, ns) for name, ns in times.items()), wrong)
+    assert "2.00x torch_eager† [1.99, 2.01]" in headline.verdict(found)
+    assert "vs torch_eager†" in tables.ranking_table(found)
 
 
 @pytest.mark.parametrize(("high", "half"), [(3e4, 50.0), (math.inf, math.inf), (None, None)])

@@ -115,7 +115,7 @@ def test_the_page() -> None:
     page = report.render(RUN)
     text = re.sub(r"<[^>]+>", " ", page)
     assert re.search(r"Who wins\s+mine\s", text)
-    assert re.search(r"1\.33x\s+yours\s+over the 3 cases of both", text)
+    assert re.search(r"1\.33×\s+yours\s+over the 3 cases of both", text)
     assert f'title="open: {WHY}"' in page
     assert re.search(r"open:\s+hidden\s+is open in 3 of 3 cases: " + WHY, text)
     assert f"6 of 9 timed cells sealed; the open ones have no rank ({WHY})" in text

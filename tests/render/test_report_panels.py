@@ -9,7 +9,7 @@ from support import builders as make
 from support import outline, pages
 
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard import CaseBoard
+from softbench.analysis.leaderboard import CaseBoard, estimates
 from softbench.analysis.leaderboard.inversions import inversions
 from softbench.analysis.leaderboard.regimes import ARITHMETIC, FEW, LARGE, MEDIUM, MEMORY, SMALL, regime
 from softbench.analysis.leaderboard.score import ranking
@@ -67,9 +67,9 @@ def test_the_ranking_is_the_leaderboards(page):
         for standing, row in zip(board.standings(operator), table.rows(), strict=True):
             assert row[0] == (str(standing.rank) if standing.rank else "†")
             assert row[1] == standing.implementation + "†" * bool(standing.failed_hard)
-            assert row[3:5] == [f"{standing.score:.1f}", f"{standing.passed}/{standing.timed}"]
-            assert row[5] == f"{standing.speedup:.2f}x"
-            assert row[6:8] == [str(standing.wins), str(standing.ties)]
+            assert row[3] == estimates.plus_minus(standing.scored, 1)
+            assert row[5:7] == [f"{standing.passed}/{standing.timed}", estimates.plus_minus(standing.sped_up, 2, "×")]
+            assert row[7:9] == [str(standing.wins), str(standing.ties)]
     assert "flawed fails 2 hard cases" in page.find("ranking").text
 
 
@@ -99,7 +99,7 @@ def test_the_leader_is_right_as_far_as_it_was_asked():
 
 def test_a_leader_that_is_the_baseline_leads_the_next():
     records = [make.timed(CASE, name, ns) for name, ns in (("torch_eager", 5e4), ("b", 6e4))]
-    assert card(make.run(records), "By how much").startswith("1.20x b over the 1 case of both")
+    assert card(make.run(records), "By how much").startswith("1.20× [1.19, 1.21] b over the 1 case of both")
     assert card(make.run(records[:1]), "By how much").startswith("alone in the ranking")
 
 
@@ -123,7 +123,7 @@ def test_parts_are_ranked_among_themselves(page):
     assert own.score == next(row.score for row in ranking(few.cases, {}) if row.implementation == "other")
     assert own.score != board.standings("softmax")[1].score
     row = next(row for row in tables(page, "ranking", "parts")[0].rows() if row[0] == "other")
-    assert row[-1] == f"{own.score:.1f}{own.speedup:.2f}x"
+    assert row[-1] == f"{own.score:.1f}{estimates.plus_minus(own.sped_up, 2, '×')}"
     one = leaderboard.build(make.run([make.timed(CASE, "a", 5e4)]))  # of one dtype and one regime
     assert [part.title for part in slices(one, "softmax")] == ["all"]
 

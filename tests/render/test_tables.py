@@ -146,7 +146,7 @@ def test_a_run_with_nothing_timed_shows_counts():
 
 def test_an_interval_of_two_placements_that_differ_bursts_no_table():
     text = tables.case_table(board(make.timed(CASE, "a", 50_000, placements=2, spread=0.3)), CASE)
-    assert "±>100 %" in text
+    assert "2 placements" in text
     assert max(map(len, text.splitlines())) < 120
 
 

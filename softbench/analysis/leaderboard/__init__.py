@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
 from softbench.analysis.leaderboard.cards import differences
@@ -111,9 +112,12 @@ def _preference(record: Record, clock: str) -> tuple[int, bool, float]:
     return (1 + successes.index(record.status) if record.status in successes else 5), False, 0.0
 
 
-def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, float | None]:
+def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, Any]:
     heats, call, device = record.clock(clock), record.clock("call"), record.clock("device")
-    figures = {"call_ns": latency_ns(call) if call else None, "device_ns": latency_ns(device) if device else None}
+    figures: dict[str, Any] = {
+        "call_ns": latency_ns(call) if call else None,
+        "device_ns": latency_ns(device) if device else None,
+    }
     if record.traffic and record.ideal_bytes:
         moved = record.traffic.read_bytes + record.traffic.written_bytes
         figures["traffic_factor"] = moved / record.ideal_bytes
@@ -123,11 +127,10 @@ def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, 
         figures["low_ns"], figures["high_ns"] = stats.median_interval(heats[0])
         figures["bandwidth_gb_s"] = record.ideal_bytes / latency if record.ideal_bytes else None
         figures["tflop_s"] = record.ideal_flops / latency / 1e3 if record.ideal_flops else None
-        share, figures["speedup"] = _ratio(roof, heats), _ratio(base, heats)
-        figures["percent_of_roof"] = None if share is None else 100 * share
+        figures["over_roof"], figures["over_baseline"] = _over(roof, heats), _over(base, heats)
     return figures
 
 
-def _ratio(anchor: Heats, heats: Heats) -> float | None:
-    ratio = versus(anchor, heats).ratio if anchor else math.nan
-    return ratio if math.isfinite(ratio) else None
+def _over(anchor: Heats, heats: Heats) -> stats.Comparison | None:
+    found = versus(anchor, heats) if anchor else None
+    return found if found and math.isfinite(found.ratio) else None

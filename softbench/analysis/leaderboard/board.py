@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from softbench.analysis.leaderboard.estimates import Estimate
 from softbench.model import SEALED, Case, Passport, Record, Samples, Status
+from softbench.model.stats import Comparison
 
 OVERLAP = 0.05
 """Share by which a time of the ranking clock may be below that of the device clock; beyond it launches of a replay overlap."""
@@ -15,7 +17,8 @@ class Cell:
     """What one implementation did on one case, with the figures that follow from its samples.
 
     Times are nanoseconds per launch, bandwidth is decimal GB/s of the operator's ideal bytes, tflop_s is decimal TFLOP/s of its
-    ideal flops if arithmetic limits it, speedup is a factor over the baseline, traffic_factor is bytes moved over ideal bytes;
+    ideal flops if arithmetic limits it, over_roof and over_baseline are the times of the roof and of the baseline over its own
+    with their intervals, speedup and percent_of_roof the same as figures, traffic_factor is bytes moved over ideal bytes;
     None where not measured. low_ns to high_ns is the interval of the median; samples are those of the ranking clock. rank
     counts from 1; mark is "=" (tied) or "?" (cannot tell) where entrants share a rank, else "". is_open: its time is not sealed,
     and another one of the case is, so it has no rank.
@@ -28,8 +31,8 @@ class Cell:
     high_ns: float | None = None
     bandwidth_gb_s: float | None = None
     tflop_s: float | None = None
-    percent_of_roof: float | None = None
-    speedup: float | None = None
+    over_roof: Comparison | None = None
+    over_baseline: Comparison | None = None
     call_ns: float | None = None
     device_ns: float | None = None
     traffic_factor: float | None = None
@@ -44,11 +47,24 @@ class Cell:
         return self.record.status
 
     @property
+    def percent_of_roof(self) -> float | None:
+        return None if self.over_roof is None else 100 * self.over_roof.ratio
+
+    @property
+    def speedup(self) -> float | None:
+        return None if self.over_baseline is None else self.over_baseline.ratio
+
+    @property
     def half_width(self) -> float | None:
         """Half of the interval in per cent of the time: infinite with too few placements; None without a time."""
         if not self.latency_ns or self.low_ns is None or self.high_ns is None:
             return None
         return 50 * (self.high_ns - self.low_ns) / self.latency_ns
+
+    @property
+    def placements(self) -> int:
+        """How many placements of the ranking clock have a sample, in the heat with the most."""
+        return max((sum(map(bool, samples.ns)) for samples in self.samples), default=0)
 
     @property
     def is_warm(self) -> bool:
@@ -112,8 +128,9 @@ class Standing:
     """One implementation of one operator over the whole run.
 
     score is in % of roof; `passed` of `timed` cases that count were passed; speedup is the geometric mean over the speedup_cases
-    where both the baseline and the implementation passed. failed_hard (the dagger) holds the ids of the untimed cases that it
-    failed, and of the timed cases in which it was right in the check and wrong in a timed call. open_cases holds the ids of those
+    where both the baseline and the implementation passed; scored and sped_up are both with their intervals. failed_hard (the
+    dagger) holds the ids of the untimed cases that it failed, and of the timed cases in which it was right in the check and wrong
+    in a timed call. open_cases holds the ids of those
     of the timed cases in which its time is open and does not count. weighted_ns is the sum of weight x latency, None if a case
     with a weight was not passed; weighted_speedup is the baseline's over it.
     """
@@ -122,10 +139,10 @@ class Standing:
     implementation: str
     family: str
     rank: int | None
-    score: float | None
+    scored: Estimate | None
     passed: int
     timed: int
-    speedup: float | None
+    sped_up: Estimate | None
     speedup_cases: int
     wins: int
     ties: int
@@ -133,6 +150,14 @@ class Standing:
     open_cases: tuple[str, ...] = ()
     weighted_ns: float | None = None
     weighted_speedup: float | None = None
+
+    @property
+    def score(self) -> float | None:
+        return self.scored.value if self.scored else None
+
+    @property
+    def speedup(self) -> float | None:
+        return self.sped_up.value if self.sped_up else None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, fields
 
 from softbench.analysis.document import Dataset
-from softbench.analysis.leaderboard.board import Board, Cell, is_declared
+from softbench.analysis.leaderboard.board import Board, Cell, Standing, is_declared
 from softbench.analysis.leaderboard.formatting import resources, unfinished
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.model import Traffic
@@ -21,7 +21,8 @@ COLUMNS = (
 )
 """Of a cell: docs/records.md says what each is."""
 STANDING = (
-    *("operator", "implementation", "family", "rank", "score_percent", "passed", "timed", "speedup", "speedup_cases"),
+    *("operator", "implementation", "family", "rank", "score_percent", "score_low", "score_high", "passed", "timed"),
+    *("speedup", "speedup_low", "speedup_high", "speedup_cases"),
     *("wins", "ties", "failed_hard", "open_cases", "weighted_ns", "weighted_speedup"),
 )
 
@@ -39,7 +40,7 @@ def machine_datasets(machines: Sequence[Machine]) -> Iterator[Dataset]:
     """Cells, standings and the machines themselves; the first column of each names the machine."""
     boards = [(machine.title, board_cells(machine.board)) for machine in machines]
     yield Dataset("cells", ("machine", *COLUMNS), tuple((title, *row) for title, own in boards for row in own.rows))
-    standings = ((machine.title, *astuple(own)) for machine in machines for own in machine.board.ranking)
+    standings = ((machine.title, *_standing(own)) for machine in machines for own in machine.board.ranking)
     yield Dataset("standings", ("machine", *STANDING), tuple(standings))
     header = ("machine", "clock", "baseline", "runs", "cases", "missing_cases", "notes")
     yield Dataset("machines", header, tuple(map(_machine, machines)))
@@ -52,6 +53,15 @@ def _machine(machine: Machine) -> tuple[object, ...]:
     return (
         *(machine.title, board.passport.ranking_clock, board.baseline, runs),
         *(len(board.cases), board.missing, notes),
+    )
+
+
+def _standing(own: Standing) -> tuple[object, ...]:
+    nothing = (None, None, None)
+    return (
+        *(own.operator, own.implementation, own.family, own.rank, *(astuple(own.scored) if own.scored else nothing)),
+        *(own.passed, own.timed, *(astuple(own.sped_up) if own.sped_up else nothing), own.speedup_cases),
+        *(own.wins, own.ties, own.failed_hard, own.open_cases, own.weighted_ns, own.weighted_speedup),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standin
 from softbench.model import OPEN, Case, Passport, Record, Status
 
 NAME_LIMIT = 24
+FEW_PLACEMENTS = 2
+"""With so few an interval of one case is a hundred times their difference: their number says more."""
 EXPLAINED = 10
 """Groups of failures whose cases are searched for what they have in common: a hostile run has thousands of groups."""
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case or timed calls, so not ranked   w warm L2 cache"
@@ -275,11 +276,14 @@ def cell_figures(cell: Cell) -> list[str]:
 
 
 def interval_text(cell: Cell) -> str:
-    """Half-width of the interval in per cent, "±>100 %" where it says next to nothing; "" where it is unknown."""
-    half = cell.half_width
-    return "" if half is None or math.isinf(half) else half_width(half)
+    """Half-width of the interval in per cent; the number of placements where these are too few for one; "" without a time."""
+    half, placements = cell.half_width, cell.placements
+    if half is None or not placements:
+        return ""
+    return f"±{half:.2f} %" if placements > FEW_PLACEMENTS and half <= 100 else plural(placements, "placement")
 
 
-def half_width(percent: float) -> str:
-    """A half-width as text: of one above 100 % no digit matters."""
-    return f"±{percent:.2f} %" if percent <= 100 else "±>100 %"
+def baseline_text(board: Board, operator: str = "") -> str:
+    """The name of the baseline, with a dagger where it is not ranked."""
+    own = [s for s in board.ranking if s.implementation == board.baseline and operator in ("", s.operator)]
+    return short(board.baseline) + "†" * any(s.failed_hard for s in own)

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.board import Board, Standing
-from softbench.analysis.leaderboard.formatting import failures, half_width, outcome_counts, plural, short
+from softbench.analysis.leaderboard.estimates import Estimate
+from softbench.analysis.leaderboard.formatting import (
+    baseline_text,
+    failures,
+    interval_text,
+    outcome_counts,
+    plural,
+    short,
+)
+from softbench.analysis.leaderboard.ranks import versus
 from softbench.analysis.leaderboard.tiers import scored_of
-from softbench.model import stats
+
+CLOSE = 1.01
+"""A lead that may be smaller is given with a third decimal."""
 
 
 def verdict(board: Board) -> str:
@@ -16,14 +30,49 @@ def verdict(board: Board) -> str:
 
 
 def leader(board: Board, operator: str) -> Standing | None:
-    """The leader of an operator: the best score, if it is known to be the fastest, or tied for it, in at least one case.
+    """The leader of an operator: the best score, if it is known to be the fastest, or tied for it, in at least one case, and is
+    not as fast as the next, as far as the intervals tell.
 
     Without rivals, the only one that is ranked. None if nobody leads.
     """
     first = best(board, operator)
-    if first is None or first.wins or first.ties or not contested(board, operator):
+    if first is None or not contested(board, operator):
         return first
-    return None
+    return first if (first.wins or first.ties) and not _level(board, first) else None
+
+
+def over_next(board: Board, first: Standing) -> tuple[Standing, Estimate, int] | None:
+    """The next in the ranking, how many times as long it takes, and in how many cases of both; None if there is no next."""
+    rest = [
+        s for s in board.standings(first.operator) if s.rank is not None and s.implementation != first.implementation
+    ]
+    if not rest:
+        return None
+    ratios = []
+    for case in scored_of(board, first.operator):
+        own, other = (case.cells.get(s.implementation) for s in (first, rest[0]))
+        if own and other and own.samples and other.samples and not (own.is_open or other.is_open):
+            roof, base = case.roof, case.by_implementation.get(board.baseline)
+            ratios.append(versus(other.samples, own.samples, [c.samples if c else () for c in (roof, base)]))
+    mean = estimates.mean(ratios)
+    return (rest[0], mean, len(ratios)) if mean else None
+
+
+def _level(board: Board, first: Standing) -> str:
+    """Why the first cannot be told from the next: both of their scores, and their ratio, may be the same; "" if it can."""
+    found = over_next(board, first)
+    if found is None:
+        return ""
+    second, ratio, _ = found
+    one, two = first.scored, second.scored
+    if one is None or two is None or not (one.is_known and two.is_known and ratio.is_known):
+        return ""
+    if one.low > two.high or (first.passed == second.passed and ratio.low > 1):
+        return ""
+    return (
+        f"{short(second.implementation)}, {estimates.plus_minus(two, 1)}, may be as fast: "
+        f"{estimates.figure(ratio, 2)}x{estimates.bracketed(ratio, 2)}"
+    )
 
 
 def best(board: Board, operator: str) -> Standing | None:
@@ -40,15 +89,16 @@ def contested(board: Board, operator: str) -> int:
 def undecided(board: Board, operator: str) -> str:
     """Why an operator with scores has no leader, in words that follow "X scores best, 12.3, but"."""
     cells = [cell for case in scored_of(board, operator) for cell in case.cells.values() if cell.rank]
+    first = best(board, operator)
+    if first and (first.wins or first.ties):
+        return _level(board, first)
     unknown = sum(cell.mark == "?" for cell in cells)
     timed = plural(max(standing.timed for standing in board.standings(operator)), "case")
     if not any(cell.rank == 1 and cell.mark == "?" for cell in cells):
         return f"is the fastest in none of {timed}"
-    spread = half_width(stats.median([half for cell in cells if (half := cell.half_width) is not None] or [0.0]))
-    return (
-        f"is in none of {timed} known to be the fastest: {unknown} of {len(cells)} ranks are undecided "
-        f"(?), times are known to {spread}"
-    )
+    spread = interval_text(sorted(cells, key=lambda cell: cell.half_width or 0.0)[len(cells) // 2])
+    known = f"times are known to {spread}" if "±" in spread else f"times have {spread}"
+    return f"is in none of {timed} known to be the fastest: {unknown} of {len(cells)} ranks are undecided (?), {known}"
 
 
 def undecided_note(board: Board) -> str:
@@ -66,15 +116,26 @@ def _verdict(board: Board, operator: str, where: str) -> str:
     first = best(board, operator)
     if first is None:
         return f"Nobody leads {operator}: every timed implementation fails a hard case or timed calls (†)."
-    who = short(first.implementation)
+    who, score = short(first.implementation), estimates.plus_minus(first.scored, 1) if first.scored else ""
     if leader(board, operator) is None:
-        return (
-            f"Nobody leads {operator}{where}: {who} scores best, {first.score:.1f}, but {undecided(board, operator)}."
-        )
-    baseline = first.implementation == board.baseline or first.speedup is None
-    speedup = "" if baseline else f", {first.speedup:.2f}x {short(board.baseline)}"
+        return f"Nobody leads {operator}{where}: {who} scores best, {score}, but {undecided(board, operator)}."
+    ratios = ", ".join(_ratios(board, first))
     if not contested(board, operator):
-        return f"{who} alone was ranked of {operator}{where}: score {first.score:.1f}{speedup}."
+        return f"{who} alone was ranked of {operator}{where}: score {score}{ratios and f', {ratios}'}."
     ties = f" and tied for it in {first.ties}" if first.ties else ""
     won = f"alone the fastest in {first.wins}{ties} of {plural(first.timed, 'case')}"
-    return f"{who} leads {operator}{where}: score {first.score:.1f}{speedup}, {won}."
+    return f"{who} leads {operator}{where}: score {score}; {ratios and f'{ratios}; '}{won}."
+
+
+def _ratios(board: Board, first: Standing) -> Iterator[str]:
+    """The leader over the next, and over the baseline."""
+    found = over_next(board, first)
+    if found:
+        second, ratio, cases = found
+        where = f" in the {plural(cases, 'case')} of both" if cases < first.timed else ""
+        most = 2 if ratio.low > CLOSE else 3
+        yield f"{estimates.figure(ratio, most)}x {short(second.implementation)}{estimates.bracketed(ratio, most)}{where}"
+    own = first.sped_up
+    if own and board.baseline not in (first.implementation, found and found[0].implementation):
+        baseline = baseline_text(board, first.operator)
+        yield f"{estimates.figure(own, 2)}x {baseline}{estimates.bracketed(own, 2)}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.board import CaseBoard, Standing
 from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.analysis.leaderboard.tiers import scored
@@ -70,16 +71,17 @@ def _standing(
     """cases are those that count, and shares what was reached in each."""
     cells = [board.cells[name] for board in cases if name in board.cells]
     passed = [cell for cell in cells if cell.samples and not cell.is_open]
-    speedups = [cell.speedup for cell in passed if cell.speedup is not None]
+    speedups = [cell.over_baseline for cell in passed if cell.over_baseline is not None]
+    over_roof = [cell.over_roof for cell in passed if cell.over_roof is not None]
     return Standing(
         operator=operator,
         implementation=name,
         family=family,
         rank=None,
-        score=_score(name, shares) if passed else None,
+        scored=estimates.around(_score(name, shares), over_roof, len(shares)) if passed else None,
         passed=len(passed),
         timed=len(shares),
-        speedup=stats.geometric_mean(speedups) if speedups else None,
+        sped_up=estimates.mean(speedups),
         speedup_cases=len(speedups),
         wins=sum(cell.is_winner for cell in passed),
         ties=sum(cell.rank == 1 and cell.mark == "=" for cell in passed),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from softbench.analysis.leaderboard import Board, Standing
+from softbench.analysis.leaderboard.estimates import figure
 from softbench.analysis.leaderboard.formatting import short
 from softbench.analysis.leaderboard.headline import leader
 from softbench.render.report.html import join, tag
@@ -22,7 +23,8 @@ def badge(board: Board, implementation: str = "") -> str:
     standing = _standing(board, implementation)
     where = short(str(board.passport.device.get("name", "")).removeprefix("NVIDIA "), 24)
     left = f"{standing.operator} on {where}"
-    right = f"{short(standing.implementation)} {standing.score:.1f} % of roof"
+    score = figure(standing.scored, 1) if standing.scored else "-"
+    right = f"{short(standing.implementation)} {score} % of roof"
     if not implementation and leader(board, standing.operator) is None:
         right = "undecided"
     widths = [round(len(text) * _LETTER) + 14 for text in (left, right)]

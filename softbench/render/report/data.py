@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from softbench.analysis.leaderboard import CaseBoard, Cell, is_declared
-from softbench.analysis.leaderboard.formatting import dtype_text, shape_text, sign, status_text
+from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, shape_text, sign, status_text
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN, Passport, Record, Samples
 from softbench.render.report.contents import Contents, baselines, peak_gb_s, repeat_command
@@ -90,6 +90,7 @@ def _variant(record: Record) -> dict[str, Any]:
 def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
     """The fields of a cell that have a value."""
     record = cell.record
+    has_interval = "±" in interval_text(cell)
     fields = {
         "role": OPEN if cell.is_open else record.role if record.role != "entrant" else "",
         "other": cell.record in case.others,
@@ -102,8 +103,9 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
         "unsteady": cell.is_unsteady,
         "overlap": cell.is_overlapping,
         "ns": _rounded(cell.latency_ns),
-        "low": _rounded(cell.low_ns),
-        "high": _rounded(cell.high_ns),
+        "low": _rounded(cell.low_ns) if has_interval else None,
+        "high": _rounded(cell.high_ns) if has_interval else None,
+        "spread": interval_text(cell),
         "gbs": _rounded(cell.bandwidth_gb_s),
         "tflops": _rounded(cell.tflop_s),
         "roof": _rounded(cell.percent_of_roof),

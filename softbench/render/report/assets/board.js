@@ -14,7 +14,7 @@ function makeBoard(data) {
   return { ...data, byCase, heats, nameOf, cellOf };
 }
 
-// Time of the baseline over that of every cell, by the cell's number; null without such a ratio.
+// Time of the baseline over that of every cell with its variance, by the cell's number; null without such a ratio.
 function speedupsOver(board, baseline) {
   const speedups = new Array(board.cells.length).fill(null);
   board.byCase.forEach((cells, caseNumber) => {
@@ -27,12 +27,12 @@ function speedupsOver(board, baseline) {
   return speedups;
 }
 
-// Geometric mean of an implementation's speed-ups over the cases of a slice; null if it has none.
+// An implementation's speed-up over the cases of a slice, with its interval; null if it has none.
 function meanSpeedup(board, speedups, slice, implementation) {
   const values = [];
   for (const caseNumber of board.slices[slice]) {
     const cell = board.byCase[caseNumber].find((entry) => entry.impl === implementation && !entry.role && !entry.other);
     if (cell && speedups[cell.number] !== null) values.push(speedups[cell.number]);
   }
-  return values.length ? geometricMean(values) : null;
+  return values.length ? estimate(values) : null;
 }

@@ -61,15 +61,15 @@ function cellFigures(board, cell, speedups, baseline) {
   const add = (term, known, ...said) => {
     if (known !== undefined && known !== null && known !== 0) figures.push([term, ...said]);
   };
-  const half = cell.ns && cell.high ? `±${((50 * (cell.high - cell.low)) / cell.ns).toFixed(2)} %` : "";
   add("rank in the case", cell.rank, `${cell.rank}${cell.mark || ""}`);
   add(`${board.clock}, median`, cell.ns, `${ms(cell.ns || 0)} ms`);
-  add("its interval", cell.high, `${us(cell.low || 0)} to ${us(cell.high || 0)} µs `, element("small", {}, half));
+  add("its interval", cell.high, `${us(cell.low || 0)} to ${us(cell.high || 0)} µs `, element("small", {}, cell.spread));
+  if (!cell.high) add("its interval", cell.spread, `unknown: ${cell.spread}`);
   add("bandwidth", cell.gbs, `${(cell.gbs || 0).toFixed(1)} GB/s`);
   add("arithmetic", cell.tflops, `${(cell.tflops || 0).toFixed(1)} TFLOP/s`);
   add("% of roof", cell.roof, `${(cell.roof || 0).toFixed(1)} %`);
   add("% of peak", board.peak && cell.gbs, `${((100 * (cell.gbs || 0)) / (board.peak || 1)).toFixed(1)} %`);
-  add(`over ${short(baseline)}`, speedups[cell.number], times(speedups[cell.number] || 0, 3));
+  add(`over ${short(baseline)}`, speedups[cell.number], speedups[cell.number] ? plusMinus(estimate([speedups[cell.number]]), 3) : "");
   for (const clock of ["call", "device", "cold", "wall", "trial"]) {
     const heats = (cell.samples || []).filter((samples) => samples.clock === clock && clock !== board.clock);
     add(`${clock}, ${clock === "call" ? "fastest group" : "median"}`, heats.length, heats.length ? `${us(median(heats.map(perLaunch)))} µs` : "");
@@ -117,7 +117,7 @@ function rivalsSection(board, cell, speedups, baseline, open) {
       other.ns ? ms(other.ns) : "",
       other.gbs ? other.gbs.toFixed(0) : "",
       other.roof ? other.roof.toFixed(1) : "",
-      ratio ? times(ratio) : "",
+      ratio ? times(ratio.ratio) : "",
     ];
     row.kind = other === cell ? "here" : "";
     return row;

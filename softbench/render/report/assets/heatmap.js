@@ -20,7 +20,7 @@ const METRICS = {
     heat: (value, cell, scale) => tint((100 * value) / scale.highest(cell)),
   },
   speedup: {
-    value: (cell, scale) => scale.speedups[cell.number],
+    value: (cell, scale) => scale.speedups[cell.number] && scale.speedups[cell.number].ratio,
     text: (value) => times(value),
     heat: (value) => clamp(Math.abs(Math.log2(value)) / 2),
     less: (value) => value < 1,

@@ -6,7 +6,7 @@ function setUpBaseline(board, listeners) {
     const speedups = speedupsOver(board, baseline);
     for (const place of document.querySelectorAll(".speedup")) {
       const value = meanSpeedup(board, speedups, Number(place.dataset.slice), Number(place.dataset.impl));
-      place.textContent = value === null ? "-" : times(value);
+      place.textContent = value === null ? "-" : plusMinus(value);
     }
     for (const place of document.querySelectorAll(".baseline-name")) place.textContent = short(baseline);
     for (const listener of listeners) listener(speedups, baseline);

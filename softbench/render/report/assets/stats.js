@@ -20,7 +20,7 @@ function perLaunch(samples) {
   return (samples.clock === "call" ? Math.min(...medians) : median(medians)) / samples.launches;
 }
 
-// Time of a over time of b, from the samples of one heat, round by round.
+// Time of a over time of b, from the samples of one heat, round by round: with the variance of its logarithm.
 function pairedRatio(a, b) {
   const [one, two] = [expand(a), expand(b)];
   const shift = Math.log(b.launches / a.launches);
@@ -30,7 +30,9 @@ function pairedRatio(a, b) {
     for (let r = 0; r < Math.min(one[p].length, two[p].length); r++) pairs.push(Math.log(one[p][r] / two[p][r]));
     if (pairs.length) logs.push(median(pairs) + shift);
   }
-  return { ratio: logs.length ? Math.exp(mean(logs)) : NaN, placements: logs.length };
+  const [middle, freedom] = [logs.length ? mean(logs) : NaN, logs.length - 1];
+  const variance = freedom > 0 ? logs.reduce((sum, log) => sum + (log - middle) ** 2, 0) / freedom / logs.length : null;
+  return { ratio: Math.exp(middle), placements: logs.length, variance, freedom };
 }
 
 // Time of a over time of b over all heats of each: paired where both ran in one, else that of the medians.
@@ -38,6 +40,49 @@ function ratioOf(a, b) {
   if (!a.length || !b.length) return null;
   const pairs = a.flatMap((x) => b.filter((y) => y.heat === x.heat).map((y) => pairedRatio(x, y)));
   const best = pairs.reduce((kept, pair) => (kept && kept.placements >= pair.placements ? kept : pair), null);
-  const ratio = best ? best.ratio : median(a.map(perLaunch)) / median(b.map(perLaunch));
-  return Number.isFinite(ratio) ? ratio : null;
+  const found = best || { ratio: median(a.map(perLaunch)) / median(b.map(perLaunch)), variance: null };
+  return Number.isFinite(found.ratio) ? found : null;
+}
+
+// The geometric mean of ratios and half of its interval, as softbench/analysis/leaderboard/estimates.py has it; infinite if unknown.
+function estimate(ratios) {
+  const value = geometricMean(ratios.map((own) => own.ratio));
+  const known = ratios.filter((own) => own.variance !== null);
+  const total = known.reduce((sum, own) => sum + own.variance, 0);
+  if (!known.length) return { value, half: Infinity };
+  if (!total) return { value, half: 0 };
+  const freedom = total ** 2 / known.reduce((sum, own) => sum + own.variance ** 2 / own.freedom, 0);
+  const log = (studentT(Math.max(1, Math.floor(freedom + 1e-9)), 0.05) * Math.sqrt((total * ratios.length) / known.length)) / ratios.length;
+  return { value, half: log < 1 ? value * Math.sinh(log) : Infinity };
+}
+
+// Two-sided critical value, by the series of model/stats.py.
+function studentT(freedom, error) {
+  let [low, high] = [0, 1e6];
+  for (let turn = 0; turn < 100; turn++) {
+    const middle = (low + high) / 2;
+    if (1 - centralProbability(middle, freedom) > error) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+function centralProbability(t, freedom) {
+  const theta = Math.atan(t / Math.sqrt(freedom));
+  const [sine, cosine, odd] = [Math.sin(theta), Math.cos(theta), freedom % 2];
+  let term = odd ? cosine : 1;
+  let total = freedom > 1 ? term : 0;
+  for (let k = 2 + odd; k < freedom - 1; k += 2) {
+    term *= (cosine * cosine * (k - 1)) / k;
+    total += term;
+  }
+  return odd ? (2 / Math.PI) * (theta + sine * total) : sine * total;
+}
+
+// "2.49× ±0.01": no more decimals than the interval supports.
+function plusMinus({ value, half }, most = 2) {
+  if (!half || !Number.isFinite(half)) return `${value.toFixed(most)}×`;
+  const places = Math.max(0, Math.min(most, -Math.floor(Math.log10(half) + 1e-9)));
+  const shown = Math.ceil(half * 10 ** places - 1e-6) / 10 ** places;
+  return `${value.toFixed(places)}× ±${(shown || 10 ** -places).toFixed(places)}`;
 }

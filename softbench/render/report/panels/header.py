@@ -6,14 +6,12 @@ import re
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, Standing, headline
+from softbench.analysis.leaderboard.estimates import bracketed, figure, plus_minus
 from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
-from softbench.analysis.leaderboard.ranks import gains
-from softbench.analysis.leaderboard.tiers import scored_of
-from softbench.model import stats
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, tag
 from softbench.render.report.panels.blocks import outcome
-from softbench.render.report.panels.ranking import speedup
+from softbench.render.report.panels.ranking import baseline, speedup
 from softbench.render.report.trust import checks
 from softbench.render.tables import weighted_total
 
@@ -80,7 +78,7 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
         scores = join(
             [
                 name(best.implementation),
-                f" scores best, {best.score:.1f} % of roof, but ",
+                f" scores best, {_score(best)} % of roof, but ",
                 headline.undecided(board, operator),
             ]
         )
@@ -102,10 +100,10 @@ def _who(board: Board, leader: Standing, scored: list[Standing]) -> Markup:
     following = scored[1] if len(scored) > 1 else None
     timed = sum(case.case.operator == leader.operator for case in board.timed)
     counted = f"{leader.timed} {'timed' if leader.timed == timed else 'sealed'} cases counted"
-    score = f"score {leader.score:.1f} % of roof, all {counted}"
+    score = f"score {_score(leader)} % of roof, all {counted}"
     rest = None
     if following is not None:
-        rest = join(["next: ", name(following.implementation), f", {following.score:.1f}"])
+        rest = join(["next: ", name(following.implementation), f", {_score(following)}"])
     return _answer("Who wins", name(leader.implementation), score, rest)
 
 
@@ -113,25 +111,27 @@ def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> M
     board = contents.board
     (number, whole), *_ = contents.slices_of(leader.operator)
     row = whole.standing(leader.implementation)
-    over = [speedup(contents, number, row), " ", tag("bdi", short(board.baseline), class_="baseline-name")]
+    over = [speedup(contents, number, row), " ", baseline(contents)]
     ties = f", tied for it in {leader.ties}" if leader.ties else ""
     places = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
-    following = _over_next(board, leader, scored)
+    following = _over_next(board, leader)
     if leader.implementation == board.baseline or leader.speedup is None:
         return _answer("By how much", following or "alone in the ranking", places)
     return _answer("By how much", join(over), following, places)
 
 
-def _over_next(board: Board, leader: Standing, scored: list[Standing]) -> Markup | None:
+def _over_next(board: Board, leader: Standing) -> Markup | None:
     """The leader over the next in the ranking: geometric mean over the cases that both passed."""
-    if len(scored) < 2:
+    found = headline.over_next(board, leader)
+    if found is None:
         return None
-    following = scored[1].implementation
-    ratios = gains(scored_of(board, leader.operator), following, leader.implementation)
-    if not ratios:
-        return None
-    mean, both = stats.geometric_mean(ratios), plural(len(ratios), "case")
-    return join([f"{mean:.2f}x ", name(following), f" over the {both} of both"])
+    second, ratio, cases = found
+    text = f"{figure(ratio, 2)}×{bracketed(ratio, 2)} "
+    return join([text, name(second.implementation), f" over the {plural(cases, 'case')} of both"])
+
+
+def _score(own: Standing) -> str:
+    return plus_minus(own.scored, 1) if own.scored else "-"
 
 
 def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...], operator: str = "") -> Markup:

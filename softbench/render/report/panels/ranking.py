@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from softbench.analysis.leaderboard import Board, Standing, by_values
-from softbench.analysis.leaderboard.formatting import plural, short
+from softbench.analysis.leaderboard.estimates import Estimate, figure, plus_minus
+from softbench.analysis.leaderboard.formatting import baseline_text, plural, short
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
 from softbench.analysis.leaderboard.remarks import clock_note, why_marked, why_open
 from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import OPEN
 from softbench.render.report.contents import Contents
+from softbench.render.report.drawing.styles import MUTED, RULE, Style
+from softbench.render.report.drawing.svg_elements import line, sign, text
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import key
 from softbench.render.report.slices import Slice
@@ -27,13 +30,17 @@ def ranking(contents: Contents) -> Markup:
         if any(standing.score is not None for standing in board.standings(operator)):
             parts += [tag("h3", tag("bdi", operator))] if len(board.operators) > 1 else []
             parts += [_whole(contents, operator), _unranked(board, operator), _parts(contents, operator)]
-    note = "Speed-up: geometric mean of the ratios of the cases that both passed."
-    notes = [tag("p", text, class_="note") for text in (clock_note(board), note, *by_values.notes(board))]
+    note = (
+        "Speed-up: geometric mean of the ratios of the cases that both passed. ± and [ ]: what the placements leave open with "
+        "95 % for these cases, not for others; digits below it are left out."
+    )
+    notes = [tag("p", said, class_="note") for said in (clock_note(board), note, *by_values.notes(board))]
     return panel("ranking", "Ranking", *parts, *notes, _definitions(board))
 
 
-def _base(board: Board) -> Markup:
-    return tag("bdi", short(board.baseline), class_="baseline-name")
+def baseline(contents: Contents) -> Markup:
+    """The name of the baseline, which follows the reader's choice; with a dagger where it is not ranked."""
+    return tag("bdi", baseline_text(contents.board), class_="baseline-name")
 
 
 def speedup(contents: Contents, number: int, standing: Standing | None) -> Markup:
@@ -41,24 +48,45 @@ def speedup(contents: Contents, number: int, standing: Standing | None) -> Marku
     if standing is None:
         return Markup("-")
     who = contents.cells.implementations.index(standing.implementation)
-    text = "-" if standing.speedup is None else f"{standing.speedup:.2f}x"
+    text = "-" if standing.sped_up is None else plus_minus(standing.sped_up, 2, "×")
     return tag("span", text, class_="speedup", data_slice=number, data_impl=who)
 
 
 def _whole(contents: Contents, operator: str) -> Markup:
     board = contents.board
     number, whole = contents.slices_of(operator)[0]
-    best = max((standing.score or 0.0 for standing in whole.standings), default=0.0) or 1.0
     unknown = {s.implementation: _unknown(board, s) for s in whole.standings}
     standings = board.standings(operator)
     listed = [standing for standing in standings if standing.score is not None or standing.open_cases]
-    rows = [_row(contents, number, standing, best, unknown) for standing in listed]
+    rows = [_row(contents, number, standing, unknown) for standing in listed]
     untimed = [name(standing.implementation) for standing in standings if standing not in listed]
-    header = [join(["over ", _base(board)]) if text == "speed-up" else text for text in HEADER]
+    header = [join(["over ", baseline(contents)]) if word == "speed-up" else word for word in HEADER]
     header[2] = tag("span", "family", class_="family")
+    header.insert(4, _scale())
     shown = table(header, rows, left=(1, 2), label=f"ranking of {short(operator)}", class_="ranking")
     rest = tag("p", "Without a timed pass: ", join(untimed, ", "), ".", class_="note") if untimed else EMPTY
     return join([shown, rest])
+
+
+FULL, BEYOND = 200, 110
+"""Width of the plot of scores in pixels, and the score at its end."""
+
+
+def _scale() -> Markup:
+    """The head of the column of dots."""
+    ticks = (text(FULL * at / BEYOND, 10, str(at), text_anchor="middle", fill=MUTED) for at in (25, 50, 75, 100))
+    return tag("svg", *ticks, viewBox=f"0 0 {FULL} 14", class_="dots", font_size=11, aria_hidden="true")
+
+
+def _dot(style: Style, scored: Estimate | None) -> Markup:
+    """A score as a dot with its interval, over rules at each quarter."""
+    rules = (line(FULL * at / BEYOND, 0, FULL * at / BEYOND, 14, RULE) for at in (25, 50, 75, 100))
+    if scored is None:
+        return EMPTY
+    ends = (scored.low, scored.high) if scored.is_known else (scored.value, scored.value)
+    low, high, x = (FULL * min(score, BEYOND) / BEYOND for score in (*ends, scored.value))
+    shown = [*rules, line(low, 7, high, 7, style.colour, stroke_width=5, opacity=0.45), sign(x, 7, style)]
+    return tag("svg", *shown, viewBox=f"0 0 {FULL} 14", class_="dots", aria_hidden="true")
 
 
 def _unknown(board: Board, standing: Standing) -> int:
@@ -66,16 +94,16 @@ def _unknown(board: Board, standing: Standing) -> int:
     return sum(cell is not None and cell.rank == 1 and cell.mark == "?" for cell in cells)
 
 
-def _row(contents: Contents, number: int, standing: Standing, best: float, unknown: dict[str, int]) -> list[Markup]:
+def _row(contents: Contents, number: int, standing: Standing, unknown: dict[str, int]) -> list[Markup]:
     dagger = "†" if standing.failed_hard else ""
-    score = "-" if standing.score is None else f"{standing.score:.1f}"
-    share = 0.0 if standing.score is None else standing.score / best
+    score = "-" if standing.scored is None else plus_minus(standing.scored, 1)
     part = contents.slices[number][1].standing(standing.implementation)
     return [
         tag("td", standing.rank or dagger or (OPEN if standing.open_cases else "-")),
         row_head(key(contents.cells.looks, standing.implementation), name(standing.implementation), dagger),
         tag("td", name(standing.family), class_="label family"),
-        tag("td", score, class_="bar", style=f"--share:{share:.3f}"),
+        tag("td", score),
+        tag("td", _dot(contents.cells.looks.of(standing.implementation), standing.scored), class_="dot"),
         tag("td", f"{standing.passed}/{standing.timed}"),
         tag("td", speedup(contents, number, part)),
         tag("td", standing.wins),
@@ -89,9 +117,9 @@ def _unranked(board: Board, operator: str) -> Markup:
     notes = []
     for own in board.standings(operator):
         found = ("† ", why_marked, own.failed_hard), (f"{OPEN}: ", why_open, own.open_cases)
-        for sign, why, cases in found:
+        for mark, why, cases in found:
             if cases:
-                head = tag("summary", sign, name(own.implementation), f" {why(board, own)}")
+                head = tag("summary", mark, name(own.implementation), f" {why(board, own)}")
                 ids = join((tag("code", case) for case in cases), ", ")
                 notes.append(tag("details", head, ids, class_="small"))
     return join(notes)
@@ -109,7 +137,7 @@ def _parts(contents: Contents, operator: str) -> Markup:
         if standing.score is not None
     ]
     label = f"{short(operator)}: score and speed-up by dtype and regime"
-    title = tag("h3", "Score by dtype and regime, below it the speed-up over ", _base(contents.board), class_="minor")
+    title = tag("h3", "Score by dtype and regime, below it the speed-up over ", baseline(contents), class_="minor")
     return join([title, table(header, rows, label=label, class_="parts")])
 
 
@@ -122,8 +150,10 @@ def _part(contents: Contents, number: int, part: Slice, standing: Standing) -> M
     if own is None or own.score is None:
         return tag("td", "-")
     first = "first" if own.rank == 1 else None
-    sign = tag("span", " *", title="highest score of this part") if own.rank == 1 else None
-    return tag("td", f"{own.score:.1f}", sign, tag("small", speedup(contents, number, own)), class_=first)
+    star = tag("span", " *", title="highest score of this part") if own.rank == 1 else None
+    shown = figure(own.scored, 1) if own.scored else "-"
+    said = plus_minus(own.scored, 1) if own.scored else None
+    return tag("td", shown, star, tag("small", speedup(contents, number, own)), class_=first, title=said)
 
 
 def _definitions(board: Board) -> Markup:

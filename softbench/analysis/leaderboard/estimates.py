@@ -1,0 +1,97 @@
+"""How sure a mean over cases is: intervals from the placements, and figures with the digits that these support. Pure.
+
+A ratio in one case has the variance of its placements; the cases are timed one after the other, so the variance of the mean of n
+logarithms is the sum of theirs over n². Student's t has the degrees of freedom by Satterthwaite. An interval says what measuring
+these cases again would give, not what other cases would.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from softbench.model import stats
+
+ERROR = 0.05
+"""Chance that the interval of a mean misses what measuring again without end would give."""
+OF_A_CASE = stats.TOTAL_ERROR / len(stats.LOOKS)
+"""The stricter one of the interval of one case, from which its variance follows."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval: from 0 to infinity where the placements are too few to know it."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_known(self) -> bool:
+        return math.isfinite(self.high)
+
+
+def mean(ratios: Sequence[stats.Comparison]) -> Estimate | None:
+    """The geometric mean of the ratios of some cases; None without one."""
+    finite = [ratio for ratio in ratios if math.isfinite(ratio.ratio) and ratio.ratio > 0]
+    if not finite:
+        return None
+    return around(stats.geometric_mean(ratio.ratio for ratio in finite), finite, len(finite))
+
+
+def around(value: float, ratios: Sequence[stats.Comparison], cases: int) -> Estimate:
+    """A geometric mean over that many cases, of which these ratios were measured and the others follow by a rule.
+
+    A ratio of one placement counts the mean variance of the others.
+    """
+    known = [found for ratio in ratios if (found := _variance(ratio)) is not None]
+    if not known:
+        return Estimate(value, 0.0, math.inf)
+    total = sum(variance for variance, _ in known) * len(ratios) / len(known)
+    if not total:
+        return Estimate(value, value, value)
+    freedom = sum(v for v, _ in known) ** 2 / sum(v**2 / own for v, own in known)
+    half = stats.student_t(max(1, int(freedom)), ERROR) * math.sqrt(total) / cases
+    return (
+        Estimate(value, value * math.exp(-half), value * math.exp(half)) if half < 1 else Estimate(value, 0.0, math.inf)
+    )
+
+
+def _variance(ratio: stats.Comparison) -> tuple[float, int] | None:
+    """The variance of the mean log-ratio, and its degrees of freedom; None with fewer than two placements."""
+    if ratio.placements < 2 or not math.isfinite(ratio.half_width):
+        return None
+    freedom = ratio.placements - 1
+    return (ratio.half_width / stats.student_t(freedom, OF_A_CASE)) ** 2, freedom
+
+
+def figure(own: Estimate, most: int) -> str:
+    """The value with at most so many decimals, and no more than its interval supports."""
+    return f"{own.value:.{_decimals(own, most)}f}"
+
+
+def plus_minus(own: Estimate, most: int, unit: str = "") -> str:
+    """The value and half of its interval, "95.8 ±0.1"; the value alone where the interval is not known."""
+    if not own.is_known or own.low == own.high:
+        return figure(own, most) + unit
+    places = _decimals(own, most)
+    half = math.ceil((own.high - own.low) / 2 * 10**places - 1e-6) / 10**places
+    return f"{own.value:.{places}f}{unit} ±{half or 10**-places:.{places}f}"
+
+
+def bracketed(own: Estimate, most: int) -> str:
+    """The interval rounded outward, " [1.14, 1.16]"; "" where it is not known."""
+    if not own.is_known or own.low == own.high:
+        return ""
+    scale = 10 ** (places := _decimals(own, most))
+    low, high = math.floor(own.low * scale + 1e-6) / scale, math.ceil(own.high * scale - 1e-6) / scale
+    return f" [{low:.{places}f}, {high:.{places}f}]"
+
+
+def _decimals(own: Estimate, most: int) -> int:
+    """Decimals down to the first digit of half the interval."""
+    half = (own.high - own.low) / 2
+    if not own.is_known or half <= 0:
+        return most
+    return max(0, min(most, -math.floor(math.log10(half) + 1e-9)))
