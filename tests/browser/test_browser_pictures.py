@@ -45,13 +45,11 @@ def test_the_heat_map_is_saved_as_it_is_shown(open_run):
     assert said.startswith("Heat map: speed-up over other: softmax, float16: timed cases by implementation NVIDIA H200")
     shown = figures(found, ".heat")
     assert shown.total() == 7 * 7
-    assert shown <= texts(root)
-    fills = [element.get("fill") for element in root.iter(f"{SVG}rect")]
-    assert fills[0] == "rgb(255, 255, 255)"  # whatever the reader has
-    assert len(set(fills)) > 5
-    assert all(fill.startswith("rgb(") for fill in fills)
+    assert all(any(text.startswith(own) for text in texts(root)) for own in shown)
+    assert root.find(f"{SVG}rect").get("fill") == "rgb(255, 255, 255)"  # whatever the reader has
+    assert len({element.get("fill-opacity") for element in root.iter(f"{SVG}rect")}) > 5
+    assert "var(" not in data.decode()
     assert "NVIDIA H200 · run r1" in texts(root)
-    assert len(list(root.iter(f"{SVG}path"))) == 6
     assert found.complaints == []
 
 
@@ -89,17 +87,6 @@ def test_a_png_shows_the_same_at_twice_the_size(open_run, panel):
     assert int.from_bytes(data[16:20], "big") == 2 * int(ET.fromstring(drawing).get("width"))
     assert len(data) > 10_000
     assert found.complaints == []
-
-
-def test_a_ladder_has_its_bars_and_its_wrapped_ideas(open_run):
-    found = open_run(pages.everything())
-    _, data = saved(found, "ladders", "SVG")
-    root = ET.fromstring(data)
-    bars = [element for element in root.iter(f"{SVG}rect") if element.get("fill") == "rgb(199,224,238)"]
-    widths = [float(element.get("width")) for element in bars]
-    assert len(widths) == 3
-    assert widths == sorted(widths)
-    assert "third: one idea more" in words(root)
 
 
 def test_hostile_names_are_text_in_it(open_run):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from softbench.model import stats
 from softbench.render import report
 from softbench.render.report import embed, library
 from softbench.render.report.contents import Cells
-from softbench.render.report.grids.heatmap import measures, tint
+from softbench.render.report.grids.heatmap import measures
 
 FOLDER = Path(embed.__file__).with_name("assets")
 Call = Callable[..., Any]
@@ -115,47 +114,30 @@ def test_a_ratio_is_paired_within_a_heat_and_of_medians_across(js, heats):
     [
         ("ms(a)", milliseconds, (912.3, 9999.0, 10_000.0, 48_512.7, 1.2e9)),
         ("short(a)", short, ("short", "n" * 300, "two  words\nof one", "t" * 22 + "!!", "t" * 22 + " !!")),
-        ("tint(a)", tint, (0.0, 49.0, 50.0, 75.0, 99.0, 107.0)),
     ],
 )
-def test_times_names_and_tints_are_as_in_the_terminal_and_on_the_page(js, expression, own, values):
+def test_times_and_names_are_as_in_the_terminal_and_on_the_page(js, expression, own, values):
     for value in values:
         expected = own(value)
         assert js(expression, value) == (expected if isinstance(expected, str) else pytest.approx(expected)), value
 
 
-@over("metric", ["roof", "ms", "gbs", "tflops", "speedup", "traffic"])
-def test_the_heat_map_that_the_command_draws_is_that_of_the_script(js, metric):
-    """Text, tint and its colour of every cell in every measure."""
-    run = pages.told_in_flops() if metric == "tflops" else pages.everything()
-    run = replace(
-        run,
-        records=tuple(
-            replace(r, tier="open" if r.variant.implementation in ("third", "a") else "sealed") for r in run.records
-        ),
-    )
-    board = leaderboard.build(run)
-    assert any(cell.is_open for case in board.timed for cell in case.cells.values())
-    data = outline.data_of(outline.outline(report.render(run)))
-    scale = "scaleOf(makeBoard(a), speedupsOver(makeBoard(a), a.baseline))"
-    told = "[metric.text(value), metric.heat(value, cell, scale), Boolean(metric.less && metric.less(value))]"
-    value = f"((value) => value === null || value === undefined ? null : {told})(metric.value(cell, scale))"
-    each = f"((metric, scale) => makeBoard(a).cells.map((cell) => {value}))(METRICS[b], {scale})"
-    shown = js(each, data, metric)
-    assert js("Object.keys(METRICS)") == list(measures(board))
-    found = measures(board)[metric]
-    compared = 0
-    for (case, cell), theirs in zip(Cells(board).all, shown, strict=True):
-        own = found.value(cell) if cell.latency_ns else None
-        if own is None or theirs is None:
-            assert own is theirs is None, case.case.id
-            continue
-        text, heat, less = theirs
-        assert found.text(own) == text
-        assert found.heat(own, case) == pytest.approx(heat, abs=1e-4)
-        assert found.less(own) == less
-        compared += 1
-    assert compared > (10 if metric == "tflops" else 50)
+def test_the_speed_ups_of_the_heat_map_are_those_that_the_command_draws(js):
+    """Text, tint and its colour."""
+    run = pages.everything()
+    board, data = leaderboard.build(run), outline.data_of(outline.outline(report.render(run)))
+    said = "shownAs(cell, 'speedup', speedups)"
+    all_said = f"((board, speedups) => board.cells.map((cell) => {said}))(makeBoard(a), speedupsOver(makeBoard(a), a.baseline))"
+    own, compared = measures(board)["speedup"], 0
+    for (case, cell), shown in zip(Cells(board).all, js(all_said, data), strict=True):
+        if cell.speedup is not None and shown:
+            assert shown == [
+                own.text(cell.speedup),
+                pytest.approx(own.heat(cell.speedup, case)),
+                own.less(cell.speedup),
+            ]
+            compared += 1
+    assert compared > 50
 
 
 def test_of_plotly_there_is_what_lines_and_points_need():

@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 
 from softbench import texts
-from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell, is_declared
 from softbench.model import Passport, Record
 from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.figure import Figure
 from softbench.render.report.slices import Slice
 
+SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
+"""By `kind`: the sign of a status, for readers who do not see its colour."""
 COLOURED = 8
 """So many of an operator's implementations have a colour, the best; others are grey."""
 
@@ -83,3 +85,10 @@ def repeat_command(record: Record, passport: Passport) -> str:
     profile = f"--softbench-profile={','.join(passport.profiles)}" if passport.profiles else ""
     selection = passport.settings.get("selection") or profile
     return record.reproduce or texts.repeat_command(selection, record.case.id, record.variant.implementation)
+
+
+def kind(record: Record) -> str:
+    """The outcome of a record, which decides its colour and its sign."""
+    if is_declared(record):
+        return "declared"
+    return "failed" if record.status.is_failure else "refused" if record.status.is_refusal else "right"

@@ -6,20 +6,20 @@ The script computes speed-ups over any baseline from the samples. Times are nano
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from softbench.analysis.leaderboard import CaseBoard, Cell, is_declared
+from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, shape_text, sign, status_text
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN, Passport, Record, Samples
-from softbench.render.report.contents import Contents, baselines, peak_gb_s, repeat_command
+from softbench.render.report.contents import Contents, baselines, kind, peak_gb_s, repeat_command
 from softbench.render.report.drawing.styles import Looks, style_of
 from softbench.render.report.figure import Figure
+from softbench.render.report.grids.heatmap import Measure, with_figures
 
 DIGITS = 6
-SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
-"""By `kind`: the sign of a status, for readers who do not see its colour."""
 
 
 def payload(contents: Contents) -> dict[str, Any]:
@@ -27,6 +27,7 @@ def payload(contents: Contents) -> dict[str, Any]:
     board, cells = contents.board, contents.cells
     cases = {case.case.id: number for number, case in enumerate(board.cases)}
     names = {name: number for number, name in enumerate(cells.implementations)}
+    shown = {key: measure for key, measure in with_figures(board).items() if key != "speedup"}
     variants: list[Any] = []
     keys: dict[tuple[str, str], int] = {}
     rows = []
@@ -36,7 +37,7 @@ def payload(contents: Contents) -> dict[str, Any]:
         if number == len(variants):
             variants.append(_variant(cell.record))
         who = {"case": cases[case.case.id], "impl": names[variant.implementation], "variant": number}
-        rows.append(who | _cell(case, cell, board.passport))
+        rows.append(who | _cell(case, cell, board.passport, shown))
     return {
         "baseline": board.baseline,
         "baselines": baselines(board),
@@ -87,7 +88,7 @@ def _variant(record: Record) -> dict[str, Any]:
     }
 
 
-def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
+def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, Measure]) -> dict[str, Any]:
     """The fields of a cell that have a value."""
     record = cell.record
     has_interval = "±" in interval_text(cell)
@@ -109,6 +110,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
         "gbs": _rounded(cell.bandwidth_gb_s),
         "tflops": _rounded(cell.tflop_s),
         "roof": _rounded(cell.percent_of_roof),
+        "shown": _shown(case, cell, shown),
         "ideal": record.ideal_bytes,
         "best_of": record.best_of if record.best_of > 1 else 0,
         "gpu": record.gpu,
@@ -124,11 +126,16 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value or (value == 0 and key == "roof")}
 
 
-def kind(record: Record) -> str:
-    """The outcome of a record, which decides its colour and its sign."""
-    if is_declared(record):
-        return "declared"
-    return "failed" if record.status.is_failure else "refused" if record.status.is_refusal else "right"
+def _shown(case: CaseBoard, cell: Cell, measures: Mapping[str, Measure]) -> dict[str, Any]:
+    """By measure of the heat map: text, depth of the tint, whether it is that for less."""
+    if cell.latency_ns is None:
+        return {}
+    values = {key: measure.value(cell) for key, measure in measures.items()}
+    return {
+        key: [measures[key].text(value), round(measures[key].heat(value, case), 2), measures[key].less(value)]
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def _traffic(cell: Cell) -> list[float | None] | None:

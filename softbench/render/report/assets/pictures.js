@@ -96,77 +96,35 @@ async function rastered(drawn, text) {
 
 function drawTable(table, { title, lead, note }) {
   const outer = table.getBoundingClientRect();
-  const at = (x, y) => ({ x: (x - outer.left + MARGIN).toFixed(1), y: (y - outer.top + TITLE).toFixed(1) });
-  const flat = flattener();
   const width = Math.ceil(Math.max(outer.width, 10 * title.length, 7 * note.length) + 2 * MARGIN);
   const height = Math.ceil(outer.height + TITLE + MARGIN + (note ? 20 : 0));
-  const told = { x: MARGIN, y: height - 12, "font-size": 12, fill: flat(colour("--muted")) };
-  return document_(title, lead, [width, height], [note && svg("text", told, note),
-    ...[...table.querySelectorAll("th, td")].flatMap((cell) => drawCell(cell, at, flat)),
-    ...[...table.querySelectorAll("i.key path")].map((path) => drawSign(path, at)),
-    ...textsOf(table).map((text) => drawText(text, at, flat))]);
+  const [x, y] = [MARGIN - outer.left, TITLE - outer.top];
+  const cells = [...table.querySelectorAll("th, td")].flatMap((cell) => drawCell(cell, x, y));
+  const told = { x: MARGIN, y: height - 12, "font-size": 12, fill: "var(--muted)" };
+  return document_(title, lead, [width, height], [...cells, note && svg("text", told, note)]);
 }
 
-function drawCell(cell, at, flat) {
+// A cell: its tint, the rule below it, the sign of an implementation, and its lines.
+function drawCell(cell, x, y) {
   const [box, style] = [cell.getBoundingClientRect(), getComputedStyle(cell)];
-  const bar = cell.matches(".bar");
-  const [across, down] = bar ? [Number(style.getPropertyValue("--share")), 0.7] : [1, 1];
-  const fill = flat(bar ? computedColour("color-mix(in srgb, var(--more) 22%, transparent)") : style.backgroundColor);
-  const sides = { width: (box.width * across).toFixed(1), height: (box.height * down).toFixed(1) };
-  const line = { ...at(box.left, box.bottom - 1), width: box.width.toFixed(1), height: 1, fill: flat(style.borderBottomColor) };
-  return [svg("rect", { ...at(box.left, box.top + box.height * (1 - down) / 2), ...sides, fill }), svg("rect", line)];
-}
-
-function drawSign(path, at) {
-  const box = path.ownerSVGElement.getBoundingClientRect();
-  const scale = Math.min(box.width, box.height) / 12;
-  const { x, y } = at(box.left + box.width / 2, box.top + box.height / 2);
-  const copy = path.cloneNode();
-  copy.setAttribute("transform", `translate(${x} ${y}) scale(${scale.toFixed(3)})`);
-  return copy;
-}
-
-// The baseline of letters is a fifth of their box above its bottom.
-function drawText({ text, box, style }, at, flat) {
-  const look = { "font-size": parseFloat(style.fontSize), "font-weight": style.fontWeight, fill: flat(style.color) };
-  return svg("text", { ...at(box.left, box.top + 0.8 * box.height), ...look }, text);
-}
-
-// The texts of a table, line by line as the browser has wrapped them.
-function textsOf(table) {
-  const found = [];
-  const walker = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    if (node.parentElement.closest(".unseen")) continue;
-    const style = getComputedStyle(node.parentElement);
-    let last = null;
-    for (const word of node.data.matchAll(/\S+/g)) {
-      const range = document.createRange();
-      range.setStart(node, word.index);
-      range.setEnd(node, word.index + word[0].length);
-      const box = range.getBoundingClientRect();
-      if (!box.width) continue;
-      if (last && Math.abs(last.box.top - box.top) < 2) last.text += ` ${word[0]}`;
-      else found.push(last = { text: word[0], box, style });
-    }
+  const at = { x: (box.left + x).toFixed(1), y: (box.top + y).toFixed(1), width: box.width.toFixed(1) };
+  const heat = Number(style.getPropertyValue("--heat")) * 0.42;
+  const tint = `var(--${cell.matches(".below") ? "less" : "more"})`;
+  const right = style.textAlign === "right";
+  const lines = cell.innerText.split("\n").filter((line) => line.trim());
+  const mark = cell.querySelector("i.key path");
+  const parts = [
+    svg("rect", { ...at, height: box.height.toFixed(1), fill: tint, "fill-opacity": heat.toFixed(3) }),
+    svg("path", { d: `M${at.x} ${(box.bottom + y - 0.5).toFixed(1)}h${at.width}`, stroke: "var(--rule)" }),
+    ...lines.map((text, line) => svg("text", {
+      x: (right ? box.right + x - 8 : box.left + x + (mark ? 24 : 8)).toFixed(1), "text-anchor": right ? "end" : "start",
+      y: (box.top + y + (box.height * (line + 1)) / (lines.length + 1) + 4).toFixed(1), "font-weight": style.fontWeight, "font-size": 12,
+    }, text.trim().slice(0, 150))),
+  ];
+  if (mark) {
+    const copy = mark.cloneNode();
+    copy.setAttribute("transform", `translate(${(box.left + x + 14).toFixed(1)} ${(box.top + y + 10).toFixed(1)})`);
+    parts.push(copy);
   }
-  return found;
-}
-
-// A colour mixed with the background of the page: SVG readers know no color-mix().
-function flattener() {
-  const drawn = element("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
-  const paper = colour("--paper");
-  const known = new Map();
-  return (value) => {
-    if (!known.has(value)) {
-      for (const layer of [paper, value]) {
-        drawn.fillStyle = layer;
-        drawn.fillRect(0, 0, 1, 1);
-      }
-      const [red, green, blue] = drawn.getImageData(0, 0, 1, 1).data;
-      known.set(value, `rgb(${red},${green},${blue})`);
-    }
-    return known.get(value);
-  };
+  return parts;
 }

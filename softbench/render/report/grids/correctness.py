@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.render.report.data import SIGNS, kind
+from softbench.render.report.contents import SIGNS, kind
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile, labels, paged
 
 WORDS = {"right": "right", "failed": "failed", "declared": "xfail", "refused": "refused"}

@@ -1,4 +1,4 @@
-"""Timed cases by implementation, in one of several measures; the script of the page has the same (`assets/heatmap.js`)."""
+"""Timed cases by implementation, in one of several measures."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from softbench.analysis.leaderboard.formatting import (
     signs,
 )
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
-from softbench.render.report.contents import baselines, peak_gb_s
-from softbench.render.report.data import SIGNS, kind
+from softbench.render.report.contents import SIGNS, baselines, kind, peak_gb_s
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile, labels, paged
 
 MATRICES = "[rows, columns]"
@@ -138,7 +137,7 @@ def _fastest(case: CaseBoard) -> float:
 
 
 def measures(board: Board) -> dict[str, Measure]:
-    """All measures, by the name that the script of the page has for them."""
+    """All measures, by name."""
     return _speeds(board) | _ratios(board)
 
 

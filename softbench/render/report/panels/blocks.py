@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from softbench.analysis.leaderboard.formatting import StatusGroup, plural, short, who
 from softbench.model import Record
-from softbench.render.report.data import SIGNS, kind
+from softbench.render.report.contents import SIGNS, kind
 from softbench.render.report.drawing import inline
 from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.drawing.svg_elements import sign

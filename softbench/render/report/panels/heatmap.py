@@ -20,8 +20,7 @@ from softbench.analysis.leaderboard.formatting import (
 )
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN
-from softbench.render.report.contents import Contents
-from softbench.render.report.data import SIGNS, kind
+from softbench.render.report.contents import SIGNS, Contents, kind
 from softbench.render.report.grids.heatmap import MATRICES, cell_at, columns, rows, tint, with_figures
 from softbench.render.report.html import EMPTY, Markup, breakable, join, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import key
