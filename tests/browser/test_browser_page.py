@@ -12,6 +12,7 @@ from support.paths import KEPT
 
 from softbench import cli
 from softbench.analysis import leaderboard
+from softbench.analysis.leaderboard.estimates import plus_minus
 from softbench.cli import pictures
 from softbench.records import store
 
@@ -49,7 +50,7 @@ def test_picking_a_baseline_changes_every_speedup_to_the_right_number(open_run):
     for baseline in ("other", "torch_eager", "third"):
         found.page.get_by_label("speed-up over").select_option(label=baseline)
         board = leaderboard.build(run, baseline)
-        expected = [f"{s.speedup:.2f}x" for operator in board.operators for s in board.standings(operator)]
+        expected = [plus_minus(s.sped_up, 2, "×") for operator in board.operators for s in board.standings(operator)]
         assert found.texts("table.ranking .speedup") == expected
         assert set(found.texts(".baseline-name")) == {baseline}
     found.page.get_by_label("speed-up", exact=True).check()

@@ -11,15 +11,18 @@ from dataclasses import asdict
 from typing import Any
 
 from softbench.analysis.leaderboard import CaseBoard, Cell
+from softbench.analysis.leaderboard.estimates import ERROR
 from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, shape_text, sign, status_text
 from softbench.analysis.leaderboard.regimes import regime
-from softbench.model import OPEN, Passport, Record, Samples
+from softbench.model import OPEN, Passport, Record, Samples, stats
 from softbench.render.report.contents import Contents, baselines, kind, peak_gb_s, repeat_command
 from softbench.render.report.drawing.styles import Looks, style_of
 from softbench.render.report.figure import Figure
 from softbench.render.report.grids.heatmap import Measure, with_figures
 
 DIGITS = 6
+FREEDOM = 300
+"""Degrees of freedom beyond which Student's t hardly changes."""
 
 
 def payload(contents: Contents) -> dict[str, Any]:
@@ -43,6 +46,7 @@ def payload(contents: Contents) -> dict[str, Any]:
         "baselines": baselines(board),
         "clock": board.passport.ranking_clock,
         "peak": peak_gb_s(board),
+        "critical": [_rounded(stats.student_t(freedom, ERROR)) for freedom in range(1, FREEDOM + 1)],
         "implementations": cells.implementations,
         "cases": [_case(case) for case in board.cases],
         "variants": variants,

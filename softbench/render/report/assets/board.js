@@ -34,5 +34,5 @@ function meanSpeedup(board, speedups, slice, implementation) {
     const cell = board.byCase[caseNumber].find((entry) => entry.impl === implementation && !entry.role && !entry.other);
     if (cell && speedups[cell.number] !== null) values.push(speedups[cell.number]);
   }
-  return values.length ? estimate(values) : null;
+  return values.length ? estimate(values, board.critical) : null;
 }

@@ -69,7 +69,7 @@ function cellFigures(board, cell, speedups, baseline) {
   add("arithmetic", cell.tflops, `${(cell.tflops || 0).toFixed(1)} TFLOP/s`);
   add("% of roof", cell.roof, `${(cell.roof || 0).toFixed(1)} %`);
   add("% of peak", board.peak && cell.gbs, `${((100 * (cell.gbs || 0)) / (board.peak || 1)).toFixed(1)} %`);
-  add(`over ${short(baseline)}`, speedups[cell.number], speedups[cell.number] ? plusMinus(estimate([speedups[cell.number]]), 3) : "");
+  add(`over ${short(baseline)}`, speedups[cell.number], speedups[cell.number] ? plusMinus(estimate([speedups[cell.number]], board.critical), 3) : "");
   for (const clock of ["call", "device", "cold", "wall", "trial"]) {
     const heats = (cell.samples || []).filter((samples) => samples.clock === clock && clock !== board.clock);
     add(`${clock}, ${clock === "call" ? "fastest group" : "median"}`, heats.length, heats.length ? `${us(median(heats.map(perLaunch)))} µs` : "");

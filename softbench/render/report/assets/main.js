@@ -6,7 +6,6 @@ async function start() {
   const details = setUpDetails(board);
   const recolour = setUpHeatmap(board);
   setUpBaseline(board, [recolour, details.update]);
-  setUpPictures();
   document.querySelectorAll("table[data-grid]").forEach((table) => setUpGrid(table, details.open));
   setUpFilter();
   setUpCharts(board, details.open);

@@ -45,38 +45,16 @@ function ratioOf(a, b) {
 }
 
 // The geometric mean of ratios and half of its interval, as softbench/analysis/leaderboard/estimates.py has it; infinite if unknown.
-function estimate(ratios) {
+// critical holds Student's t by degrees of freedom.
+function estimate(ratios, critical) {
   const value = geometricMean(ratios.map((own) => own.ratio));
   const known = ratios.filter((own) => own.variance !== null);
   const total = known.reduce((sum, own) => sum + own.variance, 0);
   if (!known.length) return { value, half: Infinity };
   if (!total) return { value, half: 0 };
   const freedom = total ** 2 / known.reduce((sum, own) => sum + own.variance ** 2 / own.freedom, 0);
-  const log = (studentT(Math.max(1, Math.floor(freedom + 1e-9)), 0.05) * Math.sqrt((total * ratios.length) / known.length)) / ratios.length;
+  const log = (critical[Math.min(Math.max(1, Math.floor(freedom + 1e-9)), critical.length) - 1] * Math.sqrt((total * ratios.length) / known.length)) / ratios.length;
   return { value, half: log < 1 ? value * Math.sinh(log) : Infinity };
-}
-
-// Two-sided critical value, by the series of model/stats.py.
-function studentT(freedom, error) {
-  let [low, high] = [0, 1e6];
-  for (let turn = 0; turn < 100; turn++) {
-    const middle = (low + high) / 2;
-    if (1 - centralProbability(middle, freedom) > error) low = middle;
-    else high = middle;
-  }
-  return high;
-}
-
-function centralProbability(t, freedom) {
-  const theta = Math.atan(t / Math.sqrt(freedom));
-  const [sine, cosine, odd] = [Math.sin(theta), Math.cos(theta), freedom % 2];
-  let term = odd ? cosine : 1;
-  let total = freedom > 1 ? term : 0;
-  for (let k = 2 + odd; k < freedom - 1; k += 2) {
-    term *= (cosine * cosine * (k - 1)) / k;
-    total += term;
-  }
-  return odd ? (2 / Math.PI) * (theta + sine * total) : sine * total;
 }
 
 // "2.49× ±0.01": no more decimals than the interval supports.
