@@ -10,13 +10,13 @@ from softbench.analysis import leaderboard
 from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument, read, write
 from softbench.cli.pictures import png
 from softbench.records import published
+from softbench.render.report import tinted
 from softbench.render.report.badge import badge
 from softbench.render.report.contents import Cells, origin
 from softbench.render.report.drawing import svg, tiles
 from softbench.render.report.figure import Figure, FigureView
 from softbench.render.report.figures import figures
 from softbench.render.report.grid import Grid, GridView
-from softbench.render.report.grids import grids
 from softbench.resources import choose_from
 from softbench.texts import InputError
 
@@ -25,11 +25,8 @@ NAMES = (
     "ratio",
     "shapes",
     "heatmap",
-    "profile",
     "clocks",
-    "correctness",
     "peers",
-    "ladders",
     "drift",
 )
 """Keys of the figures, in the order of the page."""
@@ -41,7 +38,8 @@ def _figure(options: argparse.Namespace) -> CommandResult:
         raise InputError(f"--output: {options.output!r:.80} ends in neither {' nor '.join(KINDS)}")
     board = leaderboard.build(read(options, options.run))
     cells = Cells(board)
-    by_key: dict[str, Figure | Grid] = {grid.key: grid for grid in grids(board)}
+    heat = tinted.grid(board)
+    by_key: dict[str, Figure | Grid] = {heat.key: heat} if heat.views else {}
     by_key |= {figure.key: figure for figure in figures(board, cells, published.bundled())}
     if not by_key:
         raise InputError(f"{board.passport.run_id} has no figure: it holds no cells")

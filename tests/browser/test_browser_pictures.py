@@ -19,7 +19,7 @@ def saved(found, figure, kind):
     return Path(download.value.path()).read_bytes()
 
 
-@pytest.mark.parametrize(("figure", "title"), [("ratio", "Time over the roof"), ("profile", "How often how close")])
+@pytest.mark.parametrize(("figure", "title"), [("ratio", "Time over the roof"), ("clocks", "Clocks side by side")])
 def test_a_figure_is_saved_as_it_is_shown_under_its_title_gpu_and_run(open_run, figure, title):
     found = open_run(pages.everything(), color_scheme="dark")
     drawing = saved(found, figure, "SVG")
@@ -36,7 +36,7 @@ def test_a_figure_is_saved_as_it_is_shown_under_its_title_gpu_and_run(open_run, 
 
 
 def test_hostile_names_are_text_in_it(open_run):
-    root = ET.fromstring(saved(open_run(pages.hostile()), "profile", "SVG"))
+    root = ET.fromstring(saved(open_run(pages.hostile()), "ratio", "SVG"))
     assert {element.tag for element in root.iter()} <= {
         f"{SVG}{name}" for name in ("svg", "title", "desc", "rect", "text", "path", "g")
     }

@@ -17,7 +17,7 @@ from softbench.render import report
 from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
-RUNS = ("20261125-122657-h100-80gb-gpu", "20261121-191823-h200-published")
+RUNS = ("20261121-200313-h200-published", "20261121-191823-h200-published")
 CASE = make.softmax_case(4096, 1024)
 
 
@@ -36,7 +36,7 @@ def comparison() -> str:
 
 def tale() -> str:
     runs = [store.read(next((ROOT / "reports").glob(f"*/{name}.jsonl.xz"))) for name in RUNS]
-    (found,) = history.trace(runs, "*-32768x4096::*")
+    (found,) = history.trace(runs, "*-32768x*::*")
     return report.render_document("history", told.document(found), figures(found))
 
 
@@ -62,8 +62,8 @@ def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page: Any) -> None:
     found = open_page(tale())
     assert found.page.locator("svg.drawn:visible").count() == 2
     cells = found.page.locator("figure[data-figure=chosen]")
-    cells.locator("select").select_option(label="softmax-bfloat16-32768x4096")
-    assert "softmax-bfloat16-32768x4096" in (cells.locator("svg.drawn:visible").get_attribute("aria-label") or "")
+    cells.locator("select").select_option(label="softmax-float16-32768x4096")
+    assert "softmax-float16-32768x4096" in (cells.locator("svg.drawn:visible").get_attribute("aria-label") or "")
     ticks = found.page.locator("figure[data-figure=scores] text").all_text_contents()
     assert [text.split(",")[0] for text in ticks if text.startswith("#")] == ["#1", "#2"]
 

@@ -109,7 +109,7 @@ def test_what_else_is_made_of_runs(folder: Path, run: list[Any], capsys: Any, ra
         ["compare", one, other, "--format", form],
         ["history", str(own), "--cells", "*", "--output", str(output)],
         ["show", cell, "--run", one],
-        ["figure", one, random.choice(["ratio", "profile", "clocks", "drift"]), "--output", str(output)],
+        ["figure", one, random.choice(["ratio", "shapes", "clocks", "drift"]), "--output", str(output)],
         ["badge", one, "--output", str(output)],
     ]
     if rendered(capsys, *random.choice(made)) and output.exists():

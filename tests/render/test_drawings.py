@@ -19,7 +19,7 @@ from softbench.records import published, store
 from softbench.render.report.badge import badge
 from softbench.render.report.contents import Cells
 from softbench.render.report.drawing import TOP, WIDE, svg
-from softbench.render.report.drawing.scales import FACTORS, MOST_TICKS, scale
+from softbench.render.report.drawing.scales import MOST_TICKS, scale
 from softbench.render.report.drawing.styles import MUTED, PALETTE, Looks, style_of
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures import figures
@@ -64,7 +64,6 @@ def test_values_are_where_the_scales_say() -> None:
         (Axis("a", form="percent"), [12, 50], ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
         (Axis("a", "log", "size"), [128, 1 << 20], ["128", "256", "512", "1k", "2k", "4k", "8k", "16k"]),
         (Axis("a", "log", "us"), [3, 400], ["5", "10", "20", "50", "100", "200"]),
-        (Axis("a", "log", "factor"), [1, 8], [f"{factor:g}x" for factor in FACTORS]),
         (Axis("a", "log", "ratio"), [0.99, 1.02, 1.03, 9], ["1×", "1.05×", "1.1×", "2×"]),
         (Axis("a", "words"), ["b", "a", "b"], ["b", "a"]),
     ],

@@ -1,4 +1,4 @@
-"""Heat maps, hard cases and ladders as SVG: everything that the tables hold, within the paper, in pages that can be read."""
+"""Heat maps as SVG: everything that the tables hold, within the paper, in pages that can be read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from softbench.analysis.leaderboard import Board
 from softbench.cli.drawings import NAMES
 from softbench.model import Status
 from softbench.records import store
-from softbench.render.report import embed
+from softbench.render.report import embed, tinted
 from softbench.render.report.contents import Cells
 from softbench.render.report.drawing import tiles
 from softbench.render.report.drawing.styles import LIGHT, Looks
 from softbench.render.report.drawing.svg_elements import WIDTH
 from softbench.render.report.figures import figures
 from softbench.render.report.grid import HEAD, LINES, Block, Column, Grid, GridView, Row, Tile, labels, paged
-from softbench.render.report.grids import grids, heatmap, ladders
 
 ROOT = resources.bundled_shapes().parent
 SVG = "{http://www.w3.org/2000/svg}"
@@ -45,10 +44,6 @@ def drawn(grid: Grid, number: int, board: Board | None = None) -> ET.Element:
 
 def texts(root: ET.Element) -> list[str]:
     return [element.text or "" for element in root.iter(f"{SVG}text")]
-
-
-def of(board: Board, key: str) -> Grid:
-    return next(grid for grid in grids(board) if grid.key == key)
 
 
 @over("sizes", [[1], [LINES - HEAD], [LINES - HEAD + 1], [200], [5] * 14, [27, 22, 27], [3, 100, 3]])
@@ -70,9 +65,8 @@ def test_pages_hold_every_row_once_in_order(sizes: list[int], columns: int) -> N
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
     """Within the paper; every text of the grid is there; the same bytes each time."""
     board = leaderboard.build(store.read(path))
-    assert {grid.key for grid in grids(board)} & {"heatmap", "correctness"}
     looks = Cells(board).looks
-    for grid, same in zip(grids(board), grids(board), strict=True):
+    for grid, same in [(tinted.grid(board), tinted.grid(board))]:
         for view, again in zip(grid.views, same.views, strict=True):
             text = tiles.svg(grid, view, looks, "")
             assert text == tiles.svg(same, again, looks, "")
@@ -86,11 +80,7 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
             assert all(0 < float(element.get("y", 0)) < height for element in root.iter(f"{SVG}text"))
             said = Counter(texts(root))
             plain = Counter(
-                tile.text
-                for part in view.blocks
-                for row in part.rows
-                for tile, column in zip(row.tiles, part.columns, strict=True)
-                if tile is not None and not column.words
+                tile.text for part in view.blocks for row in part.rows for tile in row.tiles if tile is not None
             )
             assert all(said[text] >= count for text, count in plain.items() if text)
 
@@ -99,12 +89,12 @@ def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_n
     one, other = make.softmax_case(), make.softmax_case(8192)
     roofs = [make.timed(case, "copy", 5e3, role="roof") for case in (one, other)]
     board = leaderboard.build(make.run([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs]))
-    grid = of(board, "heatmap")
+    grid = tinted.grid(board)
     assert len(grid.views) > 1
     assert all(any("unsupported" in text for text in texts(drawn(grid, at, board))) for at in range(len(grid.views)))
     records = [make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)]
     board = leaderboard.build(make.run(records))
-    assert texts(drawn(of(board, "heatmap"), 0, board)).count("not run") == 1
+    assert texts(drawn(tinted.grid(board), 0, board)).count("not run") == 1
 
 
 def test_columns_that_do_not_fit_come_below_with_the_same_rows() -> None:
@@ -121,7 +111,7 @@ def test_columns_that_do_not_fit_come_below_with_the_same_rows() -> None:
 
 def test_two_thousand_cells_are_pages_that_can_be_read() -> None:
     board = leaderboard.build(pages.large(placements=2))
-    grid = of(board, "heatmap")
+    grid = tinted.grid(board)
     assert len(grid.views) == 4 * 6
     assert sum(len(part.rows) for view in grid.views[:6] for part in view.blocks) == 200
     for number in range(6):
@@ -146,8 +136,8 @@ def test_tints_are_those_of_the_page() -> None:
 
 def test_a_heat_map_has_what_the_page_has() -> None:
     board = leaderboard.build(pages.everything())
-    grid = of(board, "heatmap")
-    labels = [measure.label for measure in heatmap.measures(board).values() if measure.label != "TFLOP/s"]
+    grid = tinted.grid(board)
+    labels = [measure.label for measure in tinted.measures(board).values() if measure.label != "TFLOP/s"]
     assert [view.label.split(":")[0] for view in grid.views] == labels
     first = grid.views[0].blocks[0]
     assert [column.title for column in first.columns][-2:] == ["torch_eager", "roof"]
@@ -164,7 +154,7 @@ def test_a_heat_map_has_what_the_page_has() -> None:
 
 def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth() -> None:
     board = leaderboard.build(pages.told_in_flops())
-    grid = of(board, "heatmap")
+    grid = tinted.grid(board)
     assert [view.label.split(":")[0] for view in grid.views] == ["% of roof", "latency, ms", "TFLOP/s", "speed-up"]
     (block,) = grid.views[2].blocks
     assert (block.head, block.columns[-1].note) == ("shape", "roofline")
@@ -180,62 +170,37 @@ def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth() -
 @pytest.mark.parametrize("status", [status for status in Status if not status.is_success])
 def test_the_word_of_a_status_fits_a_column(status: Status) -> None:
     record = make.ended(make.softmax_case(), "mine", status)
-    (tile,) = of(leaderboard.build(make.run([record])), "heatmap").views[0].blocks[0].rows[0].tiles
+    (tile,) = tinted.grid(leaderboard.build(make.run([record]))).views[0].blocks[0].rows[0].tiles
     assert tile is not None
     assert len(tile.text) * 5.6 <= tiles.NARROW
 
 
-def test_a_ladder_has_its_steps() -> None:
-    board = leaderboard.build(pages.everything())
-    (family, rungs), *_ = ladders.ladders(board, "softmax")
-    assert (family, [rung.implementation for rung in rungs]) == ("ladder", ["first", "second", "third"])
-    assert rungs[0].over_last is None
-    said = texts(drawn(of(board, "ladders"), 0, board))
-    gains = [rung.over_last for rung in rungs if rung.over_last]
-    assert all(f"{gain.factor:.2f}x ({gain.cases})" in said for gain in gains)
-    assert "third: one idea more" in said
-    bars = [float(e.get("width", 0)) for e in drawn(of(board, "ladders"), 0, board).iter(f"{SVG}rect")][1:4]
-    assert bars[0] / bars[2] == pytest.approx(rungs[0].score / rungs[2].score, abs=0.01)
-
-
-def test_hard_cases_come_with_those_that_somebody_fails_first() -> None:
-    board = leaderboard.build(pages.everything())
-    grid = of(board, "correctness")
-    titles = [part.title for view in grid.views for part in view.blocks]
-    assert titles[0] == "softmax, somebody fails"
-    said = [text for number in range(len(grid.views)) for text in texts(drawn(grid, number, board))]
-    assert {"✓ right", "✗ failed", "✗ xfail"} <= set(said)
-
-
 def test_names_are_text() -> None:
     board = leaderboard.build(pages.hostile())
-    for grid in grids(board):
-        for number in range(len(grid.views)):
-            root = drawn(grid, number, board)
-            assert {element.tag for element in root.iter()} <= {
-                f"{SVG}{name}" for name in ("svg", "title", "desc", "rect", "text", "path", "g")
-            }
-            assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", "".join(texts(root)))
-            assert all(len(text) < 160 for text in texts(root))
+    grid = tinted.grid(board)
+    for number in range(len(grid.views)):
+        root = drawn(grid, number, board)
+        assert {element.tag for element in root.iter()} <= {
+            f"{SVG}{name}" for name in ("svg", "title", "desc", "rect", "text", "path", "g")
+        }
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", "".join(texts(root)))
+        assert all(len(text) < 160 for text in texts(root))
 
 
 def test_the_command_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Callable[..., str]) -> None:
     monkeypatch.chdir(tmp_path)
-    board = leaderboard.build(pages.stored(tmp_path))
-    for grid in grids(board):
-        said = says("figure", "latest", grid.key, "--output", f"{grid.key}.svg")
-        assert said.count("--view ") == (len(grid.views) if len(grid.views) > 1 else 0)
-        assert grid.title in Path(f"{grid.key}.svg").read_text()
+    grid = tinted.grid(leaderboard.build(pages.stored(tmp_path)))
+    assert says("figure", "latest", "heatmap", "--output", "y.svg").count("--view ") == len(grid.views)
     says("figure", "latest", "heatmap", "--view", "2", "--output", "x.svg")
     assert "Heat map: latency, ms: softmax, float16 to rmsnorm, bfloat16" in Path("x.svg").read_text()
-    wrong = says("figure", "latest", "heatmap", "--view", "6", "--output", "y.svg", status=2)
+    wrong = says("figure", "latest", "heatmap", "--view", "6", "--output", "z.svg", status=2)
     assert "--view: '6' is none of heatmap; give 1 to 5" in wrong
 
 
 def test_the_names_that_the_help_gives_are_all_there_are() -> None:
     made = set()
     for board in map(leaderboard.build, (pages.everything(), pages.told_in_flops())):
-        made |= {figure.key for figure in [*grids(board), *figures(board, Cells(board), pages.published_beside())]}
+        made |= {figure.key for figure in [tinted.grid(board), *figures(board, Cells(board), pages.published_beside())]}
     assert made == set(NAMES)
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     (said,) = re.findall(r"A figure is one of the page's: ([^.]*)\.", page)

@@ -23,7 +23,7 @@ from softbench.render import report
 TABLES = published.read(ROOT / "reports" / "published")
 HARD = make.softmax_case(timed=False, distribution="masked")
 EVERY_PANEL = [
-    *("ranking", "ratio", "heatmap", "profile", "clocks"),
+    *("ranking", "ratio", "losses", "heatmap", "clocks"),
     *("correctness", "peers", "ladders", "drift", "passport", "cells"),
 ]
 OF_ALL = ["correctness", "passport", "cells"]
@@ -77,7 +77,7 @@ def test_the_same_records_give_the_same_bytes():
 def test_no_panel_of_a_committed_run_is_empty(path):
     found = tree(store.read(path), published=TABLES)
     _full(found)
-    assert ("peers" in outline.panels(found)) is any(word in path.stem for word in ("published", "experiment-", "-gpu"))
+    assert ("peers" in outline.panels(found)) is any(word in path.stem for word in ("published", "-gpu"))
 
 
 @pytest.mark.parametrize(

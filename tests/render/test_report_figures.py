@@ -83,14 +83,6 @@ def test_where_flops_count_shapes_stand_side_by_side_by_flops_a_byte():
     assert all(ratio > 0 for ratio in a["y"])
 
 
-def test_the_profile_counts_cases_within_a_factor_and_never_one_without_a_pass():
-    records = [make.timed(CASE, "a", 5e4), make.timed(CASE, "b", 6e4), make.timed(WIDE, "a", 5e4)]
-    series = named(drawn(make.run([*records, make.ended(WIDE, "b")]))["profile"]["views"][0])
-    shares = {name: dict(zip(entry["keys"], entry["y"], strict=True)) for name, entry in series.items()}
-    assert (shares["a"]["within 1x"], shares["b"]["within 1.1x"]) == (100, 0)
-    assert (shares["b"]["within 1.25x"], shares["b"]["within 8x"]) == (50, 50)
-
-
 def test_drift_counts_placements_through_the_run():
     states = tuple(Telemetry(1980, 3201, 500, 40 + p) for p in range(8))
     roofs = [make.timed(case, "copy", 4e4, "roof", telemetry=states) for case in (CASE, WIDE)]

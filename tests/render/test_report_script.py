@@ -21,7 +21,7 @@ from softbench.model import stats
 from softbench.render import report
 from softbench.render.report import embed, library
 from softbench.render.report.contents import Cells
-from softbench.render.report.grids.heatmap import measures
+from softbench.render.report.tinted import measures
 
 FOLDER = Path(embed.__file__).with_name("assets")
 Call = Callable[..., Any]

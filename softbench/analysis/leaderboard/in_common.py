@@ -74,8 +74,8 @@ def _widths(first: Case) -> Iterator[Property]:
     yield f"widths that are {word}", lambda case: _is_power(case) == _is_power(first)
     word = "even" if first.columns % 2 == 0 else "odd"
     yield f"{word} widths", lambda case: case.columns % 2 == first.columns % 2
-    word = "whole" if _is_whole(first) else "no whole"
-    yield f"rows of {word} {VECTOR_BYTES}-byte vectors", lambda case: _is_whole(case) == _is_whole(first)
+    word = "whole" if is_whole(first) else "no whole"
+    yield f"rows of {word} {VECTOR_BYTES}-byte vectors", lambda case: is_whole(case) == is_whole(first)
 
 
 def _sizes(
@@ -97,5 +97,6 @@ def _is_power(case: Case) -> bool:
     return case.columns > 0 and case.columns & (case.columns - 1) == 0
 
 
-def _is_whole(case: Case) -> bool:
+def is_whole(case: Case) -> bool:
+    """Whether each row is whole vectors of 16 bytes."""
     return case.columns * DTYPE_BYTES[case.dtype] % VECTOR_BYTES == 0

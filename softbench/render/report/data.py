@@ -18,7 +18,7 @@ from softbench.model import OPEN, Passport, Record, Samples, stats
 from softbench.render.report.contents import Contents, baselines, kind, peak_gb_s, repeat_command
 from softbench.render.report.drawing.styles import Looks, style_of
 from softbench.render.report.figure import Figure
-from softbench.render.report.grids.heatmap import Measure, with_figures
+from softbench.render.report.tinted import Measure, with_figures
 
 DIGITS = 6
 FREEDOM = 300

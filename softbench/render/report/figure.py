@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Axis:
-    """scale is "linear", "log" or "words"; form of values is "size", "number", "percent", "us", "factor", "ratio" or "reading"."""
+    """scale is "linear", "log" or "words"; form of values is "size", "number", "percent", "us", "ratio" or "reading"."""
 
     title: str
     scale: str = "linear"
@@ -22,7 +22,7 @@ class Series:
 
     cells are the numbers of the points' cells, -1 for none; a point with a cell opens its details. role is "entrant",
     "open", "reference", "roof", "peak", "reading" or "published", and decides the style; that of an entrant follows from its name,
-    or from the implementation that it is `like`. No line joins loose points. spans are the intervals of y, if there are any.
+    or from the implementation that it is `like`. No line joins loose points.
     """
 
     name: str
@@ -35,7 +35,6 @@ class Series:
     markers: bool = True
     pane: int = 0
     like: str = ""
-    spans: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,8 @@ class FigureView:
 class Figure:
     """A figure. Several panes are stacked over one x axis, each with its own y axis. A figure without views is not shown.
 
-    alt describes the figure in a sentence for readers who cannot see it. With a diagonal both axes have the same range; with
-    steps a line keeps its value until the next point, and only a few points are marked. The views of one that is shown together
-    are small multiples, side by side; of another figure the reader chooses one.
+    alt describes the figure in a sentence for readers who cannot see it. With a diagonal both axes have the same range. The views
+    of one that is shown together are small multiples, side by side; of another figure the reader chooses one.
     """
 
     key: str
@@ -63,5 +61,4 @@ class Figure:
     panes: list[Axis]
     views: list[FigureView]
     diagonal: bool = False
-    steps: bool = False
     together: bool = False

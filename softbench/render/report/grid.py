@@ -1,4 +1,4 @@
-"""The data of a figure that is a table of tinted cells: heat maps, ladders, hard cases."""
+"""The data of a figure that is a table of tinted cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 class Tile:
     """A cell: its text followed by a sign. heat from 0 to 1 is the depth of its tint; less chooses the tint for less.
 
-    tone is "right", "failed", "declared" or "refused" for a cell without a figure; share from 0 to 1 is the length of a bar.
+    tone is "right", "failed", "declared" or "refused" for a cell without a figure.
     """
 
     text: str
@@ -19,27 +19,24 @@ class Tile:
     less: bool = False
     bold: bool = False
     tone: str = ""
-    share: float | None = None
 
 
 @dataclass(frozen=True)
 class Column:
-    """A head, a small note below it, and the implementation whose sign it shows. A column of words is left-aligned and wrapped."""
+    """A head, a small note below it, and the implementation whose sign it shows."""
 
     title: str
     note: str = ""
     of: str = ""
-    words: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """One tile per column, None if nothing was run; of is the implementation whose sign the row shows."""
+    """One tile per column, None if nothing was run."""
 
     title: str
     tiles: tuple[Tile | None, ...]
     note: str = ""
-    of: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,17 @@ from softbench.render.report import data, embed
 from softbench.render.report.contents import Cells, Contents, baselines, origin
 from softbench.render.report.figures import figures
 from softbench.render.report.html import Markup, join, tag
-from softbench.render.report.panels import cells, charts, clocks, correctness, heatmap, ladders, passport, ranking
+from softbench.render.report.panels import (
+    cells,
+    charts,
+    clocks,
+    correctness,
+    heatmap,
+    ladders,
+    losses,
+    passport,
+    ranking,
+)
 from softbench.render.report.panels.header import header, title
 from softbench.render.report.slices import slices
 
@@ -19,13 +29,13 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 """Forbids all requests, so that a page sends nothing to anybody."""
 PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
     "ranking": ("Ranking", ranking.ranking),
-    "ratio": ("Over the roof", charts.chart("ratio", "shapes")),
+    "ratio": ("Roof", charts.chart("ratio", "shapes")),
+    "losses": ("Losses", losses.lost),
     "heatmap": ("Heat map", heatmap.heatmap),
-    "profile": ("Profile", charts.chart("profile")),
     "clocks": ("Clocks", clocks.clocks),
     "correctness": ("Correctness", correctness.correctness),
     "peers": ("Published", charts.chart("peers")),
-    "ladders": ("Ladders", ladders.ladders),
+    "ladders": ("Ladders", ladders.panel_of_ladders),
     "drift": ("Drift", charts.chart("drift")),
     "passport": ("Passport", passport.passport),
     "cells": ("Cells", cells.cells),
@@ -83,7 +93,16 @@ def gather(board: Board, published: Mapping[str, PublishedTable], passports: Seq
 
 def _toolbar(board: Board, present: list[str]) -> Markup:
     links = (tag("a", PANELS[key][0], href=f"#{key}") for key in present)
-    return tag("header", tag("nav", *links, aria_label="panels"), _baseline(board), theme(), class_="toolbar")
+    nav = tag("nav", *links, aria_label="panels")
+    return tag("header", nav, _focus(board), _baseline(board), theme(), class_="toolbar")
+
+
+def _focus(board: Board) -> Markup | None:
+    names = list(dict.fromkeys(standing.implementation for standing in board.ranking if standing.score is not None))
+    if len(names) < 2:
+        return None
+    options = (tag("option", name or "all", value=name) for name in ("", *names))
+    return tag("div", tag("label", "focus ", tag("select", *options, id="focus")), class_="needs-script control")
 
 
 def _baseline(board: Board) -> Markup | None:

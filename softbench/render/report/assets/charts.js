@@ -22,13 +22,15 @@ function setUpChart(board, figure, place, library) {
   let view = together ? -1 : 0;
   const table = tableOf(figure, () => Math.max(view, 0));
   const zoomed = element("div", { class: "zoomed", hidden: true });
-  const choose = (chosen) => {
-    view = chosen;
+  const choose = (number) => {
+    view = number;
     views.forEach((details, index) => {
       details.open = view < 0 || index === view;
       details.hidden = !details.open;
     });
     zoomed.hidden = true;
+    picker.value = view;
+    remember(figure.key, (together ? view >= 0 : view) && figure.views[view].label);
     table.rebuild();
   };
   const zoom = async () => {
@@ -49,7 +51,8 @@ function setUpChart(board, figure, place, library) {
     figure.views.length > 1 ? element("label", {}, "show ", picker) : element("span", {}, nameElement(figure.views[0].label, 90)),
     element("span", { class: "spring" }), button("zoom", "zoom into", zoom), save("SVG"), save("PNG")));
   place.append(zoomed, table.details);
-  choose(view);
+  const wanted = figure.views.findIndex((entry) => entry.label === chosen(figure.key));
+  choose(wanted < 0 ? view : wanted);
 }
 
 // plotly interprets a few tags in texts; names must not contain any.

@@ -14,8 +14,18 @@ function setUpDetails(board) {
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
     dialog.querySelector("h2").focus();
+    remember("cell", keyOf(board, cell));
   };
+  dialog.addEventListener("close", () => remember("cell", ""));
   return { open, update: (found, name) => { [speedups, baseline] = [found, name]; } };
+}
+
+const keyOf = (board, cell) => `${board.cases[cell.case].id}::${board.variants[cell.variant].id}`;
+
+// Opens the cell that the address names.
+function openChosen(board, open) {
+  const cell = board.cells.find((own) => keyOf(board, own) === chosen("cell"));
+  if (cell) open(cell.number);
 }
 
 function detailsHead(board, cell, close) {

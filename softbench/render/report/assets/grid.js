@@ -27,11 +27,18 @@ function setUpGrid(table, open) {
   });
   table.addEventListener("keydown", (event) => {
     const cell = event.target.closest("td[data-cell]");
+    if (!cell && event.key === "ArrowDown") current.focus();
     if (!cell || event.altKey || event.metaKey) return;
     if (event.key === "Enter" || event.key === " ") open(Number(cell.dataset.cell));
+    else if (event.key === "ArrowUp" && !vertically(cell, "previousElementSibling", 1)) focusHead(table, cell);
     else if (!step(event, cell, move)) return;
     event.preventDefault();
   });
+}
+
+function focusHead(table, cell) {
+  const button = table.tHead.rows[0].cells[cell.cellIndex].querySelector("button");
+  if (button) button.focus();
 }
 
 const PAGE_ROWS = 10;

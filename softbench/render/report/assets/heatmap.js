@@ -9,18 +9,29 @@ function shownAs(cell, metric, speedups) {
 function setUpHeatmap(board) {
   const cells = [...document.querySelectorAll(".heat td[data-cell]:not(.none)")];
   const choice = document.getElementById("metric");
-  let [metric, speedups] = [choice ? choice.querySelector("input").value : "roof", []];
+  const inputs = choice ? [...choice.querySelectorAll("input")] : [];
+  const first = inputs.find((input) => input.value === chosen("measure")) || inputs[0];
+  let [metric, speedups] = [first ? first.value : "roof", []];
   const draw = () => cells.forEach((place) => paint(place, shownAs(board.cells[place.dataset.cell], metric, speedups)));
   if (choice) {
     choice.addEventListener("change", (event) => {
       metric = event.target.value;
+      remember("measure", event.target !== inputs[0] && metric);
       draw();
     });
+    first.checked = true;
+    draw();
   }
   return (found) => {
     speedups = found;
     if (metric === "speedup") draw();
   };
+}
+
+// Rows whose shape, regime, operator, dtype or layout have all words.
+function setUpRowFilter() {
+  const tables = [...document.querySelectorAll(".heat")].map((table) => [table, table.getAttribute("aria-label").split(":")[0]]);
+  setUpFilter("rows", tables.flatMap(([table, title]) => [...table.tBodies[0].rows].map((row) => [row, `${title} ${row.cells[0].innerText}`])));
 }
 
 function paint(place, shown) {

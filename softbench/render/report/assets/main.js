@@ -7,10 +7,15 @@ async function start() {
   const recolour = setUpHeatmap(board);
   setUpBaseline(board, [recolour, details.update]);
   document.querySelectorAll("table[data-grid]").forEach((table) => setUpGrid(table, details.open));
-  setUpFilter();
+  document.querySelectorAll("table[data-sort]").forEach(setUpSort);
+  setUpCellFilter();
+  setUpRowFilter();
   setUpCharts(board, details.open);
+  setUpFocus(board);
   setUpTheme();
   setUpPrint();
+  setUpState();
+  openChosen(board, details.open);
   document.documentElement.dataset.ready = "page";
   performance.mark("softbench-page");
 }

@@ -1,16 +1,11 @@
-// For printing: light colours, and short folded parts unfolded.
+// For printing: short folded parts unfolded. Colours on paper are those of print.css.
 
 function setUpPrint() {
-  let [before, opened] = [undefined, []];
+  let opened = [];
+  const open = (is) => opened.forEach((details) => { details.open = is; });
   addEventListener("beforeprint", () => {
-    before = document.documentElement.dataset.theme;
-    document.documentElement.dataset.theme = "light";
     opened = [...document.querySelectorAll("details.print-open:not([open])")];
-    for (const details of opened) details.open = true;
+    open(true);
   });
-  addEventListener("afterprint", () => {
-    if (before) document.documentElement.dataset.theme = before;
-    else delete document.documentElement.dataset.theme;
-    for (const details of opened) details.open = false;
-  });
+  addEventListener("afterprint", () => open(false));
 }

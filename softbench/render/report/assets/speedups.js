@@ -12,6 +12,12 @@ function setUpBaseline(board, listeners) {
     for (const listener of listeners) listener(speedups, baseline);
   };
   const names = board.baselines;
-  if (picker) picker.addEventListener("change", () => show(names[Number(picker.value)]));
-  show(names.length ? names[0] : board.baseline);
+  if (picker) {
+    picker.selectedIndex = Math.max(names.indexOf(chosen("baseline")), 0);
+    picker.addEventListener("change", () => {
+      remember("baseline", picker.selectedIndex && names[picker.selectedIndex]);
+      show(names[picker.selectedIndex]);
+    });
+  }
+  show(names.length ? names[picker ? picker.selectedIndex : 0] : board.baseline);
 }

@@ -9,16 +9,16 @@ function setUpTheme() {
     else document.documentElement.dataset.theme = theme;
     button.textContent = `theme: ${theme}`;
   };
-  show(remembered() || "system");
+  show(keptTheme() || "system");
   button.addEventListener("click", () => {
     const theme = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "system") + 1) % THEMES.length];
     show(theme);
-    remember(theme);
+    keepTheme(theme);
   });
 }
 
 // A browser may not let a file store anything.
-function remembered() {
+function keptTheme() {
   try {
     const theme = sessionStorage.getItem("softbench-theme");
     return THEMES.includes(theme) ? theme : null;
@@ -27,7 +27,7 @@ function remembered() {
   }
 }
 
-function remember(theme) {
+function keepTheme(theme) {
   try {
     sessionStorage.setItem("softbench-theme", theme);
   } catch {

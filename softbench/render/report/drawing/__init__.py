@@ -15,8 +15,6 @@ from softbench.render.report.html import Markup, join, tag
 TOP, GAP, BOTTOM = 16, 36, 48
 LINE = 15
 """Least distance in pixels between two names."""
-MARKED = 9
-"""The most marks on a line of steps."""
 WORD = 20
 """The most letters of a slanted word."""
 ASLANT = 3.9
@@ -76,7 +74,7 @@ def _drawing(
         for entry in (entry for entry in view.series if entry.pane == at):
             style = style_of(entry, looks)
             faint = entry.loose and any(other.name == entry.name and not other.loose for other in view.series)
-            marks = _series(place, entry, figure.steps, style, faint)
+            marks = _series(place, entry, style, faint)
             parts.append(tag("g", *marks, data_impl=(numbers or {}).get(entry.name)))
             ends.append(_end(place, entry, style))
         parts += _below(place, figure.x.title) if at == len(figure.panes) - 1 else []
@@ -145,28 +143,16 @@ def _below(place: _Pane, title: str) -> Iterator[Markup]:
         yield text((place.left + place.right) / 2, y, title, text_anchor="middle", font_size=12, fill=MUTED)
 
 
-def _series(place: _Pane, entry: Series, steps: bool, style: Style, faint: bool) -> Iterator[Markup]:
-    """The intervals of the points, a line, and its marks."""
+def _series(place: _Pane, entry: Series, style: Style, faint: bool) -> Iterator[Markup]:
+    """A line, and its marks."""
     across: Sequence[float | str] = entry.x
     points = [(place.x(x), place.y(y)) for x, y in zip(across, entry.y, strict=True)]
-    if entry.spans:
-        spans = zip(points, entry.spans, strict=True)
-        d = "".join(f"M{x:.1f} {place.y(low):.1f}V{place.y(high):.1f}" for (x, _), (low, high) in spans)
-        yield tag("path", d=d, stroke=style.colour, stroke_width=3, opacity=0.45)
     if not entry.loose and len(points) > 1:
-        dash, d = style.dash or None, _path(points, steps)
+        dash, d = style.dash or None, "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         yield tag("path", d=d, fill="none", stroke=style.colour, stroke_width=2, stroke_dasharray=dash)
     if entry.loose or entry.markers:
-        stride = max(1, len(points) // MARKED) if steps else 1
-        cells = None if max(entry.cells, default=-1) < 0 else " ".join(map(str, entry.cells[::stride]))
-        yield signs(points[::stride], style, data_cells=cells, opacity=0.5 if faint else None)
-
-
-def _path(points: Sequence[tuple[float, float]], steps: bool) -> str:
-    first, *rest = points
-    return f"M{first[0]:.1f} {first[1]:.1f}" + "".join(
-        f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f} {y:.1f}" for x, y in rest
-    )
+        cells = None if max(entry.cells, default=-1) < 0 else " ".join(map(str, entry.cells))
+        yield signs(points, style, data_cells=cells, opacity=0.5 if faint else None)
 
 
 def _diagonal(place: _Pane) -> Markup:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from softbench.render.report.figure import Axis
 
 MOST_TICKS = 8
-FACTORS = (1, 1.1, 1.25, 1.5, 2, 3, 4, 6, 8)
 RATIOS = (
     0.2,
     0.4,
@@ -99,13 +98,10 @@ def _ratio(values: Sequence[float]) -> Scale:
 
 
 def _log(axis: Axis, values: Sequence[float], room: int) -> Scale:
-    margin = 1.0 if axis.form == "factor" else 1.15
-    low, high = min(values) / margin, max(values) * margin
+    low, high = min(values) / 1.15, max(values) * 1.15
     high = high if high > low else low * 2
     shown: Iterable[float]
-    if axis.form == "factor":
-        shown = FACTORS
-    elif axis.form == "size":
+    if axis.form == "size":
         first, last = (math.floor(math.log2(v)) for v in (low, high))
         stride = max(1, math.ceil((last - first + 1) / room))
         shown = (2.0**power for power in range(first, last + 1, stride))
@@ -147,4 +143,4 @@ def _text(value: float, form: str) -> str:
             return f"{whole // MEGA}M"
         return f"{whole // KILO}k" if whole % KILO == 0 else str(whole)
     text = f"{round(value, 10) + 0.0:.10g}"
-    return f"{text}x" if form == "factor" else f"{text} %" if form == "percent" else text
+    return f"{text} %" if form == "percent" else text

@@ -1,4 +1,4 @@
-"""A view of a grid as SVG: tinted cells, bars, words. Columns that do not fit follow below, with the same rows."""
+"""A view of a grid as SVG: tinted cells. Columns that do not fit follow below, with the same rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LETTER = 6.6
 BOLD = 7.6
 """The same for a bold letter of 11 pixels."""
 NARROW, WIDE = 74, 118
-"""Least and greatest width of a column; a column of words takes the rest."""
+"""Least and greatest width of a column."""
 NAME = 44
 SIGN = 20
 MORE, LESS = "#0072b2", "#d55e00"
@@ -69,15 +69,12 @@ def _label_width(block: Block) -> float:
     """The width of the labels of rows: sign, name and note."""
     names = max((len(short(row.title, NAME)) for row in block.rows), default=0)
     notes = max((len(row.note) for row in block.rows), default=0)
-    signs = SIGN if any(row.of for row in block.rows) else 0
-    return max(len(block.head), names) * LETTER + notes * LETTER * 10 / 12 + (10 if notes else 0) + signs + 14
+    return max(len(block.head), names) * LETTER + notes * LETTER * 10 / 12 + (10 if notes else 0) + 14
 
 
 def _groups(block: Block) -> list[range]:
     """The columns in even groups that fit side by side, as few as possible."""
     count = len(block.columns)
-    if any(column.words for column in block.columns):
-        return [range(count)]
     most = max(1, int((WIDTH - 2 * SIDE - _label_width(block)) // NARROW))
     groups = -(-count // most)
     each = -(-count // max(groups, 1))
@@ -96,71 +93,43 @@ class _Group:
 
     def __post_init__(self) -> None:
         self.left = SIDE + _label_width(self.block)
-        words = [self.block.columns[at].words for at in self.columns]
-        room = WIDTH - SIDE - self.left
-        own = min(WIDE, room / len(words))
-        self.widths = [room - own * words.count(False) if is_wide else own for is_wide in words]
-        self.heads = [self._head(at, width) for at, width in zip(self.columns, self.widths, strict=True)]
+        self.width = min(WIDE, (WIDTH - SIDE - self.left) / len(self.columns))
+        self.heads = [self._head(self.block.columns[at]) for at in self.columns]
         self.body = self.top + (10 if self.title else -10) + HEAD_LINE * max(map(len, self.heads)) + 14
-        self.lines = [self._words(row) for row in self.block.rows]
-        self.heights = [ROW + WORD_LINE * (max((len(said) for said in own), default=1) - 1) for own in self.lines]
-        self.foot = self.body + sum(self.heights)
+        self.foot = self.body + ROW * len(self.block.rows)
 
-    def _head(self, at: int, width: float) -> list[str]:
-        column = self.block.columns[at]
-        return [*_broken(column.title, int((width - 6) / BOLD)), *([column.note] if column.note else [])]
-
-    def _words(self, row: Row) -> list[list[str]]:
-        """The lines of each column of words."""
-        found = []
-        for at, width in zip(self.columns, self.widths, strict=True):
-            tile = row.tiles[at]
-            if self.block.columns[at].words and tile is not None:
-                found.append(textwrap.wrap(tile.text, int((width - 10) / LETTER * 12 / 11)) or [""])
-        return found
+    def _head(self, column: Column) -> list[str]:
+        return [*_broken(column.title, int((self.width - 6) / BOLD)), *([column.note] if column.note else [])]
 
     def drawn(self) -> Iterator[Markup]:
         if self.title:
             yield text(SIDE, self.top, self.title, font_size=14, font_weight=600)
         yield text(SIDE, self.body - 7, self.block.head, font_size=11, fill=MUTED)
-        x = self.left
-        for at, width, said in zip(self.columns, self.widths, self.heads, strict=True):
-            yield from self._drawn_head(self.block.columns[at], x, width, said)
-            x += width
-        yield line(SIDE, self.body, x, self.body, MUTED)
+        right = self.left + self.width * len(self.columns)
+        for place, (at, said) in enumerate(zip(self.columns, self.heads, strict=True)):
+            yield from self._drawn_head(self.block.columns[at], self.left + self.width * (place + 1) - 6, said)
+        yield line(SIDE, self.body, right, self.body, MUTED)
         top = self.body
-        for row, height, words in zip(self.block.rows, self.heights, self.lines, strict=True):
-            yield from self._drawn_row(row, top, words)
-            top += height
-            yield line(SIDE, top, x, top, RULE)
+        for row in self.block.rows:
+            yield from self._drawn_row(row, top)
+            top += ROW
+            yield line(SIDE, top, right, top, RULE)
 
-    def _drawn_head(self, column: Column, x: float, width: float, said: Sequence[str]) -> Iterator[Markup]:
-        place, anchor = (x + 8, "start") if column.words else (x + width - 6, "end")
+    def _drawn_head(self, column: Column, x: float, said: Sequence[str]) -> Iterator[Markup]:
         first = self.body - 7 - HEAD_LINE * (len(said) - 1)
         if column.of:
-            yield sign(place - 4, first - 16, self.looks.of(column.of))
+            yield sign(x - 4, first - 16, self.looks.of(column.of))
         for number, part in enumerate(said):
             is_note = bool(column.note) and number == len(said) - 1
             look = {"font_size": 10, "fill": MUTED} if is_note else {"font_size": 11, "font_weight": 600}
-            yield text(place, first + HEAD_LINE * number, part, text_anchor=anchor, **look)
+            yield text(x, first + HEAD_LINE * number, part, text_anchor="end", **look)
 
-    def _drawn_row(self, row: Row, top: float, words: Sequence[Sequence[str]]) -> Iterator[Markup]:
-        x, y = float(SIDE), top + 15
-        if row.of:
-            yield sign(x + 5, y - 4, self.looks.of(row.of))
-            x += SIGN
-        yield text(x, y, short(row.title, NAME), font_size=12)
+    def _drawn_row(self, row: Row, top: float) -> Iterator[Markup]:
+        yield text(SIDE, top + 15, short(row.title, NAME), font_size=12)
         if row.note:
-            yield text(self.left - 10, y, row.note, font_size=10, fill=MUTED, text_anchor="end")
-        x, left = self.left, iter(words)
-        for at, width in zip(self.columns, self.widths, strict=True):
-            tile = row.tiles[at]
-            if self.block.columns[at].words:
-                for number, said in enumerate(next(left, ())):
-                    yield text(x + 8, y + WORD_LINE * number, said, font_size=11, fill=MUTED)
-            else:
-                yield from _tile(tile, x, top, width)
-            x += width
+            yield text(self.left - 10, top + 15, row.note, font_size=10, fill=MUTED, text_anchor="end")
+        for place, at in enumerate(self.columns):
+            yield from _tile(row.tiles[at], self.left + self.width * place, top, self.width)
 
 
 def _tile(tile: Tile | None, x: float, top: float, width: float) -> Iterator[Markup]:
@@ -170,9 +139,7 @@ def _tile(tile: Tile | None, x: float, top: float, width: float) -> Iterator[Mar
     elif tile.tone:
         yield text(x + 6, y, tile.text, font_size=10, fill=TONES[tile.tone])
     else:
-        if tile.share is not None:
-            yield box(x + 2, top + 3, (width - 4) * tile.share, ROW - 6, tinted(0.5, False))
-        elif tile.heat > 0:
+        if tile.heat > 0:
             yield box(x, top, width, ROW, tinted(tile.heat, tile.less))
         weight = 700 if tile.bold else None
         yield text(x + width - SIGN, y, tile.text, font_size=12, text_anchor="end", font_weight=weight)

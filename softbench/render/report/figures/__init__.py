@@ -8,7 +8,7 @@ from softbench.analysis.leaderboard import Board
 from softbench.records.published import PublishedTable
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Figure
-from softbench.render.report.figures import clocks, drift, peers, profile, ratio
+from softbench.render.report.figures import clocks, drift, peers, ratio
 
 __all__ = ["figures"]
 
@@ -18,7 +18,6 @@ def figures(board: Board, cells: Cells, published: Mapping[str, PublishedTable])
     drawn = (
         ratio.over_columns(board, cells),
         ratio.by_shape(board, cells),
-        profile.figure(board),
         clocks.figure(board, cells),
         peers.figure(board, cells, published),
         drift.figure(board),

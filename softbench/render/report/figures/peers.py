@@ -12,15 +12,9 @@ from softbench.render.report.contents import Cells, peak_gb_s
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.ratio import points_by_name
 
-PEAKS_GB_S = {
-    "H800": 2619e6 * 2 * 5120 / 8 / 1e9,
-    "H100 80GB, PCIe": 1593e6 * 2 * 5120 / 8 / 1e9,
-}
-"""First words of a published table's GPU, without "NVIDIA" -> memory clock x 2 x bus width / 8 by NVIDIA's data sheets.
-
-The H100 of the experiments is the PCIe card with HBM2e; for an SXM card the percentages would be 0.61 of these.
-"""
-TABLES = {"h800": "float16", "fusion": "float32", "overhead": "float32"}
+PEAKS_GB_S = {"H800": 2619e6 * 2 * 5120 / 8 / 1e9}
+"""First words of a published table's GPU, without "NVIDIA" -> memory clock x 2 x bus width / 8 by NVIDIA's data sheets."""
+TABLES = {"h800": "float16"}
 """Published tables with times of softmax -> their dtype."""
 
 

@@ -23,6 +23,7 @@ def cells(contents: Contents) -> Markup:
         label="every cell",
         class_="cells",
         data_grid="",
+        data_sort="",
         id="cells-table",
     )
     filter_box = tag(

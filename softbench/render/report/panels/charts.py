@@ -11,8 +11,6 @@ from softbench.render.report.panels.blocks import figure as figure_of
 LEADS = {
     "ratio": "Lower is faster; 1× is the time of the roof kernel. Above the dotted rule the scale is coarser. Lines join the "
     "tallest matrix of every power-of-two width; other shapes are loose points. A point opens its cell.",
-    "profile": "Higher and further left is better: at 1.05x, the share of cases in which an implementation loses at most 5 % "
-    "to the fastest there. A case without a pass is never within reach.",
     "peers": "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock x 2 x "
     "bus width / 8, for published GPUs by NVIDIA's data sheets.",
     "drift": "Placements in the order of the run, on one GPU at a time. The roof is one kernel per case, drawn by its distance "

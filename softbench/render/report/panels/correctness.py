@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import outcome_counts, plural, short, status_groups, status_text
 from softbench.render.report.contents import SIGNS, Contents, kind
-from softbench.render.report.grids.correctness import columns, parted
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import outcome
 
@@ -53,7 +52,7 @@ def _count(index: int, count: int) -> Markup:
 def _hard(contents: Contents, operator: str) -> list[Markup]:
     """The matrices of one operator: cases that somebody fails, and all others, folded."""
     board = contents.board
-    bad, good = parted(board, operator)
+    bad, good = _parted(board, operator)
     if not bad and not good:
         return []
     parts = [tag("h3", "Hard cases: ", tag("bdi", short(operator)))]
@@ -69,8 +68,23 @@ def _hard(contents: Contents, operator: str) -> list[Markup]:
     return parts
 
 
+def _parted(board: Board, operator: str) -> tuple[list[CaseBoard], list[CaseBoard]]:
+    """The hard cases of an operator: those that somebody fails, and the others."""
+    cases = [case for case in board.cases if case.case.operator == operator and not case.case.timed]
+    bad = [case for case in cases if any(cell.status.is_failure for cell in case.cells.values())]
+    return bad, [case for case in cases if case not in bad]
+
+
+def _columns(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str]:
+    """Who was put to these cases, those that fail most of them first, then in the order of the ranking."""
+    names = [standing.implementation for standing in board.standings(operator)]
+    failed = {who: sum(who in c.cells and c.cells[who].status.is_failure for c in cases) for who in names}
+    names.sort(key=lambda who: -failed[who])
+    return [who for who in names if any(who in case.cells for case in cases)]
+
+
 def _matrix(contents: Contents, operator: str, cases: Sequence[CaseBoard], label: str) -> Markup:
-    shown = columns(contents.board, operator, cases)
+    shown = _columns(contents.board, operator, cases)
     rows = [
         [
             row_head(tag("bdi", short(case.case.id, 60)), title=case.case.id),

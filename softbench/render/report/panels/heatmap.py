@@ -21,12 +21,19 @@ from softbench.analysis.leaderboard.formatting import (
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN
 from softbench.render.report.contents import SIGNS, Contents, kind
-from softbench.render.report.grids.heatmap import MATRICES, cell_at, columns, rows, tint, with_figures
 from softbench.render.report.html import EMPTY, Markup, breakable, join, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import key
+from softbench.render.report.tinted import MATRICES, cell_at, columns, rows, tint, with_figures
 
 LEAD = (
     "Every timed case; the deeper the tint, the better. A cell opens its details: samples, intervals, how to repeat it."
+)
+
+ROWS = tag(
+    "p",
+    tag("label", "filter rows: words of dtype, regime, shape ", Markup('<input type="search" id="rows-filter">')),
+    tag("span", class_="count", role="status"),
+    class_="needs-script",
 )
 
 
@@ -37,7 +44,7 @@ def heatmap(contents: Contents) -> Markup:
         for section, cases in found.items()
     ]
     meanings = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
-    return panel("heatmap", "Heat map", *([_controls(contents), meanings] if tables else []), *tables, lead=LEAD)
+    return panel("heatmap", "Heat map", *([_controls(contents), ROWS, meanings] if tables else []), *tables, lead=LEAD)
 
 
 def _controls(contents: Contents) -> Markup:
@@ -64,7 +71,7 @@ def _table(contents: Contents, section: SectionKey, cases: Sequence[CaseBoard]) 
         title = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
         body.append([title, *(_cell(contents, cell_at(case, place)) for place in places)])
     label = f"{section_title(section)}: timed cases by implementation"
-    return table(header, body, label=label, class_="heat", data_grid="")
+    return table(header, body, label=label, class_="heat", data_grid="", data_sort="")
 
 
 def _head(contents: Contents, cases: Sequence[CaseBoard], text: str, role: str) -> Markup:

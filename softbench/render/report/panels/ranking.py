@@ -63,7 +63,7 @@ def _whole(contents: Contents, operator: str) -> Markup:
     header = [join(["over ", baseline(contents)]) if word == "speed-up" else word for word in HEADER]
     header[2] = tag("span", "family", class_="family")
     header.insert(4, _scale())
-    shown = table(header, rows, left=(1, 2), label=f"ranking of {short(operator)}", class_="ranking")
+    shown = table(header, rows, left=(1, 2), label=f"ranking of {short(operator)}", class_="ranking", data_sort="")
     rest = tag("p", "Without a timed pass: ", join(untimed, ", "), ".", class_="note") if untimed else EMPTY
     return join([shown, rest])
 

@@ -1,0 +1,71 @@
+"""Where an implementation loses, by how much, and what the records say of both kernels there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from softbench.analysis.leaderboard import estimates
+from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard.formatting import microseconds, short
+from softbench.analysis.leaderboard.ranks import versus
+from softbench.analysis.leaderboard.tiers import scored_of
+from softbench.model import stats
+
+REGISTERS, WARPS, FEWER, MORE = 65536, 64, 0.75, 1.05
+"""Of a multiprocessor; a smaller share of the other's warps, and a larger one of its traffic, are differences."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A case, the fastest of it, the time over its time, and how the two kernels differ."""
+
+    case: CaseBoard
+    cell: Cell
+    rival: str
+    ratio: stats.Comparison
+    why: tuple[str, ...]
+
+    @property
+    def sure(self) -> float:
+        """The least loss that the placements allow."""
+        found = estimates.mean([self.ratio])
+        return max(found.low, 1.0) if found else 1.0
+
+
+def losses(board: Board, operator: str, name: str) -> list[Loss]:
+    """All cases in which it has a time and is not among the first: the largest loss that the placements leave no doubt of first."""
+    found = []
+    for case in scored_of(board, operator):
+        own = case.cells.get(name)
+        first = [(cell.latency_ns, who) for who, cell in case.cells.items() if cell.rank == 1 and cell.latency_ns]
+        if own is None or not own.samples or own.is_open or own.rank == 1 or not first:
+            continue
+        rival = min(first)[1]
+        best = case.cells[rival]
+        ratio = versus(own.samples, best.samples, [case.roof.samples if case.roof else ()])
+        found.append(Loss(case, own, rival, ratio, tuple(_differences(own, best, short(rival)))))
+    return sorted(found, key=lambda loss: (-loss.sure, -loss.ratio.ratio))
+
+
+def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
+    """What was counted of both and differs. A difference is not yet the cause."""
+    mine, theirs = own.traffic_factor, best.traffic_factor
+    if mine and mine > MORE * (theirs or 1):
+        yield f"moves {mine:.2f}× the ideal bytes" + (f", {rival} {theirs:.2f}×" if theirs else "")
+    registers, spilled = (max((k[at] for k in _resources(own)), default=0) for at in (0, 1))
+    others, kept = (max((k[at] for k in _resources(best)), default=0) for at in (0, 1))
+    if spilled > kept:
+        yield f"{spilled} B of stack (spills)"
+    if registers and others and _warps(registers) < FEWER * _warps(others):
+        yield f"{registers} registers allow {_warps(registers)} of {WARPS} warps, {rival}'s {others} allow {_warps(others)}"
+    if own.call_ns and own.latency_ns and own.call_ns > own.latency_ns:
+        yield f"for a caller host-bound besides: {microseconds(own.call_ns)} µs a call"
+
+
+def _resources(cell: Cell) -> list[tuple[int, int]]:
+    return [(kernel.registers, kernel.stack_bytes) for kernel in cell.record.kernels]
+
+
+def _warps(registers: int) -> int:
+    return min(WARPS, REGISTERS // 32 // registers)
