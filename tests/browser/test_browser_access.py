@@ -152,7 +152,7 @@ def test_it_fits_a_phone(open_run, name):
 
 def test_without_a_script_the_verdict_the_ranking_and_the_tables_are_there(open_run):
     found = open_run(pages.everything(), wait="", java_script_enabled=False)
-    for shown in (".verdict", ".answers", "table.ranking", "table.heat", "table.matrix", "svg.drawn", "#passport code"):
+    for shown in (".facts", ".trust", "table.ranking", "table.heat", "table.matrix", "svg.drawn", "#passport code"):
         assert found.page.locator(shown).first.is_visible(), shown
     for hidden in ("#baseline", "#theme", "#metric"):
         assert not found.page.locator(hidden).first.is_visible(), hidden

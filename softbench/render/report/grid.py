@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -66,39 +65,3 @@ class Grid:
     title: str
     alt: str
     views: tuple[GridView, ...]
-
-
-LINES = 60
-"""The most lines of a picture, rows and heads together: as many as a printed page can show."""
-HEAD = 4
-"""Lines that the heads of a block take."""
-ABREAST = 10
-"""Columns that usually fit side by side; further columns follow below, with the same rows."""
-
-
-def paged(blocks: Sequence[Block]) -> list[tuple[Block, ...]]:
-    """The blocks as pictures: a long block is split evenly, short ones share a picture."""
-    pages: list[list[Block]] = []
-    room = 0
-    for block in blocks:
-        groups = max(1, -(-len(block.columns) // ABREAST))
-        parts = -(-len(block.rows) // max(HEAD, LINES // groups - HEAD))
-        most = -(-len(block.rows) // max(parts, 1))
-        for first in range(0, len(block.rows), max(most, 1)):
-            rows = block.rows[first : first + most]
-            lines = groups * (len(rows) + HEAD)
-            if lines > room:
-                pages.append([])
-                room = LINES
-            pages[-1].append(replace(block, rows=rows))
-            room -= lines
-    return [tuple(page) for page in pages]
-
-
-def labels(pages: Sequence[Sequence[Block]]) -> list[str]:
-    """A label per picture: the titles of its first and last block, and a number if several have the same title."""
-    titles = [" to ".join(dict.fromkeys((page[0].title, page[-1].title))) for page in pages]
-    return [
-        f"{text} ({titles[: place + 1].count(text)} of {titles.count(text)})" if titles.count(text) > 1 else text
-        for place, text in enumerate(titles)
-    ]

@@ -10,7 +10,6 @@ from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import (
     SectionKey,
     legend,
-    milliseconds,
     names,
     roof_note,
     section_title,
@@ -22,7 +21,7 @@ from softbench.analysis.leaderboard.formatting import (
 )
 from softbench.analysis.leaderboard.regimes import REGIMES, regime
 from softbench.render.report.contents import SIGNS, baselines, kind, peak_gb_s
-from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile, labels, paged
+from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
 
 MATRICES = "[rows, columns]"
 WORDS = {"OUT_OF_MEMORY": "no memory", "COMPILE_ERROR": "compiler", "RUNTIME_ERROR": "error"}
@@ -44,13 +43,13 @@ class Measure:
 
 
 def grid(board: Board) -> Grid:
-    """One view per measure and page: the measures with a figure, or if there is none the statuses alone."""
+    """One view per measure and section: the measures with a figure, or if there is none the statuses alone."""
     views = []
     for shown in with_figures(board).values() or [measures(board)["roof"]]:
-        pages = paged([_block(board, section, cases, shown) for section, cases in sections(board).items()])
         notes = (shown.note, *(" · ".join(line.split("   ")) for line in legend(board)))
-        titles = (f"{shown.label}: {label}" for label in labels(pages))
-        views += [GridView(title, page, notes) for title, page in zip(titles, pages, strict=True)]
+        for section, cases in sections(board).items():
+            block = _block(board, section, cases, shown)
+            views.append(GridView(f"{shown.label}: {block.title}", (block,), notes))
     alt = "Timed cases, one row each, by implementation, one column each: a deeper tint is better."
     return Grid("heatmap", "Heat map", alt, tuple(views))
 
@@ -84,6 +83,11 @@ def rows(cases: Sequence[CaseBoard]) -> list[CaseBoard]:
 def cell_at(case: CaseBoard, place: Place) -> Cell | None:
     name, role = place
     return case.roof if role == "roof" else (case.cells if role == "entrant" else case.references).get(name)
+
+
+def _microseconds(ns: float) -> str:
+    """Four digits, or all of the whole ones."""
+    return f"{ns / 1e3:.{max(0, min(3, 7 - len(str(int(ns)))))}f}"
 
 
 def _bandwidth(cell: Cell) -> float | None:
@@ -153,9 +157,9 @@ def _speeds(board: Board) -> dict[str, Measure]:
             "Tint: from 50 to 100 % of roof, steep near the top.",
         ),
         "ms": Measure(
-            "latency, ms",
+            "latency, µs",
             lambda cell: cell.latency_ns,
-            milliseconds,
+            _microseconds,
             lambda value, case: tint(100 * _fastest(case) / value),
             "Tint: the fastest time of the case over this one, from a half to 1, steep near the top.",
         ),

@@ -72,7 +72,7 @@ function cellFigures(board, cell, speedups, baseline) {
     if (known !== undefined && known !== null && known !== 0) figures.push([term, ...said]);
   };
   add("rank in the case", cell.rank, `${cell.rank}${cell.mark || ""}`);
-  add(`${board.clock}, median`, cell.ns, `${ms(cell.ns || 0)} ms`);
+  add(`${board.clock}, median`, cell.ns, `${us(cell.ns || 0)} µs`);
   add("its interval", cell.high, `${us(cell.low || 0)} to ${us(cell.high || 0)} µs `, element("small", {}, cell.spread));
   if (!cell.high) add("its interval", cell.spread, `unknown: ${cell.spread}`);
   add("bandwidth", cell.gbs, `${(cell.gbs || 0).toFixed(1)} GB/s`);
@@ -124,7 +124,7 @@ function rivalsSection(board, cell, speedups, baseline, open) {
     const row = [
       other === cell ? nameElement(board.nameOf(other)) : who,
       other.role || (other.rank ? `${other.rank}${other.mark || ""}` : other.dagger ? "†" : statusElement(other)),
-      other.ns ? ms(other.ns) : "",
+      other.ns ? us(other.ns) : "",
       other.gbs ? other.gbs.toFixed(0) : "",
       other.roof ? other.roof.toFixed(1) : "",
       ratio ? times(ratio.ratio) : "",
@@ -132,7 +132,7 @@ function rivalsSection(board, cell, speedups, baseline, open) {
     row.kind = other === cell ? "here" : "";
     return row;
   });
-  const header = ["implementation", "rank", "ms", "GB/s", "% of roof", `over ${short(baseline)}`];
+  const header = ["implementation", "rank", "µs", "GB/s", "% of roof", `over ${short(baseline)}`];
   return [element("h3", {}, "All cells of this case"), tableElement("all cells of this case", header, rows)];
 }
 

@@ -8,7 +8,8 @@ function setUpBaseline(board, listeners) {
       const value = meanSpeedup(board, speedups, Number(place.dataset.slice), Number(place.dataset.impl));
       place.textContent = value === null ? "-" : plusMinus(value);
     }
-    for (const place of document.querySelectorAll(".baseline-name")) place.textContent = short(baseline);
+    const dagger = board.cells.some((cell) => cell.dagger && board.nameOf(cell) === baseline) ? "†" : "";
+    for (const place of document.querySelectorAll(".baseline-name")) place.textContent = short(baseline) + dagger;
     for (const listener of listeners) listener(speedups, baseline);
   };
   const names = board.baselines;

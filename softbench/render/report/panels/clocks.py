@@ -32,32 +32,33 @@ def clocks(contents: Contents) -> Markup:
 
 
 def _summary(board: Board, found: Sequence[Inversion]) -> Markup:
-    """By implementation: the median call, how often the host is slower, how often another clock changes a rank."""
+    """By implementation: medians over the cases of all, how often the host is slower, how often another clock changes a rank.
+
+    Who has less than half of the cases has no medians, and does not narrow those of the others.
+    """
     ranking = board.passport.ranking_clock
+    calls: dict[str, dict[str, tuple[float, float]]] = {}
+    for case in board.timed if ranking != "call" else ():
+        for who, cell in case.cells.items():
+            if cell.latency_ns and cell.call_ns is not None:
+                calls.setdefault(who, {})[case.case.id] = cell.latency_ns, cell.call_ns
+    most = max(map(len, calls.values()), default=0)
+    common = set.intersection(*(set(own) for own in calls.values() if 2 * len(own) >= most)) if calls else set()
     header = [
         "implementation",
-        f"{ranking}, median µs",
-        "call µs",
+        f"{ranking}, median µs of {plural(len(common), 'case')}",
+        "call µs, the same",
         "host slower than kernel",
         "overtaken by other clocks",
     ]
     rows = []
-    for who in dict.fromkeys(standing.implementation for standing in board.ranking):
-        cells = [case.cells[who] for case in board.timed if who in case.cells and case.cells[who].latency_ns]
-        calls = [(cell.latency_ns or 0.0, cell.call_ns) for cell in cells if cell.call_ns is not None]
-        if not calls or ranking == "call":
-            continue
-        bound = sum(call > kernel for kernel, call in calls)
-        overtaken = [inversion for inversion in found if inversion.first == who]
-        rows.append(
-            [
-                row_head(name(who)),
-                tag("td", microseconds(statistics.median(kernel for kernel, _ in calls))),
-                tag("td", microseconds(statistics.median(call for _, call in calls))),
-                tag("td", f"{bound} of {plural(len(calls), 'case')}"),
-                tag("td", plural(len(overtaken), "time")),
-            ]
-        )
+    for who in dict.fromkeys(standing.implementation for standing in board.ranking if standing.implementation in calls):
+        own = calls[who]
+        times = zip(*(own[key] for key in common), strict=True) if common and common <= own.keys() else ()
+        medians = [microseconds(statistics.median(column)) for column in times] or ["-", "-"]
+        bound = f"{sum(call > kernel for kernel, call in own.values())} of {plural(len(own), 'case')}"
+        overtaken = plural(sum(inversion.first == who for inversion in found), "time")
+        rows.append([row_head(name(who)), *(tag("td", text) for text in (*medians, bound, overtaken))])
     return table(header, rows, label="clocks by implementation") if rows else EMPTY
 
 

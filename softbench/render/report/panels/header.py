@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, Standing, headline
-from softbench.analysis.leaderboard.estimates import bracketed, figure, plus_minus
+from softbench.analysis.leaderboard.estimates import Estimate, bracketed, figure, plus_minus
 from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
 from softbench.render.report.contents import Contents
-from softbench.render.report.html import EMPTY, Markup, join, name, tag
+from softbench.render.report.html import EMPTY, Markup, join, name, row_head, table, tag
 from softbench.render.report.panels.blocks import outcome
 from softbench.render.report.panels.ranking import baseline, speedup
 from softbench.render.report.trust import checks
@@ -26,17 +26,15 @@ def title(board: Board) -> str:
 def header(contents: Contents, notes: Sequence[str] = ()) -> Markup:
     """notes say which runs the board is made of, if there are several."""
     board = contents.board
-    answers = [_answers(contents, operator) for operator in board.operators]
-    single = [cards[0] for cards in answers if len(cards) == 1]
-    several = [tag("div", *cards, class_="answers") for cards in answers if len(cards) > 1]
+    is_one = len(board.operators) == 1
+    answers = tag("div", *_answers(contents, board.operators[0]), class_="answers") if is_one else _each(contents)
     return tag(
         "header",
         tag("h1", tag("bdi", title(board))),
-        tag("p", tag("bdi", headline.verdict(board)), class_="verdict"),
+        tag("p", tag("bdi", headline.verdict(board)), class_="verdict") if len(board.operators) < 2 else None,
         _facts(board),
         tag("ul", *(tag("li", note) for note in notes), class_="plain small") if notes else None,
-        *several,
-        tag("div", *single, class_="answers") if single else None,
+        answers,
         _trust(contents),
         _not_measured(board),
         id="top",
@@ -63,15 +61,14 @@ def _facts(board: Board) -> Markup:
 
 
 def _answers(contents: Contents, operator: str) -> list[Markup]:
-    """The cards of an operator, under its name if there are several operators; a single card has the name itself."""
+    """The cards of the only operator."""
     board = contents.board
     standings = board.standings(operator)
     scored = [standing for standing in standings if standing.score is not None]
     leader, best = headline.leader(board, operator), headline.best(board, operator)
-    is_one = len(board.operators) == 1
     if not scored:
-        return [_is_right(board, leader, standings, "" if is_one else operator)]
-    cards = [] if is_one else [tag("h2", tag("bdi", operator))]
+        return [_is_right(board, leader, standings)]
+    cards: list[Markup] = []
     if best is None:
         cards.append(_answer("Who wins", "nobody", "every timed implementation fails a hard case or timed calls (†)"))
     elif leader is None:
@@ -85,10 +82,49 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
         cards.append(_answer("Who wins", "undecided", scores))
     else:
         cards += [_who(board, leader, scored), _how_much(contents, leader, scored)]
-    if totals := sorted((s for s in standings if s.weighted_ns), key=lambda s: s.weighted_ns or 0.0):
-        said = [join([name(s.implementation), f" {weighted_total(s)}"]) for s in totals[:SHOWN_GROUPS]]
-        cards.append(_answer("All calls of the profile, by its weights", said[0], *said[1:]))
-    return [*cards, _is_right(board, leader, standings)]
+    return [*cards, *_totals(standings), _is_right(board, leader, standings)]
+
+
+def _totals(standings: Sequence[Standing]) -> list[Markup]:
+    """What all calls take that the weights of the profile count."""
+    totals = sorted((s for s in standings if s.weighted_ns), key=lambda s: s.weighted_ns or 0.0)
+    said = [join([name(s.implementation), f" {weighted_total(s)}"]) for s in totals[:SHOWN_GROUPS]]
+    return [_answer("All calls of the profile, by its weights", said[0], *said[1:])] if said else []
+
+
+def _each(contents: Contents) -> Markup:
+    """The same answers of several operators, one line each."""
+    board = contents.board
+    header = [
+        "operator",
+        "right",
+        "who wins",
+        "score",
+        "over the next",
+        join(["over ", baseline(contents)]),
+        "alone, tied first",
+    ]
+    rows = []
+    for operator in board.operators:
+        standings, first, best = (
+            board.standings(operator),
+            headline.leader(board, operator),
+            headline.best(board, operator),
+        )
+        counts = [outcome_counts(board, s) for s in ([first] if first else standings)]
+        cells: list[object] = [f"{sum(sum(own[:3]) for own in counts)} of {sum(map(sum, counts))}"]
+        if first:
+            found, (number, whole) = headline.over_next(board, first), contents.slices_of(operator)[0]
+            cells += [name(first.implementation), _score(first), _over(found) if found else "-"]
+            cells += [speedup(contents, number, whole.standing(first.implementation))]
+            cells += [f"{first.wins}, {first.ties} of {first.timed}"]
+        elif board.has_scores:
+            none = f"undecided: {headline.undecided(board, operator)}" if best else "nobody"
+            cells += [none, _score(best) if best else "-", "-", "-", "-"]
+        rows.append([row_head(tag("bdi", short(operator))), *(tag("td", cell, class_="label") for cell in cells)])
+    header = header if board.has_scores else header[:2]
+    totals = [card for operator in board.operators for card in _totals(board.standings(operator))]
+    return join([table(header, rows, left=range(7), label="answers by operator"), *totals])
 
 
 def _answer(question: object, answer: object, *more: object) -> Markup:
@@ -123,18 +159,20 @@ def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> M
 def _over_next(board: Board, leader: Standing) -> Markup | None:
     """The leader over the next in the ranking: geometric mean over the cases that both passed."""
     found = headline.over_next(board, leader)
-    if found is None:
-        return None
-    second, ratio, cases = found
-    text = f"{figure(ratio, 2)}×{bracketed(ratio, 2)} "
-    return join([text, name(second.implementation), f" over the {plural(cases, 'case')} of both"])
+    return join([_over(found), f" over the {plural(found[2], 'case')} of both"]) if found else None
+
+
+def _over(found: tuple[Standing, Estimate, int]) -> Markup:
+    second, ratio, _ = found
+    most = headline.decimals(ratio)
+    return join([f"{figure(ratio, most)}×{bracketed(ratio, most)} ", name(second.implementation)])
 
 
 def _score(own: Standing) -> str:
     return plus_minus(own.scored, 1) if own.scored else "-"
 
 
-def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...], operator: str = "") -> Markup:
+def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...]) -> Markup:
     """Correctness of the leader, if there is one, then of all together; declared failures are failures."""
     every = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
     right, undeclared, declared, refused = sum(every[:3]), every[3], every[4], every[5]
@@ -143,8 +181,7 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
     if leader is None:
         nothing = f"nothing failed but {plural(declared, 'cell')} as declared" if declared else "nothing failed"
         answer = f"{plural(failed, 'cell')} failed" if undeclared else nothing
-        question = join(["Is it right", ": " if operator else "", tag("bdi", operator) if operator else None])
-        return _answer(question, answer, f"of {plural(right + failed + refused, 'cell')} {said}")
+        return _answer("Is it right", answer, f"of {plural(right + failed + refused, 'cell')} {said}")
     counts = outcome_counts(board, leader)
     asked, passed = sum(counts), sum(counts[:3])
     hard = [case for case in board.cases if case.case.operator == leader.operator and not case.case.timed]
@@ -155,7 +192,7 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
 
 
 def _trust(contents: Contents) -> Markup:
-    looked_at = checks(contents.board, contents.passports)
+    looked_at = sorted(checks(contents.board, contents.passports), key=lambda check: check.good)
     doubts = sum(not check.good for check in looked_at)
     words = "no reservation" if not doubts else plural(doubts, "reservation")
     lines = [

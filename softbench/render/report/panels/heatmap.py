@@ -44,6 +44,8 @@ def heatmap(contents: Contents) -> Markup:
         for section, cases in found.items()
     ]
     meanings = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
+    steps = (tag("span", f"{at} %", style=f"--heat:{tint(at):.2f}", class_="tint") for at in (50, 70, 80, 90, 95, 100))
+    meanings = join([meanings, tag("p", "tint: ", *steps, class_="note")])
     return panel("heatmap", "Heat map", *([_controls(contents), ROWS, meanings] if tables else []), *tables, lead=LEAD)
 
 
