@@ -28,7 +28,8 @@ def _run(options: argparse.Namespace) -> CommandResult:
     parts += lines(summary.HOW, *(f"Left out: {error}." for error in unread))
     if options.output:
         drawn = [figure for number, own in enumerate(histories) for figure in figures(own, str(number or ""))]
-        write(Path(options.output), report.render_document(f"history of {folder}", parts, drawn))
+        families = {record.variant.implementation: record.variant.family for run in runs for record in run.records}
+        write(Path(options.output), report.render_document(f"history of {folder}", parts, drawn, families))
     return printed(options, parts, summary.datasets(histories, unread), options.output or ""), 0
 
 

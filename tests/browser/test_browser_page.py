@@ -58,7 +58,7 @@ def test_picking_a_baseline_changes_every_speedup_to_the_right_number(open_run):
     row = found.page.locator(".heat").first.locator("tbody tr", has_text="[32768, 1024]")
     shown = [re.sub(r"[*=?†w]", "", text) for text in row.locator("td").all_inner_texts()]
     cells = [case.cells[name] for name in ("third", "other", "second", "first", "flawed")]
-    assert shown[:6] == [f"{cell.speedup:.2f}x" for cell in [*cells, case.references["torch_eager"]]]
+    assert shown[:6] == [f"{cell.speedup:.2f}×" for cell in [*cells, case.references["torch_eager"]]]
 
 
 def test_the_heat_map_shows_the_figure_that_is_chosen(open_run):
@@ -72,7 +72,7 @@ def test_the_heat_map_shows_the_figure_that_is_chosen(open_run):
     found.page.keyboard.press("ArrowRight")
     assert place.inner_text().startswith(f"{cell.bandwidth_gb_s:.0f}")
     found.page.get_by_label("traffic factor").check()
-    assert place.inner_text().startswith("1.040x")
+    assert place.inner_text().startswith("1.040×")
     assert found.complaints == []
 
 
@@ -83,7 +83,7 @@ def test_a_click_opens_a_cell_with_all_that_is_known_of_it(open_run, focused):
     dialog = found.page.get_by_role("dialog")
     text = dialog.inner_text()
     for wanted in (
-        *("third[width=8]", "softmax-float16-32768x1024", "PASSED", "best of", "traffic factor", "1.040x", "registers"),
+        *("third[width=8]", "softmax-float16-32768x1024", "PASSED", "best of", "traffic factor", "1.040×", "registers"),
         *("pytest --softbench --softbench-profile=full -k", "throttled in 1", "built and checked", "2 variants"),
     ):
         assert wanted in text

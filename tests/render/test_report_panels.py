@@ -192,8 +192,8 @@ def test_a_ladder_tells_what_each_step_is_worth(page):
     first, second, third = shown.rows()
     assert [row[0] for row in (first, second, third)] == ["first", "second", "third"]
     assert first[2:4] == ["", ""]
-    assert second[2] == "1.19x10 cases"
-    assert third[2:4] == ["1.23x12 cases", "1.45x12 cases"]
+    assert second[2] == "1.19×10 cases"
+    assert third[2:4] == ["1.23×12 cases", "1.45×12 cases"]
     assert third[4] == "third: one idea more"
 
 

@@ -1,8 +1,7 @@
 """How sure a mean over cases is: intervals from the placements, and figures with the digits that these support. Pure.
 
-A ratio in one case has the variance of its placements; the cases are timed one after the other, so the variance of the mean of n
-logarithms is the sum of theirs over n². Student's t has the degrees of freedom by Satterthwaite. An interval says what measuring
-these cases again would give, not what other cases would.
+Cases are timed one after the other, so the variance of the mean of n logarithms is the sum of theirs, from the placements of each,
+over n². Student's t has the degrees of freedom by Satterthwaite.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from softbench.analysis.document import Document, Heading, Lines, Part, Table
@@ -14,24 +14,26 @@ from softbench.render.report.html import Markup, copyable, join, panel, row_head
 from softbench.render.report.page import html_document, theme
 from softbench.render.report.panels.blocks import figure
 
-LOOKS = Looks()
 LONG = 40
 """A longer text is wrapped in its column, so that the following columns stay in sight."""
 
 
-def page(title: str, document: Document, figures: Sequence[Figure] = ()) -> str:
-    """The whole document. The same document and figures give the same bytes."""
+def page(
+    title: str, document: Document, figures: Sequence[Figure] = (), families: Mapping[str, str] | None = None
+) -> str:
+    """The whole document; families by name give the figures the colours of the pages of runs."""
+    looks = Looks(families or {})
     # The first sentences are the verdict; the figures follow them.
     first = next((index for index, part in enumerate(document) if isinstance(part, Lines)), -1) + 1
     head = [_part(part, is_verdict=True) for part in document[:first]]
-    drawn = [panel(shown.key, shown.title, figure(shown, LOOKS)) for shown in figures]
+    drawn = [panel(shown.key, shown.title, figure(shown, looks)) for shown in figures]
     rest = [_part(part) for part in document[first:]]
     body = [
         tag("header", theme(), class_="toolbar"),
         tag("main", tag("header", *head), *drawn, *rest, id="main", tabindex="-1"),
         Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
         *([embed.plotly_element()] if figures else []),
-        embed.data_element(_payload(figures)),
+        embed.data_element(_payload(figures, looks)),
         tag("script", embed.script()),
     ]
     return html_document(title, join(body, "\n"))
@@ -67,7 +69,7 @@ def _side(part: Table, index: int) -> str | None:
     return "text" if max(len(row[index]) for row in part.rows) > LONG else "label"
 
 
-def _payload(figures: Sequence[Figure]) -> dict[str, Any]:
+def _payload(figures: Sequence[Figure], looks: Looks) -> dict[str, Any]:
     """The data that the script of a page expects, with figures only."""
     return {
         "baseline": "",
@@ -79,5 +81,5 @@ def _payload(figures: Sequence[Figure]) -> dict[str, Any]:
         "variants": [],
         "cells": [],
         "slices": [],
-        "figures": [figure_data(shown, LOOKS) for shown in figures],
+        "figures": [figure_data(shown, looks) for shown in figures],
     }

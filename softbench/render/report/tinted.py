@@ -185,7 +185,7 @@ def _ratios(board: Board) -> dict[str, Measure]:
         "speedup": Measure(
             "speed-up",
             lambda cell: cell.speedup,
-            "{:.2f}x".format,
+            "{:.2f}×".format,
             lambda value, case: _clamp(abs(math.log2(value)) / 2),
             f"Over {short(board.baseline)}; blue is faster, orange slower, deepest at 4x.",
             lambda value: value < 1,
@@ -193,7 +193,7 @@ def _ratios(board: Board) -> dict[str, Measure]:
         "traffic": Measure(
             "traffic factor",
             lambda cell: cell.traffic_factor,
-            "{:.3f}x".format,
+            "{:.3f}×".format,
             lambda value, case: _clamp(abs(value - 1)),
             "Bytes moved over ideal bytes; orange is more, blue less, deepest at 2x.",
             lambda value: value > 1,

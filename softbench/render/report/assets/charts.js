@@ -58,11 +58,11 @@ function setUpChart(board, figure, place, library) {
 // plotly interprets a few tags in texts; names must not contain any.
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
-const tracesOf = (view) => view.series.map((entry) => {
+const tracesOf = (view) => view.series.map((entry, at) => {
   const [ink, dash, symbol] = entry.look;
   const color = computedColour(ink);
   return {
-    name: plain(short(entry.name)), x: entry.x, y: entry.y, text: entry.keys.map(plain), yaxis: entry.pane ? `y${entry.pane + 1}` : "y",
+    name: plain(short(entry.name)), legendgroup: entry.name, showlegend: view.series.findIndex((own) => own.name === entry.name) === at, x: entry.x, y: entry.y, text: entry.keys.map(plain), yaxis: entry.pane ? `y${entry.pane + 1}` : "y",
     mode: entry.loose ? "markers" : entry.markers ? "lines+markers" : "lines",
     line: { color, dash: dash ? dash.replace(/\d+/g, "$&px").replace(/ /g, ",") : "solid" }, marker: { color, symbol, size: 7 },
   };

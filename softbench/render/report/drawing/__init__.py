@@ -181,7 +181,7 @@ def _end(place: _Pane, entry: Series, style: Style) -> _End:
 def _names(ends: Sequence[_End], form: Form, foot: int, numbers: Mapping[str, int]) -> Iterator[Markup]:
     """Each name once, at the height where its line ends, or as near as others let it; thin lines lead there."""
     once: dict[str, _End] = {}
-    for end in sorted(ends, key=lambda end: not end.joined):
+    for end in sorted(ends, key=lambda end: (not end.joined, -end.x)):
         once.setdefault(end.name, end)
     ordered = sorted(once.values(), key=lambda end: end.y)
     left = form.left + form.plot

@@ -41,7 +41,7 @@ class Rung:
 
 
 def gain_text(gain: Gain | None) -> str:
-    return f"{gain.factor:.2f}x" if gain else ""
+    return f"{gain.factor:.2f}×" if gain else ""
 
 
 def ladders(board: Board, operator: str) -> Iterator[tuple[str, list[Rung]]]:
