@@ -14,6 +14,8 @@ from softbench.model import stats
 
 ERROR = 0.05
 """Chance that the interval of a mean misses what measuring again without end would give."""
+FREEDOM = 64
+"""Degrees of freedom beyond which Student's t changes by less than 2 %, and is not computed anew."""
 OF_A_CASE = stats.TOTAL_ERROR / len(stats.LOOKS)
 """The stricter one of the interval of one case, from which its variance follows."""
 
@@ -51,7 +53,7 @@ def around(value: float, ratios: Sequence[stats.Comparison], cases: int) -> Esti
     if not total:
         return Estimate(value, value, value)
     freedom = sum(v for v, _ in known) ** 2 / sum(v**2 / own for v, own in known)
-    half = stats.student_t(max(1, int(freedom)), ERROR) * math.sqrt(total) / cases
+    half = stats.student_t(max(1, min(int(freedom), FREEDOM)), ERROR) * math.sqrt(total) / cases
     return (
         Estimate(value, value * math.exp(-half), value * math.exp(half)) if half < 1 else Estimate(value, 0.0, math.inf)
     )

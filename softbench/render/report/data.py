@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from softbench.analysis.leaderboard import CaseBoard, Cell
-from softbench.analysis.leaderboard.estimates import ERROR
+from softbench.analysis.leaderboard.estimates import ERROR, FREEDOM
 from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, shape_text, sign, status_text
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN, Passport, Record, Samples, stats
@@ -21,8 +21,6 @@ from softbench.render.report.figure import Figure
 from softbench.render.report.tinted import Measure, with_figures
 
 DIGITS = 6
-FREEDOM = 300
-"""Degrees of freedom beyond which Student's t hardly changes."""
 
 
 def payload(contents: Contents) -> dict[str, Any]:
