@@ -146,6 +146,9 @@ def test_it_fits_a_phone(open_run, name):
     assert found.page.evaluate(wide) == 390
     found.page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = true; })")
     assert found.page.evaluate(wide) == 390
+    for table in found.page.locator("table.ranking").all():
+        heads, cells = (table.locator(f"{row} > :visible").count() for row in ("thead tr", "tbody tr:first-child"))
+        assert heads == cells
     found.page.locator("td[data-cell]").first.tap()
     assert found.page.evaluate("document.querySelector('dialog').scrollWidth") <= 390
 
