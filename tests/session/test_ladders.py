@@ -93,7 +93,15 @@ def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch: pytest.MonkeyPatc
 
 
 def test_our_best_and_the_libraries_are_no_rungs() -> None:
-    best = {"cute_softmax", "cute_norm", "cuda_cooperative", "attention_fused", "triton_best", "triton_attention"}
+    best = {
+        "cute_softmax",
+        "cute_norm",
+        "cuda_cooperative",
+        "attention_fused",
+        "triton_best",
+        "triton_family",
+        "triton_attention",
+    }
     found = {v.implementation for v in BUNDLED if not v.ladder}
     assert found == best | {v.implementation for v in BUNDLED if v.family == "library"}
     assert not any(v.ladder for v in BUNDLED if v.family == "library")

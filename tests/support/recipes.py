@@ -142,7 +142,8 @@ def missing(shown: Block, said: str) -> list[str]:
 
 
 def _flat(line: str) -> str:
-    text = re.sub(r"[-_=]{3,}", "---", _FIGURE.sub("#", line))
+    text = re.sub(r"# placements?\b", "# %", _FIGURE.sub("#", line))  # an interval, of many or of few
+    text = re.sub(r"[-_=]{3,}", "---", text)
     return re.sub(r"^# ?[*=?] ", "# ", " ".join(text.split()))
 
 
