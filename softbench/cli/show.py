@@ -11,13 +11,16 @@ from softbench.analysis import leaderboard
 from softbench.analysis.document import Dataset, Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.datasets import cells
-from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, microseconds, number, status_text
+from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, microseconds, number, short, status_text
 from softbench.cli.command import FORMAT, REPORTS, RUN, Command, CommandResult, argument, printed, read
 from softbench.model import KernelResources, Record, Samples, Telemetry, stats
 from softbench.render import tables
 from softbench.render.report.contents import repeat_command
 from softbench.resources import choose_from
 from softbench.texts import InputError
+
+KERNEL_NAME = 50
+"""Characters of a kernel's name, which leave room for its figures in 80 columns."""
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
@@ -77,17 +80,14 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
     for samples in record.samples:
         yield from _samples(samples)
-    kernels = [(_short(k.name), str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels]
+    kernels = [
+        (short(k.name, KERNEL_NAME), str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels
+    ]
     yield from table("Kernels", ("kernel", "registers", "stack B", "shared B"), kernels)
     yield from _telemetry(record)
     if record.role != "roof":
         yield Heading("Repeat it")
         yield Lines((repeat_command(record, board.passport),), commands=True)
-
-
-def _short(name: str) -> str:
-    """A kernel's name of at most 50 characters, cut in its middle: mangled ones differ at both ends."""
-    return name if len(name) <= 50 else f"{name[:29]}…{name[-20:]}"
 
 
 def _datasets(board: Board, cell: Cell) -> Iterator[Dataset]:

@@ -5,33 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import CaseBoard, Cell, tiers, versus
+from softbench.analysis.leaderboard.estimates import Estimate
 from softbench.model import Samples, Status, stats
 from softbench.records.claims import Claim
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A figure and its interval; infinitely wide where too little was measured."""
-
-    value: float
-    low: float
-    high: float
-
-    def scaled(self, factor: float) -> Figure:
-        return Figure(self.value * factor, self.low * factor, self.high * factor)
-
-    def meets(self, least: float | None, most: float | None) -> bool | None:
-        """Whether the whole interval is inside the bounds, or all of it outside one; None if it says neither."""
-        if (least is None or self.low >= least) and (most is None or self.high <= most):
-            return True
-        is_out = (least is not None and self.high < least) or (most is not None and self.low > most)
-        return False if is_out else None
+def meets(own: Estimate, least: float | None, most: float | None) -> bool | None:
+    """Whether the whole interval is inside the bounds, or all of it outside one; None if it says neither."""
+    if (least is None or own.low >= least) and (most is None or own.high <= most):
+        return True
+    is_out = (least is not None and own.high < least) or (most is not None and own.low > most)
+    return False if is_out else None
 
 
-def figure(claim: Claim, name: str, case: CaseBoard) -> Figure | None:
+def figure(claim: Claim, name: str, case: CaseBoard) -> Estimate | None:
     """The measure of an implementation in a case, by the clock of the claim; None where it cannot be had, or is open."""
     cell = case.by_implementation.get(name)
     if cell is None or cell.is_open:
@@ -45,12 +34,12 @@ def has_failed(name: str, case: CaseBoard) -> bool:
     return cell is not None and cell.status is not Status.PASSED
 
 
-def mean(figures: Sequence[Figure]) -> Figure:
+def mean(figures: Sequence[Estimate]) -> Estimate:
     """Their geometric mean; the intervals are taken to be independent."""
     logs = [math.log(own.value) for own in figures]
     halves = [math.log(own.high / own.low) / 2 if own.low > 0 else math.inf for own in figures]
     centre, half = sum(logs) / len(logs), math.hypot(*halves) / len(logs)
-    return Figure(
+    return Estimate(
         math.exp(centre), math.exp(centre - half), math.exp(centre + half) if math.isfinite(half) else math.inf
     )
 
@@ -66,31 +55,31 @@ def is_so(claim: Claim, name: str, case: CaseBoard) -> bool | None:
     return cell.status is Status.INCORRECT and re.search(rf"(?i)\b({words})\b", cell.record.reason) is not None
 
 
-def _ratio(claim: Claim, cell: Cell, case: CaseBoard) -> Figure | None:
+def _ratio(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
     return _over(case.by_implementation.get(claim.than), cell, claim.clock)
 
 
-def _percent(claim: Claim, cell: Cell, case: CaseBoard) -> Figure | None:
+def _percent(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
     found = _over(case.roof, cell, claim.clock)
-    return found and found.scaled(100)
+    return _scaled(found, 100)
 
 
-def _traffic(claim: Claim, cell: Cell, case: CaseBoard) -> Figure | None:
+def _traffic(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
     found = _over(cell, case.roof, claim.clock)  # the roof moves each row twice: one read, one write
-    return found and found.scaled(2 / claim.streams)
+    return _scaled(found, 2 / claim.streams)
 
 
-def _latency(claim: Claim, cell: Cell, case: CaseBoard) -> Figure | None:
+def _latency(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
     found = _time(cell, claim.clock)
-    return found and found.scaled(1e-6)
+    return _scaled(found, 1e-6)
 
 
-def _call(claim: Claim, cell: Cell, case: CaseBoard) -> Figure | None:
+def _call(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
     found = _time(cell, "call")
-    return found and found.scaled(1e-3)
+    return _scaled(found, 1e-3)
 
 
-_BY_MEASURE: dict[str, Callable[[Claim, Cell, CaseBoard], Figure | None]] = {
+_BY_MEASURE: dict[str, Callable[[Claim, Cell, CaseBoard], Estimate | None]] = {
     "ratio": _ratio,
     "percent_of_roof": _percent,
     "traffic": _traffic,
@@ -99,24 +88,28 @@ _BY_MEASURE: dict[str, Callable[[Claim, Cell, CaseBoard], Figure | None]] = {
 }
 
 
-def _over(cell: Cell | None, other: Cell | None, clock: str) -> Figure | None:
+def _scaled(found: Estimate | None, factor: float) -> Estimate | None:
+    return found and Estimate(found.value * factor, found.low * factor, found.high * factor)
+
+
+def _over(cell: Cell | None, other: Cell | None, clock: str) -> Estimate | None:
     """Time of one over time of the other: paired by the clock that ranks, from two medians by any other."""
     if cell is None or other is None or tiers.apart(cell.record, other.record):
         return None
     if clock and (cell.samples or other.samples) and clock != (cell.samples or other.samples)[0].clock:
         a, b = _time(cell, clock), _time(other, clock)
-        return Figure(a.value / b.value, a.low / b.high, a.high / b.low) if a and b and b.low > 0 else None
+        return Estimate(a.value / b.value, a.low / b.high, a.high / b.low) if a and b and b.low > 0 else None
     if not cell.samples or not other.samples:
         return None
     found = versus(cell.samples, other.samples)
-    return Figure(found.ratio, found.low, found.high)
+    return Estimate(found.ratio, found.low, found.high)
 
 
-def _time(cell: Cell, clock: str) -> Figure | None:
+def _time(cell: Cell, clock: str) -> Estimate | None:
     """Nanoseconds per launch."""
     samples: Sequence[Samples] = cell.record.clock(clock) if clock else cell.samples
     filled = [own for own in samples if any(own.ns)]
     if not filled:
         return None
     longest = max(filled, key=lambda own: len(own.ns))
-    return Figure(stats.per_launch_ns(longest), *stats.median_interval(longest))
+    return Estimate(stats.per_launch_ns(longest), *stats.median_interval(longest))

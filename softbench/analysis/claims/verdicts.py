@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from softbench.analysis.claims.evidence import Figure, figure, has_failed, is_so, mean
+from softbench.analysis.claims.evidence import figure, has_failed, is_so, mean, meets
 from softbench.analysis.leaderboard import CaseBoard
+from softbench.analysis.leaderboard.estimates import Estimate
 from softbench.records.claims import CLOCKS, FIGURES, STATUSES, Claim
 
 MOST_REMEDIES = 4
@@ -76,32 +78,32 @@ def _of_statuses(claim: Claim, asked: Sequence[CaseBoard]) -> Verdict:
     return Verdict(claim, _all([*parts, *[None] * (not asked)]), next(iter(reasons), ""))
 
 
-def _meets(claim: Claim, found: dict[str, Figure | None], failed: set[str]) -> bool | None:
+def _meets(claim: Claim, found: dict[str, Estimate | None], failed: set[str]) -> bool | None:
     """Whether any meets the bounds; one that failed does not, and of one that did not run nobody knows."""
-    known = {name: own.meets(claim.least, claim.most) for name, own in found.items() if own is not None}
+    known = {name: meets(own, claim.least, claim.most) for name, own in found.items() if own is not None}
     return _any([known.get(name, False if name in failed else None) for name in claim.who])
 
 
-def _mean(figures: Sequence[Figure | None]) -> Figure | None:
+def _mean(figures: Sequence[Estimate | None]) -> Estimate | None:
     """None unless every case has one: a mean over those that were passed would choose the cases."""
     known = [own for own in figures if own is not None]
     return mean(known) if len(known) == len(figures) else None
 
 
-def _best(claim: Claim, found: dict[str, Figure | None]) -> tuple[str, Figure | None]:
+def _best(claim: Claim, found: dict[str, Estimate | None]) -> tuple[str, Estimate | None]:
     """The one that is farthest inside the bounds, or nearest to them."""
     known = {name: own for name, own in found.items() if own is not None}
     name = max(known, key=lambda name: _room(claim, known[name]), default="")
     return name, known.get(name)
 
 
-def _room(claim: Claim, own: Figure) -> float:
+def _room(claim: Claim, own: Estimate) -> float:
     """How far inside the nearer bound a figure is, as a factor; below 1 outside."""
     above = own.value / claim.least if claim.least else math.inf
     return min(above, claim.most / own.value if claim.most else math.inf)
 
 
-def _text(claim: Claim, figures: Sequence[Figure]) -> str:
+def _text(claim: Claim, figures: Sequence[Estimate]) -> str:
     form = FIGURES[claim.measure]
     low, high = min(figures, key=lambda own: own.value), max(figures, key=lambda own: own.value)
     if form.format(low.value) != form.format(high.value):
@@ -109,13 +111,12 @@ def _text(claim: Claim, figures: Sequence[Figure]) -> str:
     return f"{form.format(low.value)} {interval_text(form, low)}"
 
 
-def interval_text(form: str, own: Figure) -> str:
+def interval_text(form: str, own: Estimate) -> str:
     """ "[1.13, 1.15]" in the digits of a form such as "{:.2f}x"; words where too little was measured for one."""
     digits = form[: form.index("}") + 1]
-    is_known = own.low > 0 and own.high < float("inf")
-    return (
-        f"[{digits.format(own.low)}, {digits.format(own.high)}]" if is_known else "(too few placements for an interval)"
-    )
+    if not own.is_known:
+        return "(too few placements for an interval)"
+    return f"[{digits.format(own.low)}, {digits.format(own.high)}]"
 
 
 def _remedies(claim: Claim, cases: Sequence[CaseBoard]) -> Iterator[str]:
@@ -125,12 +126,8 @@ def _remedies(claim: Claim, cases: Sequence[CaseBoard]) -> Iterator[str]:
         names = set.intersection(*(set(case.by_implementation) for case in _asked(claim, cases)))
         others = sorted(names - {claim.than, *claim.who})
         changed += [(f"against {name}", replace(claim, than=name)) for name in others]
-    count = 0
-    for words, other in changed:
-        found = _judged(other, cases)
-        if found.holds and count < MOST_REMEDIES:
-            count += 1
-            yield f"{words}: {found.measured}"
+    judged = ((words, _judged(other, cases)) for words, other in changed)
+    yield from itertools.islice((f"{words}: {found.measured}" for words, found in judged if found.holds), MOST_REMEDIES)
 
 
 def _any(parts: Sequence[bool | None]) -> bool | None:
