@@ -16,7 +16,7 @@ from softbench import resources
 from softbench.analysis import claims
 from softbench.cases import matrix
 from softbench.model import Record, Run, Status
-from softbench.records import published, store
+from softbench.records import store
 from softbench.records.claims import ClaimFile, read
 from softbench.render import export
 from softbench.texts import InputError
@@ -280,27 +280,6 @@ def test_the_profiles_ask_what_was_published():
     assert all(f'"{name}"' in sources or f"def {name}(case" in sources for name in names)
     code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "softbench" / "analysis").rglob("*.py"))
     assert not [name for name in names - {"torch_eager"} if name in code]
-    shapes = dict.fromkeys((int(r["rows"]), int(r["columns"])) for r in published.bundled()["h800"].rows)
-    assert list(shapes) == [case.shape for case in bundled.profile("published")]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "x.csv:1: must begin with '# source: '"),
-        ("# source: s\n# what: w\n# gpu: g\na\n1\n", "x.csv:2: must begin with '# gpu: '"),
-        ("# source: s\n# gpu: g\n# what: w\na,b\n", "x.csv: has no rows"),
-        ("# source: s\n# gpu: g\n# what: w\na,b\n1,2\n3\n", "x.csv:6: has another number of fields"),
-        ("# source: s\n# gpu: g\n# what: w\na,b\n1,2,3\n", "x.csv:5: has another number of fields"),
-    ],
-)
-def test_a_table_that_cannot_be_read_is_named(tmp_path, text, words):
-    with pytest.raises(published.PublishedError, match="holds no published figures"):
-        published.read(tmp_path)
-    (tmp_path / "x.csv").write_text(text)
-    with pytest.raises(published.PublishedError) as caught:
-        published.read(tmp_path)
-    assert words in str(caught.value)
 
 
 def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, says):

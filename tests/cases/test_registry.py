@@ -276,6 +276,18 @@ def test_a_missing_folder_and_a_file_in_its_place_are_named(tree):
     )
 
 
+def test_a_list_of_operators_holds_names_only(tree):
+    text = "from softbench import implementation\n@implementation(operator={}, params={{'w': [1, 2]}})\ndef f(case, w): ...\n"
+    found = find([tree({"mine/a.py": text.format(["rmsnorm", "layernorm", "rmsnorm"])})])
+    assert [(v.operator, v.id) for v in found] == [
+        (operator, f"f[w={w}]") for operator in ("rmsnorm", "layernorm") for w in (1, 2)
+    ]
+    wrong = (["rmsnorm", "layernrm"], "'layernrm' is not known; did you mean 'layernorm'"), ([], "missing")
+    for listed, words in wrong:
+        with pytest.raises(RegistryError, match=words):
+            find([tree({"mine/a.py": text.format(listed)})])
+
+
 def test_the_bundled_implementations_can_be_read():
     variants = find([resources.bundled_impls()])
     assert variants

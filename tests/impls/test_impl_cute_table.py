@@ -267,8 +267,7 @@ def test_two_shares_of_a_long_row_are_on_a_multiprocessor(dtype, columns):
 
 
 def test_rows_that_are_split_over_the_whole_gpu():
-    sizes = [(1048576, True), (1000001, False), (100_000_000, True)]
-    codes = {}
+    sizes, codes = ((1048576, True), (1000001, False), (100_000_000, True)), {}
     rows = itertools.product(("float16", "float32"), sizes, ("single", "split"))
     for dtype, (columns, aligned), few in drawn(rows, __name__, "split rows"):
         build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, few))
@@ -297,6 +296,5 @@ def test_the_cells_are_every_kind_of_layout():
         assert {config.keep for config in found} >= {"registers", "shared"}
         assert {config.cluster for config in found} == {1, 2, 4, 8, 16}
         assert {config.rows > 1 for config in found} == {config.is_even for config in found} == {True, False}
-        assert {(config.keep, config.aligned) for config in found} >= {
-            (keep, aligned) for keep in ("registers", "shared") for aligned in (True, False)
-        }
+        kept = itertools.product(("registers", "shared"), (True, False))
+        assert {(config.keep, config.aligned) for config in found} >= {*kept}

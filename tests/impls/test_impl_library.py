@@ -16,7 +16,7 @@ from support.settled import drawn
 from softbench import Unsupported
 from softbench.cases import matrix
 from softbench.cases.operators import OPERATORS, ROW_OPERATORS, bundled, get
-from softbench.cases.registry import RegistryError, find
+from softbench.cases.registry import find
 from softbench.measure.check import check
 from softbench.measure.worker.loading import load
 from softbench.model import Case
@@ -218,22 +218,6 @@ def test_one_name_stands_on_the_board_of_each_operator():
     assert served["liger"] == [*(name for name in ROW_OPERATORS if name != "add_layernorm"), losses[0]]
     eager = {get(name).baseline for name in OPERATORS}
     assert eager == {"torch_eager"}
-
-
-def test_a_list_of_operators_holds_names_only(tmp_path):
-    text = "from softbench import implementation\n@implementation(operator={}, params={{'w': [1, 2]}})\ndef f(case, w): ...\n"
-    path = tmp_path / "mine.py"
-    path.write_text(text.format(["rmsnorm", "layernorm", "rmsnorm"]))
-    assert [(v.operator, v.id) for v in find([tmp_path])] == [
-        (operator, f"f[w={w}]") for operator in ("rmsnorm", "layernorm") for w in (1, 2)
-    ]
-    for names, words in (
-        (["rmsnorm", "layernrm"], "'layernrm' is not known; did you mean 'layernorm'"),
-        ([], "missing"),
-    ):
-        path.write_text(text.format(names))
-        with pytest.raises(RegistryError, match=words):
-            find([tmp_path])
 
 
 @pytest.fixture(scope="module")

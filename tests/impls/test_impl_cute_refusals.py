@@ -1,0 +1,119 @@
+"""What softbench.kernels refuses, or leaves to torch, and says so: devices, dtypes, shapes, a gradient that is wrong here."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from softbench import kernels
+
+torch = pytest.importorskip("torch")
+from _softbench_kernels import _functions, _norm_backward, _norm_functions  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallback")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: _functions.softmax(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
+        (lambda: _functions.softmax_backward(torch.zeros(3), torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
+        (
+            lambda: _norm_functions.norm(torch.zeros(3), None, None, None, True, 1e-5),
+            ValueError,
+            "CUDA tensors.* on cpu",
+        ),
+        (lambda: _functions.softmax(torch.zeros(3, device="meta")), ValueError, "on meta"),
+    ],
+)
+def test_a_tensor_elsewhere_is_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_fallback_says_why_once(monkeypatch):
+    kernels._say.cache_clear()
+    monkeypatch.setattr(kernels, "_lacking", kernels._lacking.__wrapped__)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (8 + index, 0))
+    monkeypatch.setattr(kernels.packages, "is_missing", lambda name: name == "cutlass")
+
+    def by_torch(index=1, dtype=torch.float32, why=""):
+        return kernels._by_torch(why, dtype, torch.device("cuda", index))
+
+    for reason, call in {
+        "a tensor on cpu": lambda: kernels.softmax(torch.zeros(3)),
+        "torch.float64": lambda: by_torch(dtype=torch.float64),
+        "a transform of torch.func": lambda: torch.func.vmap(lambda x: x * by_torch())(torch.zeros(3)),
+        "so it is": lambda: by_torch(why="so it is"),
+        "sm_80 is not sm_90": lambda: by_torch(0),
+        "cutlass is missing": by_torch,
+        "9 columns of torch.float32: ": lambda: _functions.served.__wrapped__(lambda *_: int(""), 9, (torch.float32,)),
+    }.items():
+        with pytest.warns(kernels.KernelFallback, match=f"^{reason}.*: torch computes it") as warned:
+            _ = call(), call()
+        assert len(warned) == 1
+    monkeypatch.setattr(kernels.packages, "is_missing", lambda name: False)
+    assert not by_torch()
+
+
+@pytest.fixture
+def cuda_tensors():
+    """Fake tensors that say they are on a GPU, for checks that come before any kernel."""
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        yield lambda *shape, dtype=torch.float16: torch.empty(shape, dtype=dtype, device="cuda")
+
+
+def test_wrong_dtypes_and_shapes_are_refused(cuda_tensors):
+    x = torch.zeros(2, 3, 4)
+    for given in ((x, x[0, :, :1]), (x, None, x), (x, None, None, x[0]), (x[0, 0, 0],), (x, x[0, 0].to("meta"))):
+        with pytest.raises(ValueError, match="do not fit"):
+            kernels.rms_norm(*given)
+    with pytest.raises(TypeError, match=r"not .*int32"):
+        kernels.layer_norm(x, x[0, 0].int())
+    x = cuda_tensors(4, 6)
+    checked = _functions.checked
+    assert checked(x, 1, None) is torch.float16
+    assert checked(x, -2, torch.float32) is torch.float32
+    for bad in (2, -3):
+        with pytest.raises(IndexError, match=r"\[-2, 1\]"):
+            checked(x, bad, None)
+    integers = cuda_tensors(4, dtype=torch.int32)
+    with pytest.raises(TypeError, match=r"softmax takes float16.* not torch\.int32"):
+        checked(integers, -1, None)
+    with pytest.raises(TypeError, match=r"norms take float16.* not torch\.int32"):
+        _norm_functions.norm(integers, None, None, None, True, 1e-5)
+    with pytest.raises(TypeError, match="bfloat16"):
+        checked(x, -1, torch.bfloat16)
+
+
+@pytest.mark.parametrize("mistake", [None, 0, 1, 2, 3])
+def test_a_gradient_that_is_wrong_on_this_gpu_is_not_used(monkeypatch, mistake):
+    """By a stand-in of the kernel whose output of this number is off in one place."""
+    monkeypatch.setattr(_norm_backward, "outside", contextlib.nullcontext)
+    names = (
+        "float16",
+        "float16",
+        "float16",
+        "float16",
+        "float32",
+        "float32",
+        "float16",
+        "float16",
+        "float16",
+        "float16",
+    )
+
+    def launch(blocks, tensors, of_vectors, heads):
+        dy, t, weight, of_total, rstd, mean, dx, dresidual = tensors
+        x, g, total = (m.view(-1, heads, 64) for m in (t, dy, of_total))
+        columns = (v.view(-1, heads, 1) for v in (mean, rstd))
+        found = _norm_backward.gradients(g, x, weight, weight, total, *columns, True)
+        outputs = (dx, dresidual, *of_vectors)
+        for number, (place, got) in enumerate(zip(outputs, (found[0], *found[:3]), strict=True)):
+            place.copy_(got.view(place.shape))
+            if number == mistake:
+                place.view(-1)[-1] = torch.nan
+
+    right = _norm_backward._is_right(launch, 64, names, True, 3, torch.device("cpu"))
+    assert right == (mistake is None)
