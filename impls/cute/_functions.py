@@ -34,7 +34,7 @@ _forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., Any] | No
 # there by their ids, whose hash takes a tenth of a dtype's.
 _again: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None]]] = {}
 _AGAIN = 4096
-"""So many are remembered, and then forgotten all at once."""
+"""When this many are remembered, all are forgotten."""
 
 _is_compiling = torch.compiler.is_compiling
 _transforms = torch._C._are_functorch_transforms_active

@@ -41,7 +41,7 @@ RING_VECTORS = 8
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
 MOST_FEW_ROWS, MOST_FEW_ROW_BYTES = 128, 2**20
-MANY_ROWS = 256  # a choice for so many rows holds for more
+MANY_ROWS = 256  # more rows have the layout of this many
 FEW_ROWS = 32  # of a norm
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32

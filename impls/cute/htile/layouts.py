@@ -16,8 +16,8 @@ MIN_THREADS = 128
 SHARE_THREADS = 448
 FULL_THREADS = 384  # five CTAs of these fill a multiprocessor; 416, of which four fit, cost 2 % at float32 2048x151936
 FULL_VECTORS = 7
-# Up to so many vectors per thread, SHARE_THREADS of softmax have 32 to 40 registers, and two CTAs fit on a multiprocessor if
-# their shares do. The compiler gives more threads of eight vectors up to 68 each: one CTA. A norm has 72 to 100 either way.
+# The most vectors per thread with SHARE_THREADS. In softmax these threads have 32 to 40 registers, so that two CTAs fit on a
+# multiprocessor if their shares do; more threads of eight vectors have up to 68, and one CTA fits. A norm has 72 to 100.
 LONG_VECTORS, LONG_NORM_VECTORS = 15, 10
 MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: a CTA takes more of these

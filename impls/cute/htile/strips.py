@@ -70,7 +70,7 @@ class StripConfig(Shared):
         return self.warps_per_row * self.cluster
 
     def ring_bytes(self, element_bytes: int) -> int:
-        """Shared memory for the rows of matrices of so many bytes an element together."""
+        """Shared memory for the rows of all matrices, whose elements together take `element_bytes`."""
         return self.stages * self.turns * self.threads * self.vector * element_bytes if self.stages > 1 else 0
 
     def groups(self, rows: int, heads: int, processors: int) -> int:

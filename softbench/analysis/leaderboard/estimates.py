@@ -15,7 +15,7 @@ from softbench.model import stats
 ERROR = 0.05
 """Chance that the interval of a mean misses what measuring again without end would give."""
 FREEDOM = 64
-"""Degrees of freedom beyond which Student's t changes by less than 2 %, and is not computed anew."""
+"""More degrees of freedom count as this many: Student's t is then at most 2 % off."""
 OF_A_CASE = stats.TOTAL_ERROR / len(stats.LOOKS)
 """The stricter one of the interval of one case, from which its variance follows."""
 
@@ -68,7 +68,7 @@ def _variance(ratio: stats.Comparison) -> tuple[float, int] | None:
 
 
 def figure(own: Estimate, most: int) -> str:
-    """The value with at most so many decimals, and no more than its interval supports."""
+    """The value with at most `most` decimals, and no more than its interval supports."""
     return f"{own.value:.{_decimals(own, most)}f}"
 
 

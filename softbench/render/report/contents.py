@@ -15,7 +15,7 @@ from softbench.render.report.slices import Slice
 SIGNS = {"right": "✓", "failed": "✗", "declared": "✗", "refused": "–"}
 """By `kind`: the sign of a status, for readers who do not see its colour."""
 COLOURED = 8
-"""So many of an operator's implementations have a colour, the best; others are grey."""
+"""How many of an operator's implementations have a colour: the best; others are grey."""
 
 
 class Cells:

@@ -43,7 +43,7 @@ def crew(texts: list[str]) -> tuple[Seat, ...]:
 
 
 def described(count: int) -> str:
-    """This host's name, machine, and seats for so many workers, as text."""
+    """This host's name, machine, and seats for `count` workers, as text."""
     name = platform.node()
     return json.dumps([name, device.describe(), [asdict(replace(seat, host=name)) for seat in seats(count)]])
 
