@@ -92,7 +92,7 @@ def _examined(folder: Path) -> Iterator[Submission | Finding]:
 
 def _document(findings: list[Finding]) -> Document:
     bad = sum(finding.verdict not in TAKEN for finding in findings)
-    text = f"{plural(len(findings), 'submission')}, of which {bad or 'none'} cannot be taken."
+    text = f"{plural(len(findings), 'submission')}; {f'{bad} cannot be taken' if bad else 'all can be taken'}."
     return [*lines(text), *table("", Finding._fields, findings, left=(0, 1, 2))]
 
 
