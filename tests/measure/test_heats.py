@@ -10,6 +10,7 @@ import pytest
 from support import builders as make
 from support.simulated import PLAN, World, at
 
+from softbench.cases import operators
 from softbench.measure.contest import admission
 from softbench.measure.contest.admission import RESERVE
 from softbench.measure.contest.contest import _recorded
@@ -21,31 +22,34 @@ from softbench.model import Status, stats
 ALWAYS = ["roof", "eager"]
 
 
-def free_for(entrants: int, each: int = 1000) -> int:
-    """The smallest free memory that holds this many entrants."""
-    return next(n for n in range(entrants * each, 2 * entrants * each) if int(n * (1 - RESERVE)) >= entrants * each)
+def free_for(placements: int, each: int = 1000) -> int:
+    """The smallest free memory that holds this many placements."""
+    return next(
+        n for n in range(placements * each, 2 * placements * each) if int(n * (1 - RESERVE)) >= placements * each
+    )
 
 
 @pytest.mark.parametrize(
     ("each", "free", "groups"),
     [
-        (1000, free_for(9), ["abcdefg"]),  # exactly everybody
-        (1000, free_for(9) - 1, ["abcd", "efg"]),  # one too few: two even heats, not six and one
-        (1000, free_for(5), ["abc", "def", "g"]),
-        (1000, free_for(3), [*"abcdefg"]),
-        (1000, free_for(2), [*"abcdefg"]),  # only the permanent ones fit; a trial shows what becomes of the others
+        (1000, free_for(10), ["abcdefg"]),  # exactly everybody, and a new placement of one beside its old one
+        (1000, free_for(10) - 1, ["abcd", "efg"]),  # one too few: two even heats, not six and one
+        (1000, free_for(6), ["abc", "def", "g"]),
+        (1000, free_for(4), [*"abcdefg"]),
+        (1000, free_for(3), [*"abcdefg"]),  # only the permanent ones fit; a trial shows what becomes of the others
         (1 << 40, 1, [*"abcdefg"]),  # where nothing fits all have a heat
         (1 << 40, 0, ["abcdefg"]),  # unknown memory admits everybody
         (0, 100, ["abcdefg"]),  # entrants that take nothing
     ],
 )
 def test_heats_fill_the_memory_evenly(each: int, free: int, groups: list[str]) -> None:
-    assert admission.heats(ALWAYS, [*"abcdefg"], each, free) == [[*ALWAYS, *group] for group in groups]
+    most = admission.room(each, free)
+    assert admission.heats(ALWAYS, [*"abcdefg"], most) == [[*ALWAYS, *group] for group in groups]
 
 
 def test_there_is_one_heat_without_others_and_none_without_anybody() -> None:
-    assert admission.heats(ALWAYS, [], 1000, 5000) == [ALWAYS]
-    assert admission.heats([], [], 1000, 5000) == []
+    assert admission.heats(ALWAYS, [], 5) == [ALWAYS]
+    assert admission.heats([], [], 5) == []
 
 
 FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
@@ -64,6 +68,18 @@ def test_nobody_is_admitted_where_no_worker_lives(world: World) -> None:
     contest(world, a, free_bytes=None)
     assert not world.log
     assert not a.samples
+
+
+@pytest.mark.parametrize(("room", "at_once"), [(5, 1), (6, 2), (50, 4)])
+def test_no_more_are_placed_at_a_time_than_have_room_for_a_second_placement(
+    world: World, monkeypatch: pytest.MonkeyPatch, room: int, at_once: int
+) -> None:
+    sizes, ask = [], world.ask
+    monkeypatch.setattr(world, "ask", lambda asked: sizes.append([*asked.values()]) or ask(asked))
+    held = PLAN.bytes_held(*operators.moved_bytes(make.softmax_case()))
+    contest(world, *(world.enter(name) for name in "abcd"), free_bytes=free_for(room, held))
+    assert max(len(asked) for asked in sizes if asked[0]["op"] == "place") == at_once
+    assert sum(len(asked) for asked in sizes if asked[0]["op"] == "place") >= 8 * 4
 
 
 def heats(entrant: Entrant) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TypeVar
@@ -18,16 +19,20 @@ RESERVE = 0.08
 """Share of the free memory that stays free: for workspaces, fragmentation, and contexts of workers that start later."""
 
 
-def heats(always: Sequence[T], others: Sequence[T], bytes_each: int, free_bytes: int) -> list[list[T]]:
-    """Split entrants into heats that fit the memory; `always` (roof, baseline) takes part in every heat.
+def room(bytes_each: int, free_bytes: int) -> int:
+    """How many placements of this size fit the memory. If free_bytes is 0, as on a CPU, all do."""
+    return int(free_bytes * (1 - RESERVE)) // max(1, bytes_each) if free_bytes else sys.maxsize
 
-    bytes_each covers two placements of one entrant: a new one is allocated while the old one is still held. A heat has
-    at least one of `others`, even if it may not fit: only a trial shows that. If free_bytes is 0, as on a CPU, all fit.
+
+def heats(always: Sequence[T], others: Sequence[T], most: int) -> list[list[T]]:
+    """Split entrants into heats for which `most` placements have room; `always` (roof, baseline) takes part in every heat.
+
+    One has two: a new one is made while the old one is still held. A heat has at least one of `others`, even if it may not fit:
+    only a trial shows that.
     """
     if not others:
         return [list(always)] if always else []
-    room = int(free_bytes * (1 - RESERVE)) // max(1, bytes_each) if free_bytes else len(always) + len(others)
-    size = max(1, room - len(always))
+    size = max(1, min(len(others), most - 1 - len(always)))
     return parts(always, others, -(-len(others) // size))
 
 

@@ -161,13 +161,15 @@ class Measuring:
         held = plan.bytes_held(*operators.moved_bytes(self.case))
         self.pool.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
         free = self.pool.free_bytes(players)
-        groups = [] if free is None else admission.heats(always, others, 2 * held, free)
+        room = admission.room(held, free or 0)
+        groups = [] if free is None else admission.heats(always, others, room)
         clock = "graph" if self.card is not None else "wall"
         while groups:
             group = [e for e in groups.pop(0) if e.is_ready]
             heat = Heat(
                 group, plan, clock, len(self.heats), self._ask, self.rng, read_telemetry=self.read_telemetry,
                 tell=self.view.tell, lead_in_s=LEAD_IN_S_PER_GB * held / 1e9, times=self.times, fault=self.fault,
+                at_once=max(1, room - len(group)),
             )  # fmt: skip
             self.heats.append(heat)
             self._run(heat, most_looks, most_s)

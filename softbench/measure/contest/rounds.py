@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -43,6 +44,7 @@ class Heat:
     aside     placement (from 0) -> why its rounds do not count; they are in `unsteady`, and empty in `ns`
     racing    the entrants whose rank is open
     lead_in_s  least time behind a placement before anything counts
+    at_once   how many may be placed at the same time: each holds its old placement meanwhile
     is_unfinished  whether ranks are open, and another `run` may decide them
     """
 
@@ -56,6 +58,7 @@ class Heat:
     read_telemetry: Callable[[], Telemetry] = Telemetry
     tell: Tell = silent
     lead_in_s: float = 0.0
+    at_once: int = sys.maxsize
     racing: list[Entrant] = field(default_factory=list)
     ns: dict[Entrant, list[list[int]]] = field(default_factory=dict)
     out_of_memory: list[Entrant] = field(default_factory=list)
@@ -144,8 +147,11 @@ class Heat:
     def _place(self, active: list[Entrant]) -> list[Entrant]:
         seeds = {e: self.rng.getrandbits(40) for e in active}
         requests = {e: e.request("place", plan=asdict(e.plan(self.plan)), seed=seeds[e]) for e in active}
+        waves = [active[first : first + self.at_once] for first in range(0, len(active), self.at_once)]
         stay = []
-        for entrant, answer in self.ask(requests).items():
+        for entrant, answer in itertools.chain.from_iterable(
+            self.ask({e: requests[e] for e in w}).items() for w in waves
+        ):
             if answer.ok:
                 stay.append(entrant)
             elif answer.status is Status.OUT_OF_MEMORY and not answer.fatal:

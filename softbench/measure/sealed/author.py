@@ -87,7 +87,7 @@ class Author:
         held.path = Path(file.name)
         capture.write(held.path, self._arena.base, pieces, used, allocated, last)
         del kept, inputs
-        held.pools = held.pools[:1]
+        held.pools = []  # `empty_cache` frees nothing of a pool that is held
         self._torch.cuda.empty_cache()
         return held.path
 
