@@ -15,7 +15,9 @@ from softbench.model import Run
 from softbench.records import store
 from softbench.texts import InputError
 
-_COMMAND = ("-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "-o", "addopts=", "--softbench")
+_ARGUMENTS = ("-p", "softbench.plugin", "-p", "no:cacheprovider", "-o", "addopts=", "--softbench", "--color=no")
+AHEAD = [sys.executable, "-m", "softbench.session.ahead"]
+"""The command of a process that waits for the `arguments` of its run."""
 _OUTER = ("PYTEST_ADDOPTS", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 """Variables that are for another pytest, or would have GitHub show every run."""
 ONLY = '''"""Only these implementations run."""
@@ -62,9 +64,9 @@ def measure(arguments: Sequence[str], project: Path | None = None) -> Run:
     return store.read(Path(begun["records"]))
 
 
-def command(arguments: Sequence[str]) -> list[str]:
-    """The words of a command that runs `pytest --softbench` without the options of a configuration."""
-    return [sys.executable, *_COMMAND, "--color=no", *arguments]
+def arguments_of(words: Sequence[str]) -> list[str]:
+    """Those of pytest for `--softbench` with some options, without the options of a configuration."""
+    return [*_ARGUMENTS, *words]
 
 
 def environment() -> dict[str, str]:
@@ -81,7 +83,7 @@ def elsewhere() -> dict[str, str]:
 
 def _pytest(arguments: Sequence[str], project: Path | None = None) -> str:
     done = subprocess.run(
-        command(arguments),
+        [sys.executable, "-m", "pytest", *arguments_of(arguments)],
         cwd=project,
         env=elsewhere() if project else environment(),
         stdin=subprocess.DEVNULL,

@@ -37,9 +37,9 @@ CROSSED = 5
 """Cases that every card measures."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Warm:
-    """What the runs of one command share: their processes, and what is known of the clocks."""
+    """What the runs of one command share, or was started ahead of a run: processes, and what is known of the clocks."""
 
     pool: WorkerPool | None = None
     calibrations: tuple[Calibration, ...] | None = None

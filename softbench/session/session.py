@@ -17,7 +17,7 @@ from softbench.measure.other_processes import OtherProcesses
 from softbench.model import Case, Run, calibration, notes
 from softbench.records.shards import Shard
 from softbench.render import tables
-from softbench.session import debugging, github, multi_gpu, page, replay, resuming, settings, watching
+from softbench.session import ahead, debugging, github, multi_gpu, page, replay, resuming, settings, watching
 from softbench.session.bench import Bench
 from softbench.session.collect import CellItem, Collecting, end
 from softbench.session.events import Events
@@ -94,7 +94,7 @@ class BenchSession:
         self._events, self._watch = events or Events(None), watch
         listener = self._events.told(listener, self._result)
         self._journal = Journal(chosen, selection, listener, accept=accept, places=multi_gpu.places(seats), shard=shard)
-        self.bench = Bench(self._journal, listener, watch.warm if watch else None)
+        self.bench = Bench(self._journal, listener, watch.warm if watch else ahead.of(config))
         self.controller = multi_gpu.Controller(self._journal, seats, self._note) if seats else None
         self._storage = replay.Storage(config) if seats or shard else None
         self._live = Live(config, self._journal)

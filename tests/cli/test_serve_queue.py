@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ def add(queue: Queue) -> Job:
 
 def ran(queue: Queue, monkeypatch: pytest.MonkeyPatch, code: str, limit_s: float = 20.0, **more: Any) -> Job:
     """One job whose pytest is this program, and what became of it; more: what is done to it while it runs."""
-    monkeypatch.setattr(measuring, "command", lambda words: [sys.executable, "-c", code])
+    monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", f"input()\n{code}"])
     job, it = add(queue), Runner(queue, limit_s, 1.0)
 
     async def run() -> None:
@@ -93,6 +94,33 @@ def test_a_job_that_takes_too_long_is_ended_with_all_that_it_started(
     before = (tmp_path / "beats").stat().st_size
     asyncio.run(asyncio.sleep(0.2))
     assert (tmp_path / "beats").stat().st_size == before > 0
+
+
+def test_a_process_that_ended_before_its_job_came_is_replaced(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = f"import pathlib, sys; mark = pathlib.Path({str(tmp_path / 'mark')!r}); mark.exists() or sys.exit(mark.touch()); input()"
+    monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", code])
+    it = Runner(queue, 20.0, 1.0)
+
+    async def run() -> Job:
+        task = asyncio.create_task(it.run())
+        while not (tmp_path / "mark").exists() or it._next is None or it._next.process.returncode is None:
+            await asyncio.sleep(0.01)
+        job = add(queue)
+        it.wake()
+        while queue.jobs[job.id].state in jobs.OPEN:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return queue.jobs[job.id]
+
+    assert asyncio.run(run()).state == jobs.DONE
+
+
+def test_what_waits_for_a_job_ends_with_the_server() -> None:
+    done = subprocess.run(measuring.AHEAD, env=measuring.elsewhere(), stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == 0
 
 
 def test_output_is_bounded_and_its_end_is_kept(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:

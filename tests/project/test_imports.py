@@ -47,6 +47,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "pynvml": ("measure.device",),
     "rich": ("session.live",),
     "pytest": (
+        "session.ahead",
         "session.collect",
         "session.github",
         "session.session",

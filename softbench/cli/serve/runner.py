@@ -1,4 +1,7 @@
-"""Runs the jobs of a queue one after the other, each by `pytest --softbench` in its own project."""
+"""Runs the jobs of a queue one after the other, each by `pytest --softbench` in its own project.
+
+The process of the next job is started while nothing waits, so that the job finds torch imported and the clocks checked.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from softbench.cli import measuring
 from softbench.cli.serve.jobs import (
@@ -40,6 +44,7 @@ class Runner:
     timeout_s: float
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _now: tuple[str, asyncio.subprocess.Process] | None = None
+    _next: _Next | None = None
 
     def wake(self) -> None:
         """There is a new job."""
@@ -47,12 +52,18 @@ class Runner:
 
     async def run(self) -> None:
         """Run what waits, in its order, until this is cancelled; the job that runs then waits again."""
-        while True:
-            self._news.clear()
-            if waiting := self.queue.waiting:
-                await self._one(waiting[0])
-            else:
-                await self._news.wait()
+        try:
+            while True:
+                self._news.clear()
+                if waiting := self.queue.waiting:
+                    await self._one(waiting[0])
+                else:
+                    with contextlib.suppress(OSError):  # the next job says so
+                        self._next = await self._ready()
+                    await self._news.wait()
+        finally:
+            if self._next is not None:
+                await self._next.end()
 
     def cancel(self, job: Job) -> Job:
         """End a job that waits or runs."""
@@ -62,38 +73,46 @@ class Runner:
         return job
 
     async def _one(self, job: Job) -> None:
-        with _Tail() as tail:
-            try:
-                self._fresh(job)
-                process = await self._start(job, tail)
-            except OSError as error:
-                self.queue.update(job, state=FAILED, ended=now(), reason=f"pytest cannot be started: {error.strerror}")
-                return
+        try:
+            self._fresh(job)
+            begun, self._next = await self._ready(), None
+        except OSError as error:
+            self.queue.update(job, state=FAILED, ended=now(), reason=f"pytest cannot be started: {error.strerror}")
+            return
+        try:
             if self.queue.jobs[job.id].state == WAITING:  # it was not cancelled meanwhile
-                own = identity(process.pid)
+                own = identity(begun.process.pid)
                 job = self.queue.update(job, state=RUNNING, started=now(), attempts=job.attempts + 1, process=own)
-            self._now = job.id, process
-            state = await self._awaited(job, process)
-            self._ended(job, state, process.returncode, tail.text)
+                begun.tell(self.queue.project(job), self._arguments(job))
+            self._now = job.id, begun.process
+            state = await self._awaited(job, begun.process)
+        finally:
+            await begun.end()
+        self._ended(job, state, begun.process.returncode, begun.tail.text)
+
+    async def _ready(self) -> _Next:
+        """The process that is ready for a job, or a new one if it has ended. Raises OSError."""
+        if self._next is not None and self._next.process.returncode is None:
+            return self._next
+        if self._next is not None:
+            await self._next.end()
+            self._next = None
+        return await _Next().start()
 
     async def _awaited(self, job: Job, process: asyncio.subprocess.Process) -> str:
-        """The state in which a job ends; its process has ended then."""
+        """The state in which a job ends."""
+        is_in_time = True
         try:
             if self.queue.jobs[job.id].state == RUNNING:
-                await asyncio.wait_for(process.wait(), self.job_limit_s)
-            state = DONE if process.returncode in (0, 1) else FAILED
-        except asyncio.TimeoutError:
-            state = TIMED_OUT
+                is_in_time = await _exits(process, self.job_limit_s)
         except asyncio.CancelledError:  # the server ends
             if self.queue.jobs[job.id].state == RUNNING:
                 self.queue.update(job, state=WAITING, process=(), attempts=job.attempts - 1)
             raise
         finally:
-            _end(process)
             self._now = None
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(process.wait(), _PATIENCE_S)
-        return state
+        code = process.returncode
+        return TIMED_OUT if not is_in_time else DONE if code in (0, 1) else FAILED
 
     def _ended(self, job: Job, state: str, code: int | None, output: str) -> None:
         with contextlib.suppress(OSError):
@@ -109,25 +128,68 @@ class Runner:
         shutil.rmtree(self.queue.project(job) / "reports", ignore_errors=True)
         self.queue.events(job).unlink(missing_ok=True)
 
-    async def _start(self, job: Job, tail: _Tail) -> asyncio.subprocess.Process:
-        words = [
-            "--softbench-impls=kernels",
-            "--softbench-ladders",
-            "--softbench-no-page",
-            f"--softbench-profile={job.profile}",
-            f"--softbench-timeout={self.timeout_s:g}",
-            f"--softbench-events={self.queue.events(job).resolve()}",
-            *([] if job.budget_s is None else [f"--softbench-budget={job.budget_s:g}"]),
-        ]
-        return await asyncio.create_subprocess_exec(
-            *measuring.command(words),
-            cwd=self.queue.project(job),
-            env=measuring.elsewhere(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=tail.writer,
-            stderr=tail.writer,
-            start_new_session=True,
+    def _arguments(self, job: Job) -> list[str]:
+        return measuring.arguments_of(
+            [
+                "--softbench-impls=kernels",
+                "--softbench-ladders",
+                "--softbench-no-page",
+                f"--softbench-profile={job.profile}",
+                f"--softbench-timeout={self.timeout_s:g}",
+                f"--softbench-events={self.queue.events(job).resolve()}",
+                *([] if job.budget_s is None else [f"--softbench-budget={job.budget_s:g}"]),
+            ]
         )
+
+
+class _Next:
+    """A process that waits for a job, and what it prints. It ends with this one, whose end of its input is closed then."""
+
+    process: asyncio.subprocess.Process
+
+    def __init__(self) -> None:
+        self._theirs, self._orders = os.pipe()  # not asyncio's, which waits for all that inherit it
+        self.tail = _Tail()
+
+    async def start(self) -> _Next:
+        """Raises OSError."""
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *measuring.AHEAD,
+                env=measuring.elsewhere(),
+                stdin=self._theirs,
+                stdout=self.tail.writer,
+                stderr=self.tail.writer,
+                start_new_session=True,
+            )
+        except OSError:
+            self._close()
+            raise
+        return self
+
+    def tell(self, project: Path, arguments: list[str]) -> None:
+        """Have it run pytest in a project; if it has ended, its exit code says so."""
+        order = json.dumps({"folder": str(project.resolve()), "arguments": arguments})
+        os.write(self._orders, order.encode() + b"\n")
+
+    async def end(self) -> None:
+        _end(self.process)
+        await _exits(self.process, _PATIENCE_S)
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._theirs)
+        os.close(self._orders)
+        self.tail.close()
+
+
+async def _exits(process: asyncio.subprocess.Process, limit_s: float) -> bool:
+    """Whether a process ends in time. Not by `wait_for`, which loses a cancellation that comes with the end before Python 3.12."""
+    ending = asyncio.ensure_future(process.wait())
+    try:
+        return bool((await asyncio.wait([ending], timeout=limit_s))[0])
+    finally:
+        ending.cancel()
 
 
 def _end(process: asyncio.subprocess.Process) -> None:
@@ -139,21 +201,20 @@ def _end(process: asyncio.subprocess.Process) -> None:
 class _Tail:
     """The end of what is written into a pipe; who keeps the pipe open is not waited for."""
 
-    def __enter__(self) -> _Tail:
+    def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._kept = b""
         asyncio.get_running_loop().add_reader(self._reader, self._read)
-        return self
 
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        self._read()
         asyncio.get_running_loop().remove_reader(self._reader)
         os.close(self._reader)
         os.close(self.writer)
 
     @property
     def text(self) -> str:
-        self._read()
         return self._kept.decode(errors="replace")
 
     def _read(self) -> None:
