@@ -11,7 +11,6 @@ from typing import Any
 KERNEL, COPY, FILL, EMPTY = 0, 1, 2, 5
 """Types of graph nodes that can be rebuilt."""
 ATTRIBUTE_BYTES = 64
-EDGE_BYTES = 8
 DEVICE_MEMORY = 2
 UNIFIED_MEMORY = 4
 """The kinds of memory that a copy between addresses of the device names."""
