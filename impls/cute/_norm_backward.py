@@ -25,21 +25,27 @@ PROOF_ELEMENTS, MOST_OFF = 2**20, 2**-5  # of the largest value: rounding is les
 MATRICES = (0, 1, 3, 6, 7)  # places of dy, t, dtotal, dx, dresidual among the arguments; the first three are read
 
 
-def builds(columns: int, dtypes: tuple[str, ...], layer: bool, heads: bool, gpu: Gpu, vector: int) -> Iterator[Build]:
+def builds(
+    columns: int, dtypes: tuple[str, ...], layer: bool, heads: bool, gpu: Gpu, vector: int, eps: float | None = None
+) -> Iterator[Build]:
     """Builds of (dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias), of these dtypes, "" for absent ones.
 
     heads   weight, dweight or dbias has a row for each head
+    eps     as in `NormBackward`
     vector  elements, of `vector_of`
     """
     sizes = tuple(ITEM_BYTES[dtypes[index]] for index in MATRICES[:3] if dtypes[index])
     flags, sums = (("layer", layer), ("heads", heads)), sum(map(bool, dtypes[-2:]))
+    flags += () if eps is None else (("eps", eps),)
     for largest in (MAX_CLUSTER.get(gpu.architecture, 0), 8):
         with contextlib.suppress(ValueError):
             config = choose_strip(columns, vector, sizes, gpu.architecture, sums, largest)
             yield Build("norm_backward.NormBackward", config, dtypes, flags, gpu.arch)
 
 
-def backward_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, heads: bool, device: Any) -> Launch:
+def backward_rows(
+    columns: int, dtypes: tuple[Any, ...], layer: bool, heads: bool, eps: float | None, device: Any
+) -> Launch:
     """The launch of (dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, heads), of these dtypes, None for absent.
 
     Matrices are (rows, columns), of any row stride and offset; rstd and mean (rows,); weight is (columns,), or
@@ -54,7 +60,7 @@ def backward_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, heads: boo
 
     @functools.cache
     def kernel(vector: int) -> tuple[StripConfig, Launch | None]:
-        found = tuple(builds(columns, (*names[:-2], *parts), layer, heads, this, vector))
+        found = tuple(builds(columns, (*names[:-2], *parts), layer, heads, this, vector, eps))
         run = ready(found, device)
         config = found[0].config
 
@@ -65,7 +71,7 @@ def backward_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, heads: boo
                 if part is not None:
                     output.copy_(part.view(-1, *output.shape).sum(0))
 
-        if _is_right(launch, columns, names, layer, 3 if heads else 1, device):
+        if _is_right(launch, columns, names, layer, 3 if heads else 1, eps, device):
             return config, launch
         _functions.refused(f"the gradient of {columns} columns of {names[0]} differs from that of torch's operators")
         return config, None
@@ -86,11 +92,13 @@ def backward_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, heads: boo
     return launch
 
 
-def _is_right(launch: Any, columns: int, names: tuple[str, ...], layer: bool, heads: int, device: Any) -> bool:
+def _is_right(
+    launch: Any, columns: int, names: tuple[str, ...], layer: bool, heads: int, eps: float | None, device: Any
+) -> bool:
     """Whether two blocks of a kernel compute what torch's operators do, on several rows for each CTA.
 
-    Its source runs on a CPU in tests, but had not run on a GPU when it was released: a caller is not to be the first to see
-    what only a GPU shows. The rows are a wave, since a random generator's state is the caller's.
+    Tests have few layouts on a GPU: a caller is not to be the first to see what only a GPU shows. The rows are a wave, since
+    a random generator's state is the caller's.
     """
     rows = heads * max(9, min(601, PROOF_ELEMENTS // columns))
 
@@ -105,16 +113,30 @@ def _is_right(launch: Any, columns: int, names: tuple[str, ...], layer: bool, he
     shapes = (matrix, matrix, vector, matrix, row, row, matrix, matrix, vector, vector)
     with outside(device):
         drawn = [wave(shape, name, i) for i, (shape, name) in enumerate(zip(shapes, names, strict=True))]
+        drawn[4].abs_()
         dy, t, weight, of_total, rstd, mean, *outputs = drawn
         launch(2, drawn[:-2], outputs[2:], heads)
-        centre = rstd.new_zeros(()) if mean is None else mean[:, None]
         dy, t, of_total = (x if x is None else x.view(rows // heads, heads, columns) for x in (dy, t, of_total))
-        centre, scale = (x if not x.dim() else x.view(rows // heads, heads, 1) for x in (centre, rstd))
+        centre, scale = statistics_of(t, rstd, mean, eps)
         right = gradients(dy, t, weight, outputs[3], of_total, centre, scale, layer)
         found = [x if x is None else x.view(dy.shape) for x in outputs[:2]]
         pairs = zip((*found, *outputs[2:]), (right[0], *right[:3]), strict=True)
         wide = [(a.double(), b.double()) for a, b in pairs if a is not None and b is not None]
         return all(bool((a - b).abs().max() <= MOST_OFF * b.abs().max()) for a, b in wide)
+
+
+def statistics_of(t: Tensor, rstd: Tensor, mean: Given, eps: float | None) -> tuple[Tensor, Tensor]:
+    """(centre, scale) for `gradients`: rstd and mean as they are given, or with an eps a LayerNorm's of t itself."""
+    if eps is not None:
+        return statistics(t.to(widened(t.dtype)), True, eps)
+    rows = (*t.shape[:-1], 1)
+    return rstd.new_zeros(()) if mean is None else mean.view(rows), rstd.view(rows)
+
+
+def statistics(t: Tensor, layer: bool, eps: float) -> tuple[Tensor, Tensor]:
+    """(mean, rstd) along the last dimension, which stays; for RMSNorm the mean is 0."""
+    centre = t.mean(-1, keepdim=True) if layer else t.new_zeros(())
+    return centre, (t - centre).square().mean(-1, keepdim=True).add(eps).rsqrt()
 
 
 def gradients(
@@ -123,7 +145,7 @@ def gradients(
     """The gradients of x, weight, bias and residual, in float32 (float64 for float64), from torch's operators.
 
     t              x, or the rounded sum; of_total: its gradient from elsewhere
-    centre, scale  as in `_statistics`
+    centre, scale  as in `statistics`
     """
     wide = widened(t.dtype)
     dy, normal = dy.to(wide), (t.to(wide) - centre) * scale

@@ -11,7 +11,7 @@ from torch import Tensor, library
 from . import _launch, _norm_backward
 from ._functions import KERNEL_DTYPES as KERNEL_DTYPES
 from ._functions import NAMESPACE, observed, operator, require, served, widened
-from ._norm_backward import gradients
+from ._norm_backward import gradients, statistics, statistics_of
 
 Given = Tensor | None
 
@@ -95,7 +95,7 @@ def compose(
     if residual is not None and total is not None:
         t = t + residual
         total.copy_(t)
-    centre, scale = _statistics(t, layer, eps)
+    centre, scale = statistics(t, layer, eps)
     values = (t - centre if layer else t) * scale
     if weight is not None:
         values = values * weight
@@ -106,29 +106,24 @@ def compose(
         mean.copy_(centre.reshape(-1))
 
 
-def _statistics(t: Tensor, layer: bool, eps: float) -> tuple[Tensor, Tensor]:
-    """(mean, rstd) along the last dimension, which stays; for RMSNorm the mean is 0."""
-    centre = t.mean(-1, keepdim=True) if layer else t.new_zeros(())
-    return centre, (t - centre).square().mean(-1, keepdim=True).add(eps).rsqrt()
-
-
 def backward(
     dy: Tensor, t: Tensor, weight: Tensor | None, bias: Tensor | None, of_total: Tensor | None,
-    rstd: Tensor, mean: Tensor | None, of_weight: bool, of_bias: bool, of_residual: bool,
+    rstd: Tensor, mean: Tensor | None, eps: float | None, of_weight: bool, of_bias: bool, of_residual: bool,
 ) -> list[Tensor]:  # fmt: skip
     """The gradient of x and, where they are asked for, of weight, bias and residual, in their dtypes.
 
     t, of_total  as in `gradients`; both have the dtype of the residual, and dy that of x
     of_residual  it has another dtype than x
-    mean         for LayerNorm
+    mean         for LayerNorm; with an eps, as in `statistics_of`
     """
-    outputs = _fake_backward(dy, t, weight, bias, of_total, rstd, mean, of_weight, of_bias, of_residual)
+    outputs = _fake_backward(dy, t, weight, bias, of_total, rstd, mean, eps, of_weight, of_bias, of_residual)
     wanted = iter(outputs)
     dx, *of_vectors, dresidual = [next(wanted) if asked else None for asked in (True, of_weight, of_bias, of_residual)]
     columns, heads, layer = t.shape[-1], _heads(t, weight, bias), mean is not None
     tensors = (dy, t, weight, of_total, rstd, mean, dx, dresidual, *of_vectors)
     dtypes = tuple(None if o is None else o.dtype for o in tensors)
-    launch = served(_norm_backward.backward_rows, columns, dtypes, layer, heads > 1, t.device) if t.numel() else None
+    rest = layer, heads > 1, eps, t.device
+    launch = served(_norm_backward.backward_rows, columns, dtypes, *rest) if t.numel() else None
     if launch is not None:
         m_dy, m_t, m_total, *m_out = (
             m if m is None else _launch.as_matrix(m, columns) for m in (dy, t, of_total, dx, dresidual)
@@ -136,9 +131,7 @@ def backward(
         vectors = _vectors(heads, columns, weight)
         if launch(m_dy, m_t, *vectors, m_total, rstd, mean, *m_out, *of_vectors, heads):
             return outputs
-    rows = (*t.shape[:-1], 1)
-    centre = rstd.new_zeros(()) if mean is None else mean.view(rows)
-    found = gradients(dy, t, weight, bias, of_total, centre, rstd.view(rows), layer)
+    found = gradients(dy, t, weight, bias, of_total, *statistics_of(t, rstd, mean, eps), layer)
     for place, gradient in zip((dx, *of_vectors, dresidual), found, strict=True):
         _ = place is None or place.copy_(gradient)
     return outputs
@@ -146,7 +139,7 @@ def backward(
 
 def _fake_backward(
     dy: Tensor, t: Tensor, weight: Given, bias: Given, of_total: Given,
-    rstd: Tensor, mean: Given, of_weight: bool, of_bias: bool, of_residual: bool,
+    rstd: Tensor, mean: Given, eps: float | None, of_weight: bool, of_bias: bool, of_residual: bool,
 ) -> list[Tensor]:  # fmt: skip
     likes = ((dy, True), (weight, of_weight), (bias, of_bias), (t, of_residual))
     return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t, asked in likes if asked and t is not None]
@@ -171,13 +164,14 @@ def _gradients(ctx: Any, *of_outputs: Any) -> tuple[Any, ...]:
     dy = torch.zeros_like(t, dtype=dtype) if dy is None else dy
     if rstd is None or torch.is_grad_enabled():  # gradients of gradients
         wide = t.to(widened(t.dtype))
-        found = gradients(dy, t, weight, bias, of_total, *_statistics(wide, ctx.layer, ctx.eps), ctx.layer)
+        found = gradients(dy, t, weight, bias, of_total, *statistics(wide, ctx.layer, ctx.eps), ctx.layer)
         found = [None if d is None else gradient.to(d) for gradient, d in zip(found, ctx.dtypes, strict=True)]
         return (*found, None, None, None)
     _, of_weight, of_bias, *_ = ctx.needs_input_grad
     asked = (of_weight, of_bias, residual not in (None, dtype))
     run = backward_op if observed(dy) else backward
-    of_x, *more = run(dy, t, weight, bias, of_total, rstd, mean, *asked)
+    is_rounded = ctx.layer and residual in (torch.float16, torch.bfloat16)
+    of_x, *more = run(dy, t, weight, bias, of_total, rstd, mean, ctx.eps if is_rounded else None, *asked)
     of_weight, of_bias, of_residual = (more.pop(0) if wanted else None for wanted in asked)
     of_residual = of_x if residual is dtype else of_residual
     return of_x, of_weight, of_bias, of_residual, None, None, None

@@ -150,7 +150,8 @@ def test_operators_hold_torchs_rules_and_what_no_kernel_serves_warns():
     opcheck(ours.softmax_backward.default, (x, y, 1, torch.float32))
     opcheck(ours.norm.default, (x, y[0], None, y, True, 1e-5, True))
     rows, half = torch.rand(4, device="cuda"), y.half()
-    opcheck(ours.norm_backward.default, (x.detach(), half, y[0], half[0], half, rows, rows, True, True, True))
+    given = (x.detach(), half, y[0], half[0], half, rows, rows, 1e-5)
+    opcheck(ours.norm_backward.default, (*given, True, True, True))
     long = torch.ones(1, 10**8, device="cuda")
     with pytest.warns(KernelFallback, match="100000000 columns"):
         softmax_backward(long, long)

@@ -57,7 +57,7 @@ def seen(monkeypatch):
 
         return launch
 
-    def norm_backward_rows(columns, dtypes, layer, heads, device):
+    def norm_backward_rows(columns, dtypes, layer, heads, eps, device):
         def launch(dy, t, weight, of_total, rstd, mean, *outputs):
             *outputs, count = outputs
             note(*(m for m in (t, dy, of_total, outputs[1], outputs[0]) if m is not None))
@@ -65,9 +65,8 @@ def seen(monkeypatch):
                 tuple(None if t is None else t.dtype for t in (dy, t, weight, of_total, rstd, mean, *outputs)) == dtypes
             )
             assert heads == (count > 1)
-            centre = 0 if mean is None else mean[:, None]
+            centre, scale = _norm_backward.statistics_of(t.double(), rstd, mean, eps)
             terms = torch.ones(count, columns, dtype=torch.float64).repeat(len(t) // count, 1)
-            scale = rstd[:, None].double()
             found = _norm_functions.gradients(
                 dy.double(), t.double(), per_row(weight, t), terms, of_total, centre, scale, layer
             )
@@ -203,6 +202,25 @@ def test_norms_of_any_shape_and_mixed_dtypes(either, shape, dtype):
         assert all(t.grad.dtype is t.dtype and t.grad.any() == bool(x.numel()) for t in leaves)
 
 
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_gradients_where_rounding_is_more_than_the_deviation(seen, monkeypatch, by_kernel):
+    """They are those at the sum that is returned; its own rounding, over the deviation before it, would be hundreds."""
+    if not by_kernel:
+        monkeypatch.setattr(_norm_backward, "backward_rows", _functions.served)
+        monkeypatch.setattr(
+            _norm_functions, "served", lambda rows, *given: None if rows is _functions.served else rows(*given)
+        )
+    for columns in (1, 6):
+        x, residual = (torch.full((9, columns), t).add(torch.randn(9, columns) / 1e3).bfloat16() for t in (7.03, 93.1))
+        leaves = [t.requires_grad_() for t in (x, residual)]
+        y, total = kernels.layer_norm(x, None, None, residual)
+        dy = torch.randn_like(y)
+        wide = total.detach().double().requires_grad_()
+        (right,) = torch.autograd.grad(torch.layer_norm(wide, (columns,), eps=LAYER_EPS), wide, dy.double())
+        for got in torch.autograd.grad(y, leaves, dy):
+            torch.testing.assert_close(got.double(), right, rtol=2e-2, atol=1e-3)
+
+
 def test_statistics_are_those_of_the_rows(seen):
     x, residual = torch.randn(2, 3, 8), torch.randn(2, 3, 8)
     weight = torch.ones(8)
@@ -222,7 +240,7 @@ def test_operators_hold_torchs_rules(seen):
         library.opcheck(_norm_functions.norm_op, (*inputs, True))
         library.opcheck(_norm_functions.norm_op, (*inputs, False))
     rows, columns = torch.rand(4), torch.rand(6)
-    given = (x.detach(), y.detach().half(), columns, columns.half(), None, rows, rows, True, True, True)
+    given = (x.detach(), y.detach().half(), columns, columns.half(), None, rows, rows, 1e-5, True, True, True)
     library.opcheck(_norm_functions.backward_op, given)
     from impls.cute import _functions as other
 

@@ -76,20 +76,22 @@ LAYOUTS = {
 }
 
 
-def run(config, tensors, layer, heads, blocks, late):
+def run(config, tensors, layer, heads, eps, blocks, late):
     """All CTAs of the kernel, one cluster after another."""
     with emulated.family() as family:
-        kernel = family("kernels.norm_backward").NormBackward(config, layer, heads > 1)
+        kernel = family("kernels.norm_backward").NormBackward(config, layer, heads > 1, eps)
         for cta in range(blocks * heads):
             cluster = emulated.Cluster(config.cluster, config.threads, cta, blocks * heads, late)
             cluster.run(lambda: kernel.kernel(*tensors, heads))
 
 
-@over("late", [True, False])
+@over("kind", ["layer", "rms", "rounded"])
 @over("layout", list(LAYOUTS))
-def test_the_threads_of_the_kernel(layout, late):
-    """LayerNorm of two heads, with copies that arrive late; RMSNorm with a gradient of the sum, with copies that arrive at once."""
-    config, heads, blocks, layer, wide = LAYOUTS[layout], 2 if late else 1, 2, late, not late
+def test_the_threads_of_the_kernel(layout, kind):
+    """LayerNorm of two heads, with copies that arrive late; RMSNorm with a gradient of the sum, with copies that arrive at once;
+    LayerNorm of rows that a rounded sum changed: their mean, and by six orders of magnitude their deviation."""
+    late, layer, eps = kind == "layer", kind != "rms", 1e-5 if kind == "rounded" else None
+    config, heads, blocks, wide = LAYOUTS[layout], 2 if late else 1, 2, not late
     rows, columns = heads * (2 * config.rows * (config.stages + 1) - 1), config.columns
     generator = torch.Generator().manual_seed(len(layout))
     dy, t, dtotal = (torch.randn(rows, columns, generator=generator).half() for _ in range(3))
@@ -97,9 +99,12 @@ def test_the_threads_of_the_kernel(layout, late):
     mean = t.double().mean(1) if layer else None
     centre = torch.zeros(()) if mean is None else mean[:, None]
     rstd = ((t.double() - centre).square().mean(1) + 1e-5).rsqrt()
+    scale = rstd[:, None]
+    if eps:
+        mean, rstd = mean + 0.3, torch.full_like(rstd, eps**-0.5)
     per_row = weight.repeat(rows // heads, 1).double()
     of_total, bias = dtotal if wide else None, torch.zeros(rows, columns)
-    right = gradients(dy.double(), t.double(), per_row, bias, of_total, centre, rstd[:, None], layer)
+    right = gradients(dy.double(), t.double(), per_row, bias, of_total, centre, scale, layer)
     made = [torch.full((rows, columns), torch.nan) for _ in range(2)] + [
         torch.full((blocks, heads, columns), torch.nan)
     ] * 2
@@ -110,7 +115,7 @@ def test_the_threads_of_the_kernel(layout, late):
         emulated.tensor(rstd), None if mean is None else emulated.tensor(mean),
         *(emulated.tensor(x, kind) for x, kind in zip(made, (row, "float32", "float32", "float32"), strict=True)),
     ]  # fmt: skip
-    run(config, given, layer, heads, blocks, late)
+    run(config, given, layer, heads, eps, blocks, late)
     dx, dresidual, dweight, dbias = (emulated.values(x) for x in given[6:])
     np.testing.assert_allclose(dresidual, right[0].numpy(), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(dx, right[0].numpy(), rtol=2e-3, atol=2e-3)
@@ -131,7 +136,8 @@ def test_the_kernels_as_they_are_compiled():
         statistics, outputs = (row, row if layer else ""), (dtype, other if adds else "", row, row if layer else "")
         dtypes = (dtype, other, "bfloat16", other if adds else "", *statistics, *outputs)
         vector = vector_of((4 if "float32" in (dtype, other) else 2,), columns)
-        build = next(_norm_backward.builds(columns, dtypes, layer, adds, _plans.HOPPER, vector))
+        eps = 1e-5 if layer and adds else None
+        build = next(_norm_backward.builds(columns, dtypes, layer, adds, _plans.HOPPER, vector, eps))
         code = _host.cubin(build)
         (used,), (text,) = cubin.resources(code), sass(code)
         config = build.config

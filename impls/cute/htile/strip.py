@@ -51,6 +51,11 @@ class Strip:
         index = self.lane + turn * self.config.threads_per_row
         return (index < self.config.cta_vectors) & (index + self.rank * self.config.cta_vectors < self.config.vectors)
 
+    def counted(self, turn: int, value: Float32) -> Float32:
+        """A value of vector number `turn`; 0 if the row does not have it."""
+        has = self.has(turn)
+        return value if has is True else cutlass.select_(has, value, Float32(0.0))
+
     def column(self, turn: int) -> Int32:
         """The first column of vector number `turn`."""
         index = self.rank * self.config.cta_vectors + self.lane + turn * self.config.threads_per_row

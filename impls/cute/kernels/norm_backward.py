@@ -28,10 +28,13 @@ class NormBackward:
     rstd, mean            (rows,) float32
     dweight, dbias        (blocks, heads, columns) float32, heads 1 for one weight
     All but dy, t, rstd and dx may be None.
+
+    eps  of a LayerNorm, where t is a rounded sum and rstd and mean are those of the sum before: the gradients are those at t,
+         with its own. Else a deviation below the rounding, as that of a single column, makes them arbitrarily large
     """
 
-    def __init__(self, config: StripConfig, layer: bool, heads: bool) -> None:
-        self.config, self.layer, self.heads = config, layer, heads
+    def __init__(self, config: StripConfig, layer: bool, heads: bool, eps: float | None = None) -> None:
+        self.config, self.layer, self.heads, self.eps = config, layer, heads, eps
 
     @cute.jit
     def __call__(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, stream) -> None:
@@ -50,7 +53,8 @@ class NormBackward:
     def kernel(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, heads) -> None:
         overlap()
         config = self.config
-        strip = Strip(config, dy.shape[0], heads, 2 if self.layer else 1)
+        width = (4 if self.eps is not None else 2) if self.layer else 1
+        strip = Strip(config, dy.shape[0], heads, width)
         rows = [StripLoader(strip, matrix) for matrix in (dy, t, dtotal) if matrix is not None]
         outputs = [matrix for matrix in (dx, dresidual) if matrix is not None]
         sums = tuple(strip.tile(Float32) for output in (dweight, dbias) if output is not None)
@@ -65,7 +69,7 @@ class NormBackward:
             request(strip, rows, number + (config.stages - 1))
             row = Row(strip, rows, scales, scale, centre, number)
             scale, centre = statistics(strip, rstd, mean, number + 1)
-            finish(row, self.layer, outputs, sums, (dweight is not None, dbias is not None))
+            finish(row, width, self.eps, outputs, sums, (dweight is not None, dbias is not None))
         strip.store_sums(sums, tuple(output for output in (dweight, dbias) if output is not None))
 
 
@@ -74,11 +78,11 @@ def request(strip: Strip, rows: list, number: Int32) -> None:
     strip.request(rows, number)
 
 
-def finish(row: Row, layer: bool, outputs: list, sums: tuple, wanted: tuple[bool, bool]) -> None:
+def finish(row: Row, width: int, eps: float | None, outputs: list, sums: tuple, wanted: tuple[bool, bool]) -> None:
     """Everything from a row's arrival to its stores."""
     row.strip.wait()
-    means = row.strip.sums(row.sums(layer), row.number)
-    row.finish(means, outputs, *wanted, sums)
+    totals = row.strip.sums(row.sums(width), row.number)
+    row.finish(totals if eps is None else row.settle(totals, eps), outputs, *wanted, sums)
 
 
 @cute.jit
@@ -103,15 +107,26 @@ class Row:
         dy, t = (loader.values(turn, self.number) for loader in self.loaders[:2])
         return dy, dy if self.weight is None else dy * self.weight.values(turn), (t - self.centre) * self.scale
 
-    def sums(self, layer: bool) -> tuple[Float32, ...]:
-        """This thread's part of the sums of g * n and, for LayerNorm, of g."""
-        products, total = Float32(0.0), Float32(0.0)
+    def sums(self, width: int) -> tuple[Float32, ...]:
+        """This thread's part of the first `width` of the sums of g * n, g, n and n^2."""
+        totals = [Float32(0.0)] * width
         for turn in range(self.strip.config.turns):
             _, g, n = self.values(turn)
-            products = (g * n).reduce(ADD, products, 0)
-            if layer:
-                total = g.reduce(ADD, total, 0)
-        return (products, total) if layer else (products,)
+            for i, term in enumerate((g * n, g, n, n * n)[:width]):
+                if i < 2:
+                    totals[i] = term.reduce(ADD, totals[i], 0)
+                else:  # beyond the row's end g is 0, and n is not
+                    totals[i] += self.strip.counted(turn, term.reduce(ADD, Float32(0.0), 0))
+        return tuple(totals)
+
+    def settle(self, totals: tuple, eps: float) -> tuple[Float32, Float32]:
+        """Take the row's own mean and deviation in place of those given; the sums of g * n and g with these."""
+        products, total, *moments = totals
+        mean, square = (moment * (1 / self.strip.config.columns) for moment in moments)
+        variance = cute.arch.fmax(square - mean * mean, 1e-30) + eps * self.scale * self.scale  # in units of 1 / scale
+        stretch = cute.math.rsqrt(variance, fastmath=True)
+        self.centre, self.scale = self.centre + mean / self.scale, self.scale * stretch
+        return (products - mean * total) * stretch, total
 
     def finish(self, totals: tuple, outputs: list, has_weight: bool, has_bias: bool, sums: tuple) -> None:
         """Store the gradient, and add to the sums over rows. totals: the row's sums."""
