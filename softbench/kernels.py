@@ -6,6 +6,7 @@ A call imports torch and the kernels, under a private name after which their tor
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import types
 import warnings
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 _family = sys.modules.setdefault("_softbench_kernels", types.ModuleType("_softbench_kernels"))
 _family.__path__ = [str(resources.bundled_impls() / "cute")]
 
-# What returns at once where a call like this one was served before, else None; importing in a call takes half a microsecond.
-_shortcuts: dict[str, Callable[..., Any]] = {"softmax": lambda *call: None}
+# By the module that serves: what returns at once where a call like this one was served before, else None. Importing in a call
+# takes half a microsecond.
+_shortcuts: dict[str, Callable[..., Any]] = dict.fromkeys(("_functions", "_norm_functions"), lambda *call: None)
 
 
 class KernelFallback(UserWarning):
@@ -39,7 +41,7 @@ def softmax(x: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Any:
 
     Arithmetic is float32, float64 for float64. Raises IndexError for a dimension that x does not have.
     """
-    if (y := _shortcuts["softmax"](x, dim, dtype)) is not None:
+    if (y := _shortcuts["_functions"](x, dim, dtype)) is not None:
         return y
     import torch
     from _softbench_kernels import _functions  # type: ignore[import-not-found]
@@ -82,6 +84,8 @@ def layer_norm(x: Tensor, weight: Given = None, bias: Given = None, residual: Gi
 
 
 def _norm(x: Any, weight: Any, bias: Any, residual: Any, layer: bool, eps: float) -> Any:
+    if (y := _shortcuts["_norm_functions"](x, weight, bias, residual, layer, eps)) is not None:
+        return y
     import torch
     from _softbench_kernels import _norm_functions
 
@@ -94,7 +98,7 @@ def _norm(x: Any, weight: Any, bias: Any, residual: Any, layer: bool, eps: float
         raise ValueError(f"these do not fit: {[(tuple(t.shape), str(t.device)) for t in tensors]}")
     dtypes = {t.dtype for t in tensors}
     wide = torch.float64 if torch.float64 in dtypes else torch.float32
-    if _by_torch("", x.dtype if wide is torch.float32 else wide, x.device):
+    if _by_torch("", x.dtype if wide is torch.float32 else wide, x.device, "_norm_functions"):
         plain = residual is None and bias is None and len(dtypes) == 1 and all(t.dim() == 1 for t in vectors)
         t = x if plain else x.to(wide) if residual is None else x.to(wide) + residual
         y = (torch.layer_norm if layer else torch.rms_norm)(t, t.shape[-1:], weight if plain else None, eps=eps)
@@ -109,8 +113,8 @@ def _norm(x: Any, weight: Any, bias: Any, residual: Any, layer: bool, eps: float
     return y.to(x.dtype) if residual is None else (y[0].to(x.dtype), y[1].to(residual.dtype))
 
 
-def _by_torch(why: str, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether torch's own function computes a call; says so."""
+def _by_torch(why: str, dtype: torch.dtype, device: torch.device, module: str = "_functions") -> bool:
+    """Whether torch's own function computes a call, and not a module of the family; says so."""
     import torch
 
     if device.type != "cuda":
@@ -122,7 +126,7 @@ def _by_torch(why: str, dtype: torch.dtype, device: torch.device) -> bool:
         return False  # ours is of torch's operators: torch.softmax is wrong for some widths (pytorch #147284)
     elif dtype not in (torch.float16, torch.bfloat16, torch.float32):
         why = why or str(dtype)
-    why = why or _lacking(torch.cuda.current_device() if device.index is None else device.index)
+    why = why or _lacking(torch.cuda.current_device() if device.index is None else device.index, module)
     if why:
         _say(why)
     return bool(why)
@@ -133,12 +137,12 @@ _by_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @functools.cache
-def _lacking(index: int) -> str:
+def _lacking(index: int, module: str) -> str:
     import torch
     from _softbench_kernels import _functions
 
     _functions.refused = _say
-    _shortcuts["softmax"] = _functions.again
+    _shortcuts[module] = importlib.import_module(f"_softbench_kernels.{module}").again
     major, minor = torch.cuda.get_device_capability(index)
     if (major, minor) != (9, 0):
         return f"sm_{major}{minor} is not sm_90"

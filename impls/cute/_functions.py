@@ -9,7 +9,8 @@ transforms of torch.func.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,15 +28,15 @@ def refused(reason: str) -> None:
     """Called for rows that no kernel serves; `softbench.kernels` replaces it."""
 
 
-# (the output's dtype, what chooses the launch, or None) for (columns, dtypes, device) that have passed the checks.
-_forward_table: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., Any] | None]] = {}
-
-# (the output's dtype, the launch) for contiguous matrices that were served before, by what `again` looks up. Dtypes are
-# there by their ids, whose hash takes a tenth of a dtype's.
-_again: dict[tuple[Any, ...], tuple[torch.dtype, Callable[..., None]]] = {}
+# What runs calls like one that was served before, by `traits` and the output's dtype.
+_again: dict[tuple[Any, ...], Callable[[Tensor], Tensor]] = {}
 _AGAIN = 4096
 """When this many are remembered, all are forgotten."""
 
+# How the code of torch.compile allocates: on the current device, in a third of the time of torch.empty.
+_empty = torch._C._dynamo.guards._empty_strided_cuda
+_current: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", lambda: -2)
+_PLAIN = {Tensor, torch.nn.Parameter, type(None)}
 _is_compiling = torch.compiler.is_compiling
 _transforms = torch._C._are_functorch_transforms_active
 _modes = torch._C._len_torch_dispatch_stack
@@ -65,22 +66,45 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | 
 
 def again(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor | None:
     """`softmax`, if a call like this one was served before and nothing observes it: at half the host time; else None."""
-    if type(x) is not Tensor or _is_compiling() or _modes() or _transforms():  # as `observed`, without its call
+    if (
+        traced() or dim != -1 or (run := _again.get((traits(x), id(out_dtype)))) is None
+    ):  # `_again` has plain tensors only
         return None
-    if dim != -1 or not x.is_contiguous() or (x.requires_grad and torch.is_grad_enabled()):
-        return None
-    found = _again.get((x.shape, id(x.dtype), id(out_dtype), x.get_device(), x.data_ptr() & 15))
-    if found is None:
-        return None
-    out, launch = found
-    y = torch.empty_like(x) if out is x.dtype else torch.empty_like(x, dtype=out)
-    launch(x, y)
-    return y
+    return _Softmax.apply(x, dim, out_dtype) if x.requires_grad and torch.is_grad_enabled() else run(x)
 
 
-def observed(x: Any) -> bool:
-    """Whether a call must be an operator that torch can see: it is traced, or x is not a plain tensor."""
-    return _is_compiling() or _modes() > 0 or _transforms() or type(x) not in (Tensor, torch.nn.Parameter)
+def traits(t: Tensor | None) -> Any:
+    """What of an input decides a launch. A dtype is there by its id, whose hash takes a tenth of the dtype's."""
+    return t if t is None else (type(t), t.shape, t.stride(), id(t.dtype), t.get_device(), t.data_ptr() & 15)
+
+
+def maker(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Callable[[], Tensor]:
+    """What makes a contiguous tensor like this one, its values undefined."""
+    size, index = tuple(shape), device.index
+    stride = tuple(math.prod(size[i + 1 :]) for i in range(len(size)))
+
+    def make() -> Tensor:
+        if _current() == index:
+            return _empty(size, stride, dtype)
+        return torch.empty(size, dtype=dtype, device=device)
+
+    return make
+
+
+def remember(table: dict[Any, Any], key: Any, entry: Any) -> None:
+    """Add to a table; one that is full starts again."""
+    if len(table) >= _AGAIN:
+        table.clear()
+    table[key] = entry
+
+
+def observed(*tensors: Any) -> bool:
+    """Whether a call must be an operator that torch can see: it is traced, or has tensors that are not plain."""
+    return traced() or not _PLAIN.issuperset(map(type, tensors))
+
+
+def traced() -> bool:
+    return _is_compiling() or _modes() > 0 or _transforms()
 
 
 def require(x: Tensor, what_takes: str) -> None:
@@ -110,24 +134,26 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
     rank = x.dim()
     if (dim != -1 and dim != rank - 1) or rank == 0 or x.numel() == 0:
         return _unusual(x, dim, checked(x, dim, out_dtype))
-    columns = x.shape[-1]
-    key = (columns, x.dtype, out_dtype, x.device)
-    entry = _forward_table.get(key)
-    if entry is None:
-        out = checked(x, dim, out_dtype)
-        entry = _forward_table[key] = (out, served(_launch.softmax_rows, columns, (x.dtype, out), x.device))
-    out, choose = entry
+    if (run := _again.get(key := (traits(x), id(out_dtype)))) is not None:
+        return run(x)
+    out, columns = checked(x, dim, out_dtype), x.shape[-1]
+    choose = served(_launch.softmax_rows, columns, (x.dtype, out), x.device)
     if choose is None:
         return compose(x, out)
-    y = torch.empty_like(x, dtype=out, memory_format=torch.contiguous_format)
-    matrix = _launch.as_matrix(x, columns)
-    launch = choose(matrix)
-    launch(matrix, y if rank == 2 else y.view(-1, columns))
-    if rank == 2 and x.is_contiguous():
-        if len(_again) >= _AGAIN:
-            _again.clear()
-        _again[x.shape, id(x.dtype), id(out_dtype), x.get_device(), x.data_ptr() & 15] = out, launch
-    return y
+    make, matrix = maker(x.shape, out, x.device), _launch.as_matrix(x, columns)
+    launch, is_matrix = choose(matrix), rank == 2
+
+    def run(x: Tensor) -> Tensor:
+        y = make()
+        if is_matrix:
+            launch(x, y)
+        else:
+            launch(x.view(-1, columns), y.view(-1, columns))
+        return y
+
+    if columns > 1 and matrix.data_ptr() == x.data_ptr():
+        remember(_again, key, run)
+    return run(matrix)
 
 
 def _unusual(x: Tensor, dim: int, out: torch.dtype) -> Tensor:

@@ -237,8 +237,9 @@ def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
 
 
 def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, heads: bool, device: Any) -> Launch:
-    """The launch of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, None for absent ones.
+    """Of (x, weight, bias, residual), their launch of (x, weight, bias, residual, y, residual_out, rstd, mean).
 
+    dtypes  of all of them, None for absent ones
     x, residual and the outputs are (rows, columns), rstd and mean (rows,), weight and bias (columns,), or with `heads`
     (heads, columns), and dense; the outputs are contiguous and fresh. Otherwise as `softmax_rows`.
     """
@@ -253,7 +254,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
     can_align = _plans.whole_vectors(columns, min(dtype.itemsize for dtype in rows if dtype))
     kernel(can_align, False, not can_align)
 
-    def launch(x: Any, weight: Any, bias: Any, residual: Any, *outputs: Any) -> None:
+    def choose(x: Any, weight: Any, bias: Any, residual: Any) -> Launch:
         places, strides = x.data_ptr(), x.stride(0) * size
         if weight is not None:
             places |= weight.data_ptr()
@@ -266,9 +267,9 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
         else:
             aligned, is_few = False, False
             dense = not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))
-        kernel(aligned, is_few, dense)(x, weight, bias, residual, *outputs)
+        return kernel(aligned, is_few, dense)
 
-    return launch
+    return choose
 
 
 def _dense(columns: int, *matrices: Any) -> bool:

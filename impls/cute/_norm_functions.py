@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, library
 
 from . import _launch, _norm_backward
 from ._functions import KERNEL_DTYPES as KERNEL_DTYPES
-from ._functions import NAMESPACE, observed, operator, require, served, widened
+from ._functions import NAMESPACE, maker, observed, operator, remember, require, served, traced, traits, widened
 from ._norm_backward import gradients, statistics, statistics_of
 
 Given = Tensor | None
@@ -27,13 +27,34 @@ def norm(
     """
     inputs = (x, weight, bias, residual)
     statistics = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
-    if observed(x):
+    if observed(*inputs):
         outputs = norm_op(*inputs, layer, eps, statistics)
     elif statistics:
         outputs = _Norm.apply(*inputs, layer, eps, True)
     else:
         outputs = forward(*inputs, layer, eps)
     return outputs[0] if residual is None else (outputs[0], outputs[1])
+
+
+def again(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float) -> Any:
+    """`norm`, if a call like this one was served before and nothing observes it; else None."""
+    if traced():  # and `_again` has plain tensors only
+        return None
+    statistics = torch.is_grad_enabled() and (
+        x.requires_grad
+        or (weight is not None and weight.requires_grad)
+        or (bias is not None and bias.requires_grad)
+        or (residual is not None and residual.requires_grad)
+    )
+    run = _again.get((traits(x), traits(weight), traits(bias), traits(residual), layer, eps, statistics))
+    if run is None:
+        return None
+    outputs = _Norm.apply(x, weight, bias, residual, layer, eps, True) if statistics else run(x, weight, bias, residual)
+    return outputs[0] if residual is None else (outputs[0], outputs[1])
+
+
+# What runs calls that were served before.
+_again: dict[tuple[Any, ...], Callable[..., list[Tensor]]] = {}
 
 
 def forward(
@@ -43,36 +64,54 @@ def forward(
 
     statistics  also rstd and, for LayerNorm, the mean, (rows,) float32 (float64 for float64)
     """
-    outputs = _outputs(x, residual, layer, statistics)
-    if x.numel():
-        y, *rest = outputs
-        total = rest.pop(0) if residual is not None else None
-        rstd, mean = (*rest, None, None)[:2]
-        _run((x, weight, bias, residual, y, total, rstd, mean), layer, eps)
-    return outputs
+    inputs = x, weight, bias, residual
+    key = (*map(traits, inputs), layer, eps, statistics)
+    if (run := _again.get(key)) is not None:
+        return run(*inputs)
+    columns, heads, outputs = x.shape[-1], _heads(x, weight, bias), _outputs(x, residual, layer, statistics)
+    makers = [output and maker(*output, x.device) for output in outputs]
+    dtypes = (*(t if t is None else t.dtype for t in inputs), *(output and output[1] for output in outputs))
+    choose = served(_launch.norm_rows, columns, dtypes, layer, eps, heads > 1, x.device) if x.numel() else None
+    if choose is None:
+        made = [make and make() for make in makers]
+        if x.numel():
+            compose(*inputs, *made, layer=layer, eps=eps)
+        return [t for t in made if t is not None]
+    vectors = _vectors(heads, columns, weight, bias)
+    matrix, added = (None if t is None else _launch.as_matrix(t, columns) for t in (x, residual))
+    laid = (matrix, *vectors, added)
+    run = _runner(choose(*laid), makers, columns)
+    pairs = [(t, used) for t, used in zip(inputs, laid, strict=True) if t is not None]
+    in_place = columns > 1 and all(t.data_ptr() == used.data_ptr() for t, used in pairs)
+    if in_place and all(v is None or v.shape == used.shape for v, used in zip((weight, bias), vectors, strict=True)):
+        remember(_again, key, run)
+    return run(*laid)
 
 
-def _outputs(x: Tensor, residual: Given, layer: bool, statistics: bool) -> list[Tensor]:
-    """Memory for the outputs of `forward`."""
+def _runner(kernel: Callable[..., Any], makers: list[Any], columns: int) -> Callable[..., list[Tensor]]:
+    """(x, weight, bias, residual) -> the outputs of `forward`: the kernel, and what makes y, the sum, rstd and mean, or None."""
+
+    def flat(t: Given) -> Given:
+        return t if t is None or t.dim() == 2 else t.view(-1, columns)
+
+    def run(x: Tensor, weight: Given, bias: Given, residual: Given) -> list[Tensor]:
+        made = y, total, rstd, mean = [make and make() for make in makers]
+        if y.dim() == 2:
+            kernel(x, weight, bias, residual, y, total, rstd, mean)
+        else:
+            kernel(flat(x), weight, bias, flat(residual), flat(y), flat(total), rstd, mean)
+        return [t for t in made if t is not None]
+
+    return run
+
+
+def _outputs(x: Tensor, residual: Given, layer: bool, statistics: bool) -> list[Any]:
+    """(shape, dtype) of y, x + residual, rstd and mean, or None."""
     require(x, "norms take")
     columns = x.shape[-1]
-    rows = x.numel() // columns if columns else x.shape[:-1].numel()
-    of_rows = [torch.empty(rows, dtype=widened(x.dtype), device=x.device) for _ in range(statistics * (1 + layer))]
-    matrices = [x] if residual is None else [x, residual]
-    return [*(torch.empty(x.shape, dtype=t.dtype, device=x.device) for t in matrices), *of_rows]
-
-
-def _run(tensors: tuple[Given, ...], layer: bool, eps: float) -> None:
-    """Compute the norm of these tensors, in the shapes that `forward` has them in."""
-    x, weight, bias, *matrices, rstd, mean = tensors
-    columns, dtypes = x.shape[-1], tuple(None if t is None else t.dtype for t in tensors)
-    heads = _heads(x, weight, bias)
-    launch = served(_launch.norm_rows, columns, dtypes, layer, eps, heads > 1, x.device)
-    if launch is None:
-        return compose(*tensors, layer=layer, eps=eps)
-    vectors = _vectors(heads, columns, weight, bias)
-    matrices = (None if t is None else _launch.as_matrix(t, columns) for t in matrices)
-    return launch(_launch.as_matrix(x, columns), *vectors, *matrices, rstd, mean)
+    of_rows = (x.numel() // columns if columns else x.shape[:-1].numel(),), widened(x.dtype)
+    total = None if residual is None else (x.shape, residual.dtype)
+    return [(x.shape, x.dtype), total, of_rows if statistics else None, of_rows if statistics and layer else None]
 
 
 def _heads(x: Tensor, *vectors: Given) -> int:
@@ -187,7 +226,7 @@ def _all(
 def _fake(
     x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool
 ) -> list[Tensor]:
-    return _outputs(x, residual, layer, statistics)
+    return [torch.empty(o[0], dtype=o[1], device=x.device) for o in _outputs(x, residual, layer, statistics) if o]
 
 
 _Norm, norm_op = operator("norm", _all, _fake, _setup, _gradients)

@@ -42,6 +42,9 @@ def seen(monkeypatch):
 
         return launch
 
+    def kinds(tensors):
+        return tuple(None if t is None else t.dtype for t in tensors)
+
     def per_row(vector, x):
         """A weight for each head, as a matrix like x."""
         assert vector is None or vector.is_contiguous()
@@ -49,21 +52,19 @@ def seen(monkeypatch):
 
     def norm_rows(columns, dtypes, layer, eps, heads, device):
         def launch(*tensors):
-            note(*(t for t in (tensors[0], tensors[3], tensors[4]) if t is not None))
-            assert tuple(None if t is None else t.dtype for t in tensors) == dtypes
+            note(*filter(torch.is_tensor, (tensors[0], *tensors[3:5])))
+            assert kinds(tensors) == dtypes
             x, weight, bias, *rest = tensors
             assert heads == any(t is not None and t.dim() > 1 for t in (weight, bias))
             _norm_functions.compose(x, per_row(weight, x), per_row(bias, x), *rest, layer=layer, eps=eps)
 
-        return launch
+        return lambda *inputs: launch
 
     def norm_backward_rows(columns, dtypes, layer, heads, eps, device):
         def launch(dy, t, weight, of_total, rstd, mean, *outputs):
             *outputs, count = outputs
-            note(*(m for m in (t, dy, of_total, outputs[1], outputs[0]) if m is not None))
-            assert (
-                tuple(None if t is None else t.dtype for t in (dy, t, weight, of_total, rstd, mean, *outputs)) == dtypes
-            )
+            note(*filter(torch.is_tensor, (t, dy, of_total, outputs[1], outputs[0])))
+            assert kinds((dy, t, weight, of_total, rstd, mean, *outputs)) == dtypes
             assert heads == (count > 1)
             centre, scale = _norm_backward.statistics_of(t.double(), rstd, mean, eps)
             terms = torch.ones(count, columns, dtype=torch.float64).repeat(len(t) // count, 1)
@@ -79,17 +80,18 @@ def seen(monkeypatch):
 
         return launch
 
-    monkeypatch.setattr(_launch, "softmax_rows", softmax_rows)
-    monkeypatch.setattr(_launch, "backward_rows", backward_rows)
-    monkeypatch.setattr(_launch, "norm_rows", norm_rows)
+    for stub in (softmax_rows, backward_rows, norm_rows):
+        monkeypatch.setattr(_launch, stub.__name__, stub)
     monkeypatch.setattr(_norm_backward, "backward_rows", norm_backward_rows)
     _functions.served.cache_clear()
     for module in (_functions, _norm_functions):
         monkeypatch.setattr(module, "require", lambda *given: None)
-    monkeypatch.setattr(kernels, "_by_torch", lambda why, dtype, device: bool(why))
-    monkeypatch.setattr(_functions, "_forward_table", {})
-    monkeypatch.setattr(_functions, "_again", {})
-    monkeypatch.setitem(kernels._shortcuts, "softmax", _functions.again)
+    monkeypatch.setattr(kernels, "_by_torch", lambda why, *given: bool(why))
+    monkeypatch.setattr(_functions, "_empty", torch._C._dynamo.guards._empty_strided_cpu)
+    monkeypatch.setattr(_functions, "_current", lambda: None)
+    for module in (_functions, _norm_functions):
+        monkeypatch.setattr(module, "_again", {})
+        monkeypatch.setitem(kernels._shortcuts, module.__name__.split(".")[-1], module.again)
     return seen
 
 
@@ -116,14 +118,37 @@ def test_a_call_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
     monkeypatch.setattr(_functions, "softmax", None)  # what is not served again calls it
     torch.testing.assert_close(kernels.softmax(x + 1), first)
     assert kernels.softmax(x).data_ptr() != first.data_ptr()
-    others = [x[:5], x.view(2, 3, 8), x.float(), x.T, x.new_empty(49)[1:].view(6, 8), x.clone().requires_grad_()]
-    others += [torch.nn.Parameter(x), x.as_subclass(type("Other", (torch.Tensor,), {}))]
+    assert kernels.softmax(x.clone().requires_grad_()).grad_fn
+    others = [x[:5], x.view(2, 3, 8), x.float(), x.T, x.new_empty(49)[1:].view(6, 8), torch.nn.Parameter(x)]
+    others += [x.as_subclass(type("Other", (torch.Tensor,), {}))]
     for other in others:
         with pytest.raises(TypeError, match="NoneType"):
             kernels.softmax(other)
     for given in ((x, 0), (x, -1, torch.float32)):
         with pytest.raises(TypeError, match="NoneType"):
             kernels.softmax(*given)
+
+
+def test_a_norm_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
+    x, residual, weight = torch.randn(2, 6, 8).half(), torch.randn(2, 6, 8), torch.nn.Parameter(torch.randn(8))
+    base, frozen, other = torch.randn(12, 16), weight.detach(), type("Other", (torch.Tensor,), {})
+    y, _ = kernels.layer_norm(x, weight, None, residual)
+    for given in (x, frozen), (base[:6, :8],):
+        kernels.rms_norm(*given)
+    monkeypatch.setattr(_norm_functions, "norm", None)  # what is not served again calls it
+    same, _ = kernels.layer_norm(x, weight, None, residual)
+    assert torch.equal(same, y)
+    assert torch.autograd.grad(same.sum(), weight)[0].any()
+    rows = base[6:, :8]
+    torch.testing.assert_close(kernels.rms_norm(rows), torch.rms_norm(rows, (8,), eps=RMS_EPS))
+    of_layer = (x, weight, None, residual.half()), (x, frozen)
+    weights = [torch.randn(16)[::2], torch.randn(9)[1:], torch.randn(6, 8), weight]
+    weights += [frozen.half(), frozen.as_subclass(other)]
+    of_rms = [(t, frozen) for t in (x[:1], x.float(), x.as_subclass(other))] + [(x, w) for w in weights]
+    for function, calls in (kernels.layer_norm, of_layer), (kernels.rms_norm, [*of_rms, (x, frozen, None, None, 1e-3)]):
+        for given in calls:
+            with pytest.raises(TypeError, match="NoneType"):
+                function(*given)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -141,9 +166,8 @@ def test_views_are_right_and_inputs_are_left_alone(seen, dtype):
 
 def test_the_composition_has_torchs_nans(seen):
     inf, nan = torch.inf, torch.nan
-    x = torch.tensor(
-        [[-inf] * 3, [0, inf, 1], [nan, -inf, 0], [-inf, -inf, 0], [-1e308, 1e308, 0]], dtype=torch.float64
-    )
+    rows = [[-inf] * 3, [0, inf, 1], [nan, -inf, 0], [-inf, -inf, 0], [-1e308, 1e308, 0]]
+    x = torch.tensor(rows, dtype=torch.float64)
     torch.testing.assert_close(kernels.softmax(x), torch.softmax(x, -1), equal_nan=True)
 
 
@@ -206,10 +230,7 @@ def test_norms_of_any_shape_and_mixed_dtypes(either, shape, dtype):
 def test_gradients_where_rounding_is_more_than_the_deviation(seen, monkeypatch, by_kernel):
     """They are those at the sum that is returned; its own rounding, over the deviation before it, would be hundreds."""
     if not by_kernel:
-        monkeypatch.setattr(_norm_backward, "backward_rows", _functions.served)
-        monkeypatch.setattr(
-            _norm_functions, "served", lambda rows, *given: None if rows is _functions.served else rows(*given)
-        )
+        monkeypatch.setattr(_norm_backward, "backward_rows", lambda *given: lambda *tensors: False)
     for columns in (1, 6):
         x, residual = (torch.full((9, columns), t).add(torch.randn(9, columns) / 1e3).bfloat16() for t in (7.03, 93.1))
         leaves = [t.requires_grad_() for t in (x, residual)]

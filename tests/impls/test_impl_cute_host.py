@@ -238,7 +238,7 @@ def test_the_variant_follows_from_address_stride_and_columns(routes, x, aligned)
     dtypes = (x.dtype, x.dtype, None, None, x.dtype, None, None, None)
     weight = torch.zeros(x.shape[1], dtype=x.dtype)
     norm = _launch.norm_rows(x.shape[1], dtypes, False, 1e-6, False, torch.device("cpu"))
-    norm(x, weight, None, None, y, None, None, None)
+    norm(x, weight, None, None)(y)
     assert [config.aligned for config in routes] == [aligned] * 3
 
 
@@ -253,14 +253,14 @@ def test_every_input_of_a_norm_counts(routes):
         (whole, row[:1024], row[2:1026], whole),
         (whole, row[:1024], row[:1024], odd),
     ):
-        norm(x, weight, bias, residual, whole, whole, None, None)
+        norm(x, weight, bias, residual)(whole)
     assert [config.aligned for config in routes] == [True] + [False] * 4
     routes.clear()
     mixed = (torch.float16, None, None, torch.float32, torch.float16, torch.float32, None, None)
     residual = torch.zeros(63, 1050, dtype=torch.float32)
     for first in (0, 4, 2):  # of 8, 16 and 8 bytes, and rows of 4200
         norm = _launch.norm_rows(1024, mixed, False, 1e-6, False, torch.device("cpu"))
-        norm(whole[:1], None, None, residual[:1, first : first + 1024], whole, whole, None, None)
+        norm(whole[:1], None, None, residual[:1, first : first + 1024])(whole)
     assert [config.aligned for config in routes] == [False, False, False]
     routes.clear()
     backward = _launch.backward_rows(1024, (torch.float16,), torch.device("cpu"))
