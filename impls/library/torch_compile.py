@@ -18,6 +18,7 @@ from . import _attention
         "cross_entropy_both",
         "masked_softmax",
         "biased_softmax",
+        "causal_softmax",
         "softmax_topk",
         "rmsnorm",
         "layernorm",
@@ -108,7 +109,8 @@ def masked_softmax(case):
     import torch
 
     same_dtype(case)
-    (dtype, working), scale = dtypes(case), dict(case.params)["scale"]
+    (dtype, working), params = dtypes(case), dict(case.params)
+    scale, window, alibi = (params.get(name, 0) for name in ("scale", "window", "alibi"))
 
     def masks(x, mask):
         return (
@@ -119,6 +121,14 @@ def masked_softmax(case):
         y = torch.softmax(scale * x.to(working) + mask, -1)
         return y.masked_fill(mask == -torch.inf, 0.0).to(dtype)
 
+    def near(x, last, slope):
+        distance = last[:, None] - torch.arange(case.columns, device=x.device)
+        value = scale * x.to(working).view(distance.shape) - alibi * slope[:, None] * distance
+        value = value.masked_fill((distance < 0) | (distance >= window), -torch.inf)
+        return torch.softmax(value, -1).masked_fill(value == -torch.inf, 0.0).to(dtype).view(x.shape)
+
+    if case.operator == "causal_softmax":
+        return near, [case.shape, ((case.rows,), "int64"), ((case.rows,), "float32")]
     if case.operator == "biased_softmax":
         return adds, [case.shape] * 2
     return masks, [case.shape, (case.shape, "bool")]
@@ -206,6 +216,7 @@ FORMULAS = {
     "cross_entropy_both": cross_entropy,
     "masked_softmax": masked_softmax,
     "biased_softmax": masked_softmax,
+    "causal_softmax": masked_softmax,
     "softmax_topk": softmax_topk,
     "rmsnorm": norm,
     "layernorm": norm,

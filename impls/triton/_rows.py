@@ -1,4 +1,4 @@
-"""Rows that are read once or twice in chunks: losses over a vocabulary, masked softmax, the gradient of log_softmax.
+"""Rows that are read once or twice in chunks: losses over a vocabulary, softmax under masks, the gradient of log_softmax.
 
 A chunk is LANES vectors of V neighbouring elements. Every lane keeps a (maximum, sum) of its own, so that the first read needs no
 exchange between threads; the second begins with the chunk that was read last, and its stores stream. Rows are dense.
@@ -159,3 +159,41 @@ def log_softmax_backward(y_ptr, x_ptr, other_ptr, columns, CHUNKS: tl.constexpr,
         dy = read(x_ptr + start, column, columns, 0.0, "evict_first")
         dx = dy - power(read(other_ptr + start, column, columns, -float("inf"), "evict_first"), True) * total
         tl.store(y_ptr + start + column, dx.to(y_ptr.dtype.element_ty), mask=column < columns, cache_modifier=".cs")
+
+
+@triton.jit
+def causal(
+    y_ptr, x_ptr, last_ptr, slope_ptr, columns, SCALE: tl.constexpr, WINDOW: tl.constexpr, ALIBI: tl.constexpr,
+    CHUNKS: tl.constexpr, LANES: tl.constexpr, V: tl.constexpr,
+):  # fmt: skip
+    """A row's softmax of SCALE x - ALIBI slope distance over WINDOW columns up to `last`; other chunks are not read."""
+    row = tl.program_id(0).to(tl.int64)
+    start, last, slope = row * columns, tl.load(last_ptr + row).to(tl.int32), tl.load(slope_ptr + row) * ALIBI
+    begin, end = tl.maximum(last + 1 - WINDOW, 0) // (LANES * V), tl.cdiv(tl.maximum(last + 1, 0), LANES * V)
+    maximum = tl.full([LANES], -float("inf"), tl.float32)
+    total = tl.zeros([LANES], tl.float32)
+    for chunk in range(begin, end):
+        x = near(x_ptr + start, place(chunk, LANES, V), columns, last, slope, SCALE, WINDOW, "evict_last")
+        maximum, total = join(maximum, total, x)
+    top, total = whole(maximum, total)
+    out: tl.constexpr = y_ptr.dtype.element_ty
+    base = result_base(top, out, True, False)
+    scale = result_scale(total, top, base, True, False)
+    for number in range(CHUNKS):
+        chunk = CHUNKS - 1 - number
+        column = place(chunk, LANES, V)
+        if (chunk >= begin) & (chunk < end):
+            x = near(x_ptr + start, column, columns, last, slope, SCALE, WINDOW, "evict_first")
+            y = tl.where(x == -float("inf"), 0.0, result_power(x - base, out, True) * scale)
+            tl.store(y_ptr + start + column, y.to(out), mask=column < columns, cache_modifier=".cs")
+        else:
+            tl.store(y_ptr + start + column, tl.zeros([LANES, V], out), mask=column < columns, cache_modifier=".cs")
+
+
+@triton.jit
+def near(x_ptr, column, columns, last, slope, SCALE: tl.constexpr, WINDOW: tl.constexpr, POLICY: tl.constexpr):
+    """Logits, -inf where nothing is seen; a vector of which nothing is seen is not read."""
+    seen = (column <= last) & (column > last - WINDOW)
+    wanted = (tl.max(seen.to(tl.int32), axis=1, keep_dims=True) > 0) & (column < columns)
+    x = widen(tl.load(x_ptr + column, mask=wanted, other=0.0, eviction_policy=POLICY))
+    return tl.where(seen, x * SCALE - slope * (last - column).to(tl.float32), -float("inf"))

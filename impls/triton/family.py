@@ -29,6 +29,7 @@ TILE = 1024
         "cross_entropy_both",
         "masked_softmax",
         "biased_softmax",
+        "causal_softmax",
         "softmax_topk",
     ],
     requires=["cuda>=sm_80", "triton"],
@@ -85,6 +86,9 @@ def of_case(case):
         both = constants["GRADIENT"] = case.operator == "cross_entropy_both"
         call = Call(_rows.loss, rows, {"loss_ptr": "float32", "dx_ptr": out} | row, sizes, constants)
         return call, [(rows,), case.shape if both else (1,)], warps
+    if case.operator == "causal_softmax":
+        pointers = {"y_ptr": out, "x_ptr": x, "last_ptr": "int64", "slope_ptr": "float32"}
+        return Call(_rows.causal, rows, pointers, sizes, constants), [case.shape], warps
     if case.operator == "log_softmax_backward":
         kernel, other = _rows.log_softmax_backward, x
     else:

@@ -65,6 +65,12 @@ def gradient(x: Any, target: Any, lse: Any, dloss: Any) -> Any:
     return ((x - lse[:, None]).exp() * dloss[:, None]).to(x.dtype)
 
 
+def near(x: Any, shift: int, window: int) -> Any:
+    """Softmax over `window` columns up to the row's number plus `shift`."""
+    seen = torch.ones_like(x, dtype=torch.bool).tril(shift).triu(shift - window + 1)
+    return x.masked_fill(~seen, -torch.inf).softmax(1)
+
+
 def topk(x: Any, by: Any = lambda rows: rows) -> Any:
     top = x.topk(4, dim=1)
     return by(top.values).softmax(1), top.indices.int()
@@ -83,6 +89,8 @@ MISTAKES: list[tuple[str, dict[str, float], Callable[..., Any], str]] = [
     ("masked_softmax", {"scale": 0.5}, lambda x, m: x.masked_fill(~m, -torch.inf).softmax(1), "expected"),
     ("masked_softmax", {"scale": 1}, lambda x, m: x.masked_fill(~m, -1e4).softmax(1) * m + 1e-5, "expected"),
     ("biased_softmax", {"scale": 1}, lambda x, m: x.masked_fill(m < -1, -torch.inf).softmax(1), "expected"),
+    ("causal_softmax", {"window": 600, "alibi": 0.5, "scale": 1}, lambda x, *_: near(x, 0, 600), "expected"),
+    ("causal_softmax", {"window": 9, "alibi": 0, "scale": 1}, lambda x, *_: near(x, 442, 10), "expected 0 "),
     ("softmax_topk", {"k": 4, "renormalised": 0}, topk, "output 0"),
     ("softmax_topk", {"k": 4, "renormalised": 1}, lambda x: topk(x, lambda rows: rows.flip(1)), "output 0"),
     ("softmax_topk", {"k": 4, "renormalised": 1}, lambda x: (topk(x)[0], topk(x)[1] * 0), "output 1"),
@@ -105,7 +113,11 @@ def test_ideal_bytes_and_roofs_are_those_of_the_streams() -> None:
     logits, rows = 4096 * 128256 * 2, 4096
     assert operators.moved_bytes(loss) == (logits + 8 * rows, 4 * rows)
     assert operators.moved_bytes(replace(loss, operator="cross_entropy_both")) == (logits + 8 * rows, logits + 4 * rows)
-    roofs = {"streams": 3, "read2_write1": 2, "copy": 3}
+    # Of 4 queries by 6 columns, the last 2 up to columns 2 to 5 are seen: 8 of 24 elements.
+    seen = case("causal_softmax", 5, 4, 6, window=2, alibi=0)
+    assert operators.get(seen.operator).ideal_bytes(seen) == 4 * (5 * 8 + 120 + 20) + 8 * 20
+    assert operators.moved_bytes(seen)[0] == 4 * (120 + 20) + 8 * 20, "all of it is held"
+    roofs = {"streams": 4, "read2_write1": 2, "copy": 3}
     assert Counter(operator(name).roof for name in NAMES) == roofs
     forms = {name: operator(name).form for name in ("log_softmax", "cross_entropy", "log_softmax_backward")}
     assert list(forms.values()) == [Form.LOGITS, Form.KEYS, Form.VALUES]

@@ -45,9 +45,19 @@ def test_flops_follow_from_the_case_and_choose_the_roof(read: Read) -> None:
     ]
 
 
+def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read: Read) -> None:
+    found = read('flops="rows * cap + columns / 2"', 'needs="min(cap + 1, columns - queries + query - 5)"')
+    assert (found.roof, found.needed_share(CASE)) == ("streams", (0 + 0 + 1 + 2) / 32)
+    assert found.ideal_bytes(CASE) == 4 * (9 + 96 + 96)
+
+
 @over(
     ("old", "new", "words"),
     [
+        *(
+            ('flops="rows * cap + columns / 2"', f'needs="{text}"', "min(cap, query + 1)', not '" + text)
+            for text in ("rows", "max(cap, query)", "query - ", "min(query)")
+        ),
         *(
             ("rows * cap + columns / 2", text, f"such as '2 * rows', not '{text}': numbers, rows, columns, cap, ")
             for text in ("column", "rows - 1", "2 / rows", "2 / 0", "9 ** 9", "rows rows")

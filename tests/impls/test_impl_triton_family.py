@@ -48,7 +48,7 @@ for dtype in ("float16", "bfloat16", "float32"):
     right((8, 101), dtype, **{params})
 right((2, 3, 9), layout="transposed", **{params})
 right((0, 64), **{params})
-right((3, 4100), "float32", **{params})
+right((3, 9001), "float32", **{params})
 right((9, 300), words=declared.hard, **{params})
 """
 CASES = [
@@ -60,6 +60,7 @@ CASES = [
     ("cross_entropy_both", LOSS),
     ("masked_softmax", {"scale": 0.125}),
     ("biased_softmax", {"scale": 0.125}),
+    ("causal_softmax", {"scale": 0.125, "window": 5000, "alibi": 0.5}),
 ]
 
 
@@ -111,6 +112,7 @@ FAULTS = {
     "the target's logit is not subtracted": ("dx - (1.0 - SMOOTHING), dx)\n", "dx, dx)\n", "cross_entropy_both"),
     "ignored rows have a loss": ("if target == IGNORE:", "if target == -7:", "cross_entropy"),
     "the gradient of z is forgotten": ("grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
+    "a window is one column too wide": ("last - WINDOW)", "last - WINDOW - 1)", "causal_softmax"),
     "rows that see nothing are not 0": ("y = tl.where(seen,", "y = tl.where(column >= 0,", "masked_softmax"),
 }
 

@@ -84,10 +84,10 @@ def counted_flops(case: Case) -> int:
 
 
 def moved_bytes(case: Case) -> tuple[int, int]:
-    """Ideal bytes of the inputs and of the outputs."""
-    operator = get(case.operator)
+    """Bytes of the inputs and of the outputs, each once."""
+    operator, declared = get(case.operator), of_file(case.operator)
     outputs = sum(spec.nbytes for spec in operator.output_specs(case))
-    return operator.ideal_bytes(case) - outputs, outputs
+    return declared.held_bytes(case) if declared else operator.ideal_bytes(case) - outputs, outputs
 
 
 def check_own(case: Case) -> None:

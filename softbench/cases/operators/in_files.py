@@ -1,7 +1,6 @@
 """Operators that a project declares in files of its own: `@operator`, and what it makes of a file's functions.
 
-`softbench.cases.operator_files` reads the declarations without importing the files. A worker imports them, and gives the
-operator its functions.
+`softbench.cases.operator_files` reads the declarations and imports nothing. A worker imports the files for their functions.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class OperatorCode:
             import torch
 
             dtypes = [getattr(torch, stream.written(case).dtype) for stream in self._writes]
-
             wide = getattr(torch, case.out_dtype) if DTYPE_BYTES[case.out_dtype] > DTYPE_BYTES[case.dtype] else None
 
             def launch(*inputs: Any) -> Any:
@@ -91,6 +89,7 @@ def operator(
     params: Mapping[str, Any] | None = None,
     flops: str = "",
     hard: Mapping[str, Any] | None = None,
+    needs: str = "",
 ) -> Callable[[Callable[..., Any]], OperatorCode]:
     """Declare that the decorated function is the float64 reference of an operator, which has its name.
 
@@ -105,13 +104,14 @@ def operator(
     params  name of each parameter of a case -> its range (low, high), of whole numbers or not. Functions take them by keyword.
     flops   where arithmetic may bind: the flops that no right kernel can save, such as "2 * rows * columns * k"
     hard    name of an input -> list of distributions on which kernels are checked too; ``@NAME.hard`` adds own ones
+    needs   where a right kernel need not read all of the first input: how many columns of a matrix's row number `query`
 
     The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
     (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
     independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes. ``@NAME.prepare`` makes
     valid inputs of drawn ones, such as probabilities.
     """
-    del reads, bound, flops, hard  # read from the source by softbench.cases.operator_files
+    del reads, bound, flops, hard, needs  # read from the source by softbench.cases.operator_files
     known = tuple(params or ())
     written = tuple(streams.of(name, value, is_written=True, params=known) for name, value in writes.items())
     return lambda reference: OperatorCode(reference, written)
@@ -140,6 +140,7 @@ class FileOperator:
     baseline: str = BASELINE
     flops: str = ""
     hard: tuple[str, ...] = ()
+    needs: str = ""
 
     @property
     def bound(self) -> str:
@@ -149,7 +150,7 @@ class FileOperator:
     @property
     def roof(self) -> str:
         """The set that moves as many streams of the case's size, or that multiplies."""
-        return "roofline" if self.flops else streams.roof(self.reads, self.writes)
+        return "roofline" if self.flops else streams.ANY_ROOF if self.needs else streams.roof(self.reads, self.writes)
 
     @property
     def form(self) -> Form:
@@ -161,8 +162,19 @@ class FileOperator:
         return replace(self, code=code)
 
     def ideal_bytes(self, case: Case) -> int:
-        """Bytes of all streams, each once."""
-        return sum(s.read_bytes(case) for s in self.reads) + sum(spec.nbytes for spec in self.output_specs(case))
+        """Bytes of all streams, each once; of the first only what is needed."""
+        spared = round(self.reads[0].read_bytes(case) * (1 - self.needed_share(case)))
+        return self.held_bytes(case) - spared + sum(spec.nbytes for spec in self.output_specs(case))
+
+    def held_bytes(self, case: Case) -> int:
+        """Bytes of all inputs."""
+        return sum(s.read_bytes(case) for s in self.reads)
+
+    def needed_share(self, case: Case) -> float:
+        """Of the first input, what a right kernel must read."""
+        queries, columns = (1, 1, *case.shape)[-2:]
+        is_all = not self.needs or not case.elements
+        return 1.0 if is_all else flops.needed(self.needs, queries, columns, case.params) / (queries * columns)
 
     def least_columns(self, case: Case) -> int:
         """Fewer columns cannot give each row of an output as many different indices as it has."""

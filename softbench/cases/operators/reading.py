@@ -19,7 +19,7 @@ from softbench.cases.operators.streams import Stream
 from softbench.cases.operators.vocabulary import is_drawn
 from softbench.resources import choose_from, read_utf8, shown
 
-KEYWORDS = ("reads", "writes", "bound", "params", "flops", "hard")
+KEYWORDS = ("reads", "writes", "bound", "params", "flops", "hard", "needs")
 LONGEST = 60
 MOST_BYTES = 2**16
 """Of a file: a run's passport holds it."""
@@ -97,10 +97,15 @@ class _Reader(Reader):
             writes=writes,
             error=error,
             params=params,
-            flops=self.made(nodes["flops"], lambda text: flops.of(text, params)) if "flops" in nodes else "",
+            flops=self.count("flops", nodes, params),
+            needs=self.count("needs", nodes, params),
             hard=self.hard(nodes.get("hard"), reads),
             summary=literals.word(doc),
         )
+
+    def count(self, key: str, nodes: dict[str, ast.expr], params: Sequence[Parameter]) -> str:
+        """An expression; "" if there is none."""
+        return self.made(nodes[key], lambda text: flops.of(text, params, key)) if key in nodes else ""
 
     def params(self, nodes: dict[str, ast.expr]) -> tuple[Parameter, ...]:
         """The parameters of a case."""

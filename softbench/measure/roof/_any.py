@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 READ_VECTORS = 4
 """Of each thread where nothing is written."""
+PERIOD = 8192
+"""Words: the step in which what is read of a stream and what is left out take turns."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,17 @@ class Moved:
 
     reads   the place of each among the operator's inputs, and the bytes of its elements
     writes  the dtype of each
+    share   of the first one that a right kernel must read
     """
 
     reads: tuple[tuple[int, int], ...]
     writes: tuple[str, ...]
+    share: float = 1.0
+
+    @property
+    def part(self) -> int:
+        """Of each `PERIOD` words of the first stream, those that are read: a multiple of 16, so that loads stay whole."""
+        return min(PERIOD, max(1, round(self.share * PERIOD / 16)) * 16)
 
     @property
     def together(self) -> list[int]:
@@ -57,7 +66,8 @@ def moved(case: Case) -> Moved:
     if declared is None:
         raise Unsupported(f"the roof of {case.operator} has a name of its own")
     reads = tuple((n, s.item_bytes(case)) for n, s in enumerate(declared.reads) if s.shape == "case")
-    found = Moved(reads, tuple(s.written(case).dtype for s in declared.writes if s.shape == "case"))
+    writes = tuple(s.written(case).dtype for s in declared.writes if s.shape == "case")
+    found = Moved(reads, writes, declared.needed_share(case))
     if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
         raise Unsupported("no stream that is read has elements as wide as those that are written")
     return found
@@ -145,7 +155,8 @@ def layout(case: Case, streams: Moved, threads: int, hint: str) -> tuple[int, in
     scale = next(scale for scale in (4, 2, 1) if scale <= most and case.elements % scale == 0)
     vectors = 1 if streams.writes else READ_VECTORS
     words, block = case.elements // scale, threads * vectors * VECTOR_BYTES // (max(sizes) * scale)
-    return words, scale, {"BLOCK": block, "WHOLE": words % block == 0, "STREAM": hint == "evict_first"}
+    constants = {"BLOCK": block, "WHOLE": words % block == 0, "STREAM": hint == "evict_first"}
+    return words, scale, constants | {"PART": streams.part, "PERIOD": PERIOD}
 
 
 def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_folded: bool) -> str:
@@ -160,8 +171,13 @@ def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_
     if len(outputs) != count:
         return f"the roof wrote {len(outputs)} outputs where there are {count}"
     if streams.writes:
-        made = functools.reduce(torch.bitwise_xor, [seen(inputs[n]) for n in streams.together])
-        if not all(torch.equal(seen(y), made) for y in outputs[: len(streams.writes)]):
+        scale = layout(case, streams, 128, "plain")[1] if is_folded else 1
+        first, *rest = (seen(inputs[n], scale) for n in streams.together)
+        if is_folded and streams.part < PERIOD:
+            at = torch.arange(first.numel(), device=first.device)
+            first = torch.where(at % PERIOD < streams.part, first, 0)
+        made = functools.reduce(torch.bitwise_xor, rest, first)
+        if not all(torch.equal(seen(y, scale), made) for y in outputs[: len(streams.writes)]):
             return "an output is not made of what was read"
     read = [inputs[n] for n in streams.alone]
     if not read:

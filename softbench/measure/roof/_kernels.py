@@ -69,15 +69,22 @@ def move_words(
     BLOCK: tl.constexpr,
     WHOLE: tl.constexpr,
     STREAM: tl.constexpr,
+    PART: tl.constexpr,
+    PERIOD: tl.constexpr,
 ) -> None:
     """Each written stream becomes the xor of those read together, and `sink` has each program's xor of those read alone.
 
-    `sink` is None where nothing is read alone. Streams that are read together have words of the written ones' size.
+    `sink` is None where nothing is read alone. Streams that are read together have words of the written ones' size; of the first
+    of them, PART of each PERIOD words are read, and the others count as 0.
     """
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = None if WHOLE else at < words
     if len(together) > 0:
-        moved = tl.load(together[0] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
+        if PART < PERIOD:
+            read = at % PERIOD < PART if WHOLE else (at < words) & (at % PERIOD < PART)
+            moved = tl.load(together[0] + at, mask=read, other=0, eviction_policy="evict_first" if STREAM else "")
+        else:
+            moved = tl.load(together[0] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
         for number in tl.static_range(1, len(together)):
             moved ^= tl.load(together[number] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
         for number in tl.static_range(len(written)):
