@@ -55,10 +55,14 @@ class Arena:
 
     @contextmanager
     def using(self, pool: Any, *, is_shown: bool = False) -> Iterator[None]:
-        """Let this thread allocate from a pool. is_shown: no memory of its own, for launches that never run."""
+        """Let this thread allocate from a pool, and run gradients itself: autograd's threads would allocate elsewhere.
+
+        is_shown  no memory of its own, for launches that never run
+        """
         self._is_shown = is_shown
+        autograd = self._torch.autograd.set_multithreading_enabled
         try:
-            with self._torch.cuda.use_mem_pool(pool):
+            with self._torch.cuda.use_mem_pool(pool), autograd(False):
                 yield
         finally:
             self._is_shown = False
