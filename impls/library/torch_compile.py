@@ -19,6 +19,7 @@ from . import _attention
         "masked_softmax",
         "biased_softmax",
         "causal_softmax",
+        "ragged_softmax",
         "softmax_topk",
         "rmsnorm",
         "layernorm",
@@ -134,6 +135,24 @@ def masked_softmax(case):
     return masks, [case.shape, (case.shape, "bool")]
 
 
+def ragged_softmax(case):
+    """By scatters, as eager."""
+    import torch
+
+    (dtype, working), segments = dtypes(case), dict(case.params)["segments"]
+
+    def formula(x, ends):
+        rows = x.reshape(case.rows, -1).to(working)
+        at = torch.arange(case.columns, device=x.device).expand(rows.shape).contiguous()
+        segment = torch.searchsorted(ends, at, right=True).clamp(max=segments - 1)
+        none = rows.new_full((case.rows, segments), -torch.inf)
+        powers = (rows - none.scatter_reduce(1, segment, rows, "amax").gather(1, segment)).exp()
+        total = torch.zeros_like(none).scatter_add(1, segment, powers)
+        return (powers / total.gather(1, segment)).to(dtype).view(x.shape)
+
+    return formula, [case.shape, ((case.rows, segments), "int64")]
+
+
 def softmax_topk(case):
     k, renormalised = (dict(case.params)[name] for name in ("k", "renormalised"))
 
@@ -217,6 +236,7 @@ FORMULAS = {
     "masked_softmax": masked_softmax,
     "biased_softmax": masked_softmax,
     "causal_softmax": masked_softmax,
+    "ragged_softmax": ragged_softmax,
     "softmax_topk": softmax_topk,
     "rmsnorm": norm,
     "layernorm": norm,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softbench import LAYER_EPS, RMS_EPS, Unsupported, implementation
+from softbench import LAYER_EPS, RMS_EPS, Unsupported, implementation, parse_layout
 
 from . import _attention
 
@@ -39,11 +39,12 @@ def torch_eager(case):
 
 
 def softmax(case):
+    """Of a transposed x along the dimension before the last, as it lies in memory: along the last, torch would copy it."""
     import torch
 
-    if case.out_dtype == case.dtype:
-        return lambda x: torch.softmax(x, dim=-1)
-    out_dtype = getattr(torch, case.out_dtype)
+    out_dtype = None if case.out_dtype == case.dtype else getattr(torch, case.out_dtype)
+    if parse_layout(case.layout).transposed:
+        return lambda x: torch.softmax(x.mT, dim=-2, dtype=out_dtype).mT
     return lambda x: torch.softmax(x, dim=-1, dtype=out_dtype)
 
 

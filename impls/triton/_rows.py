@@ -197,3 +197,43 @@ def near(x_ptr, column, columns, last, slope, SCALE: tl.constexpr, WINDOW: tl.co
     wanted = (tl.max(seen.to(tl.int32), axis=1, keep_dims=True) > 0) & (column < columns)
     x = widen(tl.load(x_ptr + column, mask=wanted, other=0.0, eviction_policy=POLICY))
     return tl.where(seen, x * SCALE - slope * (last - column).to(tl.float32), -float("inf"))
+
+
+@triton.jit
+def ragged(y_ptr, x_ptr, ends_ptr, columns, SEGMENTS: tl.constexpr, LANES: tl.constexpr, V: tl.constexpr):
+    """A segment's softmax; V divides all of x. Whole vectors are read, and written but for a segment's first and last."""
+    program = tl.program_id(0)
+    start = (program // SEGMENTS).to(tl.int64) * columns
+    first = start + tl.load(ends_ptr + program - 1, mask=program % SEGMENTS > 0, other=0)
+    base = first // V * V
+    x_ptr += base
+    y_ptr += base
+    last = (start + tl.load(ends_ptr + program) - base).to(tl.int32)
+    first = (first - base).to(tl.int32)
+    chunks = tl.cdiv(tl.where(last > first, last, 0), LANES * V)
+    maximum = tl.full([LANES], -float("inf"), tl.float32)
+    total = tl.zeros([LANES], tl.float32)
+    for chunk in range(chunks):
+        maximum, total = join(maximum, total, part(x_ptr, place(chunk, LANES, V), first, last, "evict_last"))
+    top, total = whole(maximum, total)
+    out: tl.constexpr = y_ptr.dtype.element_ty
+    lowest = result_base(top, out, True, False)
+    scale = result_scale(total, top, lowest, True, False)
+    for number in range(chunks):
+        column = place(chunks - 1 - number, LANES, V)
+        y = result_power(part(x_ptr, column, first, last, "evict_first") - lowest, out, True) * scale
+        is_whole = tl.min(((column >= first) & (column < last)).to(tl.int32), axis=1, keep_dims=True) > 0
+        tl.store(y_ptr + column, y.to(out), mask=is_whole & (column >= 0), cache_modifier=".cs")
+    edge = (tl.arange(0, 2) * ((last - 1) // V * V))[:, None] + tl.arange(0, V)[None, :]
+    seen = (edge >= first) & (edge < last)
+    x = widen(tl.load(x_ptr + edge, mask=seen, other=0.0))
+    tl.store(y_ptr + edge, (result_power(x - lowest, out, True) * scale).to(out), mask=seen)
+
+
+@triton.jit
+def part(x_ptr, column, first, last, POLICY: tl.constexpr):
+    """Columns from `first` to before `last`, and -inf."""
+    seen = (column >= first) & (column < last)
+    wanted = tl.max(seen.to(tl.int32), axis=1, keep_dims=True) > 0
+    x = widen(tl.load(x_ptr + column, mask=wanted & (column >= 0), other=0.0, eviction_policy=POLICY))
+    return tl.where(seen, x, -float("inf"))

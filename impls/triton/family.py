@@ -30,6 +30,7 @@ TILE = 1024
         "masked_softmax",
         "biased_softmax",
         "causal_softmax",
+        "ragged_softmax",
         "softmax_topk",
     ],
     requires=["cuda>=sm_80", "triton"],
@@ -75,6 +76,10 @@ def of_case(case):
         pointers = {"weight_ptr": "float32", "expert_ptr": "int32", "x_ptr": x}
         call = Call(_topk.topk, -(-rows // height), pointers, sizes | {"rows": rows}, constants)
         return call, [(rows, params["K"])] * 2, 4
+    if case.operator == "ragged_softmax":
+        constants = params | {"V": VECTOR if case.elements % VECTOR == 0 else 1, "LANES": 128}
+        pointers = {"y_ptr": out, "x_ptr": x, "ends_ptr": "int64"}
+        return Call(_rows.ragged, rows * params["SEGMENTS"], pointers, sizes, constants), [case.shape], 4
     lanes = min(MOST_LANES, triton.next_power_of_2(max(1, -(-case.columns // VECTOR))))
     chunks, warps = -(-case.columns // (lanes * VECTOR)), max(1, lanes // 32)
     constants = params | {"CHUNKS": chunks, "LANES": lanes, "V": VECTOR}

@@ -91,6 +91,7 @@ MISTAKES: list[tuple[str, dict[str, float], Callable[..., Any], str]] = [
     ("biased_softmax", {"scale": 1}, lambda x, m: x.masked_fill(m < -1, -torch.inf).softmax(1), "expected"),
     ("causal_softmax", {"window": 600, "alibi": 0.5, "scale": 1}, lambda x, *_: near(x, 0, 600), "expected"),
     ("causal_softmax", {"window": 9, "alibi": 0, "scale": 1}, lambda x, *_: near(x, 442, 10), "expected 0 "),
+    ("ragged_softmax", {"segments": 9}, lambda x, ends: x.softmax(1), "expected"),
     ("softmax_topk", {"k": 4, "renormalised": 0}, topk, "output 0"),
     ("softmax_topk", {"k": 4, "renormalised": 1}, lambda x: topk(x, lambda rows: rows.flip(1)), "output 0"),
     ("softmax_topk", {"k": 4, "renormalised": 1}, lambda x: (topk(x)[0], topk(x)[1] * 0), "output 1"),
@@ -117,7 +118,7 @@ def test_ideal_bytes_and_roofs_are_those_of_the_streams() -> None:
     seen = case("causal_softmax", 5, 4, 6, window=2, alibi=0)
     assert operators.get(seen.operator).ideal_bytes(seen) == 4 * (5 * 8 + 120 + 20) + 8 * 20
     assert operators.moved_bytes(seen)[0] == 4 * (120 + 20) + 8 * 20, "all of it is held"
-    roofs = {"streams": 4, "read2_write1": 2, "copy": 3}
+    roofs = {"streams": 4, "read2_write1": 2, "copy": 4}
     assert Counter(operator(name).roof for name in NAMES) == roofs
     forms = {name: operator(name).form for name in ("log_softmax", "cross_entropy", "log_softmax_backward")}
     assert list(forms.values()) == [Form.LOGITS, Form.KEYS, Form.VALUES]
@@ -139,13 +140,13 @@ def test_a_projects_operator_has_another_name(tmp_path) -> None:
     assert operator_files.beside(resources.bundled_operators().parent) == (), "they are not a project's"
 
 
-PROFILES = ("log-softmax", "cross-entropy", "masked", "router")
+PROFILES = ("log-softmax", "cross-entropy", "masked", "other-rows", "router")
 
 
 def test_profiles_ask_each_operator_in_real_shapes() -> None:
     shapes = matrix.load(resources.bundled_shapes())
     timed = [asked for name in PROFILES for asked in shapes.profile(name)]
-    assert {asked.operator for asked in timed} == set(NAMES)
+    assert {asked.operator for asked in timed} == {*NAMES, "softmax"}
     assert all(asked.timed for asked in timed)
     losses = {asked.shape for asked in timed if asked.operator == "cross_entropy_both"}
     assert losses >= {(rows, columns) for rows in (4096, 16384) for columns in (32000, 128256, 151936, 262144)}

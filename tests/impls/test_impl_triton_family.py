@@ -61,6 +61,7 @@ CASES = [
     ("masked_softmax", {"scale": 0.125}),
     ("biased_softmax", {"scale": 0.125}),
     ("causal_softmax", {"scale": 0.125, "window": 5000, "alibi": 0.5}),
+    ("ragged_softmax", {"segments": 3}),
 ]
 
 
@@ -93,6 +94,9 @@ def test_the_largest_are_found_with_equal_and_masked_ones():
 
 
 LOG = """
+for dtype in ("float16", "float32", "float64"):
+    right((2, 37, 101), dtype, "transposed")
+right((3, 70, 700), layout="transposed", words=declared.hard)
 for shape in ((133, 101), (5, 4100), (132, 17000), (2, 40000)):  # a tile, two, pieces or chunks, and split rows
     right(shape, "float16")
     right(shape, "float32")
@@ -112,6 +116,7 @@ FAULTS = {
     "the target's logit is not subtracted": ("dx - (1.0 - SMOOTHING), dx)\n", "dx, dx)\n", "cross_entropy_both"),
     "ignored rows have a loss": ("if target == IGNORE:", "if target == -7:", "cross_entropy"),
     "the gradient of z is forgotten": ("grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
+    "an edge is left out": ("tl.arange(0, 2) *", "tl.arange(0, 2) * 0 *", "ragged_softmax"),
     "a window is one column too wide": ("last - WINDOW)", "last - WINDOW - 1)", "causal_softmax"),
     "rows that see nothing are not 0": ("y = tl.where(seen,", "y = tl.where(column >= 0,", "masked_softmax"),
 }
@@ -139,7 +144,7 @@ def built(operator: str, columns: int, dtype: str, **params: float):
 def test_they_compile_for_hopper_with_whole_vectors_and_without_spills(operator, params):
     for dtype in ("bfloat16", "float32"):
         found, code = built(operator, 128256, dtype, **params)
-        assert found.stack_bytes == 0
+        assert not re.search(r"\b(LDL|STL)", sass(code)[0]), "a frame may be reserved and not used"
         assert found.registers <= 64, "two CTAs of 512 threads fit"
         assert re.search(r"LDG\.E\S*\.128", sass(code)[0]), operator
 

@@ -44,6 +44,13 @@ for name, shape, layout in CASES:
                 assert ((x.float() - was.float()).abs().amax(-1) - 4).abs().max() < 0.1, where
             assert torch.equal(x.as_strided((x.storage_offset(),), (1,), 0).view(torch.int16), kept.view(torch.int16)), where
 
+# offsets stay in order; a mask does not
+x, ends, mask = torch.zeros(3, 8), torch.arange(24).view(3, 8), torch.arange(24).view(3, 8) % 2 == 0
+kept = ends.clone(), mask.clone()
+for _ in range(9):
+    Renewal([(x, ends, mask)], [])()
+assert torch.equal(ends, kept[0]) and not torch.equal(mask, kept[1])
+
 # no two calls change the same element of every row; of one row in 512 they do, and move it back
 x = torch.zeros(64, 512)
 renew = Renewal([(x,)], [])

@@ -89,8 +89,8 @@ def test_refusals():
     for name in MIXES:
         (variant, *_) = roof.variants(name, "cuda")
         factory = load(Path(variant.path), name)
-        with pytest.raises(Unsupported, match="transposed"):
-            factory(case(name, layout="transposed"), 128, "plain")
+        with pytest.raises(Unsupported, match="strided-2"):
+            factory(case(name, layout="strided-2"), 128, "plain")
         with pytest.raises(Unsupported, match="float16 to float32"):
             factory(case(name, out_dtype="float32"), 128, "plain")
     with pytest.raises(Unsupported, match="as many bytes"):
@@ -111,7 +111,7 @@ for side in (1024, 8192):
     q, k = torch.randn(2, 3, 1, 64).half(), torch.randn(2, 3, 77, 64).half()
     copies = factory(case, side)(q, k, k)
     assert len(copies) == 2 and roof.verify("roofline", (q, k, k), copies) == "", side
-for name in ("read2_write1", "read2_write2"):
+for name in ("copy", "read2_write1", "read2_write2"):
     factory = load(Path(roof.__file__).parent / "streams.py", name)
     for shape, dtype in (((4099,), torch.float32), ((33, 2), torch.float16), ((3, 341), torch.float16), ((0, 4), torch.float32)):
         a, b = (torch.randn(shape).to(dtype) for _ in range(2))
@@ -120,6 +120,9 @@ for name in ("read2_write1", "read2_write2"):
             for hint in ("plain", "evict_first"):
                 outputs = factory(Case(name, shape, word, word), threads, hint)(a, b, torch.ones(shape[-1]))
                 assert roof.verify(name, (a, b), outputs) == "", (name, shape, threads, hint)
+    a, b = (torch.randn(3, 40, 6).mT for _ in range(2))
+    outputs = factory(Case(name, (3, 6, 40), "float32", "float32", "transposed"), 128, "plain")(a, b)
+    assert roof.verify(name, (a, b), outputs) == "", name
 """
 
 

@@ -21,6 +21,7 @@ _FILL_BLOCK = 8192
 _ROWS_BLOCK = 128
 _READ_BLOCK = 1024
 _READERS = 8
+_LISTS = ("torch.int32", "torch.int64")
 
 Matrix = tuple[int, int, int, int]
 """Rows, columns and the two strides, in elements."""
@@ -30,7 +31,8 @@ class Renewal:
     """Renews the buffers that it was made for. A call waits for the GPU first.
 
     inputs   of all calls. In each row of a call's first tensor one element is moved by `STEP`, as `changes.nudge` does; in each
-             row of the others (weights, the y of a gradient) two elements are swapped, so that they stay valid
+             row of the others (weights, the y of a gradient) two elements are swapped, so that they stay valid. Lists of integers,
+             several a row, stay: they may be in order
     outputs  of all calls: set to NaN in floating point, to -1 in integers
     is_warm  keep the inputs in the L2. A line that was written lies in one half of the L2 only, so several multiprocessors read
              all inputs: otherwise a launch of 1 us took 2 % longer
@@ -45,7 +47,8 @@ class Renewal:
         returned = [y for output in outputs for y in (output if isinstance(output, tuple) else (output,))]
         self._poisoned = list(_poisoned(returned))
         self._moved = list(_matrices([call[0] for call in inputs], _element))
-        self._swapped = list(_matrices([x for call in inputs for x in call[1:]], lambda x: _word(x.element_size())))
+        others = [x for call in inputs for x in call[1:] if x.dim() < 2 or str(x.dtype) not in _LISTS]
+        self._swapped = list(_matrices(others, lambda x: _word(x.element_size())))
         self._read = [*self._moved, *self._swapped] if is_warm else []
 
     def __call__(self) -> None:
