@@ -17,8 +17,7 @@ from ._launch import Call, bind, build
 from ._plans import Plan
 
 VECTOR, MOST_LANES = 8, 512
-TILE = 1024
-"""Elements of a program of a router: up to 16 registers of keys per thread."""
+MOST_EXPERTS, ROUTER_WARPS = 1024, 4
 
 
 @implementation(
@@ -68,14 +67,15 @@ def of_case(case):
     params, sizes = {name.upper(): value for name, value in case.params}, {"columns": case.columns}
     x, out, rows = case.dtype, case.out_dtype, case.rows
     if case.operator == "softmax_topk":
-        if not 0 < case.columns <= TILE:
-            raise Unsupported(f"{case.columns} columns; a program takes 1 to {TILE}")
+        if not 0 < case.columns <= MOST_EXPERTS:
+            raise Unsupported(f"{case.columns} columns; a warp takes 1 to {MOST_EXPERTS}")
         block = triton.next_power_of_2(case.columns)
-        height = TILE // block
-        constants = params | {"KEPT": triton.next_power_of_2(params["K"]), "ROWS": height, "BLOCK": block}
+        lanes = min(block, 32)
+        height = 32 * ROUTER_WARPS // lanes
+        constants = params | {"ROWS": height, "LANES": lanes, "STAGES": (block // lanes).bit_length() - 1}
         pointers = {"weight_ptr": "float32", "expert_ptr": "int32", "x_ptr": x}
         call = Call(_topk.topk, -(-rows // height), pointers, sizes | {"rows": rows}, constants)
-        return call, [(rows, params["K"])] * 2, 4
+        return call, [(rows, params["K"])] * 2, ROUTER_WARPS
     if case.operator == "ragged_softmax":
         constants = params | {"V": VECTOR if case.elements % VECTOR == 0 else 1, "LANES": 128}
         pointers = {"y_ptr": out, "x_ptr": x, "ends_ptr": "int64"}
