@@ -26,6 +26,7 @@ NAMES = (
     "shapes",
     "heatmap",
     "clocks",
+    "errors",
     "peers",
     "drift",
 )

@@ -11,7 +11,15 @@ from softbench.analysis import leaderboard
 from softbench.analysis.document import Dataset, Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.datasets import cells
-from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, microseconds, number, short, status_text
+from softbench.analysis.leaderboard.formatting import (
+    FIGURES,
+    cell_figures,
+    error_text,
+    microseconds,
+    number,
+    short,
+    status_text,
+)
 from softbench.cli.command import FORMAT, REPORTS, RUN, Command, CommandResult, argument, printed, read
 from softbench.model import KernelResources, Record, Samples, Telemetry, stats
 from softbench.render import tables
@@ -72,7 +80,14 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     tier = ": ".join(filter(None, [record.tier, record.open_because]))
     source = f"{variant.path}, family {variant.family}, source {variant.source_hash}"
     yield from lines(
-        f"{status_text(record)}{role}", record.reason, tier, declared, variant.summary, source, *record.notes
+        f"{status_text(record)}{role}",
+        record.reason,
+        tier,
+        declared,
+        variant.summary,
+        source,
+        error_text(record),
+        *record.notes,
     )
     for title, own in (("Traceback", record.traceback), ("Kernel output", record.output)):
         yield from (Heading(title), Lines(own, commands=True)) if own else ()

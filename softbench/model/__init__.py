@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from softbench.model.accuracy import Accuracy as Accuracy
 from softbench.model.status import Status as Status
 
 SCHEMA_VERSION = 1
@@ -199,6 +200,7 @@ class Record:
     same one. The first record of a timed case has the calibrations of its clocks. ideal_flops is 0 for an operator that memory
     limits. operator_hash is that of the file of an operator of the project's own. A failure has the lines of its traceback, from
     the implementation's own file on, and the end of what the implementation printed; each at most about 8 KB.
+    accuracy is that of the output that was checked, None for a failure and for what was not measured.
     tier is SEALED or OPEN, "" for a cell that was not run, or that was recorded before there were tiers; open_because is one line.
     """
 
@@ -211,6 +213,7 @@ class Record:
     kernels: tuple[KernelResources, ...] = ()
     telemetry: tuple[Telemetry, ...] = ()
     traffic: Traffic | None = None
+    accuracy: Accuracy | None = None
     notes: tuple[str, ...] = ()
     ideal_bytes: int = 0
     ideal_flops: int = 0

@@ -73,6 +73,8 @@ def test_the_heat_map_shows_the_figure_that_is_chosen(open_run):
     assert place.inner_text().startswith(f"{cell.bandwidth_gb_s:.0f}")
     found.page.get_by_label("traffic factor").check()
     assert place.inner_text().startswith("1.040×")
+    found.page.get_by_role("radio", name="largest error").check()
+    assert place.inner_text().startswith("0.500")
     assert found.complaints == []
 
 
@@ -84,6 +86,7 @@ def test_a_click_opens_a_cell_with_all_that_is_known_of_it(open_run, focused):
     text = dialog.inner_text()
     for wanted in (
         *("third[width=8]", "softmax-float16-32768x1024", "PASSED", "best of", "traffic factor", "1.040×", "registers"),
+        *("0.500 of its bound", "up to 0.375", "−0.0012"),
         *("pytest --softbench --softbench-profile=full -k", "throttled in 1", "built and checked", "2 variants"),
     ):
         assert wanted in text

@@ -23,13 +23,17 @@ from softbench.measure.contest import answers
 from softbench.measure.contest.answers import OPERATIONS
 from softbench.measure.contest.workers import Answer, ask
 from softbench.measure.worker import wire
-from softbench.model import Calibration, KernelResources, Status
+from softbench.model import Accuracy, Calibration, KernelResources, Status
 
 GOOD: dict[str, dict[str, Any]] = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
-    "prepare": {},
+    "prepare": {"accuracy": {"largest": 0.5, "p99": 0.25, "bias": -0.1, "elements": 64}},
     "author": {"path": "/tmp/x", "open_because": ""},
-    "take": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}], "digest": "ab"},
+    "take": {
+        "kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}],
+        "digest": "ab",
+        "accuracy": None,
+    },
     "cold": {"cold": [[4]]},
     "prove": {},
     "compile": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},
@@ -43,6 +47,10 @@ GOOD: dict[str, dict[str, Any]] = {
     "release": {},
     "drop": {},
 }
+NEAR = GOOD["prepare"]["accuracy"]
+NOT_NEAR: list[dict[str, Any]] = [
+    {"largest": 1.5}, {"largest": 0.1}, {"p99": -0.1}, {"bias": 2.0}, {"elements": 0}, {"elements": 1.0}, {"p99": "0"},
+]  # fmt: skip
 FAILED = {"ok": False, "status": "RUNTIME_ERROR", "reason": "on purpose", "fatal": False}
 
 
@@ -129,6 +137,7 @@ def test_values_come_as_the_types_of_records() -> None:
     )
     assert says("call", {"ok": True} | GOOD["call"]).data == {"call": ((1, 2), (3,))}
     assert says("cold", {"ok": True} | GOOD["cold"]).data == {"cold": ((4,),)}
+    assert says("prepare", {"ok": True} | GOOD["prepare"]).data == {"accuracy": Accuracy(0.5, 0.25, -0.1, 64)}
 
 
 @over("ns", ["soon", None, True, 0, -1, 1.5, [1], {}, 2**53, 10**400])
@@ -161,6 +170,10 @@ def test_a_time_that_json_cannot_hold(text: str) -> None:
         ("compile", {"kernels": [["k", 1, 2, 3]] * 1001}),
         ("calibrate", {"calibrations": {"clock": "graph"}}),
         ("device", {"device": [[1.0]]}),
+        *(("prepare", {"accuracy": NEAR | bad}) for bad in NOT_NEAR),
+        *(("take", GOOD["take"] | {"accuracy": NEAR | bad}) for bad in NOT_NEAR),
+        ("author", GOOD["author"] | {"accuracy": NEAR}),
+        ("place", {"accuracy": NEAR}),
     ],
 )
 def test_an_answer_of_another_form_is_nonsense(operation: str, answer: dict[str, Any]) -> None:

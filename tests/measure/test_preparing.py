@@ -13,7 +13,7 @@ from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
-from softbench.model import OPEN, SEALED, Case, Status
+from softbench.model import OPEN, SEALED, Accuracy, Case, Status
 
 CASE = Case("softmax", (8, 32), "float32", "float32")
 DEAD = Answer(False, status=Status.CRASHED, reason="the process died of SIGKILL", fatal=True)
@@ -61,3 +61,18 @@ def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch: pytest.Monke
     assert ended == ["release", "old"]
     entrant.tier, entrant.worker = SEALED, old  # a referee captures nothing
     assert Preparation(CASE, pool, 1.0, 0)._alone(entrant).data == {"by": "old"}
+
+
+def test_the_errors_of_a_sealed_cell_are_its_referees_and_no_failure_has_any() -> None:
+    preparation, near = Preparation(CASE, SimpleNamespace(device="cuda"), 1.0, 0), Accuracy(0.5, 0.25, 0.0, 64)  # type: ignore[arg-type]
+    author = entrant_at_referee()
+    author.tier = ""
+    preparation._advance(author, Answer(True, {"path": "/file", "accuracy": Accuracy(0.0, 0.0, 0.0, 1)}))
+    assert (author.tier, author.accuracy) == (SEALED, None)
+    preparation._advance(author, Answer(True, {"kernels": (), "digest": "ab", "accuracy": near}))
+    assert author.accuracy == near
+    preparation._is_again = True  # built again without a check
+    preparation._advance(author, Answer(True, {"kernels": (), "digest": "ab", "accuracy": None}))
+    assert author.accuracy == near
+    author.settle(Status.INCORRECT, "wrong in a timed call")
+    assert author.accuracy is None

@@ -22,7 +22,7 @@ from support.paths import KEPT, ROOT
 from softbench import model
 from softbench.analysis.leaderboard import datasets
 from softbench.measure import device
-from softbench.model import Calibration, KernelResources, Status, Telemetry, Traffic
+from softbench.model import Accuracy, Calibration, KernelResources, Status, Telemetry, Traffic
 from softbench.records import store
 from softbench.records.store import lines
 from softbench.session import passport
@@ -68,6 +68,7 @@ def full_line() -> dict[str, Any]:
         kernels=(KernelResources("softmax", 32, 8, 1024),),
         telemetry=(Telemetry(1980, 3201, 500, 40, "power_cap"),),
         traffic=Traffic(1, 2, 3, 4.0, 5.0),
+        accuracy=Accuracy(0.5, 0.25, 0.01, 64),
         notes=("one",),
         known_failure="declared",
         ideal_flops=1,
@@ -114,7 +115,7 @@ def test_cells_and_passports_are_written_as_the_page_says() -> None:
     assert (line["kind"], line["schema"]) == ("cell", model.SCHEMA_VERSION)
     assert f"`schema` {model.SCHEMA_VERSION}.\n" in PAGE
     assert line["telemetry"] == [[1980, 3201, 500, 40, "power_cap"]]
-    for key, header in (("case", "Case"), ("variant", "Variant"), ("traffic", "Traffic")):
+    for key, header in (("case", "Case"), ("variant", "Variant"), ("traffic", "Traffic"), ("accuracy", "Accuracy")):
         assert list(line[key]) == words(f"field of `{header}`"), key
     for key, header in (("samples", "Samples"), ("kernels", "KernelResources"), ("calibrations", "Calibration")):
         assert list(line[key][0]) == words(f"field of `{header}`"), key

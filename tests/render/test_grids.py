@@ -166,8 +166,8 @@ def test_the_command_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert says("figure", "latest", "heatmap", "--output", "y.svg").count("--view ") == len(grid.views)
     says("figure", "latest", "heatmap", "--view", "2", "--output", "x.svg")
     assert "Heat map: % of roof: softmax, float32" in Path("x.svg").read_text()
-    wrong = says("figure", "latest", "heatmap", "--view", "16", "--output", "z.svg", status=2)
-    assert "--view: '16' is none of heatmap; give 1 to 15" in wrong
+    wrong = says("figure", "latest", "heatmap", "--view", "19", "--output", "z.svg", status=2)
+    assert "--view: '19' is none of heatmap; give 1 to 18" in wrong
 
 
 def test_the_names_that_the_help_gives_are_all_there_are() -> None:

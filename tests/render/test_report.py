@@ -24,7 +24,7 @@ TABLES = published.read(ROOT / "reports" / "published")
 HARD = make.softmax_case(timed=False, distribution="masked")
 EVERY_PANEL = [
     *("ranking", "ratio", "losses", "heatmap", "clocks"),
-    *("correctness", "peers", "ladders", "drift", "passport", "cells"),
+    *("correctness", "errors", "peers", "ladders", "drift", "passport", "cells"),
 ]
 OF_ALL = ["correctness", "passport", "cells"]
 MAX_BYTES = 6_000_000

@@ -8,7 +8,7 @@ import pytest
 from support import builders as make
 from support import outline, pages
 
-from softbench.model import Telemetry
+from softbench.model import Accuracy, Telemetry
 from softbench.records.published import PublishedTable
 from softbench.render import report
 
@@ -156,3 +156,12 @@ def test_published_figures_that_cannot_be_compared_make_no_panel(gpu, changed):
     row = {"rows": "32768", "columns": "1024", "latency_ms": "1"}
     for table in (PublishedTable("a paper", gpu, "ms", (row | changed,)), NO_TIMES):
         assert "peers" not in drawn(three(), published={"h800": table})
+
+
+def test_speed_is_drawn_over_the_error_where_that_was_measured():
+    near = Accuracy(0.75, 0.5, -0.1, 64)
+    page = drawn(three(make.timed(CASE, "near", 80_000, accuracy=near), make.timed(WIDE, "near", 80_000)))
+    (view,) = page["errors"]["views"]
+    (series,) = view["series"]
+    assert (view["label"], series["name"], series["x"], series["y"]) == ("softmax, float16", "near", [0.75], [2.0])
+    assert "errors" not in drawn(three())

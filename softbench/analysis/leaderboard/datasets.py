@@ -9,7 +9,7 @@ from softbench.analysis.document import Dataset
 from softbench.analysis.leaderboard.board import Board, Cell, Standing, is_declared
 from softbench.analysis.leaderboard.formatting import resources, unfinished
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.model import Traffic
+from softbench.model import Accuracy, Traffic
 
 COLUMNS = (
     *("case", "operator", "shape", "dtype", "out_dtype", "layout", "distribution", "timed", "role"),
@@ -17,7 +17,8 @@ COLUMNS = (
     *("tier", "open_because"),
     *("latency_ns", "low_ns", "high_ns", "bandwidth_gb_s", "tflop_s", "percent_of_roof", "speedup", "call_ns"),
     *("device_ns", "cache", "registers", "stack_bytes", "shared_bytes", "traffic_factor", "read_bytes"),
-    *("written_bytes", "kernels_ns", "l1_hit_percent", "l2_hit_percent", "reason", "notes", "reproduce"),
+    *("written_bytes", "kernels_ns", "l1_hit_percent", "l2_hit_percent"),
+    *("error_largest", "error_p99", "error_bias", "error_elements", "reason", "notes", "reproduce"),
 )
 """Of a cell: docs/records.md says what each is."""
 STANDING = (
@@ -78,5 +79,6 @@ def _row(cell: Cell) -> tuple[object, ...]:
         *(int(text) if text else None for text in resources(record)),
         cell.traffic_factor,
         *(astuple(record.traffic) if record.traffic else [None] * len(fields(Traffic))),
+        *(astuple(record.accuracy) if record.accuracy else [None] * len(fields(Accuracy))),
         *(record.reason, record.notes, record.reproduce),
     )

@@ -20,9 +20,9 @@ OPEN_LEGEND = "open not sealed, so not ranked"
 RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}
 FIGURES = (
     *("rank", "ms", "interval", "GB/s", "TFLOP/s", "% of roof", "call us", "device us", "traffic"),
-    *("registers", "stack B", "shared B"),
+    *("registers", "stack B", "shared B", "error"),
 )
-"""The header of `cell_figures`."""
+"""The header of `cell_figures`. The error is the largest, in units of its bound."""
 SectionKey = tuple[str, str, str, str]
 _NUMBER = re.compile(r"\d[\d.]*(?:e[+-]?\d+)?")
 
@@ -226,6 +226,15 @@ def resources(record: Record) -> list[str]:
     return [str(max(column)) for column in zip(*sizes, strict=True)] or ["", "", ""]
 
 
+def error_text(record: Record) -> str:
+    """The errors of a right output as a sentence; "" for a roof, and for what is not right."""
+    own = record.accuracy
+    if own is None:
+        return "Error: not measured." if record.status.is_success and record.role != "roof" else ""
+    spread = f"largest {own.largest:.3f} of its bound, 99 % up to {own.p99:.3f}, mean {own.bias:+.4f}"
+    return f"Error: {spread}, of {plural(own.elements, 'element')}."
+
+
 def number(value: float | None, form: Callable[[float], str]) -> str:
     return "" if value is None else form(value)
 
@@ -272,6 +281,7 @@ def cell_figures(cell: Cell) -> list[str]:
         number(cell.device_ns, microseconds),
         number(cell.traffic_factor, "{:.3f}x".format),
         *resources(cell.record),
+        f"{cell.record.accuracy.largest:.3f}" if cell.record.accuracy else "",
     ]
 
 

@@ -17,10 +17,11 @@ from softbench.cases.operators.changes import nudge, unseen
 from softbench.cases.operators.inputs import BLOCK_ELEMENTS, as_rows, damage, same_bits, share
 from softbench.cases.operators.outputs import as_tuple
 from softbench.measure.check import judging
-from softbench.measure.check.judging import Fault, Rows
+from softbench.measure.check.accuracy import Errors
+from softbench.measure.check.judging import Fault, Rows, Seen
 from softbench.measure.check.naming import Witness
 from softbench.measure.check.watching import Launched, watch
-from softbench.model import Case
+from softbench.model import Accuracy, Case
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,10 +36,11 @@ comparison by eight implementations took half a second of an H200."""
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an output is right; if not, why, in one line."""
+    """Whether an output is right; if not, why, in one line; if so, and if that was measured, how near it is."""
 
     ok: bool
     reason: str = ""
+    accuracy: Accuracy | None = None
 
 
 RIGHT = Verdict(True)
@@ -88,7 +90,8 @@ def check(
     if case.elements == 0:
         return RIGHT
     witness = Witness(case, launch, inputs, seed, list[Rows](_everything(case)))
-    if fault := _fault(case, inputs, first.outputs):
+    errors = Errors()
+    if fault := _fault(case, inputs, first.outputs, seen=errors.add):
         return Verdict(False, first.late(patient=True) or witness.name_wrong(first.outputs, fault))
     if reason := first.late():
         return Verdict(False, reason)
@@ -104,7 +107,7 @@ def check(
         return Verdict(False, second.late(patient=True) or named)
     del first, values
     reason = second.late() or (_unmoved(case, inputs, second, once, witness) if case.timed else "")
-    return Verdict(not reason, reason)
+    return Verdict(False, reason) if reason else Verdict(True, accuracy=errors.found())
 
 
 def _unmoved(
@@ -179,8 +182,9 @@ def _fault(
     exact_rows: int = EXACT_ROWS,
     blocks: int = 0,
     row: int | None = None,
+    seen: Seen | None = None,
 ) -> Fault | None:
-    """What is wrong with the values of outputs whose structure is right."""
+    """What is wrong with the values of outputs whose structure is right. seen: as of `judging.judge`, for the chosen blocks."""
     import torch
 
     if case.elements == 0:
@@ -193,7 +197,7 @@ def _fault(
         own = [] if row is None else [chunk for chunk in chunks if chunk.start <= row < chunk.stop]
         chunks = [*own, *rng.sample([chunk for chunk in chunks if chunk not in own], blocks - len(own))]
     with torch.no_grad():
-        fault = judging.judge(case, inputs, outputs, chunks, device)
+        fault = judging.judge(case, inputs, outputs, chunks, device, seen)
         if fault is None and device != "cpu":
             count = min(exact_rows, case.rows, max(1, EXACT_ELEMENTS // case.columns))
             chosen = torch.tensor([rng.randrange(case.rows) for _ in range(count)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = "slice | Tensor"  # a slice with both ends, or int64 indices
 Tensors: TypeAlias = "tuple[Tensor, ...]"
+Seen: TypeAlias = "Callable[[Expected, Tensor], None]"
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,17 @@ def first(faults: Sequence[str], what: str) -> str:
     return next((f"{what} {i}: {text}" if len(faults) > 1 else text for i, text in enumerate(faults) if text), "")
 
 
-def judge(case: Case, inputs: Tensors, outputs: Tensors, chunks: Sequence[Rows], device: str) -> Fault | None:
-    """Compare all chunks of rows without waiting for the device in between; None if all are right."""
+def judge(
+    case: Case, inputs: Tensors, outputs: Tensors, chunks: Sequence[Rows], device: str, seen: Seen | None = None
+) -> Fault | None:
+    """Compare all chunks of rows without waiting for the device in between; None if all are right. seen is given every block."""
     import torch
 
     wrong: list[Tensor] = []
     totals: dict[int, Invariant] = {}
     violated: list[Tensor] = []
     for rows in chunks:
-        count, sums = _counted(case, _compared(case, inputs, outputs, rows, device, is_finite=True), device)
+        count, sums = _counted(case, _compared(case, inputs, outputs, rows, device, is_finite=True), device, seen)
         wrong.append(count)
         violated.append(sum((s.violated.sum() for s in sums.values()), torch.zeros_like(count)))
         for output, invariant in sums.items():
@@ -131,7 +134,7 @@ def _held(expected: Expected, taken: Sequence[Tensor], *, is_finite: bool = Fals
 
 
 def _counted(
-    case: Case, compared: Iterable[tuple[Expected, Tensor, Tensor]], device: str
+    case: Case, compared: Iterable[tuple[Expected, Tensor, Tensor]], device: str, seen: Seen | None = None
 ) -> tuple[Tensor, dict[int, Invariant]]:
     """For blocks of the same rows: how many elements are wrong, and each output's invariant."""
     import torch
@@ -140,6 +143,8 @@ def _counted(
     count = torch.zeros((), dtype=torch.int64, device=device)
     for expected, got, bad in compared:
         count += bad.sum()
+        if seen is not None:
+            seen(expected, got)
         _add(sums, expected.output, get(case.operator).invariants(case, expected, got))
     return count, sums
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from softbench import typed
 from softbench.measure.worker.wire import Message
-from softbench.model import Calibration, KernelResources, Status
+from softbench.model import Accuracy, Calibration, KernelResources, Status
 from softbench.texts import printable
 
 MOST_VALUES = 1000
@@ -35,6 +35,13 @@ Groups = tuple[tuple[int, ...], ...]
 @dataclass(frozen=True)
 class Done:
     """It was done; there is nothing to report."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """How accurate what was checked is: the word of an author's process, and of its open cells only."""
+
+    accuracy: Accuracy | None = None
 
 
 @dataclass(frozen=True)
@@ -91,10 +98,11 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Taken:
-    """What the kernels of a hand-over use, and the digest of its file."""
+    """What the kernels of a hand-over use, the digest of its file, and how accurate its outputs are."""
 
     kernels: tuple[KernelResources, ...]
     digest: str = ""
+    accuracy: Accuracy | None = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ class Failure:
 MORE = "; --softbench-timeout gives more"
 OPERATIONS: dict[str, tuple[type, str, str]] = {
     "hello": (Memory, "the start of its process", ""),
-    "prepare": (Done, "compiling and checking", MORE),
+    "prepare": (Prepared, "compiling and checking", MORE),
     "author": (HandedOver, "compiling", MORE),
     "take": (Taken, "checking", MORE),
     "prove": (Done, "proving its operator", MORE),
@@ -174,7 +182,7 @@ def _bounded(value: Any, is_time: bool = False) -> Any:
         if len(value) > MOST_VALUES or (is_time and not value):
             raise ValueError(f"a list of {len(value)} values")
         return tuple(_bounded(item, is_time) for item in value)
-    if isinstance(value, KernelResources | Calibration):
+    if isinstance(value, KernelResources | Calibration | Accuracy):
         return type(value)(**{name: _bounded(item) for name, item in vars(value).items()})
     return value
 

@@ -19,6 +19,7 @@ from softbench.measure.worker import traces
 from softbench.model import (
     OPEN,
     SEALED,
+    Accuracy,
     Case,
     KernelResources,
     Record,
@@ -63,6 +64,7 @@ class Entrant:
     telemetry: list[Telemetry] = field(default_factory=list)
     kernels: list[KernelResources] = field(default_factory=list)
     traffic: Traffic | None = None
+    accuracy: Accuracy | None = None
     notes: list[str] = field(default_factory=list)
     own_plan: Plan | None = None
     best_of: int = 1
@@ -90,10 +92,12 @@ class Entrant:
         return self.own_plan or common
 
     def settle(self, status: Status, reason: str) -> None:
-        """Close the cell; samples of a cell that did not pass are not kept."""
+        """Close the cell; samples of a cell that did not pass are not kept, nor errors of a failure."""
         self.status, self.reason = status, texts.cut(reason)
         if status is not Status.PASSED:
             self.samples.clear()
+        if not status.is_success:
+            self.accuracy = None
 
     def reopen(self) -> None:
         """Take a cell that passed back into its contest; it has to be prepared again."""
@@ -179,6 +183,7 @@ class Entrant:
             kernels=tuple(self.kernels),
             telemetry=tuple(self.telemetry),
             traffic=self.traffic,
+            accuracy=self.accuracy,
             notes=tuple(self.notes),
             ideal_bytes=ideal_bytes,
             ideal_flops=ideal_flops,

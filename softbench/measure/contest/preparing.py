@@ -88,7 +88,9 @@ class Preparation:
         elif entrant.take(answer):
             entrant.prepared_in = entrant.worker
             entrant.kernels, entrant.digest = list(answer.data.get("kernels", ())), answer.data.get("digest", "")
-            entrant.notes += [] if self._is_again else [f"built and checked in {entrant.seconds:.1f} s"]
+            if not self._is_again:
+                entrant.accuracy = answer.data.get("accuracy")
+                entrant.notes.append(f"built and checked in {entrant.seconds:.1f} s")
 
     @staticmethod
     def _is_ended_from_outside(entrant: Entrant) -> bool:

@@ -55,14 +55,16 @@ class AuthorHandler(RequestHandler):
         A variant that this run has checked already is not checked again.
         """
         launch = self.build(request)
-        self.phase = "launch"
+        self.phase, accuracy = "launch", None
         if not request.get("is_checked"):
-            if wrong := self.check(launch, request):
-                raise Incorrect(wrong)
+            verdict = self.check(launch, request)
+            if not verdict.ok:
+                raise Incorrect(verdict.reason)
+            accuracy = verdict.accuracy
             if self.device == "cuda" and self.case.timed:
                 self.clock.get_ready(self.case)
         self.slots[request["slot"]] = Slot(launch)
-        return {}
+        return {"accuracy": accuracy and asdict(accuracy)}
 
     def build(self, request: Message) -> clocks.Launch:
         """Import a variant, and make its launch."""
@@ -84,14 +86,16 @@ class AuthorHandler(RequestHandler):
         if wrong := self._names.fault(when):
             raise Incorrect(wrong)
 
-    def check(self, launch: clocks.Launch, request: Message) -> str:
-        """What is wrong with a launch's outputs, or with the timers after it; "" if nothing is."""
+    def check(self, launch: clocks.Launch, request: Message) -> check.Verdict:
+        """Whether a launch's outputs are right, and the timers after it untouched."""
         if request["role"] == "roof":
             inputs = self.operator.make_inputs(self.case, self.device, request["seed"])
             wrong = roof.verify(self.operator.roof, inputs, launch(*inputs), self.case)
+            verdict = check.Verdict(not wrong, wrong)
         else:
-            wrong = check.check(self.case, modes.refusing(launch), self.device, request["seed"]).reason
-        return self._names.fault("the check") or wrong
+            verdict = check.check(self.case, modes.refusing(launch), self.device, request["seed"])
+        touched = self._names.fault("the check")
+        return check.Verdict(False, touched) if touched else verdict
 
     def do_compile(self, request: Message) -> Message:
         """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""

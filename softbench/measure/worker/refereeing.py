@@ -34,7 +34,7 @@ class RefereeHandler(RequestHandler):
         return answer
 
     def do_take(self, request: Message) -> Message:
-        """Rebuild one variant's launches, and check them; the resources of its kernels, and the digest of what was read.
+        """Rebuild one variant's launches, and check them; the resources of its kernels, the digest of what was read, the errors.
 
         With a digest only that very hand-over is taken.
         """
@@ -46,16 +46,19 @@ class RefereeHandler(RequestHandler):
         old = self.slots.pop(request["slot"], None)
         if old is not None:
             old.launch.close()
+        accuracy = None
         if not request.get("is_checked"):
             verdict = check(self.case, launch, self.device, request["seed"], run=watching.run)
             if not verdict.ok:
                 raise Incorrect(verdict.reason)
+            accuracy = verdict.accuracy
             if self.case.timed:
                 self.clock.get_ready(self.case)
         launch.free()
         self.clock.close()
         self.slots[request["slot"]] = Slot(launch)
-        return {"kernels": [asdict(kernel) for kernel in launch.kernels], "digest": package.digest}
+        kernels = [asdict(kernel) for kernel in launch.kernels]
+        return {"kernels": kernels, "digest": package.digest, "accuracy": accuracy and asdict(accuracy)}
 
     def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
         return slot.launch.place(self.operator, self.case, plan, seed)

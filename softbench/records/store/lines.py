@@ -173,7 +173,9 @@ def storable(record: Record) -> Record:
     except StoreError as error:
         why = str(error).partition(" (")[2].removesuffix(")") or str(error)
         reason = f"its record cannot be kept: {why}"
-    empty = replace(record, samples=(), kernels=(), telemetry=(), traffic=None, notes=(), calibrations=())
+    empty = replace(
+        record, samples=(), kernels=(), telemetry=(), traffic=None, accuracy=None, notes=(), calibrations=()
+    )
     return _read_back(replace(empty, status=Status.RUNTIME_ERROR, reason=reason))
 
 

@@ -122,6 +122,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, M
         "again": repeat_command(record, passport) if record.role != "roof" else "",
         "kernels": [list(vars(kernel).values()) for kernel in record.kernels],
         "traffic": _traffic(cell),
+        "errors": list(vars(record.accuracy).values()) if record.accuracy else None,
         "telemetry": [list(vars(state).values()) for state in record.telemetry],
         "samples": [_samples(samples) for samples in record.samples],
     }

@@ -34,6 +34,7 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
     "heatmap": ("Heat map", heatmap.heatmap),
     "clocks": ("Clocks", clocks.clocks),
     "correctness": ("Correctness", correctness.correctness),
+    "errors": ("Errors", charts.chart("errors")),
     "peers": ("Published", charts.chart("peers")),
     "ladders": ("Ladders", ladders.panel_of_ladders),
     "drift": ("Drift", charts.chart("drift")),

@@ -198,4 +198,12 @@ def _ratios(board: Board) -> dict[str, Measure]:
             "Bytes moved over ideal bytes; orange is more, blue less, deepest at 2x.",
             lambda value: value > 1,
         ),
+        "error": Measure(
+            "largest error",
+            lambda cell: cell.record.accuracy and cell.record.accuracy.largest,
+            "{:.3f}".format,
+            lambda value, case: _clamp(value),
+            "Of the output that was checked, in units of the bound on each element; deepest at the bound.",
+            lambda value: True,
+        ),
     }

@@ -96,6 +96,7 @@ function cellFigures(board, cell, speedups, baseline) {
     add("L1 hits", l1, `${(l1 || 0).toFixed(1)} %`);
     add("L2 hits", l2, `${(l2 || 0).toFixed(1)} %`);
   }
+  figures.push(...errorFigures(cell));
   add("ideal bytes", cell.ideal, bytes(cell.ideal || 0));
   add("best of", cell.best_of, plural(cell.best_of || 0, "variant"));
   if (cell.gpu) figures.push(["GPU", nameElement(cell.gpu)]);
@@ -103,6 +104,15 @@ function cellFigures(board, cell, speedups, baseline) {
   if (cell.unsteady) figures.push(["GPU in some rounds", "throttled or slower: see the notes"]);
   if (cell.overlap) figures.push(["launches", "overlap: in a replay each takes less time than alone"]);
   return figures;
+}
+
+// Errors of the output that was checked, in units of the bound on each.
+function errorFigures(cell) {
+  if (!cell.errors) return cell.kind === "right" && cell.role !== "roof" ? [["error", "not measured"]] : [];
+  const [largest, p99, bias, elements] = cell.errors;
+  const sign = bias < 0 ? "−" : "+";
+  return [["largest error", `${largest.toFixed(3)} of its bound`], ["99 % of errors", `up to ${p99.toFixed(3)}`],
+    ["mean error", `${sign}${Math.abs(bias).toFixed(4)}`], ["elements measured", String(elements)]];
 }
 
 function sampleSection(cell) {

@@ -8,7 +8,7 @@ from softbench.analysis.leaderboard import Board
 from softbench.records.published import PublishedTable
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Figure
-from softbench.render.report.figures import clocks, drift, peers, ratio
+from softbench.render.report.figures import clocks, drift, errors, peers, ratio
 
 __all__ = ["figures"]
 
@@ -19,6 +19,7 @@ def figures(board: Board, cells: Cells, published: Mapping[str, PublishedTable])
         ratio.over_columns(board, cells),
         ratio.by_shape(board, cells),
         clocks.figure(board, cells),
+        errors.figure(board, cells),
         peers.figure(board, cells, published),
         drift.figure(board),
     )

@@ -11,6 +11,8 @@ from softbench.render.report.panels.blocks import figure as figure_of
 LEADS = {
     "ratio": "Lower is faster; 1× is the time of the roof kernel. Above the dotted rule the scale is coarser. Lines join the "
     "tallest matrix of every power-of-two width; other shapes are loose points. A point opens its cell.",
+    "errors": "Errors of the output that was checked, each in units of the bound on its element: 1 would be wrong. Low and left "
+    "is better. A cell's details have the 99th percentile and the mean with its sign.",
     "peers": "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock x 2 x "
     "bus width / 8, for published GPUs by NVIDIA's data sheets.",
     "drift": "Placements in the order of the run, on one GPU at a time. The roof is one kernel per case, drawn by its distance "

@@ -1,0 +1,60 @@
+"""How far right outputs are from the exact values, measured while they are checked."""
+
+from __future__ import annotations
+
+import pytest
+
+from softbench.cases.operators import Expected, get
+from softbench.measure.check import check
+from softbench.measure.check.accuracy import Errors
+from softbench.model import Accuracy, Case
+
+torch = pytest.importorskip("torch")
+
+
+def case(dtype: str = "float32", shape: tuple[int, ...] = (64, 512), **words: object) -> Case:
+    return Case("softmax", shape, dtype, dtype, **words)  # type: ignore[arg-type]
+
+
+def off(own: Case, share: float, every: int = 1) -> Accuracy:
+    """That of a launch in float64 whose every `every`-th element is off by a share of its bound, to alternate sides if < 0."""
+
+    def launch(x):
+        (expected,) = get("softmax").expected(own, (x,), slice(0, own.rows), "cpu")
+        error = expected.allowed * abs(share)
+        error[:, torch.arange(own.columns) % every > 0] = 0
+        if share < 0:
+            error[1::2] *= -1
+        return expected.values + error
+
+    found = check(own, launch, "cpu", 3).accuracy
+    assert found is not None
+    return found
+
+
+def test_largest_percentile_and_bias_are_those_of_errors_that_are_known():
+    own = case("float64")
+    one_sided, two_sided, rare = off(own, 0.4), off(own, -0.4), off(own, 0.4, every=256)
+    assert (one_sided.largest, one_sided.elements) == (pytest.approx(0.4, abs=1e-2), own.elements)
+    assert one_sided.p99 == pytest.approx(0.4, abs=1e-2)
+    assert one_sided.bias == pytest.approx(0.4, abs=1e-2)
+    assert (two_sided.largest, two_sided.bias) == (pytest.approx(0.4, abs=1e-2), pytest.approx(0, abs=1e-2))
+    assert (rare.largest, rare.bias) == (pytest.approx(0.4, abs=1e-2), pytest.approx(0.4 / 256, abs=1e-2))
+    assert rare.p99 < 0.1
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float16", 0.5), ("bfloat16", 0.5), ("float32", 0.3)])
+def test_a_right_kernel_that_rounds_once_is_within_half_of_its_bound(dtype, most):
+    found = check(case(dtype), lambda x: torch.softmax(x, -1), "cpu", 3).accuracy
+    assert 0.05 < found.p99 <= found.largest <= most
+    assert abs(found.bias) < 0.02
+
+
+def test_what_has_no_bound_is_left_out_and_a_wrong_output_has_no_errors():
+    masked = check(case(distribution="causal_inf", timed=False, shape=(64, 64)), lambda x: x.softmax(-1), "cpu", 3)
+    assert 0 < masked.accuracy.elements < 64 * 64
+    assert check(case(), torch.zeros_like, "cpu", 3).accuracy is None
+    errors, exact = Errors(), torch.tensor([[1.0, float("inf"), float("nan")]], dtype=torch.float64)
+    assert errors.found() is None
+    errors.add(Expected(exact, exact, torch.zeros_like(exact)), exact.float())
+    assert errors.found() is None
