@@ -85,7 +85,7 @@ def backward_rows(
             places |= tensors[index].data_ptr() // size | tensors[index].stride(0)
         config, run = kernel(vector_of(sizes, places))
         if run is not None:
-            blocks = config.groups(tensors[0].size(0), count, this.processors) // count
+            blocks = config.groups(tensors[0].size(0), count, config.at_once(this.processors)) // count
             run(blocks, tensors, (of_weight, of_bias), count)
         return run is not None
 

@@ -99,17 +99,22 @@ class Strip:
 
     @cute.jit
     def wait(self) -> None:
-        """Return when the oldest row is here."""
+        """Return when the oldest of the rows under way is here."""
         if const_expr(self.config.stages > 1):
-            cute.arch.cp_async_wait_group(self.config.stages - 1)
+            cute.arch.cp_async_wait_group(self.config.ahead)
+
+    def begin(self, values: tuple, number: Int32) -> tuple:
+        """Reduce some values in the warp and send them to those that share row `number`; exchanges alternate between two stages."""
+        values = tuple(warp_reduce(value, ADD, self.config.group) for value in values)
+        if self.config.peers > 1:
+            self.reduction.post(values, number % 2)
+        return values
 
     @cute.jit
-    def sums(self, values: tuple, number: Int32) -> tuple:
-        """The sums of some values over row `number`; exchanges alternate between two stages."""
-        values = tuple(warp_reduce(value, ADD, self.config.group) for value in values)
+    def end(self, values: tuple, number: Int32) -> tuple:
+        """The sums over the row of what `begin` was given; every thread has begun no other row since."""
         if const_expr(self.config.peers > 1):
             reduction, stage = self.reduction, number % 2
-            reduction.post(values, stage)
             reduction.receive(stage, number // 2 % 2)
             reduction.renew(stage)
             parts = [reduction.gather(i, stage, 0.0).reduce(ADD, Float32(0.0), 0) for i in range(len(values))]

@@ -6,20 +6,20 @@ A vector is the most elements that start on their own size in every row of every
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 
 from .config import MAX_CLUSTER, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div, share
 
-ELEMENTS = 16  # of a row that a thread has: as many sums over rows, twice that for two, in registers
-MOST_ELEMENTS = 32  # beyond the largest cluster
-MIN_THREADS, ROW_THREADS = 128, 512
-REGISTERS = 64 * 1024  # of a multiprocessor
-# Of a thread, as the compiler takes them: ELEMENTS sums of a row that comes through shared memory; the same beside other rows,
-# or without sums; two sums of each element, or the row itself in registers.
-ONE_SUM, OTHER_ROWS, TWO_SUMS = 64, 80, 128
+# Of a row that a thread has, and so of sums over rows: a CTA takes more threads before more elements, and these before a cluster,
+# whose exchange takes longer. MOST_ELEMENTS are beyond the largest cluster.
+LEAST_ELEMENTS, ELEMENTS, MOST_ELEMENTS = 8, 16, 32
+MIN_THREADS, ROW_THREADS = 256, 512
+# Of a multiprocessor, with 128 registers each: more threads, as CTAs, leave more sums to add up. Without sums, 64 registers do.
+RESIDENT_THREADS = 512
 COPY_BYTES = 4  # the least of an asynchronous copy
 RESERVED_BYTES = 16 * 1024  # of shared memory, for exchanges and what the hardware keeps
+# On their way to a multiprocessor: as much as memory brings while a request waits. Short rows were slower with three times as much.
+FLIGHT_BYTES = 32 * 1024
 MOST_STAGES = 6
 
 
@@ -69,14 +69,31 @@ class StripConfig(Shared):
         """Warps of the whole cluster that share a row."""
         return self.warps_per_row * self.cluster
 
+    @property
+    def overlaps(self) -> bool:
+        """A row is finished while the sums over the next one are exchanged."""
+        return self.stages > 2
+
+    @property
+    def ahead(self) -> int:
+        """Rows that are requested before one of them is used."""
+        return self.stages - (2 if self.overlaps else 1)
+
     def ring_bytes(self, element_bytes: int) -> int:
         """Shared memory for the rows of all matrices, whose elements together take `element_bytes`."""
         return self.stages * self.turns * self.threads * self.vector * element_bytes if self.stages > 1 else 0
 
-    def groups(self, rows: int, heads: int, processors: int) -> int:
-        """CTAs, or clusters: as many for each head of `rows` rows, and as many as the GPU holds at a time."""
-        resident = processors * self.resident // self.cluster
-        return heads * max(1, min(resident // heads, ceil_div(rows // heads, self.rows)))
+    def groups(self, rows: int, heads: int, most: int) -> int:
+        """CTAs, or clusters: as many for each head of `rows` rows, and `most` at most, those that the GPU holds at a time."""
+        return heads * max(1, min(most // heads, ceil_div(rows // heads, self.rows)))
+
+    def at_once(self, processors: int) -> int:
+        """CTAs, or clusters, that a GPU holds at a time: one that waits for another to end would double the time.
+
+        A cluster stays in one group of multiprocessors, and these are not alike: an H200 has room for 15 clusters of 8, 7 of 16.
+        """
+        most = processors * self.resident // self.cluster
+        return most if self.cluster <= 2 else most * 7 // 8
 
 
 def vector_of(itemsizes: tuple[int, ...], places: int) -> int:
@@ -100,32 +117,28 @@ def choose_strip(
     if architecture not in MAX_CLUSTER:
         raise ValueError(f"no layout for {architecture}")
     vectors, config = columns // vector, StripConfig(columns, vector)
-    for cluster, elements in _sizes(largest):
+    can_stage = sums > 0 and vector * min(itemsizes) >= COPY_BYTES
+    clusters = [1 << n for n in range(largest.bit_length())]
+    sizes = [*((cluster, ELEMENTS, ROW_THREADS) for cluster in clusters), (largest, MOST_ELEMENTS, ROW_THREADS)]
+    if can_stage:
+        sizes.insert(0, (1, LEAST_ELEMENTS, ROW_THREADS))
+    elif sums:  # a row in registers overlaps nothing, so a multiprocessor has two CTAs
+        sizes[:0] = [(cluster, ELEMENTS, ROW_THREADS // 2) for cluster in clusters[:2]]
+    for cluster, elements, most in sizes:
         each = elements // vector
-        if share(vectors, cluster) <= each * ROW_THREADS:
+        if share(vectors, cluster) <= each * most:
             config = _filled(replace(config, cluster=cluster), each)
             break
     else:
         raise ValueError(f"a row of {columns} elements is more than a cluster holds in registers")
-    can_stage = sums > 0 and vector * min(itemsizes) >= COPY_BYTES
-    registers = ONE_SUM if config.rows == 1 and can_stage else OTHER_ROWS
-    if sums > 1 or elements > ELEMENTS or (sums and not can_stage):
-        registers = TWO_SUMS
-    config = replace(config, resident=max(1, REGISTERS // (registers * config.threads)))
+    threads = RESIDENT_THREADS if sums or elements > ELEMENTS else 2 * RESIDENT_THREADS
+    config = replace(config, resident=max(1, threads // config.threads))
     if not can_stage:
         return config
-    room = SHARED_BYTES[architecture] - RESERVED_BYTES
-    for resident, stages in itertools.product(range(config.resident, 0, -1), range(MOST_STAGES, 1, -1)):
-        staged = replace(config, stages=stages, resident=resident)
-        if staged.ring_bytes(sum(itemsizes)) * resident <= room:
-            return staged
-    return config
-
-
-def _sizes(largest: int) -> list[tuple[int, int]]:
-    """(CTAs, elements per thread) in the order in which they are tried."""
-    clusters = [1 << n for n in range(largest.bit_length())]
-    return [*((cluster, ELEMENTS) for cluster in clusters), (largest, MOST_ELEMENTS)]
+    room = (SHARED_BYTES[architecture] - RESERVED_BYTES) // config.resident
+    row = replace(config, stages=2).ring_bytes(sum(itemsizes)) // 2
+    wanted = min(MOST_STAGES, 2 + ceil_div(FLIGHT_BYTES, row * config.resident))
+    return replace(config, stages=max(1, min(wanted, room // row)))
 
 
 def _filled(config: StripConfig, each: int) -> StripConfig:

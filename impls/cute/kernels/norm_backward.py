@@ -59,30 +59,52 @@ class NormBackward:
         outputs = [matrix for matrix in (dx, dresidual) if matrix is not None]
         sums = tuple(strip.tile(Float32) for output in (dweight, dbias) if output is not None)
         strip.reduction.open()
-        for number in cutlass.range_constexpr(config.stages - 1):
+        for number in cutlass.range_constexpr(config.ahead):
             strip.request(rows, Int32(number))
-        scales = strip.columns(weight)
-        scale, centre = statistics(strip, rstd, mean, Int32(0))
+        scales, wanted = strip.columns(weight), (dweight is not None, dbias is not None)
+        found = statistics(strip, rstd, mean, Int32(0))
         if const_expr(config.cluster > 1):
             cute.arch.cluster_wait()
-        for number in cutlass.range(strip.count, unroll=1):
-            request(strip, rows, number + (config.stages - 1))
-            row = Row(strip, rows, scales, scale, centre, number)
-            scale, centre = statistics(strip, rstd, mean, number + 1)
-            finish(row, width, self.eps, outputs, sums, (dweight is not None, dbias is not None))
+        parts = begin(strip, rows, scales, Int32(0), found, width)
+        settled = end(strip, parts, Int32(0), found, self.eps)
+        found = statistics(strip, rstd, mean, Int32(1))
+        for number in cutlass.range(1, strip.count, unroll=1):
+            if const_expr(not config.overlaps):
+                finish(strip, rows, scales, number - 1, settled, outputs, sums, wanted)
+            parts = begin(strip, rows, scales, number, found, width)
+            if const_expr(config.overlaps):
+                finish(strip, rows, scales, number - 1, settled, outputs, sums, wanted)
+            settled = end(strip, parts, number, found, self.eps)
+            found = statistics(strip, rstd, mean, number + 1)
+        finish(strip, rows, scales, strip.count - 1, settled, outputs, sums, wanted)
         strip.store_sums(sums, tuple(output for output in (dweight, dbias) if output is not None))
 
 
-def request(strip: Strip, rows: list, number: Int32) -> None:
-    """Request row `number` of every matrix."""
-    strip.request(rows, number)
+def begin(strip: Strip, rows: list, weight, number: Int32, found: tuple, width: int) -> tuple[Float32, ...]:
+    """Request a later row, wait for row `number`, and send this warp's sums over it to the others; found: its statistics."""
+    strip.request(rows, number + strip.config.ahead)
+    strip.wait()
+    return strip.begin(Row(strip, rows, weight, number, *found).sums(width), number)
 
 
-def finish(row: Row, width: int, eps: float | None, outputs: list, sums: tuple, wanted: tuple[bool, bool]) -> None:
-    """Everything from a row's arrival to its stores."""
-    row.strip.wait()
-    totals = row.strip.sums(row.sums(width), row.number)
-    row.finish(totals if eps is None else row.settle(totals, eps), outputs, *wanted, sums)
+def end(strip: Strip, parts: tuple, number: Int32, found: tuple, eps: float | None) -> tuple[Float32, ...]:
+    """(scale, centre, slope, shift) of row `number`, whose gradient is (g - n * slope - shift) * scale; no shift for RMSNorm."""
+    totals = strip.end(parts, number)
+    (scale, centre), columns = found, strip.config.columns
+    means = [total * (1 / columns) for total in totals]
+    if (
+        eps is not None
+    ):  # the row's own mean and deviation in place of those given; the variance is in units of 1 / scale
+        product, total, mean, square = means
+        stretch = cute.math.rsqrt(cute.arch.fmax(square - mean * mean, 1e-30) + eps * scale * scale, fastmath=True)
+        means, centre, scale = [(product - mean * total) * stretch, total], centre + mean / scale, scale * stretch
+    return scale, centre, *means
+
+
+def finish(strip: Strip, rows: list, weight, number: Int32, settled: tuple, outputs: list, sums: tuple, wanted) -> None:
+    """Store the gradient of row `number`, and add to the sums over rows."""
+    scale, centre, *means = settled
+    Row(strip, rows, weight, number, scale, centre).finish(means, outputs, *wanted, sums)
 
 
 @cute.jit
@@ -98,7 +120,7 @@ def statistics(strip: Strip, rstd: cute.Tensor, mean: cute.Tensor | None, number
 class Row:
     """A thread's part of row `number`."""
 
-    def __init__(self, strip: Strip, loaders: list, weight, scale: Float32, centre: Float32, number: Int32) -> None:
+    def __init__(self, strip: Strip, loaders: list, weight, number: Int32, scale: Float32, centre: Float32) -> None:
         self.strip, self.loaders, self.weight, self.number = strip, loaders, weight, number
         self.scale, self.centre = scale, centre
 
@@ -119,18 +141,9 @@ class Row:
                     totals[i] += self.strip.counted(turn, term.reduce(ADD, Float32(0.0), 0))
         return tuple(totals)
 
-    def settle(self, totals: tuple, eps: float) -> tuple[Float32, Float32]:
-        """Take the row's own mean and deviation in place of those given; the sums of g * n and g with these."""
-        products, total, *moments = totals
-        mean, square = (moment * (1 / self.strip.config.columns) for moment in moments)
-        variance = cute.arch.fmax(square - mean * mean, 1e-30) + eps * self.scale * self.scale  # in units of 1 / scale
-        stretch = cute.math.rsqrt(variance, fastmath=True)
-        self.centre, self.scale = self.centre + mean / self.scale, self.scale * stretch
-        return (products - mean * total) * stretch, total
-
-    def finish(self, totals: tuple, outputs: list, has_weight: bool, has_bias: bool, sums: tuple) -> None:
-        """Store the gradient, and add to the sums over rows. totals: the row's sums."""
-        slope, *shift = (total * (self.scale * (1 / self.strip.config.columns)) for total in totals)
+    def finish(self, means: list, outputs: list, has_weight: bool, has_bias: bool, sums: tuple) -> None:
+        """As the function `finish`."""
+        slope, *shift = (mean * self.scale for mean in means)
         for turn in range(self.strip.config.turns):
             dy, g, n = self.values(turn)
             value = g * self.scale
