@@ -75,8 +75,8 @@ def _any(case: Any) -> Launch:
         return lambda x: _functions.softmax(x, -1, out_dtype)
     if case.operator == "softmax_backward":
         return _functions.softmax_backward
-    if case.operator == "log_softmax":
-        raise Unsupported(f"log_softmax takes contiguous matrices, not {case.layout} {case.shape}")
+    if case.operator.startswith("log_softmax"):
+        raise Unsupported(f"{case.operator} takes contiguous matrices, not {case.layout} {case.shape}")
     layer, eps = _plans.norm_kind(case)
     forward = _norm_functions.forward
     if not case.operator.startswith("add_"):
@@ -102,7 +102,7 @@ def _plain_softmax(case: Any, kernel: Launch) -> Launch:
         kernel(dy, y, dx)
         return dx
 
-    return launch_backward if case.operator == "softmax_backward" else launch
+    return launch_backward if case.operator.endswith("_backward") else launch
 
 
 def _plain_norm(case: Any, kernel: Launch) -> Launch:

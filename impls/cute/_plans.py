@@ -34,8 +34,7 @@ ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
 LEAST_LONG_SHARE_BYTES = 64 * 1024
 # Rows that are split over the whole GPU.
-MOST_STAGES = 7
-LEAST_STAGES = 3
+LEAST_STAGES, MOST_STAGES = 3, 7
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS = 8
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
@@ -66,14 +65,15 @@ HOPPER = Gpu("sm_90", 132)
 def of_case(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
     """The builds for a case, at least one. Raises Unsupported for dtypes and lengths that no kernel serves."""
     check(case)
-    dense = case.layout == "contiguous"
+    dense, size = case.layout == "contiguous", ITEM_BYTES[case.dtype]
     if case.operator == "softmax":
-        few_rows = few(case.rows, case.columns, ITEM_BYTES[case.dtype], gpu, aligned)
+        few_rows = few(case.rows, case.columns, size, gpu, aligned)
         builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows, dense))
-    elif case.operator == "log_softmax":
-        configs = cluster_layouts(case.columns, ITEM_BYTES[case.dtype], gpu, aligned)
-        dtypes, flags = (case.dtype, case.out_dtype), (("log", True),)
-        builds = [Build("softmax.Softmax", config, dtypes, flags, gpu.arch) for config in configs]
+    elif case.operator.startswith("log_softmax"):
+        tiles = 1 + case.operator.endswith("_backward")
+        kernel = ("softmax.Softmax", "softmax_backward.SoftmaxBackward")[tiles - 1]
+        words = (*[case.dtype] * tiles, case.out_dtype), (("log", True),), gpu.arch
+        builds = [Build(kernel, c, *words) for c in cluster_layouts(case.columns, size, gpu, aligned, tiles)]
     elif case.operator == "softmax_backward":
         builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, dense))
     else:

@@ -14,7 +14,7 @@ from . import _launch, _plans
 
 
 @implementation(
-    operator=["softmax", "log_softmax", "softmax_backward"],
+    operator=["softmax", "log_softmax", "softmax_backward", "log_softmax_backward"],
     requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"],
 )
 def cute_softmax(case):

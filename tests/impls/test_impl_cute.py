@@ -25,6 +25,9 @@ def case(shape, dtype="float16", out_dtype="", operator="softmax", **more) -> Ca
     return Case(operator, shape, dtype, out_dtype or dtype, **more)
 
 
+SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
+
+
 def entry(operator):
     return norms.cute_norm if operator in NORMS else softmax.cute_softmax
 
@@ -32,7 +35,7 @@ def entry(operator):
 def test_what_the_family_declares():
     variants = registry.find([ROOT / "impls" / "cute"])
     assert {(v.implementation, v.operator) for v in variants} == {
-        *(("cute_softmax", operator) for operator in ("softmax", "softmax_backward", "log_softmax")),
+        *(("cute_softmax", operator) for operator in SOFTMAX),
         *(("cute_norm", operator) for operator in NORMS),
         *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
     }
@@ -174,6 +177,7 @@ def resources():
         case((4096, 262144), "float32"),
         case((4096, 4096), out_dtype="float32"),
         case((4096, 8192), operator="softmax_backward"),
+        case((4096, 128256), "bfloat16", operator="log_softmax_backward"),
         case((4096, 4096), "bfloat16", operator="rmsnorm"),
         case((4096, 4095), "bfloat16", operator="add_layernorm"),
     ],

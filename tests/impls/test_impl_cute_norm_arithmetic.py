@@ -12,8 +12,10 @@ pytest.importorskip("numpy")
 from support import depths, emulated_cute  # noqa: E402
 
 from impls.cute import _plans  # noqa: E402
+from softbench.cases import operators  # noqa: E402
 from softbench.cases.operators import get  # noqa: E402
 from softbench.measure.check import compare  # noqa: E402
+from softbench.measure.worker import loading  # noqa: E402
 from softbench.model import Case  # noqa: E402
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
@@ -34,8 +36,8 @@ def computed(case: Case, inputs) -> tuple:
         for row in range(case.rows):
             given = [emulated_cute.matrix(case.dtype, (x if x.dim() == 1 else x[row]).float().numpy()) for x in inputs]
             made = [emulated_cute.matrix(spec.dtype, y[row].numpy()) for spec, y in zip(specs, outputs, strict=True)]
-            if case.operator == "softmax_backward":
-                family("kernels.softmax_backward").SoftmaxBackward(config).kernel(*given, *made)
+            if case.operator.endswith("softmax_backward"):
+                family("kernels.softmax_backward").SoftmaxBackward(config, **flags).kernel(*given, *made)
             else:
                 norm = family("kernels.norm").Norm(config, flags["layer"], flags["eps"])
                 norm.kernel(*emulated_cute.norm_arguments(case.operator, given, made))
@@ -55,6 +57,19 @@ def test_parts_of_a_row_that_differ(operator, dtype, offset):
     heights = 60 * torch.randn(24, 8, generator=generator).repeat_interleave(128, 1) + offset
     inputs[0].copy_(heights + torch.randn(24, 1024, generator=generator))
     assert not compare(case, inputs, computed(case, inputs)).reason
+
+
+@over("columns", [256, 4096, 65536])
+def test_the_gradient_of_a_logarithm_is_right_down_to_masks(columns):
+    operators.use([loading.operator(operators.bundled()["log_softmax_backward"])])
+    for dtype in ("bfloat16", "float32"):
+        for word in ("normal", "y-padding_inf", "dy-peaked"):
+            case = Case("log_softmax_backward", (3, columns), dtype, dtype, distribution=word.removeprefix("dy-"))
+            inputs = get(case.operator).make_inputs(case, "cpu", 1)
+            dx = computed(case, inputs)
+            assert not compare(case, inputs, dx).reason, case.id
+    assert compare(case, inputs, (dx[0] + 1e-3,)).reason
+    operators.use(())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

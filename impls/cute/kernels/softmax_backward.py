@@ -1,4 +1,4 @@
-"""The gradient of softmax over rows: load -> multiply, sum -> subtract, scale -> store."""
+"""The gradient of softmax over rows, or of its logarithm: load -> multiply, sum -> subtract, scale -> store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from cutlass import Float32, const_expr
 
 from ..htile.config import RowTileConfig
 from ..htile.launch import launch_rows, overlap
+from ..htile.online import exponential
 from ..htile.reduce import ADD, row_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
 
@@ -17,10 +18,12 @@ class SoftmaxBackward:
 
     y is softmax's output. All three have one dtype, float16, bfloat16 or float32. Sums are float32, and so is dy less its
     sum: beyond 1.7e38 it may overflow although its product with y would not.
+
+    log  y is log_softmax's output, and dx = dy - exp(y) * sum(dy)
     """
 
-    def __init__(self, config: RowTileConfig) -> None:
-        self.config = config
+    def __init__(self, config: RowTileConfig, log: bool = False) -> None:
+        self.config, self.log = config, log
 
     @cute.jit
     def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
@@ -40,8 +43,14 @@ class SoftmaxBackward:
 
         total = Float32(0.0)
         for turn in cutlass.range_constexpr(turns):
-            total = (gradient.values(turn) * share.values(turn)).reduce(ADD, total, 0)
+            term = gradient.values(turn)
+            term = term if const_expr(self.log) else term * share.values(turn)
+            total = term.reduce(ADD, total, 0)
         total = row_reduce(total, ADD, context.reduction)
 
         for turn in cutlass.range_constexpr(turns):
-            out.store(turn, (gradient.again(turn, convert=True) - total) * share.again(turn, convert=True))
+            dy, y = gradient.again(turn, convert=True), share.again(turn, convert=True)
+            if const_expr(self.log):
+                out.store(turn, dy - exponential(y, Float32(0.0)) * total)
+            else:
+                out.store(turn, (dy - total) * y)
