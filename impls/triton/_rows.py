@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._math import power, result_base, result_power, result_scale, widen
+from ._math import opaque, power, result_base, result_power, result_scale, widen
 
 
 @triton.jit
@@ -43,9 +43,12 @@ def whole(maximum, total):
 @triton.jit
 def loss(
     loss_ptr, dx_ptr, x_ptr, target_ptr, columns, IGNORE: tl.constexpr, SMOOTHING: tl.constexpr, Z: tl.constexpr,
-    CHUNKS: tl.constexpr, LANES: tl.constexpr, V: tl.constexpr, GRADIENT: tl.constexpr,
+    CHUNKS: tl.constexpr, LANES: tl.constexpr, V: tl.constexpr, HELD: tl.constexpr, PACKED: tl.constexpr,
+    GRADIENT: tl.constexpr,
 ):  # fmt: skip
-    """A row's cross-entropy, smoothed and with Z log(sum)^2 added, and in a second read its gradient."""
+    """A row's cross-entropy, smoothed and with Z log(sum)^2 added, and its gradient: of HELD chunks that stay in registers, and in
+    a second read of the others.
+    """
     row = tl.program_id(0).to(tl.int64)
     x_ptr += row * columns
     dx_ptr += row * columns
@@ -63,7 +66,15 @@ def loss(
         total = tl.zeros([LANES], tl.float32)
         even = tl.zeros([LANES], tl.float32)
         first: tl.constexpr = "evict_last" if GRADIENT else "evict_first"
-        for chunk in range(CHUNKS):
+        held = ()
+        for chunk in tl.static_range(HELD):
+            column = place(chunk, LANES, V)
+            part = tl.load(x_ptr + column, mask=column < columns, other=-float("inf"), eviction_policy="evict_first")
+            held = held + (part,)  # noqa: RUF005 -- Triton knows no starred tuple
+            maximum, total = join(maximum, total, widen(part))
+            if SMOOTHING > 0:
+                even += tl.sum(tl.where(column < columns, widen(part) * (SMOOTHING / columns), 0.0), axis=1)
+        for chunk in range(HELD, CHUNKS):
             column = place(chunk, LANES, V)
             x = read(x_ptr, column, columns, -float("inf"), first)
             maximum, total = join(maximum, total, x)
@@ -82,12 +93,23 @@ def loss(
         if GRADIENT:
             base = result_base(top, out, True, False)
             scale = result_scale(total, top, base, True, False) * grown
-            for chunk in range(CHUNKS):
+            zero = total < 0.0
+            for chunk in range(CHUNKS - HELD):
                 column = place(CHUNKS - 1 - chunk, LANES, V)
                 x = read(x_ptr, column, columns, -float("inf"), "evict_first")
-                dx = result_power(x - base, out, True) * scale - SMOOTHING / columns
-                dx = tl.where(column == target, dx - (1.0 - SMOOTHING), dx)
-                tl.store(dx_ptr + column, dx.to(out), mask=column < columns, cache_modifier=".cs")
+                put(dx_ptr, column, columns, x - base, scale, target, SMOOTHING)
+            for chunk in tl.static_range(HELD):
+                x = widen(opaque(held[chunk], zero, PACKED))
+                put(dx_ptr, place(chunk, LANES, V), columns, x - base, scale, target, SMOOTHING)
+
+
+@triton.jit
+def put(dx_ptr, column, columns, difference, scale, target, SMOOTHING: tl.constexpr):
+    """Write the gradient of some logits."""
+    out: tl.constexpr = dx_ptr.dtype.element_ty
+    dx = result_power(difference, out, True) * scale - SMOOTHING / columns
+    dx = tl.where(column == target, dx - (1.0 - SMOOTHING), dx)
+    tl.store(dx_ptr + column, dx.to(out), mask=column < columns, cache_modifier=".cs")
 
 
 @triton.jit
@@ -214,14 +236,14 @@ def ragged(y_ptr, x_ptr, ends_ptr, columns, SEGMENTS: tl.constexpr, LANES: tl.co
     maximum = tl.full([LANES], -float("inf"), tl.float32)
     total = tl.zeros([LANES], tl.float32)
     for chunk in range(chunks):
-        maximum, total = join(maximum, total, part(x_ptr, place(chunk, LANES, V), first, last, "evict_last"))
+        maximum, total = join(maximum, total, within(x_ptr, place(chunk, LANES, V), first, last, "evict_last"))
     top, total = whole(maximum, total)
     out: tl.constexpr = y_ptr.dtype.element_ty
     lowest = result_base(top, out, True, False)
     scale = result_scale(total, top, lowest, True, False)
     for number in range(chunks):
         column = place(chunks - 1 - number, LANES, V)
-        y = result_power(part(x_ptr, column, first, last, "evict_first") - lowest, out, True) * scale
+        y = result_power(within(x_ptr, column, first, last, "evict_first") - lowest, out, True) * scale
         is_whole = tl.min(((column >= first) & (column < last)).to(tl.int32), axis=1, keep_dims=True) > 0
         tl.store(y_ptr + column, y.to(out), mask=is_whole & (column >= 0), cache_modifier=".cs")
     edge = (tl.arange(0, 2) * ((last - 1) // V * V))[:, None] + tl.arange(0, V)[None, :]
@@ -231,7 +253,7 @@ def ragged(y_ptr, x_ptr, ends_ptr, columns, SEGMENTS: tl.constexpr, LANES: tl.co
 
 
 @triton.jit
-def part(x_ptr, column, first, last, POLICY: tl.constexpr):
+def within(x_ptr, column, first, last, POLICY: tl.constexpr):
     """Columns from `first` to before `last`, and -inf."""
     seen = (column >= first) & (column < last)
     wanted = tl.max(seen.to(tl.int32), axis=1, keep_dims=True) > 0

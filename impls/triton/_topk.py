@@ -81,7 +81,7 @@ def exchanged(keys, places, STEP: tl.constexpr, SPAN: tl.constexpr, COUNT: tl.co
     """One step of Batcher's bitonic sort of every lane's keys, the largest first."""
     new_keys, new_places = (), ()
     for i in tl.static_range(COUNT):
-        if ((i & STEP) == 0) == ((i & SPAN) == 0):
+        if ((i & STEP) == 0) == ((i & SPAN) == 0):  # noqa: SIM108 -- Triton's tuples take no computed place
             swaps = keys[i ^ STEP] > keys[i]
         else:
             swaps = keys[i] > keys[i ^ STEP]

@@ -71,6 +71,11 @@ def interpret(
     return script(INTERPRETED + body, str(file), operator, name, TRITON_INTERPRET="1")
 
 
+def test_what_long_rows_keep_in_registers_is_written_from_there():
+    done = interpret(f"for d in ('bfloat16', 'float32'):\n    right((7, 70003), d, **{LOSS})", "cross_entropy_both")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @every(("operator", "params"), CASES)
 def test_rows_of_any_length_are_right(operator, params):
     done = interpret(BODY.format(params=params), operator)
