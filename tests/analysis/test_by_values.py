@@ -7,7 +7,7 @@ from support.builders import passport, softmax_case, timed, variant
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import by_values
-from softbench.analysis.leaderboard.formatting import section_title, sections
+from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text
 from softbench.model import Run
 from softbench.render import report, tables
 
@@ -46,8 +46,9 @@ def records_of(case: leaderboard.CaseBoard) -> list:
     return [cell.record for cell in case.participants]
 
 
-def test_other_values_are_a_section_of_their_own_and_an_id_of_its_own() -> None:
-    assert [section_title(key) for key in sections(board(1))] == ["softmax, float16", "softmax, float16, peaked"]
+def test_other_values_are_a_row_of_the_same_table_that_says_so_and_an_id_of_their_own() -> None:
+    assert [section_title(key) for key in sections(board(1))] == ["softmax, float16"]
+    assert [shape_text(case.case) for case in board(1).cases][-1].endswith("] peaked")
     case = softmax_case(distribution="peaked")
     assert (case.id, softmax_case(distribution="peaked", timed=False).id) == (
         "softmax-float16-4096x1024-peaked-timed",

@@ -23,7 +23,7 @@ FIGURES = (
     *("registers", "stack B", "shared B", "error"),
 )
 """The header of `cell_figures`. The error is the largest, in units of its bound."""
-SectionKey = tuple[str, str, str, str]
+SectionKey = tuple[str, str, str]
 _NUMBER = re.compile(r"\d[\d.]*(?:e[+-]?\d+)?")
 
 
@@ -121,20 +121,16 @@ def who(records: Iterable[Record]) -> str:
 
 
 def sections(board: Board) -> dict[SectionKey, list[CaseBoard]]:
-    """Timed cases by (operator, dtype, out_dtype, layout and further words), in the order of the run."""
+    """Timed cases by (operator, dtype, out_dtype), in the order of the run."""
     by_key: dict[SectionKey, list[CaseBoard]] = {}
     for case in board.timed:
-        own = case.case
-        words = [word for word in (own.layout, own.distribution) if word not in ("contiguous", "normal")]
-        words += [f"{name} {x}" for name, x in own.params]
-        key = (own.operator, own.dtype, own.out_dtype, ", ".join(words))
-        by_key.setdefault(key, []).append(case)
+        by_key.setdefault((case.case.operator, case.case.dtype, case.case.out_dtype), []).append(case)
     return by_key
 
 
 def section_title(section: SectionKey) -> str:
-    operator, dtype, out_dtype, words = section
-    return f"{operator}, {dtype_text(dtype, out_dtype)}" + (f", {words}" if words else "")
+    operator, dtype, out_dtype = section
+    return f"{operator}, {dtype_text(dtype, out_dtype)}"
 
 
 def dtype_text(dtype: str, out_dtype: str) -> str:
@@ -152,7 +148,14 @@ def names(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str]:
 
 
 def shape_text(case: Case) -> str:
-    return "[" + ", ".join(map(str, case.shape)) + "]"
+    """The shape, with what else tells a case apart from others of its section."""
+    return " ".join([f"[{', '.join(map(str, case.shape))}]", *variety(case)])
+
+
+def variety(case: Case) -> list[str]:
+    """Layout and values, if they are not the usual ones, and parameters."""
+    words = [word for word in (case.layout, case.distribution) if word not in ("contiguous", "normal")]
+    return [*words, *(f"{name} {value}" for name, value in case.params)]
 
 
 def shape_head(cases: Iterable[CaseBoard], of_matrices: str = "[M, N]") -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from softbench.analysis.leaderboard import Board, CaseBoard
-from softbench.analysis.leaderboard.formatting import dtype_text
+from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
-from softbench.render.report.figures.ratio import TIME, case_text, points_by_name
+from softbench.render.report.figures.ratio import TIME, points_by_name
 
 
 def figure(board: Board, cells: Cells) -> Figure:
     """One panel per operator and dtype; a cell without a measured error, or without a roof, is left out."""
-    groups: dict[str, list[CaseBoard]] = {}
-    for case in board.timed:
-        title = f"{case.case.operator}, {dtype_text(case.case.dtype, case.case.out_dtype)}"
-        groups.setdefault(title, []).append(case)
-    views = [FigureView(title, _series(cells, cases), title.partition(",")[0]) for title, cases in groups.items()]
+    views = [FigureView(section_title(key), _series(cells, cases), key[0]) for key, cases in sections(board).items()]
     return Figure(
         "errors",
         "Speed against error",
@@ -36,7 +32,7 @@ def _series(cells: Cells, cases: list[CaseBoard]) -> list[Series]:
             if cell.record.accuracy and (share := cell.percent_of_roof) and role != "roof"
         ]
         if known:
-            words, numbers = [case_text(case.case) for case, *_ in known], [number for _, number, *_ in known]
+            words, numbers = [shape_text(case.case) for case, *_ in known], [number for _, number, *_ in known]
             errors, ratios = [error for *_, error, _ in known], [float(f"{ratio:.5g}") for *_, ratio in known]
             found.append(Series(name, errors, ratios, words, numbers, role, loose=True))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import dtype_text, section_title, sections, shape_text
+from softbench.analysis.leaderboard.formatting import dtype_text, section_title, sections, shape_text, variety
 from softbench.analysis.leaderboard.regimes import FEW, regime
 from softbench.model import OPEN, Case
 from softbench.render.report.contents import Cells
@@ -17,11 +17,11 @@ TIME = Axis("time over the roof", "log", "ratio")
 
 
 def over_columns(board: Board, cells: Cells) -> Figure:
-    """One panel per section (operator, dtypes, layout): cases with many rows."""
+    """One panel per section (operator, dtypes): cases with many rows."""
     views = []
     for section, cases in sections(board).items():
         many = [case for case in cases if not case.flops_a_byte and regime(case) is not FEW]
-        joined = line_cases(many)
+        joined = line_cases([case for case in many if not variety(case.case)] or many)
         parts = ([case for case in many if (case.case in joined) is line] for line in (True, False))
         series = [s for line, part in zip((True, False), parts, strict=True) for s in _series(cells, part, line)]
         views.append(FigureView(section_title(section), series, "one"))
@@ -56,15 +56,9 @@ def _series(cells: Cells, cases: Sequence[CaseBoard], joined: bool, by_name: boo
             continue
         if not by_name:
             places.sort(key=lambda place: place[0].case.columns)
-        numbers, words = [case.case.columns for case, _, _ in places], [case_text(case.case) for case, _, _ in places]
+        numbers, words = [case.case.columns for case, _, _ in places], [shape_text(case.case) for case, _, _ in places]
         y, drawn = [float(f"{ratio:.5g}") for *_, ratio in places], [cells.number(cell) for _, cell, _ in places]
         yield Series(name, words if by_name else numbers, y, words, drawn, role, loose=not joined)
-
-
-def case_text(case: Case) -> str:
-    """The shape of a case, with what else tells it apart from others of its operator and dtypes."""
-    words = [word for word in (case.layout, case.distribution) if word not in ("contiguous", "normal")]
-    return " ".join([shape_text(case), *words, *(f"{name} {value}" for name, value in case.params)])
 
 
 def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[Point]]:

@@ -70,7 +70,7 @@ def _table(contents: Contents, section: SectionKey, cases: Sequence[CaseBoard]) 
     header = [shape_head(cases, MATRICES), *(_head(contents, cases, *place) for place in places)]
     body = []
     for case in rows(cases):
-        title = row_head(shape_text(case.case), tag("small", regime(case).name), title=case.case.id)
+        title = row_head(tag("bdi", shape_text(case.case)), tag("small", regime(case).name), title=case.case.id)
         body.append([title, *(_cell(contents, cell_at(case, place)) for place in places)])
     label = f"{section_title(section)}: timed cases by implementation"
     return table(header, body, label=label, class_="heat", data_grid="", data_sort="")
