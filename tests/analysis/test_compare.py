@@ -162,9 +162,9 @@ def test_what_else_changed() -> None:
         settings={"budget_s": 1.0},
     )
     assert [(change.what, change.before, change.after) for change in compare.compare(before, after).changes] == [
-        ("driver", "580.1", "590.2"),
         ("torch", "2.11.0", "2.12.0"),
         ("triton", "missing", "3.9"),
+        ("driver", "580.1", "590.2"),
         ("commit of softbench", "0123abc", "feed"),
         ("profiles", "full", "gpu"),
         ("budget s", "10.0", "1.0"),

@@ -27,25 +27,31 @@ FELL, ROSE, OTHER, UNSEALED = "fell", "rose", "changed", "no longer sealed"
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One cell in both runs. change is None if one of them has no time.
+class Move:
+    """One cell in two runs. change is None if one of them has no time.
 
     change.ratio is (time over roof) after / before: above 1 is slower. moved is the change of status: "fell", "rose", "changed",
-    "no longer sealed", or "" for none. notes say what else differs between the two.
+    "no longer sealed", or "" for none.
     """
 
     case: Case
     implementation: str
-    before: Cell
-    after: Cell
-    change: stats.Comparison | None = None
-    moved: str = ""
-    notes: tuple[str, ...] = ()
+    change: stats.Comparison | None
+    moved: str
 
     @property
     def verdict(self) -> str:
         """One of the words of `VERDICTS`, or "" without two times."""
         return VERDICTS[self.change.verdict] if self.change else ""
+
+
+@dataclass(frozen=True)
+class Pair(Move):
+    """The same with both cells. notes say what else differs between the two."""
+
+    before: Cell
+    after: Cell
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ def compare(before: Run, after: Run) -> RunComparison:
         why = why_apart(cell, other)
         apart += [(_id(key), why)] if why else []
         if why == tiers.apart(cell.record, other.record) and tiers.is_lost(cell.record, other.record):
-            unsealed.append(Pair(case.case, key[1], cell, other, moved=UNSEALED))
+            unsealed.append(Pair(case.case, key[1], None, UNSEALED, cell, other))
         pairs += [] if why else [pair(key[1], case, theirs[key][0])]
     if not pairs:
         reason = f": {apart[0][1]}" if apart else ", of the same case and implementation"
@@ -132,25 +138,28 @@ def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
     notes = list(comparable.questions(a.record, b.record).notes)
     change = None
     if a.samples and b.samples:
-        other = bool(before.roof and after.roof and _roof_kernel(before.roof) != _roof_kernel(after.roof))
+        other = bool(before.roof and after.roof and roof_kernel(before.roof) != roof_kernel(after.roof))
         notes += ["another roof kernel"] if other else []
         notes += ["open, so not ranked"] if b.is_open else []
-        ratios = _over_roof(before, a), _over_roof(after, b)
+        ratios = over_roof(before, a), over_roof(after, b)
         change = stats.compare_apart(*ratios, OTHER_ROOF if other else 0.0)
         notes += [] if all(ratios) else ["no roof in the same rounds"]
-    return Pair(before.case, name, a, b, change, moved(a, b), tuple(notes))
+    return Pair(before.case, name, change, moved(a, b), a, b, tuple(notes))
 
 
 def moved(before: Cell, after: Cell) -> str:
     """The change of a status. A pass that fails now, or has lost its time of the ranking clock, fell."""
-    if status_text(before.record) == status_text(after.record):
+    return moved_by(status_text(before.record), standing(before), status_text(after.record), standing(after))
+
+
+def moved_by(was: str, stood: int, now: str, stands: int) -> str:
+    """The same, of status texts and standings."""
+    if was == now:
         return ""
-    if _standing(after) != _standing(before):
-        return FELL if _standing(after) < _standing(before) else ROSE
-    return OTHER
+    return OTHER if stood == stands else FELL if stands < stood else ROSE
 
 
-def _standing(cell: Cell) -> int:
+def standing(cell: Cell) -> int:
     """Timed ranks above passed, passed above right, right above the rest."""
     return bool(cell.samples) + cell.status.is_success + (cell.status.value == "PASSED")
 
@@ -175,14 +184,14 @@ def why_apart(a: Cell, b: Cell) -> str:
     return "taken with a warm L2 cache in one run and with a cold one in the other" if warm else ""
 
 
-def _over_roof(case: CaseBoard, cell: Cell) -> list[float]:
+def over_roof(case: CaseBoard, cell: Cell) -> list[float]:
     """Logs of time over the roof's, one per placement, of the heat with the most placements."""
     roof: Sequence[Samples] = case.roof.samples if case.roof else ()
     heats = (stats.placement_ratios(a, b) for a in cell.samples for b in roof if a.heat == b.heat)
     return max(heats, key=len, default=[])
 
 
-def _roof_kernel(cell: Cell) -> tuple[str, str]:
+def roof_kernel(cell: Cell) -> tuple[str, str]:
     variant = cell.record.variant
     return variant.id, variant.source_hash
 
@@ -192,7 +201,7 @@ def _roofs(before: Board, after: Board) -> Iterator[float]:
     theirs = {case.case.id: case.roof for case in after.timed}
     for case in before.timed:
         own, other = case.roof, theirs.get(case.case.id)
-        if own and other and own.latency_ns and other.latency_ns and _roof_kernel(own) == _roof_kernel(other):
+        if own and other and own.latency_ns and other.latency_ns and roof_kernel(own) == roof_kernel(other):
             yield other.latency_ns / own.latency_ns
 
 

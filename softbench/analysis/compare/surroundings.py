@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from softbench.model import Run, Telemetry, Variant
+from softbench.model import Passport, Run, Telemetry, Variant
 from softbench.records import comparable
 
 CLOCK_STEP = 0.01
@@ -28,19 +28,23 @@ def changes(before: Run, after: Run, variants: Mapping[str, tuple[Variant, Varia
 
     Seeds and start times are not listed: they differ in every run.
     """
-    a, b = before.passport, after.passport
-    for key, word in _DEVICE.items():
-        if key in a.device and key in b.device:
-            yield from _change(word, a.device[key], b.device[key])
-    yield from (Change(*difference) for difference in comparable.versions(a, b))
-    yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown")
-    yield from _change("profiles", ", ".join(a.profiles), ", ".join(b.profiles))
-    for name in sorted({*a.settings, *b.settings}):
-        yield from _change(name.replace("_", " "), a.settings.get(name, "none"), b.settings.get(name, "none"))
+    yield from of_passports(before.passport, after.passport)
     yield from _telemetry(before, after)
     yield from _roof_source(before, after)
     for name, (one, other) in sorted(variants.items()):
         yield from _change(f"source of {name}", one.source_hash[:12], other.source_hash[:12])
+
+
+def of_passports(a: Passport, b: Passport) -> Iterator[Change]:
+    """Versions, then the driver and the card, then softbench and its settings."""
+    yield from (Change(*difference) for difference in comparable.versions(a, b))
+    for key, word in _DEVICE.items():
+        if key in a.device and key in b.device:
+            yield from _change(word, a.device[key], b.device[key])
+    yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown")
+    yield from _change("profiles", ", ".join(a.profiles), ", ".join(b.profiles))
+    for name in sorted({*a.settings, *b.settings}):
+        yield from _change(name.replace("_", " "), a.settings.get(name, "none"), b.settings.get(name, "none"))
 
 
 def _change(what: str, before: object, after: object) -> Iterator[Change]:

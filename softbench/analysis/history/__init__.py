@@ -7,20 +7,25 @@ follows from all timed cases of a run, so scores over different cases are not jo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any, TypeVar
 
 from softbench.analysis import compare, leaderboard
-from softbench.analysis.compare import Pair, common
+from softbench.analysis.compare import Move, Pair, common
 from softbench.analysis.compare.surroundings import Change, changes
 from softbench.analysis.leaderboard import Board, CaseBoard
 from softbench.analysis.leaderboard.tiers import scored_of
-from softbench.model import Passport, Run
+from softbench.model import Case, Passport, Run
 from softbench.records import comparable
 
 STEP = 0.01
 """The least change of a cell that is a step; among hundreds of cells smaller ones occur by chance."""
+
+
+T = TypeVar("T")
+P = TypeVar("P")
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Step:
     implementation: str
     at: int
     since: int
-    cells: tuple[Pair, ...]
+    cells: tuple[Move, ...]
     changes: tuple[Change, ...]
 
 
@@ -114,21 +119,37 @@ def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
 
 def _steps(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Step]:
     """By time, then by operator and implementation."""
-    changed: dict[tuple[int, str, str], list[tuple[int, Pair]]] = {}
-    anchors: dict[tuple[str, str], tuple[int, int, CaseBoard]] = {}
-    for number, board in enumerate(boards):
-        for case in board.cases:
-            for name in case.by_implementation:
-                anchor, seen, before = anchors.get((case.case.id, name), (number, number, case))
-                pair = _changed(name, before, case) if anchor != number else None
-                if pair is not None:
-                    changed.setdefault((number, case.case.operator, name), []).append((seen, pair))
-                held = pair is None and anchor != number and not _apart(name, before, case)
-                anchors[case.case.id, name] = (anchor, number, before) if held else (number, number, case)
-    for (at, operator, name), pairs in sorted(changed.items()):
-        since = max(seen for seen, _ in pairs)
-        own = tuple(pair for _, pair in pairs)
+    seen = (
+        (at, case.case, name, case)
+        for at, board in enumerate(boards)
+        for case in board.cases
+        for name in case.by_implementation
+    )
+    for at, since, operator, name, own in anchored(seen, _changed, _apart):
         yield Step(operator, name, at, since, own, tuple(changes(runs[since], runs[at], common(own))))
+
+
+def anchored(
+    seen: Iterable[tuple[int, Case, str, T]],
+    changed: Callable[[str, T, T], P | None],
+    apart: Callable[[str, T, T], Any],
+) -> Iterator[tuple[int, int, str, str, tuple[P, ...]]]:
+    """What was seen of implementations by time, each against that of its last step: at, since, operator, name, what changed."""
+    anchors: dict[tuple[str, str], tuple[int, T]] = {}
+    found: dict[tuple[int, str, str], list[tuple[int, P]]] = {}
+    for at, case, name, value in seen:
+        key = case.id, name
+        if key in anchors:
+            since, before = anchors[key]
+            pair = changed(name, before, value)
+            if pair is not None:
+                found.setdefault((at, case.operator, name), []).append((since, pair))
+            elif not apart(name, before, value):
+                anchors[key] = at, before
+                continue
+        anchors[key] = at, value
+    for (at, operator, name), pairs in sorted(found.items()):
+        yield at, max(since for since, _ in pairs), operator, name, tuple(pair for _, pair in pairs)
 
 
 def _apart(name: str, before: CaseBoard, after: CaseBoard) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from softbench.analysis.compare import FELL, OTHER, ROSE
+from softbench.analysis.compare import FELL, OTHER, ROSE, Pair
 from softbench.analysis.compare import summary as compare_summary
 from softbench.analysis.compare.summary import change_text, percent
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
@@ -55,7 +55,12 @@ def datasets(histories: Sequence[History], unread: Sequence[str] = ()) -> Iterat
         ((n, own.runs[s.at].run_id, own.runs[s.since].run_id, s.operator), s) for n, own in numbered for s in own.steps
     ]
     at = ("history", "run", "since", "operator")
-    changed = tuple((*where, *compare_summary.pair_row(cell)) for where, step in steps for cell in step.cells)
+    changed = tuple(
+        (*where, *compare_summary.pair_row(cell))
+        for where, step in steps
+        for cell in step.cells
+        if isinstance(cell, Pair)
+    )
     yield Dataset("steps", (*at, *compare_summary.COLUMNS), changed)
     changes = tuple((*where, step.implementation, *vars(c).values()) for where, step in steps for c in step.changes)
     yield Dataset("changes", (*at, "implementation", "what", "before", "after"), changes)

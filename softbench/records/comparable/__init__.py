@@ -58,7 +58,12 @@ def runs(a: Passport, b: Passport) -> Comparability:
 
 def is_same_machine(a: Passport, b: Passport) -> bool:
     """Whether clock and hardware are the same; driver and versions may differ."""
-    return a.ranking_clock == b.ranking_clock and not any(what in MACHINE for what, *_ in differences(a, b))
+    return machine(a) == machine(b)
+
+
+def machine(passport: Passport) -> tuple[str, ...]:
+    """Clock and hardware, equal for runs of one machine."""
+    return passport.ranking_clock, *(str(passport.device.get(key, "unknown")) for key in MACHINE)
 
 
 def grouped(items: Iterable[T], belong: Callable[[T, T], bool]) -> list[list[T]]:
