@@ -43,8 +43,13 @@ def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
+@lru_cache(maxsize=256)
+def _form(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
+
+
 def _value(hint: Any, value: Any, name: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin, arguments = _form(hint)
     if hint is Any:
         return _free(value, name)
     if origin in (Union, types.UnionType):
@@ -74,6 +79,8 @@ def _any_of(choices: tuple[Any, ...], value: Any, name: str) -> Any:
 def _tuple(arguments: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{name} must be a list")
+    if arguments[0] is int and set(map(type, value)) == {int} and min(value) in _INT64 and max(value) in _INT64:
+        return tuple(value)  # samples: one by one they take most of the time of reading a run
     if arguments[1:] == (...,):
         return tuple(_value(arguments[0], item, name) for item in value)
     if len(value) != len(arguments):

@@ -13,6 +13,8 @@ _UNSHOWABLE = re.compile(
 )
 """Terminal controls, direction marks, lone surrogates, and what HTML forbids."""
 
+_ESCAPED = re.compile("[&<>\"'\0-\x08\x0b-\x1f\x7f]")
+
 
 class Markup(str):
     """Text that is HTML already; any other string is escaped when it enters an element."""
@@ -28,7 +30,10 @@ def clean(text: str) -> str:
 
 def esc(text: object) -> Markup:
     """Escaped, clean text."""
-    return text if isinstance(text, Markup) else Markup(html.escape(clean(str(text))))
+    if isinstance(text, Markup):
+        return text
+    plain = str(text)
+    return Markup(plain if plain.isascii() and not _ESCAPED.search(plain) else html.escape(clean(plain)))
 
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:
