@@ -16,11 +16,12 @@ class Heading:
 
 @dataclass(frozen=True)
 class Lines:
-    """Sentences, one per line; commands are lines to copy, markdown lines are Markdown already."""
+    """Sentences, one per line; commands are lines to copy, markdown lines are Markdown already, verbatim ones a file's."""
 
     lines: tuple[str, ...]
     commands: bool = False
     markdown: bool = False
+    verbatim: bool = False
 
 
 @dataclass(frozen=True)

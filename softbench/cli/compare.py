@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from softbench.analysis import compare
-from softbench.analysis.compare import summary
+from softbench.analysis.compare import forest, summary
 from softbench.cli.command import (
     CASES,
     FORMATS,
@@ -31,7 +31,12 @@ def _run(options: argparse.Namespace) -> CommandResult:
     comparison = compare.compare(before, after)
     if options.output:
         title = f"{comparison.after.run_id} against {comparison.before.run_id}"
-        write(Path(options.output), report.render_document(title, summary.document(comparison, whole=True, fold=True)))
+        write(
+            Path(options.output),
+            report.render_document(
+                title, summary.document(comparison, whole=True, fold=True), forest=forest.rows(comparison.cells)
+            ),
+        )
     if options.format == "comment":
         text = github.comment(comparison, limit)
     else:

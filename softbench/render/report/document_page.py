@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from softbench.analysis.document import Document, Heading, Lines, Part, Table
 from softbench.render.report import embed
 from softbench.render.report.data import figure_data
+from softbench.render.report.drawing.forest import ForestRow, forest_plot
 from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.figure import Figure
-from softbench.render.report.html import Markup, copyable, join, panel, row_head, table, tag
+from softbench.render.report.html import Markup, copyable, esc, frame, join, panel, row_head, table, tag
 from softbench.render.report.page import html_document, theme
 from softbench.render.report.panels.blocks import figure
 
+FOREST = "Time over the roof, after over before"
+Link = Callable[[str, str], "str | None"]
+"""The head of a column and a text in it, to the page that the text leads to."""
 LONG = 40
 """A longer text is wrapped in its column, so that the following columns stay in sight."""
 
 
+def unlinked(head: str, text: str) -> None:
+    """A `Link` of a page that stands alone."""
+
+
 def page(
-    title: str, document: Document, figures: Sequence[Figure] = (), families: Mapping[str, str] | None = None
+    title: str,
+    document: Document,
+    figures: Sequence[Figure] = (),
+    families: Mapping[str, str] | None = None,
+    forest: Sequence[ForestRow] = (),
 ) -> str:
-    """The whole document; families by name give the figures the colours of the pages of runs."""
+    """The whole document; families by name give the figures the colours of the pages of runs, forest is drawn after these."""
     looks = Looks(families or {})
     # The first sentences are the verdict; the figures follow them.
     first = next((index for index, part in enumerate(document) if isinstance(part, Lines)), -1) + 1
-    head = [_part(part, is_verdict=True) for part in document[:first]]
+    head = [element(part, is_verdict=True) for part in document[:first]]
     drawn = [panel(shown.key, shown.title, figure(shown, looks)) for shown in figures]
-    rest = [_part(part) for part in document[first:]]
+    drawn += [panel("forest", FOREST, forest_plot(forest))] if forest else []
+    rest = [element(part) for part in document[first:]]
     body = [
         tag("header", theme(), class_="toolbar"),
         tag("main", tag("header", *head), *drawn, *rest, id="main", tabindex="-1"),
@@ -39,28 +52,37 @@ def page(
     return html_document(title, join(body, "\n"))
 
 
-def _part(part: Part, is_verdict: bool = False) -> Markup:
+def element(part: Part, is_verdict: bool = False, link: Link = unlinked, label: str = "") -> Markup:
+    """A part; link leads from the texts of a table to other pages, and label names it where its title does not."""
     if isinstance(part, Heading):
         return tag("h1" if is_verdict else "h2", tag("bdi", part.text))
     if isinstance(part, Lines):
+        if part.verbatim:
+            return frame(tag("pre", tag("code", "\n".join(part.lines))), "source")
         if part.commands:
             return join(copyable(line) for line in part.lines)
         return join(tag("p", tag("bdi", line), class_="verdict" if is_verdict else None) for line in part.lines)
-    return _table(part)
+    return _table(part, link, label or part.title)
 
 
-def _table(part: Table) -> Markup:
+def _table(part: Table, link: Link, label: str) -> Markup:
+    sides = [_side(part, index) for index in range(len(part.header))]
     rows = [
         [
-            row_head(tag("bdi", text)) if index == 0 else tag("td", tag("bdi", text), class_=_side(part, index))
-            for index, text in enumerate(row)
+            row_head(_text(head, text, link)) if index == 0 else tag("td", _text(head, text, link), class_=sides[index])
+            for index, (head, text) in enumerate(zip(part.header, row, strict=True))
         ]
         for row in part.rows
     ]
-    element = table(part.header, rows, left=(0, *part.left), label=part.title)
+    element = table(part.header, rows, left=(0, *part.left), label=label)
     if part.folded:
         return tag("details", tag("summary", part.title), element, class_="print-open")
     return tag("section", tag("h2", part.title), element) if part.title else element
+
+
+def _text(head: str, text: str, link: Link) -> Markup:
+    found, to = Markup(f"<bdi>{esc(text)}</bdi>"), link(head, text)
+    return tag("a", found, href=to) if to else found
 
 
 def _side(part: Table, index: int) -> str | None:
