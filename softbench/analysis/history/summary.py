@@ -19,16 +19,17 @@ SHOWN_RUNS = 8
 LEAST_SCALE = 5.0
 """Least range of the bars in per cent of roof, so that values that are nearly equal look equal."""
 NAMED_CHANGES = 4
-HOW = (
+A_STEP = (
     f"A step: since the run of the last step, a cell's status changed, or its time over the roof's by {percent(STEP)} or more with "
-    "an interval that excludes 0. Scores are in % of roof over all timed cases of a run; | separates runs with different cases."
+    "an interval that excludes 0."
 )
+HOW = f"{A_STEP} Scores are in % of roof over all timed cases of a run; | separates runs with different cases."
 
 
 def document(history: History) -> Document:
     """The verdict, the steps, then the scores, cells and runs. `HOW` explains them, once for all histories."""
     parts: list[Part] = [Heading(history.title), *lines(verdict(history))]
-    parts += _steps(history)
+    parts += steps(history)
     for operator in dict.fromkeys(line.of for line in history.scores):
         own = [line for line in history.scores if line.of == operator]
         parts += _drawn(history, f"Score, {operator}", own, "implementation")
@@ -137,7 +138,7 @@ def _runs(history: History) -> list[Part]:
     return table("Runs", header, rows, left=(1, 2, 4, 5))
 
 
-def _steps(history: History) -> list[Part]:
+def steps(history: History) -> list[Part]:
     header = ("#", "date", "implementation", "what", "what else changed", "since")
     rows = []
     for step in history.steps:

@@ -1,0 +1,142 @@
+"""All runs in short: what is believed, who leads since when, and over which cases runs are compared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.builders import GPU, ended, run, softmax_case, timed, variant
+from support.grids import over
+
+from softbench.analysis import ledger
+from softbench.analysis.ledger import Kept, documents
+from softbench.analysis.ledger.machines import Machine, fixed, machines
+from softbench.model import Status
+
+CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
+
+
+def kept(day: int, *cells: Any, card: str = "GPU-a", sent: bool = False, **changes: Any) -> Kept:
+    """A run of a day; a cell is (name, ns) or (name, ns, changes of its record)."""
+    records = [timed(CASE, "copy", 4_000, role="roof")]
+    for name, ns, *more in cells:
+        records.append(timed(CASE, name, ns, **{"tier": "sealed", **(more[0] if more else {})}))
+    made = run(
+        records, run_id=f"r{day}", started=f"2026-01-{day:02}T00:00:00Z", device={**GPU, "uuid": card}, **changes
+    )
+    return Kept(made.passport, ledger.condense(made), sent=sent)
+
+
+def believed(*runs: Kept) -> list[str]:
+    machines(runs)
+    return [entry.belief for own in runs for entry in own.entries]
+
+
+OPEN, NEW = {"tier": "open"}, {"variant": replace(variant("mine"), source_hash="1" * 8)}
+THERE = {"card": "GPU-b"}
+
+
+@over(
+    ("first", "second", "expected"),
+    [
+        (({}, {}), ({}, {}), "sealed sealed"),  # the same card
+        (({}, {}), ({}, THERE), "reproduced reproduced"),
+        (({"ns": 5_020}, {}), ({}, THERE), "reproduced reproduced"),  # 0.4 %
+        (({"ns": 5_100}, {}), ({}, THERE), "sealed sealed"),
+        (({"ns": 5_100, "spread": 0.02}, {}), ({"spread": 0.02}, THERE), "reproduced reproduced"),
+        (({"placements": 1}, {}), ({}, THERE), "sealed sealed"),  # an interval without a bound agrees with all
+        (({"spread": 0.2}, {}), ({}, THERE), "sealed sealed"),
+        (({}, {}), (NEW, THERE), "sealed sealed"),
+        (({}, {}), ({}, {"card": ""}), "sealed sealed"),
+        (({}, {}), ({}, {**THERE, "clock": "call"}), "sealed"),  # not ranked by its samples' clock
+        ((OPEN, {}), (OPEN, {}), "open open"),
+        ((OPEN, {}), (OPEN, THERE), "reproduced reproduced"),
+        (({"tier": ""}, {}), ({}, {}), "open sealed"),
+        (({}, {"sent": True}), ({}, {}), "claimed sealed"),
+        (({}, {"sent": True}), ({}, THERE), "reproduced reproduced"),
+    ],
+)
+def test_belief(first: Any, second: Any, expected: str) -> None:
+    runs = []
+    for day, (cell, where) in enumerate((first, second), start=1):
+        own = {"ns": 5_000, **cell}
+        runs.append(kept(day, ("mine", own.pop("ns"), own), **where))
+    assert " ".join(filter(None, believed(*runs))) == expected
+
+
+def leads(*runs: Kept) -> list[tuple[str, int]]:
+    (machine,) = machines(runs)
+    (kind,) = machine.leads.of_kind.values() or ([],)
+    past = machine.leads.of_case.get(CASE.id, [])
+    assert [(own.implementation, own.since) for own in kind] == [(own.entry.implementation, own.since) for own in past]
+    return [(own.entry.implementation, own.since) for own in past]
+
+
+def test_a_lead_passes_on_beyond_the_intervals_and_only_what_makes_a_record_leads() -> None:
+    first = kept(1, ("a", 5_000), ("b", 6_000), ("c", 4_500, OPEN))
+    assert leads(first) == [("a", 0)]
+    assert leads(first, kept(2, ("b", 4_999, {"spread": 0.01}))) == [("a", 0)]
+    assert leads(first, kept(2, ("b", 4_800)), kept(3, ("a", 5_000))) == [("a", 0), ("b", 1)]
+    assert leads(first, kept(2, ("a", 9_000), ("b", 4_800), sent=True)) == [("a", 0)]
+    assert leads(kept(1, ("c", 4_500, OPEN))) == []
+    assert leads(kept(1, ("c", 4_500, OPEN)), kept(2, ("c", 4_500, OPEN), card="GPU-b")) == [("c", 0)]
+
+
+def test_a_leader_that_fails_now_leads_no_more() -> None:
+    made = run(
+        [timed(CASE, "copy", 4_000, role="roof"), ended(CASE, "a", Status.CRASHED, "died")],
+        run_id="r2",
+        started="2026-01-02",
+    )
+    failed = Kept(replace(made.passport, device=kept(1).passport.device), ledger.condense(made))
+    first = kept(1, ("a", 5_000), ("b", 6_000))
+    assert leads(first, replace(failed, sent=True)) == [("a", 0)]
+    assert not machines([first, replace(failed, sent=True)])[0].histories["softmax"].steps
+    assert leads(first, failed)[-1] == ("b", 1)
+
+
+@over(
+    ("asked", "expected"),
+    [
+        ([{"x", "y"}, {"x", "y", "z"}], (["x", "y"], [0, 1])),
+        ([{"x"}, set(), {"x", "y", "z"}], (["x", "y", "z"], [2])),
+        ([{"x", "y"}, {"y", "z"}, {"x", "y", "z", "w"}], (["y", "z"], [1, 2])),
+    ],
+)
+def test_runs_are_compared_over_cases_that_all_of_them_have(asked: list[set[str]], expected: Any) -> None:
+    assert fixed(asked) == expected
+
+
+def stepped() -> Machine:
+    old, new = ({"variant": replace(variant("mine"), source_hash=name * 16)} for name in "ab")
+    runs = [
+        kept(1, ("mine", 5_000, old)),
+        kept(2, ("mine", 5_010, old), packages={"torch": "2.12"}),
+        kept(3, ("mine", 5_500, new)),
+    ]
+    return machines(runs)[0]
+
+
+def test_a_step_is_that_of_the_whole_runs_and_names_the_source_first() -> None:
+    (step,) = stepped().histories["softmax"].steps
+    assert (step.implementation, step.at, step.since, step.cells[0].verdict) == ("mine", 2, 1, "slower")
+    assert [change.what for change in step.changes] == ["source of mine", "torch"]
+    (cell,) = step.cells
+    assert cell.change is not None
+    assert cell.change.ratio == pytest.approx(1.1, abs=0.001)
+
+
+def test_entries_are_the_same_after_json() -> None:
+    own = kept(1, ("mine", 5_000), ("late", 6_000, {"placements": 1})).entries
+    assert ledger.restored(json.loads(json.dumps(ledger.plain(own)))) == own
+
+
+def test_a_difference_of_sources_is_shown_where_both_were_sent() -> None:
+    runs = [
+        replace(run, sources={run.entries[0].source: {"mine.py": f"a = {at}\nb = 1"}})
+        for at, run in enumerate(stepped().runs)
+    ]
+    parts = documents.implementation(machines(runs)[0], "mine")
+    assert parts[-1].lines[2:] == ("@@ -1,2 +1,2 @@", "-a = 1", "+a = 2", " b = 1")  # type: ignore[union-attr]
