@@ -22,6 +22,7 @@ from softbench.cli import (
     new,
     serve,
     show,
+    site,
 )
 from softbench.cli.command import RUN, Command
 from softbench.cli.submissions import review, submit
@@ -32,6 +33,7 @@ COMMANDS: tuple[Command, ...] = (
     compare.COMMAND,
     bisect.COMMAND,
     history.COMMAND,
+    site.COMMAND,
     show.COMMAND,
     drawings.FIGURE,
     drawings.BADGE,

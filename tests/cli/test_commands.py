@@ -82,7 +82,7 @@ def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
     assert ("RUN is the id of a run" in text) == (
-        name not in ("bisect", "capture", "completion", "doctor", "history", "list", "new", "review", "serve")
+        name not in ("bisect", "capture", "completion", "doctor", "history", "list", "new", "review", "serve", "site")
     )
 
 

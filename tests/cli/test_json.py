@@ -28,7 +28,7 @@ from softbench.render import export
 
 Says = Callable[..., str]
 PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
-WITHOUT_TABLES = {"figure", "badge", "new", "capture", "submit", "serve", "completion"}
+WITHOUT_TABLES = {"figure", "badge", "new", "capture", "submit", "serve", "site", "completion"}
 LINES = [
     ("report", "new"),
     ("table", "old", "other"),

@@ -25,6 +25,7 @@ from softbench.model import Status
 from softbench.records import store
 from softbench.records.claims import read
 from softbench.render import export, report
+from softbench.render.report import html
 
 Says = Callable[..., str]
 CASE, WIDE, HARD = (
@@ -217,3 +218,21 @@ def test_nothing_that_evaluates_is_used() -> None:
     used = {path: set(names(ast.parse(path.read_text()))) for path in (ROOT / "softbench").rglob("*.py")}
     assert used
     assert not [(path, name) for path, found in used.items() for name in found if FORBIDDEN.fullmatch(name)]
+
+
+@over("name", HOSTILE)
+def test_the_pages_of_a_site_show_it_as_text_and_stay_in_their_folder(tmp_path: Path, name: str, says: Says) -> None:
+    assert all(html.esc(character) != character for character in "&<>\"'")
+    for word in ("harmless", HOSTILE[name]):
+        folder = tmp_path / f"{len(word)}"
+        folder.mkdir(exist_ok=True)
+        says("site", written(folder, word), "--output", folder / "site")
+    found = {path: outline.outline(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    assert {path.suffix for path in tmp_path.iterdir()} == {""}
+    assert {"machines", "operators", "implementations", "cases", "runs"} <= {path.parent.name for path in found}
+    clean = {e.name for path in (tmp_path / "8" / "site").rglob("*.html") for e in outline.outline(path.read_text())}
+    for path, page in found.items():
+        assert not UNSHOWABLE.search(path.read_text(encoding="utf-8"))
+        assert {element.name for element in page} <= clean
+        assert len({script.text for script in page.all("script")}) == 2
+        assert all((path.parent / link.attributes["href"]).is_file() for link in page.all("a"))

@@ -61,7 +61,7 @@ def is_plain(name: str) -> bool:
 def examine(folder: Path, name: str) -> Submission:
     """A submission that is whole and possible, called `name`. Raises Fault with the first reason why it is not."""
     try:
-        files = _files(folder)
+        files = files_of(folder)
         _check_manifest(folder, name, files)
         run = store.as_written(folder / RECORDS)
         if run.passport.run_id != name:
@@ -92,7 +92,7 @@ def _local(error: Exception, folder: Path) -> str:
     return str(error).replace(f"{folder}/", "")
 
 
-def _files(folder: Path) -> set[str]:
+def files_of(folder: Path) -> set[str]:
     """The relative paths of its files. Raises Fault if one is not plain, or they are too many or too large."""
     found: set[str] = set()
     waiting, entries, size = [""], 0, 0

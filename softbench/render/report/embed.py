@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -44,9 +45,9 @@ def style() -> Markup:
     return Markup("\n".join(map(text, STYLES)))
 
 
-def script() -> Markup:
-    """The page's own script as one strict function, so that its names and plotly's do not collide."""
-    return Markup("(() => {\n'use strict';\n" + "\n".join(map(text, SCRIPTS)) + "})();\n")
+def script(names: Sequence[str] = SCRIPTS, start: str = "") -> Markup:
+    """The page's own script as one strict function, so that its names and plotly's do not collide; start is run last."""
+    return Markup("(() => {\n'use strict';\n" + "\n".join(map(text, names)) + f"{start}}})();\n")
 
 
 def text(name: str) -> str:

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from softbench.analysis.history import History, Line
 from softbench.analysis.history.summary import date
+from softbench.analysis.leaderboard.formatting import dtype_text
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 
-def figures(history: History, key: str = "") -> list[Figure]:
+def figures(history: History, key: str = "", together: bool = False) -> list[Figure]:
     """Scores with one view per operator, and chosen cells, the longest history first.
 
-    key distinguishes the figures of several histories.
+    key distinguishes the figures of several histories. together draws small multiples of what several runs have, with marks at
+    the steps.
     """
     drawn = (
         (f"scores{key}", "Score over the runs", "score, % of roof", history.scores),
         (f"chosen{key}", "Chosen cells over the runs", "% of roof", history.cells),
     )
-    return [_figure(history, name, title, axis, lines) for name, title, axis, lines in drawn if lines]
+    made = [_figure(history, name, title, axis, lines) for name, title, axis, lines in drawn if lines]
+    return [marked for own in made if (marked := _marked(history, own)).views] if together else made
+
+
+def _marked(history: History, own: Figure) -> Figure:
+    """Small multiples of the views of several runs: lines without marks, but at the steps."""
+    views = []
+    for view in own.views:
+        at = {
+            (step.implementation, _label(history, step.at))
+            for step in history.steps
+            if any(view.label.startswith(f"{dtype_text(c.case.dtype, c.case.out_dtype)}:") for c in step.cells)
+        }
+        if len({x for entry in view.series if entry.role != "roof" for x in entry.x}) > 1:
+            series = [replace(entry, markers=len(entry.x) == 1) for entry in view.series]
+            views.append(FigureView(view.label, [*series, *filter(None, (_steps(entry, at) for entry in series))]))
+    title = f"{own.title} of {history.title}; marks are steps"
+    return replace(own, title=title, views=views, together=len(views) > 1)
+
+
+def _steps(entry: Series, at: set[tuple[str, str]]) -> Series | None:
+    """The points of a line at its steps."""
+    points = [(str(x), y) for x, y in zip(entry.x, entry.y, strict=True) if (entry.name, str(x)) in at]
+    x = [word for word, _ in points]
+    return Series(entry.name, x, [y for _, y in points], x, [-1] * len(x), loose=True) if points else None
+
+
+def _label(history: History, run: int) -> str:
+    return f"#{run + 1}, {date(history.runs[run])[:10]}"
 
 
 def _by_length(own: Sequence[Line]) -> list[str]:
@@ -38,7 +69,7 @@ def _figure(history: History, key: str, title: str, axis: str, lines: Sequence[L
 
 def _series(history: History, own: Sequence[Line]) -> list[Series]:
     """The roof through all runs first, which gives the axis their order; then one series per stretch of one question."""
-    labels = [f"#{number + 1}, {date(run)}" for number, run in enumerate(history.runs)]
+    labels = [_label(history, number) for number in range(len(history.runs))]
     roof = Series("roof", labels, [100.0] * len(labels), [""] * len(labels), [-1] * len(labels), "roof", markers=False)
     return [roof, *(series for line in own for series in _stretches(line, labels))]
 

@@ -1,0 +1,201 @@
+"""`softbench site`: the same bytes, links that stay, only what changed is written, and nothing is lost on a full disk."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import disks, outline
+from support.builders import GPU, run, softmax_case, stored, timed
+from support.children import python
+from support.paths import KEPT
+
+from softbench import cli
+from softbench.cli.site import reading
+from softbench.model import DTYPE_BYTES, Run
+
+CASES = [softmax_case(4096, columns, dtype) for columns in (1024, 2048) for dtype in ("float16", "float32")]
+
+
+def made(day: int, card: str = "GPU-a", cases: int = 4, names: int = 3) -> Run:
+    records = []
+    for case in CASES[:cases]:
+        roof = case.elements * DTYPE_BYTES[case.dtype] / 1500
+        records += [
+            timed(case, f"own_{n}", roof * (1.2 + n / 10 + (day > 2) / 20), tier="sealed") for n in range(names)
+        ]
+        records.append(timed(case, "copy", roof, role="roof"))
+    device = {**GPU, "uuid": card}
+    return run(records, run_id=f"run-{day}", started=f"2026-01-{day:02}T00:00:00Z", device=device)
+
+
+def site(*arguments: object) -> int:
+    return cli.main(["site", *map(str, arguments)])
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    stored(tmp_path / "runs" / "deeper", made(1), made(2, "GPU-b"), made(4))
+    return tmp_path / "runs"
+
+
+def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs: Path) -> None:
+    assert site(runs, "--output", "one") == 0
+    assert (
+        python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
+    )
+    one, two = (files(Path(name)) for name in ("one", "two"))
+    assert {path: data for path, (data, _) in one.items()} == {path: data for path, (data, _) in two.items()}
+    pages = {path: outline.outline(data.decode()) for path, (data, _) in one.items() if path.endswith(".html")}
+    assert {path.partition("/")[0] for path in pages} == {
+        "index.html",
+        "machines",
+        "operators",
+        "implementations",
+        "cases",
+        "runs",
+    }
+    reached = {
+        Path(os.path.normpath(Path(path).parent / link.attributes["href"])).as_posix()
+        for path, page in pages.items()
+        for link in page.all("a")
+    }
+    assert reached == {path for path in one if not path.startswith(".")}
+
+
+def test_a_new_run_changes_what_it_is_about_and_no_link(runs: Path) -> None:
+    site(runs, "--output", "site")
+    before = files(Path("site"))
+    site(".", "--output", "site")
+    assert files(Path("site")) == before
+    stored(runs, made(3, cases=1, names=1))
+    site(runs, "--output", "site")
+    after = files(Path("site"))
+    assert before.keys() <= after.keys()
+    changed = {path for path in before if after[path] != before[path]}
+    assert {path.partition("/")[0] for path in changed} == {
+        "index.html",
+        "machines",
+        "operators",
+        "implementations",
+        "cases",
+        "runs",
+        ".softbench",
+    }
+    assert sum(path.startswith("cases/") for path in changed) == 1
+    assert {path.partition("-")[2][:1] for path in changed if path.startswith("runs/")} == {"4"}
+    (runs / "run-3.jsonl").unlink()
+    site(".", "--output", "site")
+    assert {path: data for path, (data, _) in files(Path("site")).items()} == {
+        path: data for path, (data, _) in before.items()
+    }
+
+
+def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs: Path) -> None:
+    site(runs, "--output", "site")
+    index = outline.outline(Path("site/index.html").read_text())
+    (row, *_) = next(t for t in index.all("table") if "Who leads" in t.attributes["aria-label"]).rows()
+    assert row == [
+        "softmax",
+        "float16, medium rows" if row[1][9] == "m" else "float16, small rows",
+        "own_0",
+        *row[3:5],
+        "2026-01-01 00:00",
+        "run-1",
+    ]
+    assert "24 reproduced, 12 sealed" in index.text
+    (page,) = Path("site/implementations").glob("own-1-*")
+    steps = next(t for t in outline.outline(page.read_text()).all("table") if "Steps" in t.attributes["aria-label"])
+    assert steps.rows()[0][3:5] == ["4 slower (+3.85 %)", "card GPU-b to GPU-a"]
+
+
+def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site(runs, "--output", "site")
+    before = files(Path("site"))
+    (damaged, *_) = Path("site/.softbench").glob("*-1.json")
+    damaged.write_bytes(b"{}")
+    read = []
+    monkeypatch.setattr(
+        reading, "_condensed", lambda source, real=reading._condensed: read.append(source) or real(source)
+    )
+    site(runs, "--output", "site")
+    assert len(read) == 1
+    assert {path: data for path, (data, _) in files(Path("site")).items()} == {
+        path: data for path, (data, _) in before.items()
+    }
+
+
+def test_what_holds_no_run_is_left_out_by_name(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (runs / "bad.jsonl").write_text("{}")
+    stored(runs / "again", run(made(1).records[:2], run_id="run-1"))
+    assert site(runs, "--output", "site") == 0
+    assert "3 runs, 2 left out" in capsys.readouterr().out
+    text = outline.outline(Path("site/index.html").read_text()).text
+    assert "runs/bad.jsonl" in text
+    assert "is another file of the run run-1" in text
+    assert site(runs / "bad.jsonl", "--output", "other") == 2
+    assert "bad.jsonl" in capsys.readouterr().err
+    Path("full").mkdir()
+    Path("full/mine.txt").write_text("mine")
+    assert site(runs, "--output", "full") == 2
+    assert "full: is no site, and not empty" in capsys.readouterr().err
+    assert [path.name for path in Path("full").iterdir()] == ["mine.txt"]
+
+
+def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    sent = run([timed(CASES[0], "copy", 4_000, role="roof")], run_id="theirs", device={**GPU, "uuid": "GPU-c"})
+    stored(tmp_path / "mine", sent)
+    assert cli.main(["submit", "theirs", "--reports", "mine", "--to", "sent"]) == 0
+    site(runs, "sent", "--output", "site")
+    assert list(Path("site/runs").glob("theirs-*"))
+    (tmp_path / "sent" / "theirs" / "manifest.json").write_text("{}")
+    site(runs, "sent", "--output", "site")
+    assert not list(Path("site/runs").glob("theirs-*"))
+
+
+def test_a_full_disk_leaves_the_old_site_whole(runs: Path, tmp_path: Path) -> None:
+    with disks.small(tmp_path / "disk", "limit") as disk:
+        target = disk.folder / "site"
+        command = ("-m", "softbench", "site", runs, "--output", target)
+        site(*command[3:])
+        before = files(target)
+        stored(runs, made(5))
+        disk.fill(4096)
+        found = python(*disk.prefix[1:], sys.executable, *command)
+        assert found.returncode == 2
+        assert "cannot be written (File too large); what was there is as it was" in found.stderr
+        assert {path: own for path, own in files(target).items() if path in before} == before
+
+
+def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path: Path) -> None:
+    site(*KEPT, "--output", tmp_path / "site")
+    (page,) = (tmp_path / "site" / "machines").glob("*H200*")
+    rows = next(
+        t for t in outline.outline(page.read_text()).all("table") if "Claims" in t.attributes["aria-label"]
+    ).rows()
+    assert ["The price of the maximum", "The stable form is slower at every size.", "holds"] in [
+        row[:3] for row in rows
+    ]
+
+
+def test_forty_runs_are_few_seconds_and_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 runs of 400 cells take under a minute: see docs/commands.md. Here 40 of 24, in processes of their own."""
+    monkeypatch.setattr(reading, "FORKED", 2)
+    stored(tmp_path / "runs", *(made(day, f"GPU-{day % 3}", names=6) for day in range(1, 29)))
+    start = time.process_time()
+    assert site(tmp_path / "runs", "--output", tmp_path / "site") == 0
+    assert time.process_time() - start < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20
