@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softbench.cases.operators import Expected, get
-from softbench.measure.check import check
+from softbench.measure.check import accuracy, check
 from softbench.measure.check.accuracy import Errors
 from softbench.model import Accuracy, Case
 
@@ -54,7 +54,16 @@ def test_what_has_no_bound_is_left_out_and_a_wrong_output_has_no_errors():
     masked = check(case(distribution="causal_inf", timed=False, shape=(64, 64)), lambda x: x.softmax(-1), "cpu", 3)
     assert 0 < masked.accuracy.elements < 64 * 64
     assert check(case(), torch.zeros_like, "cpu", 3).accuracy is None
-    errors, exact = Errors(), torch.tensor([[1.0, float("inf"), float("nan")]], dtype=torch.float64)
+    errors, exact = Errors(3), torch.tensor([[1.0, float("inf"), float("nan")]], dtype=torch.float64)
     assert errors.found() is None
     errors.add(Expected(exact, exact, torch.zeros_like(exact)), exact.float())
     assert errors.found() is None
+
+
+def test_of_many_elements_some_blocks_are_measured(monkeypatch):
+    """A 32nd of them here, and the first of any."""
+    monkeypatch.setattr(accuracy, "MOST_ELEMENTS", 1000)
+    errors, exact = Errors(32_000), torch.ones(1, 100, dtype=torch.float64)
+    for _ in range(320):
+        errors.add(Expected(exact, exact, torch.full_like(exact, 0.1)), exact.float())
+    assert 200 <= errors.found().elements <= 3000

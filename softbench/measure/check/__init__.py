@@ -90,7 +90,7 @@ def check(
     if case.elements == 0:
         return RIGHT
     witness = Witness(case, launch, inputs, seed, list[Rows](_everything(case)))
-    errors = Errors()
+    errors = Errors(case.elements)
     if fault := _fault(case, inputs, first.outputs, seen=errors.add):
         return Verdict(False, first.late(patient=True) or witness.name_wrong(first.outputs, fault))
     if reason := first.late():
