@@ -21,7 +21,7 @@ from softbench.analysis.leaderboard.formatting import (
     status_text,
 )
 from softbench.cli.command import FORMAT, REPORTS, RUN, Command, CommandResult, argument, printed, read
-from softbench.model import KernelResources, Record, Samples, Telemetry, stats
+from softbench.model import KernelResources, Record, Samples, Telemetry, notes, stats
 from softbench.render import tables
 from softbench.render.report.contents import repeat_command
 from softbench.resources import choose_from
@@ -87,7 +87,7 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
         variant.summary,
         source,
         error_text(record),
-        *record.notes,
+        *map(notes.sentence, record.notes),
     )
     for title, own in (("Traceback", record.traceback), ("Kernel output", record.output)):
         yield from (Heading(title), Lines(own, commands=True)) if own else ()

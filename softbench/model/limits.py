@@ -121,7 +121,7 @@ def _held(record: Record, limits: Limits) -> Record:
     if not why:
         return record
     note = f"recorded as {record.status.value}; refused as the run was read, and its samples dropped"
-    return replace(record, status=Status.INCORRECT, reason=why, samples=(), notes=(*record.notes, note))
+    return replace(record, status=Status.INCORRECT, reason=why, samples=(), accuracy=None, notes=(*record.notes, note))
 
 
 def _need(count: int, rate: float, words: str) -> tuple[float, str]:

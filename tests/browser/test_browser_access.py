@@ -24,7 +24,7 @@ def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(open_run, fo
     page = found.page
     first = page.locator(".heat td[data-cell]").first
     page.locator("#metric input").last.focus()
-    for _ in range(3):  # past the scrolling frame onto the grid
+    for _ in range(4):  # past a term and the scrolling frame onto the grid
         page.keyboard.press("Tab")
         if isinstance(focused(page), int):
             break

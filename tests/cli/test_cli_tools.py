@@ -85,7 +85,7 @@ def test_show_is_a_cell_down_to_its_samples(says: Says, prefix: str) -> None:
         r"^softmax_kernel +64 +8 +1024$",
         r"^ +1 +1980 +3201 +500 +40 +power$",
         r"^Error: not measured\.$",
-        r"^heat 0: decided after 8 placements$",
+        r"^measured in 8 placements: by then the fastest were known$",
         rf"^pytest --softbench --softbench-profile=full -k '{CASE.id} and mine'$",
     ):
         assert re.search(words, text, re.M), words

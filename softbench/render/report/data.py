@@ -14,7 +14,7 @@ from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.estimates import ERROR, FREEDOM
 from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, shape_text, sign, status_text
 from softbench.analysis.leaderboard.regimes import regime
-from softbench.model import OPEN, Passport, Record, Samples, stats
+from softbench.model import OPEN, Passport, Record, Samples, notes, stats
 from softbench.render.report.contents import Contents, baselines, kind, peak_gb_s, repeat_command
 from softbench.render.report.drawing.styles import Looks, style_of
 from softbench.render.report.figure import Figure
@@ -118,7 +118,10 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, M
         "gpu": record.gpu,
         "reason": record.reason,
         "known": record.known_failure,
-        "notes": [*([f"{OPEN}: {record.open_because}"] if record.open_because else []), *record.notes],
+        "notes": [
+            *([f"{OPEN}: {record.open_because}"] if record.open_because else []),
+            *map(notes.sentence, record.notes),
+        ],
         "again": repeat_command(record, passport) if record.role != "roof" else "",
         "kernels": [list(vars(kernel).values()) for kernel in record.kernels],
         "traffic": _traffic(cell),

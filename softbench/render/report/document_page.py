@@ -11,7 +11,7 @@ from softbench.render.report.data import figure_data
 from softbench.render.report.drawing.forest import ForestRow, forest_plot
 from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.figure import Figure
-from softbench.render.report.html import Markup, copyable, esc, frame, join, panel, row_head, table, tag
+from softbench.render.report.html import Markup, copyable, esc, frame, join, panel, row_head, table, tag, typeset
 from softbench.render.report.page import html_document, theme
 from softbench.render.report.panels.blocks import figure
 
@@ -61,7 +61,7 @@ def element(part: Part, is_verdict: bool = False, link: Link = unlinked, label: 
             return frame(tag("pre", tag("code", "\n".join(part.lines))), "source")
         if part.commands:
             return join(copyable(line) for line in part.lines)
-        return join(tag("p", tag("bdi", line), class_="verdict" if is_verdict else None) for line in part.lines)
+        return join(tag("p", tag("bdi", typeset(line)), class_="verdict" * is_verdict or None) for line in part.lines)
     return _table(part, link, label or part.title)
 
 
@@ -81,7 +81,7 @@ def _table(part: Table, link: Link, label: str) -> Markup:
 
 
 def _text(head: str, text: str, link: Link) -> Markup:
-    found, to = Markup(f"<bdi>{esc(text)}</bdi>"), link(head, text)
+    found, to = Markup(f"<bdi>{esc(typeset(text))}</bdi>"), link(head, text)
     return tag("a", found, href=to) if to else found
 
 

@@ -36,6 +36,11 @@ def esc(text: object) -> Markup:
     return Markup(plain if plain.isascii() and not _ESCAPED.search(plain) else html.escape(clean(plain)))
 
 
+def typeset(text: str) -> str:
+    """A sentence or a figure for a terminal with the signs that print has: × after a factor, − before a number."""
+    return re.sub(r"(?<=\d)x(?= |$)", "×", re.sub(r"(?<![\w.])-(?=\d)", "−", text))
+
+
 def tag(name: str, *content: object, **attributes: object) -> Markup:
     """An element. Attributes and content of None are left out.
 

@@ -10,6 +10,7 @@ from softbench.records.published import PublishedTable
 from softbench.render.report import data, embed
 from softbench.render.report.contents import Cells, Contents, baselines, origin
 from softbench.render.report.figures import figures
+from softbench.render.report.glossary import explained
 from softbench.render.report.html import Markup, join, tag
 from softbench.render.report.panels import (
     cells,
@@ -50,17 +51,18 @@ def page(
     """The page of a board; notes and passports are those of its runs, if there are several."""
     contents = gather(board, published, passports)
     panels = {key: content for key, (_, make) in PANELS.items() if (content := make(contents))}
+    content, meanings = explained(join([header(contents, notes), *panels.values()]))
     body = [
         tag("a", "Skip the toolbar", href="#main", class_="skip"),
         _toolbar(board, list(panels)),
         tag(
             "main",
-            header(contents, notes),
-            *panels.values(),
+            content,
             id="main",
             tabindex="-1",
             data_origin=origin(board.passport),
         ),
+        meanings,
         Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
         *([embed.plotly_element()] if contents.figures else []),
         embed.data_element(data.payload(contents)),

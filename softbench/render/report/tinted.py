@@ -187,7 +187,7 @@ def _ratios(board: Board) -> dict[str, Measure]:
             lambda cell: cell.speedup,
             "{:.2f}×".format,
             lambda value, case: _clamp(abs(math.log2(value)) / 2),
-            f"Over {short(board.baseline)}; blue is faster, orange slower, deepest at 4x.",
+            f"Over {short(board.baseline)}; blue is faster, orange slower, deepest at 4×.",
             lambda value: value < 1,
         ),
         "traffic": Measure(
@@ -195,12 +195,12 @@ def _ratios(board: Board) -> dict[str, Measure]:
             lambda cell: cell.traffic_factor,
             "{:.3f}×".format,
             lambda value, case: _clamp(abs(value - 1)),
-            "Bytes moved over ideal bytes; orange is more, blue less, deepest at 2x.",
+            "Bytes moved over ideal bytes; orange is more, blue less, deepest at 2×.",
             lambda value: value > 1,
         ),
         "error": Measure(
             "largest error",
-            lambda cell: cell.record.accuracy and cell.record.accuracy.largest,
+            lambda cell: cell.record.accuracy.largest if cell.record.accuracy else None,
             "{:.3f}".format,
             lambda value, case: _clamp(value),
             "Of the output that was checked, in units of the bound on each element; deepest at the bound.",

@@ -15,10 +15,11 @@ MANY_UNDECIDED = 0.1
 
 @dataclass(frozen=True)
 class Check:
-    """One check; if it is not good, it is a reservation about the figures."""
+    """One check; if it is not good, it is a reservation about the figures: those of the cells, or all if there are none."""
 
     good: bool
     text: str
+    cells: tuple[Cell, ...] = ()
 
 
 def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...]:
@@ -66,7 +67,8 @@ def _sealed(board: Board) -> Check | None:
     ranked = {case.case.id for case, cell in timed if cell.rank and cell.record.tier != SEALED}
     what = f"open ones rank in {plural(len(ranked), 'case')}" if ranked else "the open ones have no rank"
     why = some(list(dict.fromkeys(record.open_because for record in known if record.open_because)))
-    return Check(not ranked, f"{count} of {plural(len(timed), 'timed cell')} sealed; {what} ({why})")
+    others = tuple(cell for _, cell in timed if cell.record.tier != SEALED)
+    return Check(not ranked, f"{count} of {plural(len(timed), 'timed cell')} sealed; {what} ({why})", others)
 
 
 def _calibrated(board: Board) -> Check | None:
@@ -108,13 +110,13 @@ def _decided(board: Board) -> Check | None:
     if not contested:
         return Check(True, "no contest: fewer than two implementations were timed in any case")
     open_cases = sum(_is_open(case) for case in contested)
-    unknown = sum(cell.mark == "?" for case in contested for cell in case.cells.values())
+    unknown = tuple(cell for case in contested for cell in case.cells.values() if cell.mark == "?")
     total = sum(cell.rank is not None for case in contested for cell in case.cells.values())
     text = (
         f"the fastest, or a tie for it, is known in {len(contested) - open_cases} of {plural(len(contested), 'case')}"
     )
-    text += f"; {unknown} of {total} ranks are undecided (?)"
-    return Check(open_cases <= MANY_UNDECIDED * len(contested), text)
+    text += f"; {len(unknown)} of {total} ranks are undecided (?)"
+    return Check(open_cases <= MANY_UNDECIDED * len(contested), text, unknown)
 
 
 def _is_open(case: CaseBoard) -> bool:
@@ -122,13 +124,13 @@ def _is_open(case: CaseBoard) -> bool:
 
 
 def _placements(cells: list[Cell]) -> Check:
-    counts = [max(sum(map(bool, samples.ns)) for samples in cell.samples) for cell in cells]
-    few = sum(count < stats.LOOKS[0] for count in counts)
+    counts = [cell.placements for cell in cells]
+    few = tuple(cell for cell in cells if cell.placements < stats.LOOKS[0])
     low, high = min(counts), max(counts)
     text = f"{low} to {high} placements a cell" if low < high else f"{plural(low, 'placement')} a cell"
     if few:
-        text += f"; {plural(few, 'cell')} of {len(cells)} got fewer than the {stats.LOOKS[0]} of a first look"
-    return Check(not few, text)
+        text += f"; {plural(len(few), 'cell')} of {len(cells)} got fewer than the {stats.LOOKS[0]} of a first look"
+    return Check(not few, text, few)
 
 
 def _throttled(board: Board) -> Check | None:
@@ -153,16 +155,19 @@ def _throttled(board: Board) -> Check | None:
     parts.append(f"{_span(clocks)} MHz")
     if aside:
         parts.append(f"{plural(aside, 'placement')} of a throttled or slower GPU not counted, marked ~")
-    return Check(not throttled and not aside, ", ".join(parts))
+    unsteady = tuple(cell for case in board.timed for cell in case.cells.values() if cell.is_unsteady)
+    return Check(not throttled and not aside, ", ".join(parts), unsteady)
 
 
 def _overlapping(cells: list[Cell]) -> Check | None:
     """Known only for cells that the device clock read too."""
     read = [cell for cell in cells if cell.device_ns is not None]
-    count = sum(cell.is_overlapping for cell in read)
-    if not count:
+    found = tuple(cell for cell in read if cell.is_overlapping)
+    if not found:
         return None
-    return Check(False, f"{plural(count, 'time')} of {len(read)} are of launches that overlap in a replay, marked o")
+    return Check(
+        False, f"{plural(len(found), 'time')} of {len(read)} are of launches that overlap in a replay, marked o", found
+    )
 
 
 def _once_a_case(board: Board) -> list[Record]:
@@ -181,10 +186,10 @@ def _span(values: list[int]) -> str:
 def _warm(cells: list[Cell]) -> Check | None:
     if not any(samples.cache for cell in cells for samples in cell.samples):
         return None  # a clock for which the cache has no meaning
-    warm = sum(cell.is_warm for cell in cells)
+    warm = tuple(cell for cell in cells if cell.is_warm)
     if not warm:
         return Check(True, "every time was taken with a cold L2 cache")
-    return Check(False, f"{plural(warm, 'time')} of {len(cells)} taken with a warm L2 cache, marked w")
+    return Check(False, f"{plural(len(warm), 'time')} of {len(cells)} taken with a warm L2 cache, marked w", warm)
 
 
 def _commit(passport: Passport) -> Check:

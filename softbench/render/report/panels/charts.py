@@ -13,7 +13,7 @@ LEADS = {
     "tallest matrix of every power-of-two width; other shapes are loose points. A point opens its cell.",
     "errors": "Errors of the output that was checked, each in units of the bound on its element: 1 would be wrong. Low and left "
     "is better. A cell's details have the 99th percentile and the mean with its sign.",
-    "peers": "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock x 2 x "
+    "peers": "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock × 2 × "
     "bus width / 8, for published GPUs by NVIDIA's data sheets.",
     "drift": "Placements in the order of the run, on one GPU at a time. The roof is one kernel per case, drawn by its distance "
     "from its median there: what moves it is the machine, or the place of its buffers.",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from softbench.analysis.leaderboard import Board, Standing, headline
+from softbench.analysis.leaderboard import Board, Cell, Standing, headline
 from softbench.analysis.leaderboard.estimates import Estimate, bracketed, figure, plus_minus
 from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
 from softbench.render.report.contents import Contents
-from softbench.render.report.html import EMPTY, Markup, join, name, row_head, table, tag
+from softbench.render.report.html import EMPTY, Markup, join, name, row_head, table, tag, typeset
 from softbench.render.report.panels.blocks import outcome
 from softbench.render.report.panels.ranking import baseline, speedup
 from softbench.render.report.trust import checks
@@ -31,7 +31,7 @@ def header(contents: Contents, notes: Sequence[str] = ()) -> Markup:
     return tag(
         "header",
         tag("h1", tag("bdi", title(board))),
-        tag("p", tag("bdi", headline.verdict(board)), class_="verdict") if len(board.operators) < 2 else None,
+        tag("p", tag("bdi", typeset(headline.verdict(board))), class_="verdict") if len(board.operators) < 2 else None,
         _facts(board),
         tag("ul", *(tag("li", note) for note in notes), class_="plain small") if notes else None,
         answers,
@@ -201,11 +201,24 @@ def _trust(contents: Contents) -> Markup:
             tag("span", "✓ " if check.good else "▲ ", class_="good" if check.good else "doubt", aria_hidden="true"),
             None if check.good else tag("span", "Reservation: ", class_="unseen"),
             tag("bdi", check.text),
+            None if check.good else _which(check.cells),
         )
         for check in looked_at
     ]
     badge = tag("span", "✓ " if not doubts else "▲ ", words, class_="badge " + ("doubt" if doubts else "good"))
     return tag("div", tag("p", "Can I trust it ", badge, class_="question"), tag("ul", *lines), class_="trust card")
+
+
+def _which(found: Sequence[Cell]) -> Markup | None:
+    """The cells that a reservation is about, by implementation."""
+    if not found:
+        return None
+    by_name: dict[str, list[Markup]] = {}
+    for cell in found:
+        case = tag("code", cell.record.case.id)
+        by_name.setdefault(cell.record.variant.implementation, []).append(case)
+    lines = (tag("p", name(who), ": ", join(cases, ", ")) for who, cases in by_name.items())
+    return tag("details", tag("summary", "which"), *lines, class_="where")
 
 
 def _not_measured(board: Board) -> Markup:

@@ -21,7 +21,7 @@ from softbench.analysis.leaderboard.formatting import (
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN
 from softbench.render.report.contents import SIGNS, Contents, kind
-from softbench.render.report.html import EMPTY, Markup, breakable, join, panel, row_head, table, tag
+from softbench.render.report.html import EMPTY, Markup, breakable, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import key
 from softbench.render.report.tinted import MATRICES, cell_at, columns, rows, tint, with_figures
 
@@ -70,7 +70,7 @@ def _table(contents: Contents, section: SectionKey, cases: Sequence[CaseBoard]) 
     header = [shape_head(cases, MATRICES), *(_head(contents, cases, *place) for place in places)]
     body = []
     for case in rows(cases):
-        title = row_head(tag("bdi", shape_text(case.case)), tag("small", regime(case).name), title=case.case.id)
+        title = row_head(name(shape_text(case.case), 40), tag("small", regime(case).name), title=case.case.id)
         body.append([title, *(_cell(contents, cell_at(case, place)) for place in places)])
     label = f"{section_title(section)}: timed cases by implementation"
     return table(header, body, label=label, class_="heat", data_grid="", data_sort="")

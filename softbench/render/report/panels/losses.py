@@ -10,7 +10,7 @@ from softbench.analysis.leaderboard.in_common import is_whole
 from softbench.analysis.leaderboard.losses import Loss, losses
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.render.report.contents import Contents
-from softbench.render.report.html import Markup, name, panel, row_head, table, tag
+from softbench.render.report.html import Markup, join, name, panel, row_head, table, tag
 
 SHOWN = 12
 LEAD = (
@@ -18,6 +18,7 @@ LEAD = (
     "guess; --softbench-registers and --softbench-traffic count more. Focus in the toolbar opens one."
 )
 GROUPS: tuple[Callable[[Loss], str], ...] = (
+    lambda loss: f"to {short(loss.rival)}",
     lambda loss: dtype_text(loss.case.case.dtype, loss.case.case.out_dtype),
     lambda loss: regime(loss.case).name,
     lambda loss: "whole 16-byte vectors" if is_whole(loss.case.case) else "rows of no whole vectors",
@@ -31,27 +32,32 @@ def lost(contents: Contents) -> Markup:
             found = losses(contents.board, operator, standing.implementation)
             if found:
                 who = name(standing.implementation)
-                said = f" loses in {len(found)} of {plural(standing.passed, 'case')}" + (
-                    f", refuses or fails {standing.timed - standing.passed}" if standing.passed < standing.timed else ""
+                said = (
+                    f" loses in {len(found)} of {plural(standing.passed, 'case')}, takes {_mean(found)} of the fastest's time"
+                    + (
+                        f", refuses or fails {standing.timed - standing.passed}"
+                        if standing.passed < standing.timed
+                        else ""
+                    )
                 )
                 head = tag("summary", who, said, f" of {operator}" if len(contents.board.operators) > 1 else "")
-                body = [head, tag("p", " · ".join(_groups(found)), class_="note"), _table(contents, found)]
+                body = [head, tag("p", _groups(found), class_="note"), _table(contents, found)]
                 parts.append(tag("details", *body, class_="small loss", data_of=standing.implementation))
     return panel("losses", "Where it loses", *parts, lead=LEAD)
 
 
-def _groups(found: Sequence[Loss]) -> list[str]:
-    """By dtype, regime and alignment: how many cases, and the mean loss."""
+def _groups(found: Sequence[Loss]) -> Markup:
+    """By rival, dtype, regime and alignment, a line each: how many cases, and the mean loss."""
     said = []
     for group in GROUPS:
-        for word in dict.fromkeys(map(group, found)):
-            said.append(f"{word}: {_mean([loss for loss in found if group(loss) == word])}")
-    return said
+        own = {word: [loss for loss in found if group(loss) == word] for word in dict.fromkeys(map(group, found))}
+        said.append(" · ".join(f"{word}: {len(part)} at {_mean(part)}" for word, part in own.items()))
+    return join(said, Markup("<br>"))
 
 
 def _mean(found: Sequence[Loss]) -> str:
     ratio = mean([loss.ratio for loss in found])
-    return (f"{len(found)} at " if len(found) > 1 else "") + (plus_minus(ratio, 2, "×") if ratio else "-")
+    return plus_minus(ratio, 2, "×") if ratio else "-"
 
 
 def _table(contents: Contents, found: Sequence[Loss]) -> Markup:

@@ -19,6 +19,7 @@ def passport(contents: Contents) -> Markup:
             tag("p", "To repeat the run, on such a machine and with these versions:"),
             *map(copyable, commands(run)),
         ]
+        again += [tag("p", "To see what changed since another run:"), copyable(compared(run))]
         known = tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open")
         parts += [tag("div", *again, class_="again"), known]
     return panel("passport", "Passport", *parts)
@@ -29,6 +30,11 @@ def commands(run: Passport) -> list[str]:
     seeded = run.command if "--softbench-seed" in run.command else f"{run.command} --softbench-seed={run.seed}"
     known = run.commit and not run.commit.endswith("+")
     return [*([f"git checkout {run.commit}"] if known else []), seeded]
+
+
+def compared(run: Passport) -> str:
+    """The command that compares it with an earlier run, on a page of its own."""
+    return f"softbench compare EARLIER {run.run_id} --output changes.html"
 
 
 def _fields(run: Passport) -> Markup:
