@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from support import builders as make
+from support import outline
 
 from softbench.analysis import leaderboard
 from softbench.model import Samples, Status, Telemetry
+from softbench.render import report
 from softbench.render.report.trust import checks
 
 CASE = make.softmax_case(32768, 1024)
+WIDE = make.softmax_case(4096, 131072)
 
 
 def _said(records, clock="graph", **changes) -> dict[str, bool]:
@@ -80,6 +83,16 @@ OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
 def test_what_weakens_a_run_is_a_reservation(found, said):
     assert found[said] is False
     assert sum(not good for good in found.values()) == 1
+
+
+def test_a_reservation_names_its_cells_and_a_loss_its_rival():
+    warm = replace(B, samples=(replace(B.samples[0], cache="warm"),))
+    unsure = [make.timed(WIDE, name, ns, spread=0.05) for name, ns in (("a", 5e4), ("b", 5.01e4))]
+    found = outline.outline(report.render(make.run([A, warm, *unsure])))
+    said = [entry.text.split("which") for entry in found.find("top").all("li") if entry.all("details")]
+    assert [cells for _, cells in said] == [f"a: {WIDE.id}b: {WIDE.id}", f"b: {CASE.id}"]
+    (note,) = [p.text for p in found.find("losses").all("details")[0].all("p")]
+    assert note.startswith("to a: 1 at 1.2")
 
 
 def test_a_power_limit_is_told_and_is_no_reservation():
