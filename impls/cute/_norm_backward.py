@@ -65,11 +65,16 @@ def backward_rows(
         config = found[0].config
 
         def launch(blocks: int, tensors: Any, outputs: Any, count: int) -> None:
-            sums = [None if t is None else tensors[4].new_empty(blocks, count, columns) for t in outputs]
-            run(*tensors, *sums)
-            for part, output in zip(sums, outputs, strict=True):
-                if part is not None:
-                    output.copy_(part.view(-1, *output.shape).sum(0))
+            wanted = [t for t in outputs if t is not None]
+            sums = tensors[4].new_empty(len(wanted), blocks, count, columns)
+            places = iter(sums)
+            run(*tensors, *(None if t is None else next(places) for t in outputs))
+            if len(wanted) == 1 and wanted[0].dtype is torch.float32:
+                torch.sum(sums.view(-1, *wanted[0].shape), 0, out=wanted[0])
+            elif wanted:  # two kernels, also for two outputs
+                pairs = zip(sums.sum(1), wanted, strict=True)
+                totals = [t.sum(0) if t.shape[0] > 1 and o.dim() == 1 else t.view(o.shape) for t, o in pairs]
+                torch._foreach_copy_(wanted, totals)
 
         if _is_right(launch, columns, names, layer, 3 if heads else 1, eps, device):
             return config, launch

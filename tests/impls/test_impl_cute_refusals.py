@@ -117,3 +117,25 @@ def test_a_gradient_that_is_wrong_on_this_gpu_is_not_used(monkeypatch, mistake):
 
     right = _norm_backward._is_right(launch, 64, names, True, 3, None, torch.device("cpu"))
     assert right == (mistake is None)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_the_sums_of_all_blocks_are_added_up(monkeypatch, heads):
+    """By a stand-in of the kernel: of weight and bias, in one dtype or two, one or both."""
+    half, single, rows, parts = torch.bfloat16, torch.float32, torch.randn(12, 64), []
+
+    def run(*tensors):
+        parts[:] = [t.normal_() for t in tensors[8:] if t is not None]
+
+    monkeypatch.setattr(_norm_backward, "ready", lambda builds, device: run)
+    monkeypatch.setattr(_norm_backward, "gpu", lambda index: _norm_backward.Gpu("sm_90", 2))
+    monkeypatch.setattr(_norm_backward, "_is_right", lambda *given: True)
+    for kinds in ((half, half), (single, half), (single, None), (None, half), (None, None)):
+        shapes = ((heads, 64)[heads == 1 :], (64,))
+        outputs = [None if d is None else torch.zeros(s, dtype=d) for s, d in zip(shapes, kinds, strict=True)]
+        given = (rows, rows, None, None, rows[:, 0], rows[:, 0], rows, None, *outputs)
+        dtypes = tuple(None if t is None else t.dtype for t in given)
+        assert _norm_backward.backward_rows(64, dtypes, True, heads > 1, None, torch.device("cpu"))(*given, heads)
+        for part, output in zip(parts, filter(torch.is_tensor, outputs), strict=True):
+            right = part.sum(0).sum_to_size(output.shape)
+            torch.testing.assert_close(output.float(), right, rtol=8e-3, atol=1e-5)
