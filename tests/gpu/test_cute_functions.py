@@ -198,7 +198,7 @@ def test_processes_at_once_on_an_empty_cache(tmp_path):
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(run, range(4))) >= 1
-    assert {path.suffix for path in (tmp_path / "cute").iterdir()} == {".o"}
+    assert {path.suffix for path in (tmp_path / "cute").iterdir()} in ({".so"}, {".o"})  # with a linker, or without
     assert run(0) == 0
 
 
