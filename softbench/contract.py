@@ -1,7 +1,5 @@
 """What an implementation file imports: the decorator of its factory, and `Unsupported` for cases that it does not serve."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 

@@ -1,7 +1,5 @@
 """Which packages are missing, and how to install them."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """pytest hooks. Without --softbench this does nothing and imports next to nothing."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Generator

@@ -1,7 +1,5 @@
 """The bundled files, bounded reading of files, and messages about a file or a wrong word in it."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from pathlib import Path

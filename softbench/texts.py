@@ -1,7 +1,5 @@
 """Text from outside made fit to be shown, and the error for input that cannot be used."""
 
-from __future__ import annotations
-
 import re
 
 _DRAWN = re.compile(r" --softbench-drawn(-from)?=\d+")

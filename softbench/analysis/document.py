@@ -1,7 +1,5 @@
 """What a command prints: as parts that the terminal, Markdown and a page each write in their own way, and as data for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

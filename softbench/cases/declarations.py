@@ -1,7 +1,5 @@
 """How a file that declares something is found, parsed and read with `ast`; no file is imported here."""
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Full names of decorators in a file that is parsed and not imported. Standard library only."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Another environment, whose python runs implementations: where it is, and what is installed there."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The values of a declaration: literals that can be stored and shown."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any

@@ -4,8 +4,6 @@ Every .py file without a leading underscore directly in an operators folder is r
 declares nothing. An operator is one file: it imports nothing from its folder, so that its source says all that it asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

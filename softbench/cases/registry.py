@@ -4,8 +4,6 @@ Every .py file without a leading underscore that lies directly in a family folde
 sub-folders are private to the family, but they count towards `Variant.source_hash`: kernels live in them.
 """
 
-from __future__ import annotations
-
 import ast
 import itertools
 import math

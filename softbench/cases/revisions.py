@@ -1,7 +1,5 @@
 """Implementations of another revision, folder or environment, under names of their own: `mine@REVISION`."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

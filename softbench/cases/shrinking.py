@@ -1,7 +1,5 @@
 """Cases of a size for a GPU, cut down for a CPU, which would take minutes for each. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from softbench.model import Case

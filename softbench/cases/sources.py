@@ -3,8 +3,6 @@
 The registry computes the hash when a run begins, and a worker again from the bytes that it executes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command `softbench`: pages and tables of runs, the implementations here, and checks of this machine."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

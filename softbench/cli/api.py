@@ -1,7 +1,5 @@
 """`softbench.run`: a run as a function, for programs that try kernels."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """`softbench report` and `softbench table`: the boards of runs, as a page and as text."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`softbench capture`: runs a torch program and writes the profile of what it called."""
 
-from __future__ import annotations
-
 import argparse
 import runpy
 import sys

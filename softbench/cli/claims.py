@@ -1,7 +1,5 @@
 """`softbench claims`: statements of papers and release notes held against runs."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The type of a command, and what several commands do: find runs, choose cases, write a file, print a document."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """`softbench compare`: two runs, cell by cell, and an exit code for CI."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

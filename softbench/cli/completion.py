@@ -1,7 +1,5 @@
 """`softbench completion`: a shell script that completes commands, options, choices and the ids of runs."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 

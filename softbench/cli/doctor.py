@@ -1,7 +1,5 @@
 """`softbench doctor`: how far the numbers of this machine can be trusted."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`softbench figure` and `softbench badge`: pictures of a run for a paper, as SVG or PNG, and for a README, as SVG."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`softbench history`: scores and chosen cells over the runs of a folder, and the steps at which they changed."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

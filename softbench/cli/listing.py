@@ -1,7 +1,5 @@
 """`softbench list`: the implementations, and whether this machine meets their requirements."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pytest --softbench` in a process of its own, for commands that measure."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`softbench new`: an implementation file, or an operator's, to start from; both run unchanged."""
 
-from __future__ import annotations
-
 import argparse
 import keyword
 import re

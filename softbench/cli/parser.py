@@ -1,7 +1,5 @@
 """The parser of the command line: every command with its arguments and examples."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import textwrap

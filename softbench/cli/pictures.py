@@ -1,7 +1,5 @@
 """PNG from SVG, by rsvg-convert or Chromium: drawing letters needs fonts and a text engine, which those have."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`softbench show`: one cell of a run, down to its samples."""
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How far this machine's numbers can be trusted: the clocks, known cheats and mistakes, one kernel against itself."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Iterator
 from pathlib import Path

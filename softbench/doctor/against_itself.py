@@ -1,7 +1,5 @@
 """One kernel under two names: how often a contest calls them different, and by how much they differ."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

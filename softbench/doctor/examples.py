@@ -1,7 +1,5 @@
 """Bundled implementations that cheat or err; each must be caught with the word for what it does."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The input of the parts of an examination, and the findings of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every clock compared with kernels of known duration."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import astuple

@@ -1,7 +1,5 @@
 """The machine: the device, the clocks, and what could disturb a run."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How much of this CPU other processes use, which changes every time measured here. Standard library only."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

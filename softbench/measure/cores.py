@@ -1,7 +1,5 @@
 """Which of the machine's cores a thread runs on. Standard library only."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The resources of a compiled kernel, read from its cubin with `cuobjdump`; needs neither a GPU nor a CUDA toolkit."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os

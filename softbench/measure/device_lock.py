@@ -5,8 +5,6 @@ locked by the run that waits, and cannot start its next case first. The kernel f
 however it ends; the text in the files is for people only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """What is raised where an implementation is found wrong; the message is the reason, in one line."""
 
-from __future__ import annotations
-
 from softbench.model import WRONG_WHEN_TIMED
 
 

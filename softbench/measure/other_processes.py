@@ -1,7 +1,5 @@
 """Processes on the GPU that are not ours: they make the figures of a case worse."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

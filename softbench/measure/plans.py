@@ -1,7 +1,5 @@
 """How one sample of a case is taken: how many launches over how many inputs, so that the L2 is cold. Pure."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

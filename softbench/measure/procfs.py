@@ -1,7 +1,5 @@
 """What Linux says about processes, and three of its settings for them. Standard library only."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Times work on the GPU between two events, all of it enqueued before the GPU begins."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 

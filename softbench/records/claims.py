@@ -1,7 +1,5 @@
 """What a paper or a release note states about kernels, read from a YAML file and checked; docs/claims.md has its form."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures that others have published, as tables: CSV below three lines that say where they come from, and those of claims."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What a resumed run measures again although it has all records: what other processes prevented."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.model import Record, Status, calibration, notes

@@ -1,7 +1,5 @@
 """What the workers of a run send to its controller, which alone writes it: each case as lines, with its first report."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Boards and documents as Markdown, datasets as CSV and JSON. Pure."""
 
-from __future__ import annotations
-
 import csv as csv_module
 import html
 import io

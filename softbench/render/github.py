@@ -1,7 +1,5 @@
 """A run for GitHub: annotations, the summary of a step, the comment of a pull request, github-action-benchmark. Pure."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

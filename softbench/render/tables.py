@@ -3,8 +3,6 @@
 Not rich's: they are written to files and to the output of pytest too, where rich may not be installed and importing it takes 0.1 s.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest

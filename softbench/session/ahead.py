@@ -4,8 +4,6 @@
 these arguments in that folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs the contests of a command, case by case, while it holds the device."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

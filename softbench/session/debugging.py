@@ -1,7 +1,5 @@
 """`--softbench-debug`: one cell in pytest's own process, for breakpoint(), --pdb and any other debugger."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

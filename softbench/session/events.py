@@ -1,7 +1,5 @@
 """`--softbench-events`: what happens in a run, as it happens, one line of JSON per event, for other programs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """What a run leaves for GitHub at its end: annotations in the log, and the summary of the step."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

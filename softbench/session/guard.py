@@ -3,8 +3,6 @@
 ARGUMENTS are those of the pytest that follows: with --softbench-any-gpu among them every machine will do. Standard library only.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

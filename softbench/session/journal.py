@@ -1,7 +1,5 @@
 """The records of a run: its passport, its file, what an earlier command left in it, and what other workers add to it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

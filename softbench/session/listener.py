@@ -1,7 +1,5 @@
 """Who hears of a run while it is measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

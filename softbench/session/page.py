@@ -1,7 +1,5 @@
 """The page that a run leaves next to its records."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

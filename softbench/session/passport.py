@@ -1,7 +1,5 @@
 """The passport of a run: the machine, versions and settings it was made with."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Passed cells as pytest-benchmark stores them: the samples of the ranking clock as rounds, in seconds per launch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The run that --softbench-resume continues: finds it, compares it with this machine, and repairs its file."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The benchmark inside a pytest session: what is collected, what is shown while it runs, and what remains at the end."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """pytest's options, once, as one frozen object; every wrong value is one clear error."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`--softbench-watch`: the run again whenever a source is saved, in the same processes, compared with the last one."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence

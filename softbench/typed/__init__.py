@@ -4,8 +4,6 @@ Numbers fit 64 bits and are finite, so that no figure made of them overflows; te
 not handle terminal controls and lengths. msgspec would check types too, but neither these bounds nor texts, and is a dependency.
 """
 
-from __future__ import annotations
-
 import math
 import types
 from dataclasses import MISSING, fields, is_dataclass

@@ -1,7 +1,5 @@
 """The search for a commit: where it looks next, what is left, and what a contest says."""
 
-from __future__ import annotations
-
 import math
 import re
 
@@ -28,7 +26,7 @@ def search(count: int, first: int, blind: frozenset[int] = frozenset()) -> tuple
 
 
 @given(st.data())
-def test_it_finds_any_commit_in_as_many_looks_as_it_takes(data: st.DataObject) -> None:
+def test_it_finds_any_commit_in_as_many_looks_as_it_takes(data):
     count = data.draw(st.integers(1, 300))
     first = data.draw(st.integers(0, count - 1))
     assert search(count, first)[0] == range(first, first + 1)
@@ -36,7 +34,7 @@ def test_it_finds_any_commit_in_as_many_looks_as_it_takes(data: st.DataObject) -
 
 
 @given(st.data())
-def test_what_says_nothing_is_left_only_next_to_the_commit(data: st.DataObject) -> None:
+def test_what_says_nothing_is_left_only_next_to_the_commit(data):
     """All commits between the last good one and the first bad one are left, and no other."""
     count = data.draw(st.integers(1, 40))
     first = data.draw(st.integers(0, count - 1))
@@ -72,13 +70,13 @@ def contest(ratio: float, placements: int = 8, status: Status = Status.PASSED, c
         (Contest("case", reason="not there"), 1.02, OPEN),
     ],
 )
-def test_verdicts(found: Contest, limit: float | None, verdict: str) -> None:
+def test_verdicts(found, limit, verdict):
     asked = Question(CASE.id, limit)
     assert asked.verdict(found) == verdict
     assert asked.may_be_told(found) == (verdict == OPEN and found.passes)
 
 
-def test_the_question_is_the_case_that_fails_else_the_one_that_lost_the_most() -> None:
+def test_the_question_is_the_case_that_fails_else_the_one_that_lost_the_most():
     def of(**ratios: float) -> list[Contest]:
         return [
             Contest(name, *(contest(ratio).new, contest(1).old), contest(ratio).log_ratios)
@@ -99,7 +97,7 @@ def test_the_question_is_the_case_that_fails_else_the_one_that_lost_the_most() -
     assert bisect.worst([unusable], None) is None
 
 
-def test_only_what_may_be_slower_is_measured_again() -> None:
+def test_only_what_may_be_slower_is_measured_again():
     assert bisect.is_open(contest(1.5, placements=1), None)
     assert bisect.is_open(contest(1.02), 1.02)
     assert not any(bisect.is_open(contest(ratio), None) for ratio in (0.9, 1.0, 1.1))
@@ -108,12 +106,12 @@ def test_only_what_may_be_slower_is_measured_again() -> None:
     assert bisect.worst(both, None) is both[1]
 
 
-def test_two_runs_of_a_contest_are_one() -> None:
+def test_two_runs_of_a_contest_are_one():
     both = contest(1.5, placements=1).and_more(contest(1.5))
     assert (both.change.placements, both.change.verdict) == (9, "slower")
 
 
-def test_implementations_are_compared_by_the_variant_that_was_chosen_in_the_last_heat_of_both() -> None:
+def test_implementations_are_compared_by_the_variant_that_was_chosen_in_the_last_heat_of_both():
     cells = [timed(CASE, "mine@b", 6_000, heat=1), timed(CASE, "mine@a", 5_000, heat=1), timed(OTHER, "mine@b", 1)]
     (found,) = bisect.contests(run(cells), "mine@b", "mine@a")
     assert found.change.ratio == pytest.approx(1.2, rel=1e-3)
@@ -132,7 +130,7 @@ def test_implementations_are_compared_by_the_variant_that_was_chosen_in_the_last
         (Contest("case", reason="not there"), r"c{12} cannot be run \(not there\): bad"),
     ],
 )
-def test_a_step_says_what_was_found(found: Contest, words: str) -> None:
+def test_a_step_says_what_was_found(found, words):
     step = Step("c" * 40, "subject", "a" * 40, "v1", found, BAD)
     assert re.fullmatch(words, step.sentence), step.sentence
     assert len(step.row) == len(bisect.COLUMNS)

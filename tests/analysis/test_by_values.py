@@ -1,7 +1,5 @@
 """A kernel whose time depends on its values is named, with its ratio; one whose time does not is not."""
 
-from __future__ import annotations
-
 import pytest
 from support.builders import passport, softmax_case, timed, variant
 
@@ -31,7 +29,7 @@ def board(slower: float, spread: float = 1e-4) -> leaderboard.Board:
 
 
 @pytest.mark.parametrize(("slower", "ratio"), [(1.25, "1.25"), (0.8, "0.80"), (1.01, ""), (1.0, "")])
-def test_times_that_are_apart_by_two_percent_are_named(slower: float, ratio: str) -> None:
+def test_times_that_are_apart_by_two_percent_are_named(slower, ratio):
     found = by_values.notes(board(slower))
     said = f"lazy takes {ratio}x as long with the values peaked as with normal ones, in 1 of 2 cases of softmax."
     assert found == ([said] if ratio else [])
@@ -46,7 +44,7 @@ def records_of(case: leaderboard.CaseBoard) -> list:
     return [cell.record for cell in case.participants]
 
 
-def test_other_values_are_a_row_of_the_same_table_that_says_so_and_an_id_of_their_own() -> None:
+def test_other_values_are_a_row_of_the_same_table_that_says_so_and_an_id_of_their_own():
     assert [section_title(key) for key in sections(board(1))] == ["softmax, float16"]
     assert [shape_text(case.case) for case in board(1).cases][-1].endswith("] peaked")
     case = softmax_case(distribution="peaked")
@@ -56,6 +54,6 @@ def test_other_values_are_a_row_of_the_same_table_that_says_so_and_an_id_of_thei
     )
 
 
-def test_times_whose_intervals_overlap_are_not_named() -> None:
+def test_times_whose_intervals_overlap_are_not_named():
     assert by_values.notes(board(1.05)) != []
     assert by_values.notes(board(1.05, spread=0.1)) == []

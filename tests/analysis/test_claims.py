@@ -1,7 +1,5 @@
 """Claims of others next to records: what holds, is refuted, or cannot be told, and what would make it hold."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Two runs, cell by cell: verdicts, statuses, what else changed, and the limit that lets a gate fall shut."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace
@@ -14,7 +12,7 @@ from support.grids import over
 
 from softbench.analysis import compare
 from softbench.analysis.compare import summary
-from softbench.model import Record, Run, Status, Telemetry, stats
+from softbench.model import Record, Status, Telemetry, stats
 from softbench.records.comparable.sections import Incomparable
 from softbench.render import tables
 from softbench.texts import InputError
@@ -46,7 +44,7 @@ def mine(ns: float, **changes: Any) -> Record:
         (5_000, 5_050, 5e-2, "cannot tell"),
     ],
 )
-def test_verdicts(before: float, after: float, spread: float, verdict: str) -> None:
+def test_verdicts(before, after, spread, verdict):
     found = compared(mine(before, spread=spread), mine(after, spread=spread))
     cell = of(found)
     assert cell.verdict == verdict
@@ -59,14 +57,14 @@ def test_verdicts(before: float, after: float, spread: float, verdict: str) -> N
     assert not (unclear and found.failures(0.02))
 
 
-def test_a_machine_that_got_slower_as_a_whole_is_no_slower_kernel() -> None:
+def test_a_machine_that_got_slower_as_a_whole_is_no_slower_kernel():
     found = compared(mine(5_000), mine(6_000), roof=4_800)
     assert of(found).verdict == "same"
     assert found.roof == (pytest.approx(1.2, rel=1e-3),)
     assert "The roof's own time: +20" in tables.document_text(summary.document(found))
 
 
-def test_the_interval_is_welchs() -> None:
+def test_the_interval_is_welchs():
     """Satterthwaite's 3.37 degrees of freedom count as 3; a pooled variance would have 6."""
     before, after = [0.010, 0.012, 0.011, 0.013], [0.030, 0.034, 0.026, 0.038]
     found = stats.compare_apart(before, after)
@@ -75,14 +73,14 @@ def test_the_interval_is_welchs() -> None:
     assert math.log(found.high / found.low) / 2 == pytest.approx(stats.student_t(3, 0.01 / 3) * error)
 
 
-def test_identical_kernels_are_called_different_as_rarely_as_promised() -> None:
+def test_identical_kernels_are_called_different_as_rarely_as_promised():
     """At the error of one look, 1 in 300; 2000 pairs of sessions, so that 15 would be more than three sigma too many."""
     draw = random.Random(1)
     sessions = [[[draw.gauss(0, 0.003) for _ in range(8)] for _ in range(2)] for _ in range(2000)]
     assert sum(stats.compare_apart(a, b).verdict in ("faster", "slower") for a, b in sessions) <= 15
 
 
-def test_a_loss_of_one_per_cent_is_found() -> None:
+def test_a_loss_of_one_per_cent_is_found():
     draw = random.Random(2)
     found = [
         stats.compare_apart([draw.gauss(0, 0.002) for _ in range(8)], [draw.gauss(0.01, 0.002) for _ in range(8)])
@@ -91,13 +89,13 @@ def test_a_loss_of_one_per_cent_is_found() -> None:
     assert sum(change.verdict == "slower" for change in found) >= 198
 
 
-def test_without_two_placements_nothing_can_be_told() -> None:
+def test_without_two_placements_nothing_can_be_told():
     assert stats.compare_apart([], [0.1]).verdict == "unknown"
     assert stats.compare_apart([0.1], [0.1, 0.2]).verdict == "unknown"
     assert stats.compare_apart([0.1, 0.1], [0.1, 0.1]).verdict == "tied"
 
 
-def test_another_roof_kernel_widens_the_interval_and_without_one_nothing_can_be_told() -> None:
+def test_another_roof_kernel_widens_the_interval_and_without_one_nothing_can_be_told():
     other = variant("copy", params=(("threads", 512),))
     same_roof = of(compared(mine(5_000), mine(5_008)))
     found = of(compared(mine(5_000), mine(5_008), variant=other))
@@ -128,26 +126,26 @@ CALL = {"samples": (samples(9_000, clock="call"),)}
         (mine(5_000), mine(9_000), ""),
     ],
 )
-def test_what_became_of_a_status(before: Record, after: Record, moved: str) -> None:
+def test_what_became_of_a_status(before, after, moved):
     found = compared(before, after)
     assert of(found).moved == moved
     assert bool(found.failures(9)) == (moved == "fell")
 
 
-def test_hard_cases_are_compared_by_their_status_alone() -> None:
+def test_hard_cases_are_compared_by_their_status_alone():
     found = compare.compare(old(timed(HARD, "mine", 1, samples=())), new(ended(HARD, "mine", Status.INCORRECT, "NaN")))
     assert (of(found).moved, of(found).verdict) == ("fell", "")
     assert "Status: 1 fell. No cell has a time in both runs." in tables.document_text(summary.document(found))
 
 
 @pytest.mark.parametrize(("after", "failing"), [(5_090, []), (5_110, ["mine"]), (4_000, [])])
-def test_a_limit(after: float, failing: list[str]) -> None:
+def test_a_limit(after, failing):
     found = compared(mine(5_000), mine(after))
     assert [cell.implementation for cell in found.failures(0.02)] == failing
     assert summary.gate(found, 0.02).startswith("fails: 0 cells fell, 1 cell slower" if failing else "holds: no cell")
 
 
-def test_what_else_changed() -> None:
+def test_what_else_changed():
     def state(mhz: int, throttle: str = "") -> tuple[Telemetry, ...]:
         return (Telemetry(sm_clock_mhz=mhz, throttle=throttle),) * 8
 
@@ -174,7 +172,7 @@ def test_what_else_changed() -> None:
     ]
 
 
-def test_a_run_is_the_same_as_itself() -> None:
+def test_a_run_is_the_same_as_itself():
     alone = old(*contest(CASE, mine(5_000), ended(CASE, "wrong", Status.CRASHED)))
     found = compare.compare(alone, alone)
     assert (found.changes, found.gone, found.new, found.failures(0.0)) == ((), (), (), [])
@@ -198,12 +196,12 @@ WARM = (replace(samples(5_000), cache="warm"),)
     ],
     ids=["machine", "clock", "no cell in common", "warm"],
 )
-def test_what_cannot_be_compared_is_refused(newer: Run, error: type[Exception], words_: str) -> None:
+def test_what_cannot_be_compared_is_refused(newer, error, words_):
     with pytest.raises(error, match=words_):
         compare.compare(old(mine(5_000)), newer)
 
 
-def test_cells_that_ask_something_else_are_left_out_with_the_reason() -> None:
+def test_cells_that_ask_something_else_are_left_out_with_the_reason():
     bytes_ = replace(mine(5_000), ideal_bytes=1)
     found = compare.compare(
         old(*contest(CASE, mine(5_000), timed(CASE, "other", 5_000))),

@@ -1,7 +1,5 @@
 """How sure means over cases are, and that no digit is shown that the placements do not support."""
 
-from __future__ import annotations
-
 import math
 import random
 import statistics
@@ -16,7 +14,7 @@ from softbench.model import stats
 UNKNOWN = Estimate(95.8, 0.0, math.inf)
 
 
-def test_the_interval_of_one_case_is_students() -> None:
+def test_the_interval_of_one_case_is_students():
     logs = [0.01, 0.02, 0.04, 0.05, 0.03]
     found = estimates.mean([stats.compare_logs(logs)])
     assert found is not None
@@ -24,7 +22,7 @@ def test_the_interval_of_one_case_is_students() -> None:
     assert (math.log(found.low), math.log(found.high)) == pytest.approx((0.03 - half, 0.03 + half), rel=1e-6)
 
 
-def test_the_truth_is_inside_in_19_of_20_runs_however_unequal_the_cases_are() -> None:
+def test_the_truth_is_inside_in_19_of_20_runs_however_unequal_the_cases_are():
     draw = random.Random(5)
     scatter = [0.001, 0.002, 0.004, 0.03, 0.001, 0.01]
     inside = 0
@@ -36,7 +34,7 @@ def test_the_truth_is_inside_in_19_of_20_runs_however_unequal_the_cases_are() ->
     assert 0.93 < inside / 400 < 0.995
 
 
-def test_few_placements_have_no_interval_or_that_of_the_others() -> None:
+def test_few_placements_have_no_interval_or_that_of_the_others():
     one, two = stats.compare_logs([0.1]), stats.compare_logs([0.1, 0.11, 0.12])
     assert estimates.mean([]) is None
     alone, both = estimates.mean([one]), estimates.mean([one, two])
@@ -57,6 +55,6 @@ def test_few_placements_have_no_interval_or_that_of_the_others() -> None:
         (UNKNOWN, 1, "95.8", ""),
     ],
 )
-def test_digits_follow_from_the_interval(own: Estimate, most: int, shown: str, brackets: str) -> None:
+def test_digits_follow_from_the_interval(own, most, shown, brackets):
     assert estimates.plus_minus(own, most) == shown
     assert estimates.bracketed(own, most) == brackets

@@ -1,7 +1,5 @@
 """What a run says first: who leads, and that nobody does where no rank is decided; the same on page, terminal and badge."""
 
-from __future__ import annotations
-
 import math
 import re
 import xml.etree.ElementTree as ET
@@ -34,7 +32,7 @@ def open_board() -> Board:
     return board(*(noisy(case, name, ns) for case in (CASE, WIDE) for name, ns in times.items()), clock="wall")
 
 
-def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none() -> None:
+def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none():
     norm = replace(CASE, operator="rmsnorm")
     records = [make.timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
     said = headline.verdict(board(*records, make.timed(WIDE, "ours", 7e5), make.timed(WIDE, "theirs", 7e5)))
@@ -44,7 +42,7 @@ def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none() -> None:
     )
 
 
-def test_nobody_leads_while_no_rank_is_decided() -> None:
+def test_nobody_leads_while_no_rank_is_decided():
     found = open_board()
     assert {cell.mark for case in found.cases for cell in case.cells.values()} == {"?"}
     assert headline.leader(found, "softmax") is None
@@ -57,7 +55,7 @@ def test_nobody_leads_while_no_rank_is_decided() -> None:
     assert "x torch_eager" not in said
 
 
-def test_the_same_on_page_terminal_and_badge() -> None:
+def test_the_same_on_page_terminal_and_badge():
     found = open_board()
     text = tables.board_tables(found).replace("\n", " ")
     assert "Nobody leads softmax: torch_eager scores best" in text
@@ -70,7 +68,7 @@ def test_the_same_on_page_terminal_and_badge() -> None:
     assert "% of roof" in badge(found, "own")
 
 
-def test_one_decided_case_makes_a_leader() -> None:
+def test_one_decided_case_makes_a_leader():
     third = make.softmax_case(columns=4096)
     records = [make.timed(third, name, ns, clock="wall") for name, ns in (("torch_eager", 1e4), ("own", 9e4))]
     found = board(*open_board().records, *records, clock="wall")
@@ -78,20 +76,20 @@ def test_one_decided_case_makes_a_leader() -> None:
     assert headline.undecided_note(found) == ""
 
 
-def test_the_best_score_that_is_nowhere_the_fastest_leads_nobody() -> None:
+def test_the_best_score_that_is_nowhere_the_fastest_leads_nobody():
     times = {"steady": (2.1e4, 2.1e4), "first": (2e4, 9e4), "second": (9e4, 2e4)}
     found = board(*(make.timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE))))
     assert headline.verdict(found).endswith("steady scores best, 95.2, but is the fastest in none of 2 cases.")
 
 
-def test_an_implementation_that_is_alone_leads_nobody_and_the_verdict_says_so() -> None:
+def test_an_implementation_that_is_alone_leads_nobody_and_the_verdict_says_so():
     alone = board(make.timed(CASE, "own", 2e4), make.timed(CASE, "torch_eager", 3e4, role="reference"))
     said = headline.verdict(alone)
     assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager [1.49, 1.51]."
     assert "undecided" not in badge(alone)
 
 
-def test_a_lead_that_the_intervals_do_not_decide_is_none() -> None:
+def test_a_lead_that_the_intervals_do_not_decide_is_none():
     """A wins one case of many and is ahead by less than its placements scatter."""
     cases = [make.softmax_case(columns=2**n) for n in range(8, 14)]
     pairs = [(case, name, 5e4 + 7 * at) for at, case in enumerate(cases[1:]) for name in "ab"]
@@ -103,7 +101,7 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none() -> None:
     assert re.search(r"but \w, 8\S+ ±\S+, may be as fast: 1\.0\d?x \[0\.\d+, 1\.\d+\]\.$", said)
 
 
-def test_a_baseline_that_is_not_ranked_says_so_beside_its_name() -> None:
+def test_a_baseline_that_is_not_ranked_says_so_beside_its_name():
     wrong = make.ended(make.softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
     times = {"ours": 4e4, "theirs": 5e4, "torch_eager": 8e4}
     found = board(*(make.timed(CASE, name, ns) for name, ns in times.items()), wrong)
@@ -112,6 +110,6 @@ def test_a_baseline_that_is_not_ranked_says_so_beside_its_name() -> None:
 
 
 @pytest.mark.parametrize(("high", "half"), [(3e4, 50.0), (math.inf, math.inf), (None, None)])
-def test_half_the_interval_in_per_cent(high: float | None, half: float | None) -> None:
+def test_half_the_interval_in_per_cent(high, half):
     cell = replace(board(make.timed(CASE, "own", 2e4)).cases[0].cells["own"], latency_ns=2e4, low_ns=1e4, high_ns=high)
     assert cell.half_width == half

@@ -1,7 +1,5 @@
 """Runs over time: scores, chosen cells, and the step at which something changed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +35,7 @@ def contest(ns: float, case: Any = CASE, source: str = "0" * 8, **changes: Any) 
     ]
 
 
-def test_the_step_is_named_where_it_changed_and_what_changed_with_it() -> None:
+def test_the_step_is_named_where_it_changed_and_what_changed_with_it():
     runs = [day(n, *contest(5_000 if n < 3 else 5_500, source="a" * 8 if n < 3 else "b" * 8)) for n in (4, 1, 3, 2, 5)]
     (found,) = history.trace(runs)
     assert [passport.run_id for passport in found.runs] == ["r1", "r2", "r3", "r4", "r5"]
@@ -70,12 +68,12 @@ WARM = contest(0, samples=(replace(samples(9_000), cache="warm"),))
         ([contest(5_000), WARM, WARM], []),  # another question under the same name
     ],
 )
-def test_steps(runs: list[list[Record]], expected: list[tuple[str, int, int]]) -> None:
+def test_steps(runs, expected):
     (found,) = history.trace([day(number + 1, *records) for number, records in enumerate(runs)])
     assert [(step.implementation, step.at, step.since) for step in found.steps] == expected
 
 
-def test_scores_of_other_cases_are_not_joined() -> None:
+def test_scores_of_other_cases_are_not_joined():
     runs = [day(1, *contest(5_000)), day(2, *contest(5_000), *contest(9_000, OTHER)), day(3, *contest(5_000))]
     (found,) = history.trace(runs)
     (mine,) = (line for line in found.scores if line.implementation == "mine")
@@ -87,7 +85,7 @@ def test_scores_of_other_cases_are_not_joined() -> None:
     assert [len(series.x) for series in stretches] == [1, 1, 1]
 
 
-def test_the_longest_history_is_drawn_first() -> None:
+def test_the_longest_history_is_drawn_first():
     """One run alone shows no change, so its operator comes last, also where its name comes first."""
     norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest(5_000)]
     (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")
@@ -97,12 +95,12 @@ def test_the_longest_history_is_drawn_first() -> None:
     ]
 
 
-def test_what_is_nearly_the_same_looks_so() -> None:
+def test_what_is_nearly_the_same_looks_so():
     line = history.Line("softmax", "mine", (history.Point(0, 98.4), history.Point(2, 98.3)))
     assert summary.drawing(line, 98.3, 98.4, 3) == "█·█"
 
 
-def test_another_machine_or_clock_has_a_history_of_its_own() -> None:
+def test_another_machine_or_clock_has_a_history_of_its_own():
     runs = [
         day(1, *contest(5_000)),
         day(2, *contest(9_000), device={**GPU, "name": "NVIDIA H100"}),
@@ -124,7 +122,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_command(folder: Path, says: Says) -> None:
+def test_the_command(folder, says):
     text = says("history", "runs", "--cells", "*-4096x1024::mine")
     assert "3 runs, 1 step; the last is mine in #2 (2026-01-02 10:20): 1 slower (+" in text
     assert re.search(r"^#2 +2026-01-02 10:20 +mine, softmax +1 slower .* nothing that is known +#1$", text, re.M)
@@ -134,7 +132,7 @@ def test_the_command(folder: Path, says: Says) -> None:
     assert re.search(r"^3 +2026-01-03 10:20 +hard +0 ", text, re.M)
 
 
-def test_the_page_draws_it(folder: Path, says: Says) -> None:
+def test_the_page_draws_it(folder, says):
     drawing = ("history", "runs", "--cells", "*::mine", "--output", "page.html")
     assert says(*drawing).endswith("page:    page.html\n")
     page = Path("page.html").read_text(encoding="utf-8")
@@ -158,7 +156,7 @@ def test_the_page_draws_it(folder: Path, says: Says) -> None:
         (["runs", "--output", "no/page.html"], "no/page.html: cannot be written"),
     ],
 )
-def test_what_cannot_be_used(folder: Path, says: Says, arguments: list[str], words_: str) -> None:
+def test_what_cannot_be_used(folder, says, arguments, words_):
     if not Path("bad").exists():
         written(Path("hard"), ended(HARD, "mine"), run_id="h")
         Path("bad").mkdir()

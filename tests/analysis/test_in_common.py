@@ -1,7 +1,5 @@
 """What the failing cases of an implementation have in common."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

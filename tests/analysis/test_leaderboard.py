@@ -1,7 +1,5 @@
 """Ranks, ties, daggers, heats and the score, on synthetic runs and on the peers measured on an H200."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -49,7 +47,7 @@ def heats(a: float, b: float, drift: float) -> list[Record]:
     ],
     ids=["clear", "tied", "tied for second", "one placement", "alone", "over a refusal", "no anchor", "two heats"],
 )
-def test_ranks_and_marks(records: list[Record], marks: dict[str, str]) -> None:
+def test_ranks_and_marks(records, marks):
     """Name -> rank and mark, "*" for a winner. Of ties those for the lead count."""
     board = build(make.run(records))
     cells = board.cases[0].cells
@@ -83,7 +81,7 @@ SLOW = [*times(slow=100_000), *times(OTHER, slow=100_000), make.timed(HARD, "slo
     ],
     ids=["in a hard case", "only while it is timed"],
 )
-def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast: list[Record], failed: Case, words: str) -> None:
+def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words):
     run = make.run([*times(fast=50_000), *fast, *SLOW])
     board = build(run)
     cells = [case.cells["fast"] for case in board.cases if "fast" in case.cells]
@@ -109,7 +107,7 @@ CHANGED = make.ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the s
     ],
     ids=["wrong in the check of a timed case", "refused", "not installed", "not run: somebody changed its files"],
 )
-def test_what_brings_no_dagger(ended: Record) -> None:
+def test_what_brings_no_dagger(ended):
     board = build(make.run([*times(a=50_000), ended]))
     assert standing(board, "a").failed_hard == ()
     assert not board.find(CASE.id).cells["a"].dagger
@@ -182,7 +180,7 @@ NOBODY = [*roofs(CASE), *times(a=12_500, b=20_000), REFUSED, make.ended(OTHER, "
     ],
     ids=["refused", "not run", "own slowest pass", "nobody passed", "slow as it is", "the fastest for a roof"],
 )
-def test_what_is_not_passed_counts_half_of_the_slowest_pass(records: list[Record], expected: dict[str, float]) -> None:
+def test_what_is_not_passed_counts_half_of_the_slowest_pass(records, expected):
     """Of the slowest pass of the case, or one's own slowest one where that is less or nobody passed."""
     found = scores(records)
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-3)
@@ -231,7 +229,7 @@ def test_an_empty_run_and_one_of_failures_have_no_scores():
     assert (standing(board, "a").rank, standing(board, "a").passed, standing(board, "a").timed) == (None, 0, 1)
 
 
-def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
     """Each rank is compared with all slower ones: far ones by their extremes alone, or 300 take 18,000 comparisons."""
     calls, compare = [0], stats.compare
 

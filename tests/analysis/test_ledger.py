@@ -1,7 +1,5 @@
 """All runs in short: what is believed, who leads since when, and over which cases runs are compared."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -58,7 +56,7 @@ THERE = {"card": "GPU-b"}
         (({}, {"sent": True}), ({}, THERE), "reproduced reproduced"),
     ],
 )
-def test_belief(first: Any, second: Any, expected: str) -> None:
+def test_belief(first, second, expected):
     runs = []
     for day, (cell, where) in enumerate((first, second), start=1):
         own = {"ns": 5_000, **cell}
@@ -74,7 +72,7 @@ def leads(*runs: Kept) -> list[tuple[str, int]]:
     return [(own.entry.implementation, own.since) for own in past]
 
 
-def test_a_lead_passes_on_beyond_the_intervals_and_only_what_makes_a_record_leads() -> None:
+def test_a_lead_passes_on_beyond_the_intervals_and_only_what_makes_a_record_leads():
     first = kept(1, ("a", 5_000), ("b", 6_000), ("c", 4_500, OPEN))
     assert leads(first) == [("a", 0)]
     assert leads(first, kept(2, ("b", 4_999, {"spread": 0.01}))) == [("a", 0)]
@@ -84,7 +82,7 @@ def test_a_lead_passes_on_beyond_the_intervals_and_only_what_makes_a_record_lead
     assert leads(kept(1, ("c", 4_500, OPEN)), kept(2, ("c", 4_500, OPEN), card="GPU-b")) == [("c", 0)]
 
 
-def test_a_leader_that_fails_now_leads_no_more() -> None:
+def test_a_leader_that_fails_now_leads_no_more():
     made = run(
         [timed(CASE, "copy", 4_000, role="roof"), ended(CASE, "a", Status.CRASHED, "died")],
         run_id="r2",
@@ -105,7 +103,7 @@ def test_a_leader_that_fails_now_leads_no_more() -> None:
         ([{"x", "y"}, {"y", "z"}, {"x", "y", "z", "w"}], (["y", "z"], [1, 2])),
     ],
 )
-def test_runs_are_compared_over_cases_that_all_of_them_have(asked: list[set[str]], expected: Any) -> None:
+def test_runs_are_compared_over_cases_that_all_of_them_have(asked, expected):
     assert fixed(asked) == expected
 
 
@@ -119,7 +117,7 @@ def stepped() -> Machine:
     return machines(runs)[0]
 
 
-def test_a_step_is_that_of_the_whole_runs_and_names_the_source_first() -> None:
+def test_a_step_is_that_of_the_whole_runs_and_names_the_source_first():
     (step,) = stepped().histories["softmax"].steps
     assert (step.implementation, step.at, step.since, step.cells[0].verdict) == ("mine", 2, 1, "slower")
     assert [change.what for change in step.changes] == ["source of mine", "torch"]
@@ -128,15 +126,15 @@ def test_a_step_is_that_of_the_whole_runs_and_names_the_source_first() -> None:
     assert cell.change.ratio == pytest.approx(1.1, abs=0.001)
 
 
-def test_entries_are_the_same_after_json() -> None:
+def test_entries_are_the_same_after_json():
     own = kept(1, ("mine", 5_000), ("late", 6_000, {"placements": 1})).entries
     assert ledger.restored(json.loads(json.dumps(ledger.plain(own)))) == own
 
 
-def test_a_difference_of_sources_is_shown_where_both_were_sent() -> None:
+def test_a_difference_of_sources_is_shown_where_both_were_sent():
     runs = [
         replace(run, sources={run.entries[0].source: {"mine.py": f"a = {at}\nb = 1"}})
         for at, run in enumerate(stepped().runs)
     ]
     parts = documents.implementation(machines(runs)[0], "mine")
-    assert parts[-1].lines[2:] == ("@@ -1,2 +1,2 @@", "-a = 1", "+a = 2", " b = 1")  # type: ignore[union-attr]
+    assert parts[-1].lines[2:] == ("@@ -1,2 +1,2 @@", "-a = 1", "+a = 2", " b = 1")

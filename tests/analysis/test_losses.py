@@ -1,7 +1,5 @@
 """Where an implementation loses: by size and certainty, and differences that were planted are named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from support import builders as make
@@ -20,7 +18,7 @@ def lost(*records: Record) -> list[tuple[str, float, tuple[str, ...]]]:
     return [(loss.case.case.id, round(loss.ratio.ratio, 1), loss.why) for loss in losses(board, "softmax", "mine")]
 
 
-def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss() -> None:
+def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss():
     cases = [make.softmax_case(columns=2**n) for n in (9, 10, 11, 12)]
     clear = [make.timed(cases[0], name, ns) for name, ns in (("mine", 6e4), ("best", 4e4))]
     vague = [make.timed(cases[1], name, ns, placements=2, spread=0.1) for name, ns in (("mine", 8e4), ("best", 4e4))]
@@ -39,7 +37,7 @@ def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss() -> Non
         ({"traffic": Traffic(2_000, 1_000, 1)}, "moves 1.50× the ideal bytes, best 1.00×"),
     ],
 )
-def test_a_planted_difference_is_named_and_nothing_else(changed: dict[str, object], said: str) -> None:
+def test_a_planted_difference_is_named_and_nothing_else(changed, said):
     best = replace(make.timed(CASE, "best", 4e4, **PLAIN), ideal_bytes=2_000)
     mine = replace(make.timed(CASE, "mine", 6e4, **{**PLAIN, **changed}), ideal_bytes=2_000)
     ((_, _, why),) = lost(mine, best)

@@ -1,7 +1,5 @@
 """Several runs in one table: of one machine as one board, of several side by side, and never as an average."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable
@@ -45,14 +43,14 @@ def cells(section: Section) -> dict[tuple[str, str], float]:
     return {(c.case.id, name): round(cell.latency_ns or 0, -1) for c in found for name, cell in c.cells.items()}
 
 
-def test_one_run_stays_as_it_is() -> None:
+def test_one_run_stays_as_it_is():
     alone = made("a", 1, *measured(CASE), ended(HARD, "mine"))
     (section,) = arrange([alone])
     assert (section.run, section.title, section.notes) == (alone, "NVIDIA H200", ())
     assert arrange([alone, alone]) == (section,)
 
 
-def test_runs_with_other_cases_become_one() -> None:
+def test_runs_with_other_cases_become_one():
     (section,) = arrange([made("b", 2, *measured(OTHER), profiles=("b",)), made("a", 1, *measured(CASE))])
     assert [r.case for r in section.run.records] == [CASE] * 3 + [OTHER] * 3
     assert section.run.passport.run_id == "b"
@@ -61,7 +59,7 @@ def test_runs_with_other_cases_become_one() -> None:
 
 
 @pytest.mark.parametrize("given", [("old", "new"), ("new", "old")])
-def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given: tuple[str, ...]) -> None:
+def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given):
     runs = {
         "old": made("old", 1, *measured(CASE, 5_000), timed(CASE, "gone", 7_000), *measured(OTHER, 5_000)),
         "new": made("new", 2, *measured(CASE, 9_000)),
@@ -76,7 +74,7 @@ def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given: tuple[
     )
 
 
-def test_of_a_case_that_is_checked_the_newest_record_of_each_counts() -> None:
+def test_of_a_case_that_is_checked_the_newest_record_of_each_counts():
     """Nothing is paired there, and who was found wrong stays wrong in spite of a run that left it out."""
     old = made("old", 1, ended(HARD, "wrong", Status.INCORRECT), ended(HARD, "mine", Status.INCORRECT), *measured(CASE))
     new = made("new", 2, timed(HARD, "mine", 1, samples=()))
@@ -87,7 +85,7 @@ def test_of_a_case_that_is_checked_the_newest_record_of_each_counts() -> None:
     }
 
 
-def test_a_changed_source_is_another_implementation() -> None:
+def test_a_changed_source_is_another_implementation():
     """Also within one run, where some cases were run again after a change."""
     old, new = measured(CASE, 5_000, "a" * 16), measured(OTHER, 3_000, "b" * 16)
     for runs in ([made("old", 1, *old), made("new", 2, *new)], [made("both", 1, *old, *new)]):
@@ -101,14 +99,14 @@ def test_a_changed_source_is_another_implementation() -> None:
         assert "mine was changed: its older cells are those of mine@aaaaaaa" in section.notes
 
 
-def test_a_failure_of_an_older_version_is_not_the_newer_ones() -> None:
+def test_a_failure_of_an_older_version_is_not_the_newer_ones():
     failed = ended(HARD, "mine", Status.INCORRECT, variant=replace(variant("mine"), source_hash="f" * 16))
     (section,) = arrange([made("old", 1, failed), made("new", 2, *measured(CASE))])
     ranking = {row.implementation: bool(row.failed_hard) for row in leaderboard.build(section.run).ranking}
     assert ranking == {"mine": False, "mine@fffffff": True, "torch_eager": False}
 
 
-def test_another_machine_is_another_section_and_nothing_is_averaged() -> None:
+def test_another_machine_is_another_section_and_nothing_is_averaged():
     here, there = made("a", 1, *measured(CASE, 5_000)), made("b", 2, *measured(CASE, 8_000), device=H100)
     sections = arrange([there, here])
     assert [section.title for section in sections] == ["NVIDIA H100", "NVIDIA H200"]
@@ -116,13 +114,13 @@ def test_another_machine_is_another_section_and_nothing_is_averaged() -> None:
     assert [section.run for section in sections] == [there, here]
 
 
-def test_titles_of_sections_of_one_name_say_what_differs() -> None:
+def test_titles_of_sections_of_one_name_say_what_differs():
     newer = made("b", 2, *measured(CASE), packages={"torch": "2.12.0"})
     titles = [section.title for section in arrange([made("a", 1, *measured(CASE)), newer])]
     assert titles == ["NVIDIA H200, torch 2.11.0", "NVIDIA H200, torch 2.12.0"]
 
 
-def test_what_another_environment_had_is_said_with_times_and_without() -> None:
+def test_what_another_environment_had_is_said_with_times_and_without():
     there = {"torch": "2.11.0", "python of @v2": "3.12.1"}
     for records in measured(CASE), [ended(HARD, "mine")]:
         (section,) = arrange([made("a", 1, *records, packages=there), made("b", 2, ended(HARD, "mine"))])
@@ -131,7 +129,7 @@ def test_what_another_environment_had_is_said_with_times_and_without() -> None:
 
 
 @pytest.mark.parametrize("there", [H200, H100], ids=["same-machine", "other-machine"])
-def test_two_questions_under_one_name_are_refused(there: dict[str, Any]) -> None:
+def test_two_questions_under_one_name_are_refused(there):
     odd = [replace(record, ideal_bytes=7) for record in measured(CASE)]
     with pytest.raises(
         Incomparable, match=r"^a and b: .* ideal bytes in one run and 7 in the other.*leave out one run"
@@ -139,7 +137,7 @@ def test_two_questions_under_one_name_are_refused(there: dict[str, Any]) -> None
         arrange([made("a", 1, *measured(CASE)), made("b", 2, *odd, device=there)])
 
 
-def test_another_roof_is_said() -> None:
+def test_another_roof_is_said():
     changed = [
         replace(r, variant=replace(r.variant, source_hash="new")) if r.role == "roof" else r for r in measured(CASE)
     ]
@@ -147,7 +145,7 @@ def test_another_roof_is_said() -> None:
     assert all("the roof copy differs between a, b, and % of roof with it" in s.notes for s in sections)
 
 
-def test_claims_take_versions_and_refuse_machines() -> None:
+def test_claims_take_versions_and_refuse_machines():
     here = run([])
     other_versions = run([], run_id="r2", packages={"torch": "2.12"})
     assert one_machine([here, other_versions]) == [here, other_versions]
@@ -166,7 +164,7 @@ TWO = (
 )
 
 
-def test_only_the_share_of_the_roof_and_the_word_of_a_failure_are_shown_across_machines() -> None:
+def test_only_the_share_of_the_roof_and_the_word_of_a_failure_are_shown_across_machines():
     text = tables.share_table(machines(*TWO))
     grid = text[text.index("[M, N]") :].splitlines()
     assert grid[0].split("  ")[-1].strip() == "NVIDIA H100"
@@ -184,14 +182,14 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_table_of_several_machines(reports: Path, says: Says) -> None:
+def test_table_of_several_machines(reports, says):
     text = says("table", "a", "b")
     parts = ("\nNVIDIA H200\n====", "0.005000 / ", "\nNVIDIA H100\n====", "0.008000 / ", " ".join(ACROSS.split()[:4]))
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
 
 
-def test_table_of_one_machine_says_what_counts(reports: Path, says: Says) -> None:
+def test_table_of_one_machine_says_what_counts(reports, says):
     text = says("table", "a", "a2")
     assert "note: timed cases of a taken from a2: 1\n" in text
     assert "note: not measured there, and left out: only_here (1)\n" in text
@@ -199,7 +197,7 @@ def test_table_of_one_machine_says_what_counts(reports: Path, says: Says) -> Non
     assert ACROSS.split(".")[0] not in text
 
 
-def test_csv_names_the_machine_of_every_line(reports: Path, says: Says, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_names_the_machine_of_every_line(reports, says, capsys):
     rows = csv.DictReader(io.StringIO(says("table", "a", "b", "--format", "csv")))
     mine = {(row["machine"], round(float(row["latency_ns"]), -1)) for row in rows if row["implementation"] == "mine"}
     assert mine == {("NVIDIA H200", 5_000), ("NVIDIA H100", 8_000)}
@@ -209,13 +207,13 @@ def test_csv_names_the_machine_of_every_line(reports: Path, says: Says, capsys: 
     assert "softbench: timed cases of a taken from a2: 1\n" in shown.err
 
 
-def test_markdown_of_several_machines(reports: Path, says: Says) -> None:
+def test_markdown_of_several_machines(reports, says):
     text = says("table", "a", "b", "--format", "markdown")
     assert "| [4096, 1024] | mine | 80.0 | 50.0 |" in text
     assert text.index("% of roof") < text.index("## NVIDIA H200") < text.index("## NVIDIA H100")
 
 
-def test_pages_of_several_machines_and_of_one(reports: Path, says: Says) -> None:
+def test_pages_of_several_machines_and_of_one(reports, says):
     says("report", "a", "b", "--output", "page.html")
     page = Path("page.html").read_text(encoding="utf-8")
     assert page == report.render_machines(machines(*(store.read(reports / f"{name}.jsonl") for name in "ab")))
@@ -239,12 +237,12 @@ def test_pages_of_several_machines_and_of_one(reports: Path, says: Says) -> None
         (["claims", "--run", "a", "--run", "b"], "a and b are of other machines: name NVIDIA H200 and NVIDIA H100"),
     ],
 )
-def test_what_cannot_be_compared_is_one_line(reports: Path, says: Says, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_compared_is_one_line(reports, says, arguments, words):
     (reports / "newer.jsonl").write_text((reports / "a.jsonl").read_text().replace('"schema":1', '"schema":2'))
     assert words in says(*arguments, status=2)
     assert not list(reports.parent.glob("*.html"))
 
 
-def test_cases_are_chosen_over_all_runs(reports: Path, says: Says) -> None:
+def test_cases_are_chosen_over_all_runs(reports, says):
     text = says("table", "a", "b", "--cases", OTHER.id, "--format", "csv")
     assert {row["case"] for row in csv.DictReader(io.StringIO(text))} == {OTHER.id}

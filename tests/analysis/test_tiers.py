@@ -1,7 +1,5 @@
 """Sealed and open times: which count, on boards, in scores, and between runs and versions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -40,7 +38,7 @@ ALONE = board(*SEALED_RECORDS)
 
 
 @given(st.dictionaries(st.sampled_from(CASES), st.floats(1e3, 1e6), min_size=1))
-def test_an_open_entrant_changes_nothing_of_the_others(times) -> None:
+def test_an_open_entrant_changes_nothing_of_the_others(times):
     found = board(*SEALED_RECORDS, *(cell("hidden", ns, OPEN, case) for case, ns in times.items()))
     assert [own for own in found.ranking if own.implementation != "hidden"] == list(ALONE.ranking)
     assert headline.verdict(found) == headline.verdict(ALONE)
@@ -53,7 +51,7 @@ def test_an_open_entrant_changes_nothing_of_the_others(times) -> None:
 
 
 @given(st.sets(st.sampled_from(CASES), min_size=1, max_size=3), st.floats(1e3, 1e6))
-def test_an_open_time_costs_as_much_as_a_refusal(cases, ns: float) -> None:
+def test_an_open_time_costs_as_much_as_a_refusal(cases, ns):
     passed = [cell("mixed", 45e3, case=case) for case in CASES if case not in cases]
     found = board(*SEALED_RECORDS, *passed, *(cell("mixed", ns, OPEN, case) for case in cases))
     refused = board(*SEALED_RECORDS, *passed, *(make.ended(case, "mixed") for case in cases))
@@ -61,7 +59,7 @@ def test_an_open_time_costs_as_much_as_a_refusal(cases, ns: float) -> None:
     assert standing(found, "mixed").open_cases == tuple(case.id for case in CASES if case in cases)
 
 
-def test_a_case_in_which_nothing_is_sealed_has_ranks_and_no_part_in_scores() -> None:
+def test_a_case_in_which_nothing_is_sealed_has_ranks_and_no_part_in_scores():
     last = [cell("slow", 5e4, OPEN, CASES[3]), cell("hidden", 1e4, OPEN, CASES[3]), cell("fast", 4e4, OPEN, CASES[3])]
     sealed = [record for record in SEALED_RECORDS if record.case != CASES[3]]
     found = board(*sealed, *last)
@@ -76,7 +74,7 @@ def test_a_case_in_which_nothing_is_sealed_has_ranks_and_no_part_in_scores() -> 
 
 
 @over("tier", ["", OPEN])
-def test_where_nothing_is_sealed_all_is_as_without_tiers(tier: str) -> None:
+def test_where_nothing_is_sealed_all_is_as_without_tiers(tier):
     cells = [cell(name, ns, tier, case) for case in CASES for name, ns in TIMES.items()]
     found, before = board(*cells), board(*(replace(record, tier="", open_because="") for record in cells))
     assert found.ranking == before.ranking
@@ -84,33 +82,33 @@ def test_where_nothing_is_sealed_all_is_as_without_tiers(tier: str) -> None:
     assert not any(own.is_open for case in found.cases for own in case.participants)
 
 
-def test_neither_a_roof_nor_a_reference_nor_a_failure_seals_a_case() -> None:
+def test_neither_a_roof_nor_a_reference_nor_a_failure_seals_a_case():
     others = [cell("copy", 3e4, role="roof"), cell("torch_eager", 9e4, role="reference")]
     failed = make.ended(CASE, "wrong", Status.INCORRECT, tier=SEALED)
     found = board(cell("mine", 4e4, OPEN), cell("yours", 5e4, OPEN), failed, *others)
     assert (found.cases[0].cells["mine"].rank, found.cases[0].cells["mine"].is_winner) == (1, True)
 
 
-def test_open_roofs_and_references_still_serve_sealed_entrants() -> None:
+def test_open_roofs_and_references_still_serve_sealed_entrants():
     others = [cell("copy", 3e4, OPEN, role="roof"), cell("torch_eager", 8e4, OPEN, role="reference")]
     found = board(cell("mine", 4e4), *others).cases[0].cells["mine"]
     assert (round(found.percent_of_roof), round(found.speedup, 1), found.rank) == (75, 2.0, 1)
 
 
-def test_of_several_roofs_the_fastest_counts_whatever_its_tier() -> None:
+def test_of_several_roofs_the_fastest_counts_whatever_its_tier():
     roofs = [cell("", ns, tier, role="roof", variant=make.variant("copy", params=(("threads", ns),))) for ns, tier in
              ((3e4, OPEN), (36e3, SEALED))]  # fmt: skip
     assert round(board(cell("mine", 4e4), *roofs).cases[0].cells["mine"].percent_of_roof) == 75
 
 
-def test_a_step_between_two_is_over_the_cases_in_which_both_are_sealed() -> None:
+def test_a_step_between_two_is_over_the_cases_in_which_both_are_sealed():
     tiers = [SEALED, OPEN, SEALED, SEALED]
     cells = [cell("mixed", 2e4 if tier == OPEN else 8e4, tier, case) for case, tier in zip(CASES, tiers, strict=True)]
     found = ranks.gains(board(*SEALED_RECORDS, *cells).cases, "mixed", "fast")
     assert found == pytest.approx([2, 2, 2], rel=1e-3)
 
 
-def test_scores_over_other_sealed_cases_are_not_joined() -> None:
+def test_scores_over_other_sealed_cases_are_not_joined():
     last = [replace(record, tier=OPEN) if record.case == CASES[3] else record for record in SEALED_RECORDS]
     runs = [
         make.run(own, run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z") for n, own in ((1, SEALED_RECORDS), (2, last))
@@ -119,18 +117,18 @@ def test_scores_over_other_sealed_cases_are_not_joined() -> None:
     assert {tuple(point.question for point in line.points) for line in traced.scores} == {(0, 1)}
 
 
-def test_what_was_not_recorded_as_sealed_is_not_ranked_beside_it() -> None:
+def test_what_was_not_recorded_as_sealed_is_not_ranked_beside_it():
     found = board(cell("old", 1e4, ""), cell("mine", 4e4)).cases[0].cells
     assert (found["old"].rank, found["old"].is_open, found["mine"].rank) == (None, True, 1)
 
 
-def test_of_two_variants_the_sealed_one_stands_for_its_implementation() -> None:
+def test_of_two_variants_the_sealed_one_stands_for_its_implementation():
     variants = [make.variant("mine", params=(("warps", n),)) for n in (4, 8)]
     found = board(cell("", 1e4, OPEN, variant=variants[0]), cell("", 4e4, variant=variants[1])).cases[0]
     assert found.cells["mine"].record.variant == variants[1]
 
 
-def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one() -> None:
+def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one():
     others = [cell("yours", 6e4), cell("copy", 3e4, role="roof")]
     before, *after = (
         make.run([cell("mine", ns, tier), *others], run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z")
@@ -147,7 +145,7 @@ def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one() -> None:
         compare.compare(make.run([cell("mine", 4e4)]), make.run([cell("mine", 2e4, OPEN)]))
 
 
-def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is() -> None:
+def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is():
     """And one that gains it fails none."""
     sealed, opened = (
         make.run([cell("mine", ns, tier), cell("yours", 6e4), cell("copy", 3e4, role="roof")])
@@ -168,14 +166,14 @@ def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is() -> None:
     )
 
 
-def test_open_in_both_runs_is_compared_and_marked() -> None:
+def test_open_in_both_runs_is_compared_and_marked():
     runs = [make.run([cell("mine", 4e4), cell("yours", ns, OPEN)]) for ns in (3e4, 2e4)]
     notes = {pair.implementation: pair.notes for pair in compare.compare(*runs).cells}
     assert "open, so not ranked" in notes["yours"]
     assert "open, so not ranked" not in notes["mine"]
 
 
-def test_a_version_that_loses_its_seal_fails_a_limit_however_fast_it_is() -> None:
+def test_a_version_that_loses_its_seal_fails_a_limit_however_fast_it_is():
     (pair,) = versions.pairs(make.run([cell("mine", 2e4, OPEN), cell("mine@v1", 4e4)]))
     assert (pair.verdict, pair.change, pair.fails(0.02)) == ("sealed -> open", None, True)
     assert [own.title for own in github.slower_versions([pair], 0.02)] == ["mine: no longer sealed"]
@@ -183,7 +181,7 @@ def test_a_version_that_loses_its_seal_fails_a_limit_however_fast_it_is() -> Non
     assert (pair.verdict, pair.change, pair.fails(0.02)) == ("open -> sealed", None, False)
 
 
-def test_a_bisection_does_not_decide_by_a_sealed_time_and_an_open_one() -> None:
+def test_a_bisection_does_not_decide_by_a_sealed_time_and_an_open_one():
     tiers = {(SEALED, SEALED): True, (SEALED, OPEN): False, (OPEN, SEALED): False, (OPEN, OPEN): True}
     for (new, old), is_timed in tiers.items():
         (contest,) = bisect.contests(make.run([cell("mine", 4e4, new), cell("mine@v1", 4e4, old)]), "mine", "mine@v1")

@@ -1,7 +1,5 @@
 """Two versions of an implementation in one run: pairs, verdicts, the limit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +36,7 @@ def paired(ratio: float) -> Run:
     ("ratio", "verdict", "fails"),
     [(1.0, "same", False), (1.03, "slower", True), (1.012, "slower", False), (0.97, "faster", False)],
 )
-def test_verdicts_and_a_limit_of_2_percent(ratio: float, verdict: str, fails: bool) -> None:
+def test_verdicts_and_a_limit_of_2_percent(ratio, verdict, fails):
     (pair,) = versions.pairs(paired(ratio))
     assert (pair.verdict, pair.fails(0.02)) == (verdict, fails)
     assert pair.change is not None
@@ -48,7 +46,7 @@ def test_verdicts_and_a_limit_of_2_percent(ratio: float, verdict: str, fails: bo
     )
 
 
-def test_who_is_paired_with_whom() -> None:
+def test_who_is_paired_with_whom():
     records = (
         cell("mine", 1e4),
         cell("mine@v1", 1.1e4),
@@ -59,7 +57,7 @@ def test_who_is_paired_with_whom() -> None:
     assert [(p.new.variant.id, p.old.variant.id) for p in versions.pairs(run(*records))] == [("mine", "mine@v1")]
 
 
-def test_versions_that_choose_other_parameters_are_compared() -> None:
+def test_versions_that_choose_other_parameters_are_compared():
     """The trial of each chooses for itself; what was not chosen has no time in the heats."""
 
     def of(name: str, width: int, **changes: Any) -> Record:
@@ -75,7 +73,7 @@ def test_versions_that_choose_other_parameters_are_compared() -> None:
     assert [p.verdict for p in versions.pairs(run(new, fell, old, left[1]))] == [pair.verdict, "PASSED -> INCORRECT"]
 
 
-def test_times_of_different_heats_are_not_compared() -> None:
+def test_times_of_different_heats_are_not_compared():
     (pair,) = versions.pairs(run(cell("mine", 1e4, heat=0), cell("mine@v1", 1e4, heat=1)))
     assert pair.change is None
     assert (pair.verdict, pair.fails(0.0)) == ("", False)
@@ -90,7 +88,7 @@ def test_times_of_different_heats_are_not_compared() -> None:
         (Status.UNSUPPORTED, Status.PASSED, "PASSED -> UNSUPPORTED", False),
     ],
 )
-def test_statuses(now: Status, then: Status, verdict: str, fails: bool) -> None:
+def test_statuses(now, then, verdict, fails):
     def of(name: str, status: Status) -> Record:
         return cell(name, 1e4) if status is Status.PASSED else ended(CASE, name, status, "why")
 

@@ -1,7 +1,5 @@
 """Chromium, and pages opened in it from disk."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The page in headless Chromium by keyboard, through axe-core, on a phone, in the dark, on paper, without a script."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

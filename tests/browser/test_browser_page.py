@@ -1,7 +1,5 @@
 """The page in headless Chromium: it opens from disk, and what can be picked, opened, filtered and saved is right."""
 
-from __future__ import annotations
-
 import base64
 import re
 

@@ -1,7 +1,5 @@
 """Figures saved by the page's buttons: what is shown is in the picture, whatever the reader's colours are."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from pathlib import Path
 

@@ -1,9 +1,5 @@
 """Pages of comparisons and histories in headless Chromium: silent, without a request, drawn, and open to everybody."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from support import builders as make
 from support.paths import ROOT
@@ -49,7 +45,7 @@ PAGES = {"comparison": comparison, "history": tale}
     [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}],
     ids=["light", "dark", "phone"],
 )
-def test_it_is_silent_and_open_to_everybody(open_page: Any, name: str, settings: dict[str, Any]) -> None:
+def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
     found = open_page(PAGES[name](), **settings)
     assert found.complaints == []
     assert found.requests == [found.path.as_uri()]
@@ -58,7 +54,7 @@ def test_it_is_silent_and_open_to_everybody(open_page: Any, name: str, settings:
     assert found.grave_faults() == []
 
 
-def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page: Any) -> None:
+def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page):
     found = open_page(tale())
     assert found.page.locator("svg.drawn:visible").count() == 2
     cells = found.page.locator("figure[data-figure=chosen]")
@@ -68,7 +64,7 @@ def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page: Any) -> None:
     assert [text.split(",")[0] for text in ticks if text.startswith("#")] == ["#1", "#2"]
 
 
-def test_folded_cells_open_and_the_theme_changes(open_page: Any) -> None:
+def test_folded_cells_open_and_the_theme_changes(open_page):
     page = open_page(comparison()).page
     page.get_by_text("Same: 2 cells").click()
     assert page.get_by_role("rowheader", name=CASE.id).last.is_visible()

@@ -1,9 +1,6 @@
 """A site in Chromium: no request, no complaint, nothing wider than the window, and what axe-core finds."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import GPU, run, softmax_case, stored, timed
@@ -41,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "runs/r3*",
     ],
 )
-def test_a_page(open_page: Any, site: Path, kind: str) -> None:
+def test_a_page(open_page, site, kind):
     path = min(site.glob(kind))
     for width in (390, 768, 1280, 1920):
         found = open_page(path.read_text(encoding="utf-8"), "", viewport={"width": width, "height": 900})
@@ -52,7 +49,7 @@ def test_a_page(open_page: Any, site: Path, kind: str) -> None:
     assert found.page.evaluate("getComputedStyle(document.querySelector('.toolbar')).display") == "none"
 
 
-def test_the_theme_is_chosen_and_small_multiples_have_marks(open_page: Any, site: Path) -> None:
+def test_the_theme_is_chosen_and_small_multiples_have_marks(open_page, site):
     (path,) = site.glob("operators/softmax-????????????.html")
     found = open_page(path.read_text(encoding="utf-8"), "", color_scheme="dark")
     dark = "getComputedStyle(document.body).backgroundColor"

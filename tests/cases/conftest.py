@@ -1,7 +1,5 @@
 """Files in a working directory of a test's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The operators that come with softbench as files: each agrees with itself and with torch, and finds mistakes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,7 +43,7 @@ def case(name: str, *shape: int, dtype: str = "float32", layout: str = "contiguo
 
 
 @over("name", NAMES)
-def test_a_file_agrees_with_itself_and_with_torch(name: str) -> None:
+def test_a_file_agrees_with_itself_and_with_torch(name):
     found = operator(name)
     assert proving.fault(found) == ""
     baseline = loading.load(found.path, found.baseline, found.source_hash)
@@ -99,17 +97,17 @@ MISTAKES: list[tuple[str, dict[str, float], Callable[..., Any], str]] = [
 
 
 @over(("name", "params", "wrong", "words"), MISTAKES)
-def test_a_mistake_is_found(name: str, params: dict[str, float], wrong: Callable[..., Any], words: str) -> None:
+def test_a_mistake_is_found(name, params, wrong, words):
     assert words in check(case(name, 70, 512, **params), wrong, "cpu", 1).reason
 
 
-def test_rows_that_see_nothing_are_zeros_and_not_averages() -> None:
+def test_rows_that_see_nothing_are_zeros_and_not_averages():
     asked = replace(case("masked_softmax", 12, 64), distribution="unseen", timed=False)
     average = lambda x, mask: (x * 3.5).masked_fill(~mask, torch.finfo(x.dtype).min).softmax(1)  # noqa: E731
     assert "expected 0 " in check(asked, average, "cpu", 1).reason
 
 
-def test_ideal_bytes_and_roofs_are_those_of_the_streams() -> None:
+def test_ideal_bytes_and_roofs_are_those_of_the_streams():
     loss = case("cross_entropy", 4096, 128256, dtype="bfloat16", **PLAIN)
     logits, rows = 4096 * 128256 * 2, 4096
     assert operators.moved_bytes(loss) == (logits + 8 * rows, 4 * rows)
@@ -124,7 +122,7 @@ def test_ideal_bytes_and_roofs_are_those_of_the_streams() -> None:
     assert list(forms.values()) == [Form.LOGITS, Form.KEYS, Form.VALUES]
 
 
-def test_prepared_inputs_are_valid_ones() -> None:
+def test_prepared_inputs_are_valid_ones():
     _, y = operator("log_softmax_backward").make_inputs(case("log_softmax_backward", 4, 5, 33), "cpu", 1)
     torch.testing.assert_close(y.exp().sum(-1), torch.ones(4, 5))
     asked = case("cross_entropy_backward", 130, 33, layout="broadcast", **LOSS)
@@ -133,7 +131,7 @@ def test_prepared_inputs_are_valid_ones() -> None:
     assert target[[5, 69]].tolist() == [0, 0]
 
 
-def test_a_projects_operator_has_another_name(tmp_path) -> None:
+def test_a_projects_operator_has_another_name(tmp_path):
     (tmp_path / "mine.py").write_text(operator("cross_entropy").source)
     with pytest.raises(RegistryError, match="operator 'cross_entropy' is one of softbench's own; rename this one"):
         operator_files.load([tmp_path])
@@ -143,7 +141,7 @@ def test_a_projects_operator_has_another_name(tmp_path) -> None:
 PROFILES = ("log-softmax", "cross-entropy", "masked", "other-rows", "router")
 
 
-def test_profiles_ask_each_operator_in_real_shapes() -> None:
+def test_profiles_ask_each_operator_in_real_shapes():
     shapes = matrix.load(resources.bundled_shapes())
     timed = [asked for name in PROFILES for asked in shapes.profile(name)]
     assert {asked.operator for asked in timed} == {*NAMES, "softmax"}

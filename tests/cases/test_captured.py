@@ -1,7 +1,5 @@
 """From a model to a profile."""
 
-from __future__ import annotations
-
 import errno
 import re
 from pathlib import Path
@@ -40,7 +38,7 @@ ONCE = """rmsnorm-6x10 softmax-6x7-offset-1+padded-3 softmax-10x6-transposed sof
 attention_causal-bfloat16-1x2x16x64 attention-bfloat16-1x2x8x64-keys-16"""
 
 
-def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path: Path) -> None:
+def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
     (tmp_path / "train.py").write_text(MODEL)
     found = dict.fromkeys(("softmax-4x50257", "softmax_backward-4x50257", "layernorm-4x50257"), 2)
     more = {"softmax-6x10": 2, **dict.fromkeys(ONCE.split(), 1)}
@@ -61,9 +59,7 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path: Path) -> 
     assert done.stderr.startswith("softbench: --name 'a: b': letters, ")
 
 
-def test_on_a_full_disk_the_profile_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_full_disk_the_profile_is_printed(tmp_path, monkeypatch, capsys):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -75,7 +71,7 @@ def test_on_a_full_disk_the_profile_is_printed(
     assert not path.exists()
 
 
-def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "gpus", lambda: ())
     path, text = tmp_path / "shapes.yaml", "profiles:\n"
     for name, rows in {"a": 8, "b": 8, "large": 65536}.items():
@@ -87,7 +83,7 @@ def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path: Path, mon
         assert [case.weight for case in select(settings).cases] == weights
 
 
-def test_the_time_of_all_calls_is_weight_by_time_and_needs_every_case() -> None:
+def test_the_time_of_all_calls_is_weight_by_time_and_needs_every_case():
     wide, narrow = softmax_case(weight=3), softmax_case(64, weight=1000)
     records = [timed(wide, "torch_eager", 9_000, spread=0), timed(narrow, "torch_eager", 900, spread=0)]
     records += [timed(wide, "quick", 5_000, spread=0), timed(narrow, "quick", 500, spread=0)]

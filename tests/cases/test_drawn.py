@@ -1,7 +1,5 @@
 """Drawn cases: a seed repeats bit for bit, the fixed ones of `hard` find a known fault, and right kernels pass."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import resource

@@ -1,7 +1,5 @@
 """Inputs on the device "meta" lie as real ones do, and have no values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,7 @@ def of_file() -> operators.FileOperator:
 @over("name", (*operators.OPERATORS, "mine"))
 @over("layout", LAYOUTS)
 @over("distribution", ("normal", "drawn_7"))
-def test_layouts_are_those_of_real_inputs(name: str, layout: str, distribution: str) -> None:
+def test_layouts_are_those_of_real_inputs(name, layout, distribution):
     operator: operators.Operator = of_file() if name == "mine" else operators.get(name)
     for shape in ((2, 3, 4, 8),) if "attention" in name else SHAPES:
         case = Case(name, shape, "float16", "float16", layout=layout, distribution=distribution)

@@ -1,7 +1,5 @@
 """shapes.yaml: what the bundled file asks, what every mistake says, and how cases are selected."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

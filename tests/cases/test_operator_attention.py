@@ -1,7 +1,5 @@
 """The operators attention and attention_causal: words, inputs, reference, bound, ideal work, roof."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """softmax_backward: inputs, reference, and wrong gradients that its bounds must reject."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

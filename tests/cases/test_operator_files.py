@@ -1,7 +1,5 @@
 """Operators of files as they are read: what a declaration comes to, and one line for each mistake in one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +32,7 @@ def mistake(text: str, name: str = "gelu.py") -> str:
     return str(error.value)
 
 
-def test_a_declaration_is_read_and_the_file_not_run(folder: Path) -> None:
+def test_a_declaration_is_read_and_the_file_not_run(folder):
     (folder / "gelu.py").write_text(GELU.replace("import math\n", "raise SystemExit(3)\nimport math\n"))
     (folder / "l2norm.py").write_text(L2NORM)
     (folder / "_private.py").write_text("this is not Python")
@@ -62,7 +60,7 @@ def test_a_declaration_is_read_and_the_file_not_run(folder: Path) -> None:
     )
 
 
-def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder: Path) -> None:
+def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder):
     (folder / "gelu.py").write_text(GELU)
     Path("shapes.yaml").write_text(
         "profiles: {p: {description: d, groups: [{operator: gelu, dtype: float32, shapes: [[2, 3]]}]}}"
@@ -80,7 +78,7 @@ def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder: Path) -
     assert [case.id for case in matrix.load(Path("shapes.yaml")).profile("p")] == ["gelu-float32-2x3"]
 
 
-def test_an_operator_among_implementations_is_refused() -> None:
+def test_an_operator_among_implementations_is_refused():
     Path("gelu.py").write_text(GELU)
     with pytest.raises(
         RegistryError, match=r"gelu\.py:11: gelu is an operator, which judges implementations and cannot lie"
@@ -215,14 +213,14 @@ def test_an_operator_among_implementations_is_refused() -> None:
         ),
     ],
 )
-def test_a_mistake_is_one_line_that_names_file_line_and_remedy(old: str, new: str, words: str) -> None:
+def test_a_mistake_is_one_line_that_names_file_line_and_remedy(old, new, words):
     assert GELU.count(old) == 1
     said = mistake(GELU.replace(old, new))
     assert said.startswith("operators/gelu.py:")
     assert words in said
 
 
-def test_a_name_that_is_taken_and_a_folder_that_is_none(folder: Path) -> None:
+def test_a_name_that_is_taken_and_a_folder_that_is_none(folder):
     (folder / "first.py").write_text(GELU)
     assert (
         "operators/gelu.py:11: gelu: operator 'gelu' is declared in operators/first.py:11: gelu too; rename one"
@@ -250,7 +248,7 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(folder: Path) -> None:
     assert operator_files.load([Path("kernels"), folder], [Path("kernels").absolute()]) == ()
 
 
-def test_what_is_no_text_of_an_operator(folder: Path) -> None:
+def test_what_is_no_text_of_an_operator(folder):
     assert "is longer than 64 KiB, the most for an operator's file" in mistake(GELU + "#" * 2**16)
     assert f"is longer than {MAX_BYTES >> 20} MiB" in mistake("#" * (MAX_BYTES + 1))
     (folder / "gelu.py").write_bytes(b"# softbench \xff")

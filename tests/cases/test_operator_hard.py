@@ -1,7 +1,5 @@
 """Flops, hard inputs and parameters of an operator's file, and what is refused of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +32,7 @@ def read(tmp_path: Path) -> Iterator[Read]:
     operators.use(())
 
 
-def test_flops_follow_from_the_case_and_choose_the_roof(read: Read) -> None:
+def test_flops_follow_from_the_case_and_choose_the_roof(read):
     assert (read().bound, read().roof) == ("arithmetic", "roofline")
     assert operators.counted_flops(CASE) == 12 * 2 + 8 / 2
     many = replace(CASE, params=(("cap", 10**5),))
@@ -45,7 +43,7 @@ def test_flops_follow_from_the_case_and_choose_the_roof(read: Read) -> None:
     ]
 
 
-def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read: Read) -> None:
+def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read):
     found = read('flops="rows * cap + columns / 2"', 'needs="min(cap + 1, columns - queries + query - 5)"')
     assert (found.roof, found.needed_share(CASE)) == ("streams", (0 + 0 + 1 + 2) / 32)
     assert found.ideal_bytes(CASE) == 4 * (9 + 96 + 96)
@@ -72,7 +70,7 @@ def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read: Read)
         ("(x / cap)", "(x)", "the parameter 'cap' is never used; use it, or take it out of params"),
     ],
 )
-def test_a_mistake_is_one_line(read: Read, old: str, new: str, words: str) -> None:
+def test_a_mistake_is_one_line(read, old, new, words):
     try:
         said = proving.fault(read(old, new))
     except ValueError as error:
@@ -80,7 +78,7 @@ def test_a_mistake_is_one_line(read: Read, old: str, new: str, words: str) -> No
     assert words in said
 
 
-def test_hard_inputs_are_drawn_as_declared_and_are_cases_of_both_ends(read: Read) -> None:
+def test_hard_inputs_are_drawn_as_declared_and_are_cases_of_both_ends(read):
     operator = read()
     assert proving.fault(operator) == ""
     (x, _), (_, gate), (z, _) = (operator.make_inputs(replace(CASE, distribution=w), "cpu", 1) for w in WORDS)

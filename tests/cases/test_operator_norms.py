@@ -1,7 +1,5 @@
 """RMSNorm and LayerNorm, with and without a residual: inputs, references, and wrong kernels that the bounds must reject."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

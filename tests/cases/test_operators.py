@@ -1,7 +1,5 @@
 """Words, inputs and the softmax reference."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What the bundled profiles ask of the operators, and one small run of several operators from start to end."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

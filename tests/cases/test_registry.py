@@ -1,7 +1,5 @@
 """Implementation files: what is read from them, that they are never imported, and what every mistake says."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

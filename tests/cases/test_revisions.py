@@ -1,7 +1,5 @@
 """Implementations as they are at a revision of git, or in another folder."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -42,7 +40,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_revision_has_the_files_of_then_under_its_own_names(kernels: Path) -> None:
+def test_a_revision_has_the_files_of_then_under_its_own_names(kernels):
     then = revisions.find("git:v1", [kernels])
     assert [v.id for v in then] == ["mine@v1[width=1]", "mine@v1[width=2]"]
     assert {v.declared_name for v in then} == {"mine"}
@@ -54,26 +52,26 @@ def test_a_revision_has_the_files_of_then_under_its_own_names(kernels: Path) -> 
     assert not (place / "out").exists()  # a link could lead anywhere
 
 
-def test_what_has_not_changed_has_the_same_source(kernels: Path) -> None:
+def test_what_has_not_changed_has_the_same_source(kernels):
     git(kernels, "checkout", "--", "mine.py")
     (kernels / "out").unlink()
     now = {v.source_hash for v in registry.find([kernels])}
     assert {v.source_hash for v in revisions.find("git:HEAD", [kernels])} == now
 
 
-def test_it_is_unpacked_once(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_unpacked_once(kernels, monkeypatch):
     first = revisions.find("git:v1", [kernels])
     monkeypatch.setattr(revisions.tarfile, "open", None)
     assert revisions.find("git:v1", [kernels]) == first
 
 
 @pytest.mark.parametrize("revision", ["HEAD~0", "refs/tags/v1", "v1^0"])
-def test_a_revision_that_makes_no_name_is_called_by_its_commit(kernels: Path, revision: str) -> None:
+def test_a_revision_that_makes_no_name_is_called_by_its_commit(kernels, revision):
     commit = git(kernels, "rev-parse", "v1")[:12]
     assert revisions.find(f"git:{revision}", [kernels])[0].implementation == f"mine@{commit}"
 
 
-def test_several_versions_at_once(kernels: Path, tmp_path: Path) -> None:
+def test_several_versions_at_once(kernels, tmp_path):
     git(kernels, "commit", "-am", "second")
     found = revisions.find_all(["git:v1", "git:HEAD", "git:v1"], [kernels])
     assert [v.id for v in found] == [
@@ -86,7 +84,7 @@ def test_several_versions_at_once(kernels: Path, tmp_path: Path) -> None:
         revisions.find_all(["git:v1", str(other)], [kernels])
 
 
-def test_the_commits_that_changed_a_folder(kernels: Path) -> None:
+def test_the_commits_that_changed_a_folder(kernels):
     """Oldest first, and of a merge the merge itself: it has all changes of both sides."""
     git(kernels, "commit", "-am", "second \x1b[31m")
     (kernels.parent / "notes").write_text("")
@@ -106,7 +104,7 @@ def test_the_commits_that_changed_a_folder(kernels: Path) -> None:
         revisions.changes(main, side, kernels)
 
 
-def test_another_folder(kernels: Path, tmp_path: Path) -> None:
+def test_another_folder(kernels, tmp_path):
     other = tmp_path / "theirs"
     other.mkdir()
     (other / "mine.py").write_text(KERNEL)
@@ -123,7 +121,7 @@ def test_another_folder(kernels: Path, tmp_path: Path) -> None:
         ("", "'' is no folder"),
     ],
 )
-def test_what_cannot_be_had_is_one_line(kernels: Path, against: str, words: str) -> None:
+def test_what_cannot_be_had_is_one_line(kernels, against, words):
     with pytest.raises(RevisionError, match="--softbench-against: ") as caught:
         revisions.find(against, [kernels])
     assert words in str(caught.value)
@@ -140,7 +138,7 @@ def test_what_cannot_be_had_is_one_line(kernels: Path, against: str, words: str)
         ('["3.12.1", [3, 12], [], true]', "are both called mine@new"),
     ],
 )
-def test_another_environment(kernels: Path, tmp_path: Path, says: str, words: str) -> None:
+def test_another_environment(kernels, tmp_path, says, words):
     """A link to it makes another name."""
     python = tmp_path / "env/bin/python"
     python.parent.mkdir(parents=True)
@@ -155,7 +153,7 @@ def test_another_environment(kernels: Path, tmp_path: Path, says: str, words: st
         assert names == {("mine@env", str(python)), ("mine@new", f"{tmp_path}/new/bin/python")}
 
 
-def test_a_folder_outside_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(RevisionError, match="not a git repository"):
         revisions.find("git:HEAD", [tmp_path])
@@ -164,7 +162,7 @@ def test_a_folder_outside_of_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         revisions.find("git:HEAD", [tmp_path])
 
 
-def test_a_folder_that_was_not_there_then(kernels: Path) -> None:
+def test_a_folder_that_was_not_there_then(kernels):
     new = kernels.with_name("new")
     new.mkdir()
     (new / "a.py").write_text(KERNEL)
@@ -172,7 +170,7 @@ def test_a_folder_that_was_not_there_then(kernels: Path) -> None:
         revisions.find("git:v1", [new])
 
 
-def test_a_repository_of_kernels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_kernels_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "kernels"
     folder.mkdir()
@@ -184,7 +182,7 @@ def test_a_repository_of_kernels_alone(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list((tmp_path / "cache-against").glob("*/*"))) == 1  # nothing else is left
 
 
-def test_a_cache_that_cannot_be_written_is_one_line(kernels: Path, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_one_line(kernels, tmp_path):
     (tmp_path / "cache-against").write_text("a file")
     with pytest.raises(
         RevisionError, match=r"--softbench-against: .* at [0-9a-f]{12} cannot be unpacked: .*Not a directory"

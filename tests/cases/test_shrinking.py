@@ -1,9 +1,5 @@
 """Cases of a GPU's size on a CPU: cut to what a CPU times in seconds, as the header says, and whole if an option asks for it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from support import builders as make
 from support.cards import H200
@@ -27,17 +23,17 @@ pytest_plugins = ["pytester"]
         ((2, 32, 8192, 64), (1, 1, 4096, 64)),
     ],
 )
-def test_rows_are_cut_and_columns_are_not(shape: tuple[int, ...], fitted: tuple[int, ...]) -> None:
+def test_rows_are_cut_and_columns_are_not(shape, fitted):
     case = Case("softmax", shape, "float16", "float16")
     assert shrinking.fit(case).shape == fitted
 
 
-def test_what_is_only_checked_stays_whole() -> None:
+def test_what_is_only_checked_stays_whole():
     case = make.softmax_case(65537, 65536, timed=False)
     assert shrinking.fit(case) is case
 
 
-def test_the_profile_cpu_is_not_cut() -> None:
+def test_the_profile_cpu_is_not_cut():
     cases = matrix.load(resources.bundled_shapes()).profile("cpu")
     assert [shrinking.fit(case) for case in cases] == list(cases)
     assert max(case.elements for case in cases) == shrinking.MOST_ELEMENTS == 256 * 1024
@@ -47,9 +43,7 @@ def test_the_profile_cpu_is_not_cut() -> None:
     ("arguments", "cards", "shape", "count"),
     [((), (), "32x8192", 9), (("--softbench-full-size",), (), "8192x8192", 13), ((), (H200,), "8192x8192", 13)],
 )
-def test_the_ids_say_what_is_run_and_the_header_what_was_cut(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: Any, cards: Any, shape: str, count: int
-) -> None:
+def test_the_ids_say_what_is_run_and_the_header_what_was_cut(pytester, monkeypatch, arguments, cards, shape, count):
     monkeypatch.setattr(device, "gpus", lambda: cards)
     command = ("--softbench", "--softbench-profile=published", "--collect-only", "-k", "torch_eager")
     lines = pytester.runpytest_inprocess("-p", "softbench.plugin", *command, *arguments).outlines

@@ -1,7 +1,5 @@
 """Groups of cases in shapes.yaml that are only checked: drawn ones, and one line for every mistake."""
 
-from __future__ import annotations
-
 import pytest
 
 from softbench.cases import matrix

@@ -1,7 +1,5 @@
 """Integers and bools of operators in files: how they are drawn, which bytes and roofs follow, which indices are right."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +35,7 @@ def case(name: str, shape: tuple[int, ...] = (64, 40), dtype: str = "float16", l
     return Case(name, shape, dtype, dtype, layout, params=PARAMS.get(name, ()))
 
 
-def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded: dict[str, FileOperator]) -> None:
+def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded):
     (logits, target), (_, again), (_, other) = (
         loaded["token_loss"].make_inputs(case("token_loss"), "cpu", seed) for seed in (1, 1, 2)
     )
@@ -53,7 +51,7 @@ def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded: 
         assert set(mask.view(torch.uint8).unique().tolist()) == {0, 1}
 
 
-def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded: dict[str, FileOperator]) -> None:
+def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded):
     elements = 64 * 40
     found = {name: loaded[name].ideal_bytes(case(name)) for name in loaded}
     assert found["token_loss"] == elements * 2 + 64 * 8 + 64 * 4
@@ -66,9 +64,7 @@ def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded: dict[st
     ("dtype", "which"),
     [("float16", "streams"), ("float32", "streams"), ("float64", "streams"), ("float16", "roofline")],
 )
-def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(
-    loaded: dict[str, FileOperator], dtype: str, which: str
-) -> None:
+def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded, dtype, which):
     (variant,) = roof.variants(which, "cpu")
     for name in loaded:
         asked = case(name, (6, 41), dtype)
@@ -95,9 +91,7 @@ def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(
         ([[1, 2, 4], [0, 1, -1]], "output 1: row 1, column 2: got -1, expected "),
     ],
 )
-def test_of_equal_elements_either_index_is_right_and_each_once(
-    loaded: dict[str, FileOperator], expert: list[list[int]], words: str
-) -> None:
+def test_of_equal_elements_either_index_is_right_and_each_once(loaded, expert, words):
     asked = case("router", (2, 5), "float32")
     (scores,) = loaded["router"].make_inputs(asked, "cpu", 1)
     scores.copy_(torch.tensor([[0.0, 3.0, 3.0, 1.0, 2.0], [5.0, 5.0, 5.0, 1.0, 0.0]]))
@@ -107,9 +101,7 @@ def test_of_equal_elements_either_index_is_right_and_each_once(
     assert bool(reason) == bool(words)
 
 
-def test_the_generated_kernel_in_the_interpreter_and_one_vector_a_thread(
-    loaded: dict[str, FileOperator], tmp_path: Path
-) -> None:
+def test_the_generated_kernel_in_the_interpreter_and_one_vector_a_thread(loaded, tmp_path):
     pytest.importorskip("triton")
     from support.interpreted import interpreted
     from support.sass import sass
@@ -147,7 +139,7 @@ for declared in operators.own():
 """
 
 
-def test_a_stream_has_its_case_s_dtype_or_its_own() -> None:
+def test_a_stream_has_its_case_s_dtype_or_its_own():
     mask = Stream("mask", dtype="bool")
     assert (mask.is_whole, mask.item_bytes(case("softmax")), Stream("x").item_bytes(case("softmax"))) == (True, 1, 2)
 
@@ -164,9 +156,7 @@ def test_a_stream_has_its_case_s_dtype_or_its_own() -> None:
         ("params: {k: 8}, columns: [4, 64]", "router needs 8 columns at least, for as many indices, not 4"),
     ],
 )
-def test_a_group_gives_the_parameters_of_its_operator(
-    loaded: dict[str, FileOperator], tmp_path: Path, group: str, words: str
-) -> None:
+def test_a_group_gives_the_parameters_of_its_operator(loaded, tmp_path, group, words):
     sizes = "" if "columns" in group else ", columns: 64"
     text = f"{{operator: router, dtype: float32, rows: 4{sizes}{', ' if group else ''}{group}}}"
     path = tmp_path / "own.yaml"
@@ -180,7 +170,7 @@ def test_a_group_gives_the_parameters_of_its_operator(
     assert [loaded["router"].output_specs(c)[1].shape for c in found] == [(4, 2), (4, 8)]
 
 
-def test_drawn_cases_draw_parameters_and_have_columns_for_them(loaded: dict[str, FileOperator]) -> None:
+def test_drawn_cases_draw_parameters_and_have_columns_for_them(loaded):
     found = matrix.drawn(["router", "masked"], 40, 1)
     ks = [dict(c.params)["k"] for c in found[:40]]
     assert (min(ks) < 3, max(ks) > 20, all(type(k) is int for k in ks)) == (True, True, True)

@@ -1,7 +1,5 @@
 """`softbench bisect`: which commit made a kernel slower, or wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -38,9 +36,7 @@ def bisected(capsys: pytest.CaptureFixture[str]) -> Answer:
     return run
 
 
-def test_the_commit_that_made_it_slower(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commit_that_made_it_slower(commits, bisected, monkeypatch):
     """The wrong one between cannot be timed and is left aside; two further contests, and one with the commit before."""
     simulated = Simulated(monkeypatch)
     text, steps = bisected("v1", "HEAD", "--cases", TIMED)
@@ -58,9 +54,7 @@ def test_the_commit_that_made_it_slower(
     assert simulated.runs[-1][-2:] == [f"{Path('shapes.yaml').resolve()}::{TIMED}::mine@{own}" for own in (five, four)]
 
 
-def test_the_commit_that_made_it_wrong(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commit_that_made_it_wrong(commits, bisected, monkeypatch):
     """A case that is only checked will do; nothing is measured twice."""
     simulated = Simulated(monkeypatch)
     text, _ = bisected("v1", commits["three"], "--cases", CHECKED)
@@ -68,7 +62,7 @@ def test_the_commit_that_made_it_wrong(
     assert len(simulated.runs) == 2
 
 
-def test_for_programs(commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_for_programs(commits, bisected, monkeypatch):
     Simulated(monkeypatch)
     text, steps = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json")
     tables = valid(text)
@@ -81,9 +75,7 @@ def test_for_programs(commits: dict[str, str], bisected: Answer, monkeypatch: py
     assert steps == ""
 
 
-def test_what_cannot_be_told_is_measured_once_more_with_more_time(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_told_is_measured_once_more_with_more_time(commits, bisected, monkeypatch):
     """Both runs count: their placements are pooled."""
     simulated = Simulated(monkeypatch, vague=1)
     text, _ = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json")
@@ -93,9 +85,7 @@ def test_what_cannot_be_told_is_measured_once_more_with_more_time(
     assert not [word for run in (simulated.runs[0], simulated.runs[2]) for word in run if "budget" in word]
 
 
-def test_a_range_is_left_where_nothing_tells(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_range_is_left_where_nothing_tells(commits, bisected, monkeypatch):
     """The commit before the slow one is wrong, so either may have made it slower."""
     kernel = Path("kernels/mine/own.py")
     slow = kernel.read_text()
@@ -109,9 +99,7 @@ def test_a_range_is_left_where_nothing_tells(
     assert f"\n  {commits['three'][:12]} three: wrong\n  {last[:12]} slow: right\n" in text
 
 
-def test_sources_that_came_back_are_not_run_again(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sources_that_came_back_are_not_run_again(commits, bisected, monkeypatch):
     """One comes back, and is good without a run; then five."""
     kernel = Path("kernels/mine/own.py")
     slow = kernel.read_text()
@@ -138,17 +126,13 @@ def test_sources_that_came_back_are_not_run_again(
         (("v1", "HEAD", "--by", "400%", "--cases", TIMED), "mine did not get worse: "),
     ],
 )
-def test_what_cannot_be_searched_is_one_line(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], line: str
-) -> None:
+def test_what_cannot_be_searched_is_one_line(commits, bisected, monkeypatch, words, line):
     Simulated(monkeypatch)
     _, said = bisected(*words, status=2)
     assert f"softbench: {line}" in said.splitlines()[-1]
 
 
-def test_other_folders_and_kernels(
-    commits: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_folders_and_kernels(commits, capsys, monkeypatch):
     def error(*words: str) -> str:
         assert cli.main(["bisect", "v1", "HEAD", *words]) == 2
         return capsys.readouterr().err
@@ -160,9 +144,7 @@ def test_other_folders_and_kernels(
     assert error("-k", "mine", "--impls", "kernels") == "softbench: git is not on the PATH; install it\n"
 
 
-def test_a_commit_that_another_contest_does_not_confirm_is_not_found(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bisected, monkeypatch):
     """In the last two runs the commit and the one before it take the same time."""
     simulated = Simulated(monkeypatch)
     simulated.level = 5
@@ -176,9 +158,7 @@ def test_a_commit_that_another_contest_does_not_confirm_is_not_found(
     )
 
 
-def test_a_run_that_ends_early_ends_the_search(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_early_ends_the_search(commits, bisected, monkeypatch):
     simulated = Simulated(monkeypatch)
 
     def measure(arguments: list[str]) -> object:
@@ -191,9 +171,7 @@ def test_a_run_that_ends_early_ends_the_search(
     assert said.endswith("\nsoftbench: the GPU is gone\n")
 
 
-def test_what_cannot_be_run_at_a_commit_is_left_aside(
-    commits: dict[str, str], bisected: Answer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_run_at_a_commit_is_left_aside(commits, bisected, monkeypatch):
     simulated = Simulated(monkeypatch)
 
     def measure(arguments: list[str]) -> object:

@@ -1,7 +1,5 @@
 """`softbench bisect` with contests that are measured: six commits, of which one is slower and another one wrong."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -39,7 +37,7 @@ def bisected(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
-def test_a_slowdown_is_found(project: tuple[Path, dict[str, str]]) -> None:
+def test_a_slowdown_is_found(project):
     folder, commits = project
     done = bisected(folder, "v1", "HEAD", "--budget", "0.5")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,7 +50,7 @@ def test_a_slowdown_is_found(project: tuple[Path, dict[str, str]]) -> None:
     assert "mine" not in names
 
 
-def test_a_wrong_output_is_found(project: tuple[Path, dict[str, str]]) -> None:
+def test_a_wrong_output_is_found(project):
     """In a case that is only checked."""
     folder, commits = project
     done = bisected(folder, "v1", commits["three"], "--profile", "checked")
@@ -60,7 +58,7 @@ def test_a_wrong_output_is_found(project: tuple[Path, dict[str, str]]) -> None:
     assert done.stdout.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (")
 
 
-def test_an_option_that_cannot_be_used_is_the_line_of_pytest(project: tuple[Path, dict[str, str]]) -> None:
+def test_an_option_that_cannot_be_used_is_the_line_of_pytest(project):
     done = bisected(project[0], "v1", "HEAD", "--profile", "nope")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("softbench: shapes.yaml: no profile 'nope'; choose from ")

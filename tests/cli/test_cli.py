@@ -1,7 +1,5 @@
 """The command `softbench`: from records on disk to pages and tables, and one line for whatever cannot be used."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -15,7 +13,6 @@ from support.children import python
 from support.grids import over
 
 from softbench import cli
-from softbench.cli.command import Command
 from softbench.cli.parser import COMMANDS
 from softbench.model import Status
 from softbench.records import store
@@ -36,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @over("name", ["latest", "run-1", "reports/run-1.jsonl", "run-1.jsonl"])
-def test_report_renders_the_page_from_records_alone(folder: Path, says: Says, name: str) -> None:
+def test_report_renders_the_page_from_records_alone(folder, says, name):
     page = folder / "reports" / "run-1.html"
     page.unlink(missing_ok=True)
     text = says("report", name)
@@ -46,7 +43,7 @@ def test_report_renders_the_page_from_records_alone(folder: Path, says: Says, na
     assert text.endswith("page:    reports/run-1.html\n")
 
 
-def test_report_goes_where_it_is_asked_to(folder: Path, says: Says) -> None:
+def test_report_goes_where_it_is_asked_to(folder, says):
     (folder / "reports").rename(folder / "elsewhere")
     text = says("report", "run-1", "--reports", "elsewhere", "--output", "page.html")
     assert (folder / "page.html").read_text(encoding="utf-8").startswith("<!")
@@ -54,7 +51,7 @@ def test_report_goes_where_it_is_asked_to(folder: Path, says: Says) -> None:
     assert text.endswith("page:    page.html\n")
 
 
-def test_table_is_what_a_session_ends_with(folder: Path, says: Says) -> None:
+def test_table_is_what_a_session_ends_with(folder, says):
     text = says("table", "latest")
     assert text.index("[4096, 1024]") < text.index("rank  implementation") < text.index("INCORRECT x1  wrong")
     assert not list((folder / "reports").glob("*.html"))
@@ -67,7 +64,7 @@ def table(says: Says, *arguments: str) -> dict[str, dict[str, str]]:
     return {row["implementation"]: row for row in csv.DictReader(io.StringIO(text))}
 
 
-def test_table_as_csv(says: Says) -> None:
+def test_table_as_csv(says):
     rows = table(says, "run-1")
     statuses = {name: row["status"] for name, row in rows.items()}
     assert statuses == {**dict.fromkeys(("torch_eager", "quick", "copy"), "PASSED"), "wrong": "INCORRECT"}
@@ -87,7 +84,7 @@ def test_table_as_csv(says: Says) -> None:
         (["table", "run-1", "--cases", "rmsnorm-*"], f"no case matches 'rmsnorm-*'; one of them is '{CASE.id}'"),
     ],
 )
-def test_what_cannot_be_used_is_one_line(says: Says, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_used_is_one_line(says, arguments, words):
     Path("shapes.txt").write_text("profiles:\n")
     Path("cut.jsonl").write_text("")
     assert words in says(*arguments, status=2)
@@ -102,9 +99,7 @@ def test_what_cannot_be_used_is_one_line(says: Says, arguments: list[str], words
         (["table", "run-1", "--output", "x"], "unrecognized arguments: --output x"),
     ],
 )
-def test_a_wrong_command_line_says_what_is_known(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
+def test_a_wrong_command_line_says_what_is_known(capsys, arguments, words):
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)
     assert caught.value.code == 2
@@ -112,7 +107,7 @@ def test_a_wrong_command_line_says_what_is_known(
 
 
 @over("command", COMMANDS)
-def test_help_has_an_example_of_each_command(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_an_example_of_each_command(command, capsys):
     for arguments in (["--help"], [command.name, "--help"]):
         with pytest.raises(SystemExit) as caught:
             cli.main(arguments)
@@ -121,7 +116,7 @@ def test_help_has_an_example_of_each_command(command: Command, capsys: pytest.Ca
         assert re.search(rf"\nexamples:\n(?: .*\n)*  {re.escape(line)}\s+{re.escape(text)}\n", capsys.readouterr().out)
 
 
-def test_neither_torch_nor_pytest_is_imported(folder: Path) -> None:
+def test_neither_torch_nor_pytest_is_imported(folder):
     """Pages are made on machines without a GPU, and without torch."""
     code = """
 import sys
@@ -136,7 +131,7 @@ assert not found, found
     assert CASE.id in (folder / "page.html").read_text()
 
 
-def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
+def test_a_reader_that_leaves_is_no_error(folder):
     """Standard output is a pipe whose other end is closed already."""
     code = """
 import os, sys
@@ -150,7 +145,7 @@ sys.exit(cli.main(["table", "latest", "--format", "csv"]))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_some_cases_are_ranked_among_themselves(folder: Path, says: Says) -> None:
+def test_some_cases_are_ranked_among_themselves(folder, says):
     other = softmax_case(64, 512)
     records = [timed(CASE, "quick", 5_000), timed(other, "quick", 9_000), timed(other, "slow", 90_000)]
     written(folder / "reports", *records, run_id="run-2")
@@ -161,7 +156,7 @@ def test_some_cases_are_ranked_among_themselves(folder: Path, says: Says) -> Non
     }
 
 
-def test_tables_are_as_wide_as_the_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch, says: Says) -> None:
+def test_tables_are_as_wide_as_the_terminal(folder, monkeypatch, says):
     records = [timed(CASE, f"implementation_{number:02}", 1e4 + number) for number in range(9)]
     written(folder / "reports", *records, run_id="run-2")
     widths = {}

@@ -1,7 +1,5 @@
 """`softbench list`, `show`, `new` and `completion`: what is here, one cell, a file to begin with, a shell that helps."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re
@@ -61,9 +59,7 @@ NEWER = "20261122-081509-h200-experiment-fusion-experiment-overhead-experiment-s
         ("show", "softmax-float16-16x131072::quack", "--run", LEADERBOARD),
     ],
 )
-def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(
-    says: Says, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
-) -> None:
+def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(says, monkeypatch, arguments):
     monkeypatch.chdir(ROOT / "reports" / "h200")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
@@ -72,7 +68,7 @@ def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(
 
 
 @over("prefix", ["", "shapes.yaml::", "sub/my.yml::"])
-def test_show_is_a_cell_down_to_its_samples(says: Says, prefix: str) -> None:
+def test_show_is_a_cell_down_to_its_samples(says, prefix):
     text = says("show", f"{prefix}{CASE.id}::mine")
     assert text.startswith(f"{CASE.id}::mine\n====")
     for words in (
@@ -91,14 +87,14 @@ def test_show_is_a_cell_down_to_its_samples(says: Says, prefix: str) -> None:
         assert re.search(words, text, re.M), words
 
 
-def test_show_says_why_a_cell_failed(says: Says) -> None:
+def test_show_says_why_a_cell_failed(says):
     text = says("show", f"{CASE.id}::wrong", "--run", "run-1")
     assert "INCORRECT (xfail)\nevery element is 0\nDeclared beforehand: as everybody knows\n" in text
     assert f"\npytest -k {CASE.id}\n" in text
     assert "Clock" not in text
 
 
-def test_show_without_a_name_is_the_case(says: Says) -> None:
+def test_show_without_a_name_is_the_case(says):
     assert re.search(r"^ +1\* +mine +PASSED", says("show", CASE.id), re.M)
 
 
@@ -111,11 +107,11 @@ def test_show_without_a_name_is_the_case(says: Says) -> None:
         ("\x1b[2J", "run-1 has no case"),
     ],
 )
-def test_a_cell_that_is_not_there(says: Says, cell: str, words: str) -> None:
+def test_a_cell_that_is_not_there(says, cell, words):
     assert words in says("show", cell, status=2)
 
 
-def test_list_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, says: Says) -> None:
+def test_list_says_what_is_missing(monkeypatch, says):
     monkeypatch.setattr(device, "gpus", lambda: ())
     text = says("list")
     names = {variant.implementation for variant in registry.find([resources.bundled_impls()])}
@@ -132,14 +128,14 @@ def test_list_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, says: Says) 
     assert "Triton kernels are checked in its interpreter" in text.replace("\n", " ")
 
 
-def test_list_on_a_gpu(monkeypatch: pytest.MonkeyPatch, says: Says) -> None:
+def test_list_on_a_gpu(monkeypatch, says):
     monkeypatch.setattr(device, "gpus", lambda: (H200,))
     text = says("list", "--format", "markdown")
     assert "## NVIDIA H200\n" in text
     assert "✗ cuda" not in text
 
 
-def test_list_has_ones_own(says: Says) -> None:
+def test_list_has_ones_own(says):
     says("new", "my_softmax")
     assert re.search(r"^my_softmax +kernels +softmax +2\b", says("list", "--impls", "kernels"), re.M)
     assert "softbench: no: this folder of implementations does not exist" in says("list", "--impls=no", status=2)
@@ -150,7 +146,7 @@ WORDS = {"torch": "PASSED", "triton": "CHECKED"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_new_runs_as_it_is_by_the_command_that_it_names(folder: Path, says: Says, language: str) -> None:
+def test_new_runs_as_it_is_by_the_command_that_it_names(folder, says, language):
     text = says("new", "mine", "--language", language)
     assert text.startswith("written: kernels/mine.py\n")
     source = Path("kernels/mine.py").read_text()
@@ -167,7 +163,7 @@ def test_new_runs_as_it_is_by_the_command_that_it_names(folder: Path, says: Says
 
 
 @pytest.mark.slow
-def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder: Path, says: Says) -> None:
+def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder, says):
     text = says("new", "--operator", "mine")
     assert text.startswith("written: operators/mine.py\nwritten: shapes.yaml\n")
     (folder / "kernels").mkdir()
@@ -195,7 +191,7 @@ def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder:
         (("new", "--language", "torch"), "--language: an operator's file is written with torch; leave the option out"),
     ],
 )
-def test_an_operator_that_new_refuses(says: Says, arguments: tuple[str, ...], words: str) -> None:
+def test_an_operator_that_new_refuses(says, arguments, words):
     if not Path("operators").exists():
         says("new", "--operator", "mine")
     assert words in says("new", "--operator", *arguments, status=2)
@@ -214,7 +210,7 @@ NO_NAMES = ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "é", "a b", "\x1b
         ("there", "kernels/there.py: exists, and is not overwritten"),
     ],
 )
-def test_a_name_that_cannot_be_borne(says: Says, name: str, words: str) -> None:
+def test_a_name_that_cannot_be_borne(says, name, words):
     if not Path("kernels").exists():
         says("new", "taken")
         Path("kernels/taken.py").rename("kernels/other.py")
@@ -224,7 +220,7 @@ def test_a_name_that_cannot_be_borne(says: Says, name: str, words: str) -> None:
     assert Path("kernels/there.py").read_text() == "'''mine'''\n"
 
 
-def test_new_in_an_empty_folder_and_in_none(says: Says) -> None:
+def test_new_in_an_empty_folder_and_in_none(says):
     Path("empty").mkdir()
     Path("file").write_text("")
     assert "written: empty/mine.py" in says("new", "mine", "--folder", "empty")
@@ -232,7 +228,7 @@ def test_new_in_an_empty_folder_and_in_none(says: Says) -> None:
     assert "cannot be written" in says("new", "mine", "--folder", "a\0b", status=2)
 
 
-def test_bash_completes(says: Says) -> None:
+def test_bash_completes(says):
     script = says("completion", "bash")
 
     def offered(*words: str) -> list[str]:
@@ -255,19 +251,19 @@ def test_bash_completes(says: Says) -> None:
     assert offered("history", "rep") == ["reports"]
 
 
-def test_zsh_gets_the_same_through_bashcompinit(says: Says) -> None:
+def test_zsh_gets_the_same_through_bashcompinit(says):
     bash, zsh = (says("completion", shell).split("\n", 1)[1] for shell in ("bash", "zsh"))
     assert zsh == f"autoload -U +X bashcompinit && bashcompinit\n{bash}"
 
 
-def test_the_variants_of_a_cell_have_names_too(tmp_path: Path, says: Says) -> None:
+def test_the_variants_of_a_cell_have_names_too(tmp_path, says):
     four = variant("mine", params=(("num_warps", 4),))
     written(tmp_path, timed(CASE, "mine", 5_000, variant=four), run_id="r")
     text = says("show", f"{CASE.id}::mine[num_warps=4]", "--reports", tmp_path)
     assert text.startswith(f"{CASE.id}::mine[num_warps=4]\n")
 
 
-def test_the_tier_of_a_cell_is_shown_with_its_reason(tmp_path: Path, says: Says) -> None:
+def test_the_tier_of_a_cell_is_shown_with_its_reason(tmp_path, says):
     hidden = timed(CASE, "hidden", 4_500, tier="open", open_because="a host node")
     written(tmp_path, timed(CASE, "mine", 9_000, tier="sealed"), hidden, run_id="r")
     assert "\nsealed\n" in says("show", f"{CASE.id}::mine", "--reports", tmp_path)

@@ -1,13 +1,10 @@
 """docs/commands.md: every command and option stands there, and every command line that it shows works."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.documents import rows
@@ -36,7 +33,7 @@ def subparsers() -> dict[str, argparse.ArgumentParser]:
     return dict(found.choices)
 
 
-def test_every_command_stands_there_with_its_options() -> None:
+def test_every_command_stands_there_with_its_options():
     documented = {row[0].strip("`"): re.findall(r"`(--[a-z-]+)`", row[2]) for row in rows(PAGE, "command")}
     options = {
         name: sorted(text for action in sub._actions for text in action.option_strings if text.startswith("--"))
@@ -46,15 +43,13 @@ def test_every_command_stands_there_with_its_options() -> None:
     assert list(documented) == [command.name for command in COMMANDS]
 
 
-def test_every_command_is_shown() -> None:
+def test_every_command_is_shown():
     assert {line.split()[1] for line in SHOWN if line.startswith("softbench ")} == {c.name for c in COMMANDS}
     assert all(line.startswith(("softbench ", "pytest --softbench ")) for line in SHOWN)
 
 
 @over("line", [line for line in SHOWN if line.startswith("softbench ")])
-def test_every_line_shown_works(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
-) -> None:
+def test_every_line_shown_works(folder, monkeypatch, capsys, line):
     monkeypatch.chdir(folder)
     if " new " in f"{line} ":
         shutil.rmtree("kernels", ignore_errors=True)
@@ -66,16 +61,14 @@ def test_every_line_shown_works(
     assert shown.out or line.split()[1] in ("capture", "doctor", "serve", "submit", "review")
 
 
-def test_what_pytest_is_shown_with_is_known() -> None:
+def test_what_pytest_is_shown_with_is_known():
     """That it works is tested in test_regression."""
     (line,) = (line for line in SHOWN if line.startswith("pytest"))
     assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= options()
 
 
 @over("name", ["", *subparsers()])
-def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(monkeypatch, capsys, name):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         cli.main([*name.split(), "--help"])
@@ -87,7 +80,7 @@ def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(
 
 
 @over("command", COMMANDS)
-def test_every_example_of_the_help_is_understood(command: Any) -> None:
+def test_every_example_of_the_help_is_understood(command):
     """A redirection, and what stands for more of the same, is the shell's and the reader's."""
     for line, text in command.examples:
         words = shlex.split(line.partition(" >")[0].replace("[RUN ...]", "RUN"))

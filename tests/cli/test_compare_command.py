@@ -1,7 +1,5 @@
 """`softbench compare`: what it prints, its exit code, its page."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable
@@ -32,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         stored(tmp_path / "reports", made(*contest(CASE, *own)))
 
 
-def test_the_command_says_status_first(says: Says) -> None:
+def test_the_command_says_status_first(says):
     text = says("compare", "old", "new")
     order = ["new against old", "Status: 1 fell. Of 3 timed cells 1 slower, 1 faster, 0 cannot be told, 1 the same."]
     order += ["Changes of status", "PASSED  INCORRECT  every element is 0", "By implementation", "Slower: 1 cell"]
@@ -50,23 +48,23 @@ def test_the_command_says_status_first(says: Says) -> None:
         ("50", "--fail-on 50 fails: 1 cell fell, 0 cells slower by at least 50 %"),
     ],
 )
-def test_the_exit_code(says: Says, limit: str, words: str) -> None:
+def test_the_exit_code(says, limit, words):
     assert words in says("compare", "old", "new", "--fail-on", limit, status=1)
     assert "holds: no cell fell" in says("compare", "new", "new", "--fail-on", limit)
 
 
 @over("limit", ["-1", "x", "", "%", "1e3", "1001%", "nan", "٣", "2%%", "9" * 400])
-def test_a_limit_that_is_none(says: Says, limit: str) -> None:
+def test_a_limit_that_is_none(says, limit):
     said = says("compare", "old", "new", f"--fail-on={limit}", status=2)
     assert "is no limit; give per cent from 0 to 1000" in said
     assert share(limit) is None
 
 
-def test_limits() -> None:
+def test_limits():
     assert [share(text) for text in ("0", "2%", " 2.5 % ", "1000")] == [0.0, 0.02, 0.025, 10.0]
 
 
-def test_csv_has_every_cell(says: Says) -> None:
+def test_csv_has_every_cell(says):
     text = says("compare", "old", "new", "--format", "csv")
     rows = {row["implementation"]: row for row in csv.DictReader(io.StringIO(text))}
     verdicts = {name: row["verdict"] for name, row in rows.items()}
@@ -75,12 +73,12 @@ def test_csv_has_every_cell(says: Says) -> None:
     assert (rows["wrong"]["moved"], rows["wrong"]["reason_after"]) == ("fell", "every element is 0")
 
 
-def test_markdown(says: Says) -> None:
+def test_markdown(says):
     row = f"| fell | {CASE.id} | wrong | PASSED | INCORRECT | every element is 0 |"
     assert row in says("compare", "old", "new", "--format", "markdown")
 
 
-def test_comment(says: Says) -> None:
+def test_comment(says):
     first, _, answer, *_ = says(
         "compare", "old", "new", "--format", "comment", "--fail-on", "20%", status=1
     ).splitlines()
@@ -92,7 +90,7 @@ def test_comment(says: Says) -> None:
     assert "slower in 1 of 3" in says("compare", "old", "new", "--format", "comment")
 
 
-def test_the_page_has_every_cell_and_is_the_same_each_time(says: Says) -> None:
+def test_the_page_has_every_cell_and_is_the_same_each_time(says):
     assert says("compare", "old", "new", "--output", "page.html").endswith("page:    page.html\n")
     page = Path("page.html").read_text()
     assert "default-src 'none'" in page
@@ -104,12 +102,12 @@ def test_the_page_has_every_cell_and_is_the_same_each_time(says: Says) -> None:
     assert Path("page.html").read_text() == page
 
 
-def test_only_some_cases(says: Says) -> None:
+def test_only_some_cases(says):
     assert "no case matches 'nothing-*'" in says("compare", "old", "new", "--cases", "nothing-*", status=2)
     says("compare", "old", "new", "--cases", CASE.id)
 
 
-def test_hostile_names_are_shown_and_do_nothing() -> None:
+def test_hostile_names_are_shown_and_do_nothing():
     name = "<script>alert(1)</script>|*"
     runs = (make(*contest(CASE, timed(CASE, name, ns))) for make, ns in ((old, 5_000), (new, 6_000)))
     markdown = export.document_markdown(summary.document(compare.compare(*runs)))

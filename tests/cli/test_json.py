@@ -1,7 +1,5 @@
 """--format json and csv: every command that prints a table gives its figures to programs, as schema.json says."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter
@@ -72,14 +70,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli.main(["submit", "roofs", "--reports", "roofs", "--to", "sent"]) == 0
 
 
-def test_every_command_that_prints_a_table_has_the_same_formats() -> None:
+def test_every_command_that_prints_a_table_has_the_same_formats():
     formats = {c.name: own["choices"] for c in COMMANDS for name, own in c.arguments if name == "--format"}
     assert set(formats) == {command.name for command in COMMANDS} - WITHOUT_TABLES
     assert {choices[:4] for choices in formats.values()} == {("text", "markdown", "csv", "json")}
     assert set(formats) == {line[0] for line in LINES}
 
 
-def test_every_output_is_as_the_schema_says_and_every_table_of_it_occurs(says: Says) -> None:
+def test_every_output_is_as_the_schema_says_and_every_table_of_it_occurs(says):
     Draft202012Validator.check_schema(SCHEMA)
     filled: dict[str, set[str]] = {}
     for line in LINES:
@@ -91,7 +89,7 @@ def test_every_output_is_as_the_schema_says_and_every_table_of_it_occurs(says: S
     assert not examined, "nothing is measured here; tests/doctor has its tables"
 
 
-def test_words_and_columns_of_the_schema_are_those_of_the_code() -> None:
+def test_words_and_columns_of_the_schema_are_those_of_the_code():
     cell, pair = SCHEMA["$defs"]["cell"], SCHEMA["$defs"]["compared_cell"]
     assert cell["properties"]["status"]["enum"] == [status.value for status in Status]
     assert pair["properties"]["verdict"]["enum"] == ["", *compare.VERDICTS.values()]
@@ -105,7 +103,7 @@ def read(text: str) -> list[dict[str, str]]:
 
 
 @over("line", [line for line in LINES if line[0] != "doctor"])
-def test_csv_is_the_first_table_with_the_same_digits(line: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_is_the_first_table_with_the_same_digits(line, capsys):
     texts = {}
     for form in ("json", "csv"):
         assert cli.main([*line, "--format", form]) == int("--fail-on" in line)
@@ -121,7 +119,7 @@ def test_csv_is_the_first_table_with_the_same_digits(line: tuple[str, ...], caps
                 assert text in ("", "nan", "inf")
 
 
-def test_figures_are_numbers_and_lists_are_lists(says: Says) -> None:
+def test_figures_are_numbers_and_lists_are_lists(says):
     tables = valid(says("show", f"{CASE.id}::mine", "--run", "new", "--format", "json"))
     (cell,) = tables["cells"]
     assert (cell["shape"], cell["timed"], cell["notes"]) == ([4096, 1024], True, ["one", "two"])
@@ -132,7 +130,7 @@ def test_figures_are_numbers_and_lists_are_lists(says: Says) -> None:
     assert [row["sample_ns"] for row in tables["samples"][:8]] == [list(rounds) for rounds in taken.ns]
 
 
-def test_a_limit_that_fails_names_its_cells_and_prints_nothing_else(says: Says) -> None:
+def test_a_limit_that_fails_names_its_cells_and_prints_nothing_else(says):
     line = ("compare", "old", "new", "--fail-on", "2%", "--output", "page.html", "--format", "json")
     (limit,) = valid(says(*line, status=1))["limit"]
     assert (limit["limit_share"], limit["holds"]) == (0.02, False)
@@ -140,7 +138,7 @@ def test_a_limit_that_fails_names_its_cells_and_prints_nothing_else(says: Says) 
     assert Path("page.html").exists()
 
 
-def test_a_figure_that_is_not_finite_is_null(says: Says) -> None:
+def test_a_figure_that_is_not_finite_is_null(says):
     for make, ns in ((old, 5_000), (new, 5_500)):
         run = make(*contest(CASE, timed(CASE, "mine", ns, placements=1)))
         stored(Path("short"), run)
@@ -148,5 +146,5 @@ def test_a_figure_that_is_not_finite_is_null(says: Says) -> None:
     assert [cell["high"] for cell in cells if cell["implementation"] == "mine"] == [None]
 
 
-def test_an_error_is_one_line_and_no_json(says: Says) -> None:
+def test_an_error_is_one_line_and_no_json(says):
     assert "no run 'nope' in reports" in says("table", "nope", "--format", "json", status=2)

@@ -1,15 +1,11 @@
 """`softbench serve`: the interface, jobs that crash and hang, and a server that is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import time
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
 
 import pytest
 import starlette  # noqa: F401  # without it these tests are skipped
@@ -35,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield from serving(tmp_path_factory.mktemp("serve"), "--most-waiting", "5", "--timeout", "20")
 
 
-def test_a_job_from_its_submission_to_its_result(server: Server) -> None:
+def test_a_job_from_its_submission_to_its_result(server):
     """Only its implementations and those that it names are ranked, whatever is bundled."""
     data = submission("mine", groups=[{"operator": "softmax", "dtype": "float32", "shapes": [[16, 256]]}], timed=True)
     job = server.submit({**data, "others": ["torch_eager"], "budget_s": 0.2})
@@ -58,7 +54,7 @@ def test_a_job_from_its_submission_to_its_result(server: Server) -> None:
     assert b" passed, " in server.raw("GET", f"/jobs/{job}/output")[1]
 
 
-def test_cases_of_a_profile(server: Server) -> None:
+def test_cases_of_a_profile(server):
     """Those of the bundled shapes.yaml, in which others take part as well."""
     job = server.submit(submission("mine", groups=None, profile="cpu", timed=True, budget_s=0.01))
     cells = [event for event in server.events(job) if event["event"] == "cell"]
@@ -68,16 +64,16 @@ def test_cases_of_a_profile(server: Server) -> None:
     assert "no profile 'nope'" in bad["error"]
 
 
-def test_without_the_token_nothing_is_told(server: Server) -> None:
+def test_without_the_token_nothing_is_told(server):
     for path in ("/jobs", "/jobs/000001", "/jobs/000001/events"):
         for token in ("", "x", f"{TOKEN}x", "é"):
             status, body = server.raw("GET", path, token=token)
             assert (status, json.loads(body)) == (401, {"error": "send the token: Authorization: Bearer TOKEN"})
 
 
-def test_every_request_and_field_is_documented() -> None:
+def test_every_request_and_field_is_documented():
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    routes = app.build(None, None, TOKEN).routes  # type: ignore[arg-type]
+    routes = app.build(None, None, TOKEN).routes
     found = {
         f"`{method} {route.path.replace('{job}', 'ID')}`" for route in routes for method in route.methods - {"HEAD"}
     }
@@ -97,7 +93,7 @@ def test_every_request_and_field_is_documented() -> None:
         ("POST", "/jobs/999999/cancel", 404),
     ],
 )
-def test_what_is_not_there(server: Server, method: str, path: str, status: int) -> None:
+def test_what_is_not_there(server, method, path, status):
     answer = server.ask(method, path, status=status)
     assert list(answer) == ["error"]
 
@@ -138,7 +134,7 @@ def test_what_is_not_there(server: Server, method: str, path: str, status: int) 
         ({"more": 1}, "a submission has no field 'more'"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_one_line(server: Server, changes: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_used_is_refused_in_one_line(server, changes, words):
     before = sorted((server.folder / "queue" / "jobs").iterdir())
     data = {**submission("mine"), **changes}
     error = server.ask("POST", "/jobs", data, status=400)["error"]
@@ -148,14 +144,14 @@ def test_what_cannot_be_used_is_refused_in_one_line(server: Server, changes: dic
     assert sorted((server.folder / "queue" / "jobs").iterdir()) == before
 
 
-def test_a_body_that_is_too_long_or_no_json(server: Server) -> None:
+def test_a_body_that_is_too_long_or_no_json(server):
     assert server.raw("POST", "/jobs", b" " * (2**20 + 1))[0] == 413
     for body in (b"", b"{", b"[" * 100_000, b"7", b"\xff"):
         status, answer = server.raw("POST", "/jobs", body)
         assert (status, json.loads(answer)["error"]) == (400, "a submission is a JSON object")
 
 
-def test_jobs_are_cancelled_and_the_queue_has_an_end(server: Server) -> None:
+def test_jobs_are_cancelled_and_the_queue_has_an_end(server):
     """The first runs and hangs; five wait, and the next is refused."""
     running = server.submit(submission("hangs", DOES["hangs"]))
     server.awaited(running, "running")
@@ -172,7 +168,7 @@ def test_jobs_are_cancelled_and_the_queue_has_an_end(server: Server) -> None:
     assert {server.jobs()[job]["state"] for job in (running, *waiting)} == {"cancelled"}
 
 
-def test_none_is_lost_if_the_server_is_killed(tmp_path: Path) -> None:
+def test_none_is_lost_if_the_server_is_killed(tmp_path):
     """Jobs that are right and wrong, crash and hang; what ran at the kill runs again, and its process is gone."""
     kinds = [*DOES] * (JOBS // len(DOES))
     with Server(tmp_path, "--timeout", "3") as server:
@@ -202,7 +198,7 @@ def process_of(server: Server, job: str) -> int:
     return int(state["process"][0])
 
 
-def test_a_job_that_runs_when_the_server_is_stopped_runs_again(tmp_path: Path) -> None:
+def test_a_job_that_runs_when_the_server_is_stopped_runs_again(tmp_path):
     with Server(tmp_path, "--timeout", "3") as server:
         job = server.submit(submission("hangs", DOES["hangs"]))
         server.awaited(job, "running")

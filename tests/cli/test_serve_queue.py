@@ -1,7 +1,5 @@
 """The queue of `softbench serve` and what runs its jobs, with another program in place of pytest."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -73,9 +71,7 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
         ("import os; os.abort()", "failed", -6, ""),
     ],
 )
-def test_how_a_job_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, state: str, exit_code: int, reason: str
-) -> None:
+def test_how_a_job_ends(tmp_path, monkeypatch, code, state, exit_code, reason):
     queue = Queue(tmp_path / "queue", 100)
     job = ran(queue, monkeypatch, code)
     assert (job.state, job.exit_code, job.reason, job.attempts, job.process) == (state, exit_code, reason, 1, ())
@@ -84,9 +80,7 @@ def test_how_a_job_ends(
     queue.close()
 
 
-def test_a_job_that_takes_too_long_is_ended_with_all_that_it_started(
-    queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_takes_too_long_is_ended_with_all_that_it_started(queue, tmp_path, monkeypatch):
     child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', %r]); time.sleep(60)"
     beats = f"import time\nwhile True: open({str(tmp_path / 'beats')!r}, 'a').write('x'); time.sleep(0.02)"
     job = ran(queue, monkeypatch, child % beats, limit_s=0.5)
@@ -96,9 +90,7 @@ def test_a_job_that_takes_too_long_is_ended_with_all_that_it_started(
     assert (tmp_path / "beats").stat().st_size == before > 0
 
 
-def test_a_process_that_ended_before_its_job_came_is_replaced(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_process_that_ended_before_its_job_came_is_replaced(queue, monkeypatch, tmp_path):
     code = f"import pathlib, sys; mark = pathlib.Path({str(tmp_path / 'mark')!r}); mark.exists() or sys.exit(mark.touch()); input()"
     monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", code])
     it = Runner(queue, 20.0, 1.0)
@@ -118,19 +110,19 @@ def test_a_process_that_ended_before_its_job_came_is_replaced(
     assert asyncio.run(run()).state == jobs.DONE
 
 
-def test_what_waits_for_a_job_ends_with_the_server() -> None:
+def test_what_waits_for_a_job_ends_with_the_server():
     done = subprocess.run(measuring.AHEAD, env=measuring.elsewhere(), stdin=subprocess.DEVNULL, timeout=60, check=False)
     assert done.returncode == 0
 
 
-def test_output_is_bounded_and_its_end_is_kept(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_bounded_and_its_end_is_kept(queue, monkeypatch):
     job = ran(queue, monkeypatch, "print('x' * 10**7); print('the end')")
     kept = (queue.folder(job) / "output.txt").read_text()
     assert len(kept) <= runner.MOST_OUTPUT
     assert kept.endswith("x\nthe end\n")
 
 
-def test_who_keeps_the_pipe_open_is_not_waited_for(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_keeps_the_pipe_open_is_not_waited_for(queue, monkeypatch):
     """A process in a session of its own outlives the job."""
     code = "import subprocess; print(subprocess.Popen(['sleep', '5'], start_new_session=True).pid)"
     job = ran(queue, monkeypatch, code, limit_s=4.0)
@@ -138,18 +130,18 @@ def test_who_keeps_the_pipe_open_is_not_waited_for(queue: Queue, monkeypatch: py
     os.kill(int((queue.folder(job) / "output.txt").read_text()), 9)
 
 
-def test_a_job_is_cancelled_while_it_runs(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_cancelled_while_it_runs(queue, monkeypatch):
     job = ran(queue, monkeypatch, "import time; time.sleep(60)", cancel=True)
     assert (job.state, job.exit_code) == ("cancelled", None)
 
 
-def test_what_cannot_be_started_fails(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_started_fails(queue, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     job = ran(queue, monkeypatch, "")
     assert (job.state, job.reason) == ("failed", "pytest cannot be started: No such file or directory")
 
 
-def test_jobs_run_in_their_order_and_no_more_wait_than_may(queue: Queue) -> None:
+def test_jobs_run_in_their_order_and_no_more_wait_than_may(queue):
     ids = [add(queue).id for _ in range(3)]
     assert [job.id for job in queue.waiting] == ids == ["000001", "000002", "000003"]
     with pytest.raises(QueueFull, match="3 jobs wait, and more may not"):
@@ -157,9 +149,7 @@ def test_jobs_run_in_their_order_and_no_more_wait_than_may(queue: Queue) -> None
     assert not list((queue.folder(queue.waiting[0]).parent).glob(".new-*"))
 
 
-def test_another_process_finds_every_job_again(
-    queue: Queue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_process_finds_every_job_again(queue, tmp_path, capsys):
     """What ran waits again, but not for ever; ids go on; what cannot be read is left alone, with one line."""
     one, two, three = (add(queue) for _ in range(3))
     queue.update(one, state=jobs.RUNNING, attempts=1, process=(os.getpid(), 1))  # another process has this id now
@@ -179,9 +169,7 @@ def test_another_process_finds_every_job_again(
     again.close()
 
 
-def test_a_state_that_cannot_be_written_is_said_and_the_job_goes_on(
-    queue: Queue, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_state_that_cannot_be_written_is_said_and_the_job_goes_on(queue, capsys):
     job = add(queue)
     (queue.folder(job) / "job.part").mkdir()
     assert queue.update(job, state=jobs.DONE).state == "done"
@@ -197,7 +185,7 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_token_is_a_secret_of_some_length(token: Path) -> None:
+def test_the_token_is_a_secret_of_some_length(token):
     assert serve._token(token) == "0123456789abcdef"
     for text in ("", "short", "two words of some length", "ä" * 20, "x" * 600):
         token.write_text(text)
@@ -211,7 +199,7 @@ def test_the_token_is_a_secret_of_some_length(token: Path) -> None:
         serve._token(token)
 
 
-def test_only_this_user_may_open_the_socket_and_a_stale_one_is_replaced(tmp_path: Path) -> None:
+def test_only_this_user_may_open_the_socket_and_a_stale_one_is_replaced(tmp_path):
     path = tmp_path / "s"
     serve._unix(path)[0].close()
     listener, where = serve._unix(path)
@@ -226,7 +214,7 @@ def test_only_this_user_may_open_the_socket_and_a_stale_one_is_replaced(tmp_path
     listener.close()
 
 
-def test_a_port_of_this_machine_alone() -> None:
+def test_a_port_of_this_machine_alone():
     listener, where = serve._local(0)
     address, port = listener.getsockname()
     assert (address, where) == ("127.0.0.1", f"listening on http://127.0.0.1:{port}")
@@ -237,9 +225,7 @@ def test_a_port_of_this_machine_alone() -> None:
         assert other.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_without_its_packages_one_line_says_what_to_install(
-    token: Path, says: Says, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_packages_one_line_says_what_to_install(token, says, monkeypatch):
     monkeypatch.setitem(sys.modules, "starlette", None)
     line = says("serve", "--queue", "q", "--token-file", token, status=2)
     assert line == "softbench: starlette is missing: pip install 'softbench[serve]'\n"
@@ -249,7 +235,7 @@ def test_without_its_packages_one_line_says_what_to_install(
 @over(
     "words", [("--port", "70000"), ("--port", "x"), ("--most-waiting", "0"), ("--job-limit", "-1"), ("--timeout", "x")]
 )
-def test_numbers_that_are_none(capsys: pytest.CaptureFixture[str], words: tuple[str, str]) -> None:
+def test_numbers_that_are_none(capsys, words):
     with pytest.raises(SystemExit):
         cli.main(["serve", "--queue", "q", "--token-file", "t", *words])
     assert f"argument {words[0]}: '{words[1]}' is no" in capsys.readouterr().err

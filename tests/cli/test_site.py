@@ -1,7 +1,5 @@
 """`softbench site`: the same bytes, links that stay, only what changed is written, and nothing is lost on a full disk."""
 
-from __future__ import annotations
-
 import os
 import resource
 import sys
@@ -49,7 +47,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
-def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs: Path) -> None:
+def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs):
     assert site(runs, "--output", "one") == 0
     assert (
         python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
@@ -73,7 +71,7 @@ def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(run
     assert reached == {path for path in one if not path.startswith(".")}
 
 
-def test_a_new_run_changes_what_it_is_about_and_no_link(runs: Path) -> None:
+def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
     site(runs, "--output", "site")
     before = files(Path("site"))
     site(".", "--output", "site")
@@ -101,7 +99,7 @@ def test_a_new_run_changes_what_it_is_about_and_no_link(runs: Path) -> None:
     }
 
 
-def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs: Path) -> None:
+def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
     site(runs, "--output", "site")
     index = outline.outline(Path("site/index.html").read_text())
     (row, *_) = next(t for t in index.all("table") if "Who leads" in t.attributes["aria-label"]).rows()
@@ -119,9 +117,7 @@ def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs: Path) -> N
     assert steps.rows()[0][3:5] == ["4 slower (+3.85 %)", "card GPU-b to GPU-a"]
 
 
-def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monkeypatch):
     site(runs, "--output", "site")
     before = files(Path("site"))
     (damaged, *_) = Path("site/.softbench").glob("*-1.json")
@@ -137,7 +133,7 @@ def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(
     }
 
 
-def test_what_holds_no_run_is_left_out_by_name(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_holds_no_run_is_left_out_by_name(runs, capsys):
     (runs / "bad.jsonl").write_text("{}")
     stored(runs / "again", run(made(1).records[:2], run_id="run-1"))
     assert site(runs, "--output", "site") == 0
@@ -154,7 +150,7 @@ def test_what_holds_no_run_is_left_out_by_name(runs: Path, capsys: pytest.Captur
     assert [path.name for path in Path("full").iterdir()] == ["mine.txt"]
 
 
-def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs: Path, tmp_path: Path) -> None:
+def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs, tmp_path):
     (tmp_path / "kernels").mkdir()
     sent = run([timed(CASES[0], "copy", 4_000, role="roof")], run_id="theirs", device={**GPU, "uuid": "GPU-c"})
     stored(tmp_path / "mine", sent)
@@ -166,7 +162,7 @@ def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs: Path, tmp_pa
     assert not list(Path("site/runs").glob("theirs-*"))
 
 
-def test_a_full_disk_leaves_the_old_site_whole(runs: Path, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_site_whole(runs, tmp_path):
     with disks.small(tmp_path / "disk", "limit") as disk:
         target = disk.folder / "site"
         command = ("-m", "softbench", "site", runs, "--output", target)
@@ -180,7 +176,7 @@ def test_a_full_disk_leaves_the_old_site_whole(runs: Path, tmp_path: Path) -> No
         assert {path: own for path, own in files(target).items() if path in before} == before
 
 
-def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path: Path) -> None:
+def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path):
     site(*KEPT, "--output", tmp_path / "site")
     (page,) = (tmp_path / "site" / "machines").glob("*H200*")
     rows = next(
@@ -191,7 +187,7 @@ def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path: Path) -> 
     ]
 
 
-def test_forty_runs_are_few_seconds_and_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forty_runs_are_few_seconds_and_little_memory(tmp_path, monkeypatch):
     """500 runs of 400 cells take under a minute: see docs/commands.md. Here 40 of 24, in processes of their own."""
     monkeypatch.setattr(reading, "FORKED", 2)
     stored(tmp_path / "runs", *(made(day, f"GPU-{day % 3}", names=6) for day in range(1, 29)))

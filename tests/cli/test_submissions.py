@@ -1,7 +1,5 @@
 """Runs sent as files through a git remote, and what a review says of those that are not as they should be."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma
@@ -73,9 +71,7 @@ def changed(path: str, data: bytes, name: str = "first") -> None:
     (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
-def test_a_folder_in_git_takes_runs_and_names_those_that_it_does_not(
-    here: Path, monkeypatch: pytest.MonkeyPatch, verdicts: Callable[..., Any]
-) -> None:
+def test_a_folder_in_git_takes_runs_and_names_those_that_it_does_not(here, monkeypatch, verdicts):
     assert submit("first") == 0
     git(Path(), "add", "sent")
     git(Path(), "commit", "-qm", "A run")
@@ -110,7 +106,7 @@ def test_a_folder_in_git_takes_runs_and_names_those_that_it_does_not(
     assert verdicts()["third"] == ("tampered", "'sources/kernels/own.py' has another SHA-256 than its manifest says")
 
 
-def test_a_changed_or_removed_submission_does_not_replace_the_known_one(verdicts: Callable[..., Any]) -> None:
+def test_a_changed_or_removed_submission_does_not_replace_the_known_one(verdicts):
     submit("first")
     Path("sent").rename("known")
     Path("reports/first.jsonl").unlink()
@@ -176,7 +172,7 @@ HOSTILE: dict[str, tuple[Callable[[], object], str, str]] = {
 
 
 @over("name", list(HOSTILE))
-def test_what_cannot_be_taken_is_named_with_its_reason(verdicts: Callable[..., Any], name: str) -> None:
+def test_what_cannot_be_taken_is_named_with_its_reason(verdicts, name):
     if Path("sent").exists():
         Path("sent").rename(f"sent before {name}")
     assert submit("first") == 0
@@ -190,7 +186,7 @@ def test_what_cannot_be_taken_is_named_with_its_reason(verdicts: Callable[..., A
     assert len(why) < 400, name
 
 
-def test_what_is_not_as_it_was_is_not_submitted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_as_it_was_is_not_submitted(capsys):
     misread = Calibration("graph", (20_000, 100_000), (20_000, 50_000))
     made("off", 5_000, calibrations=(misread,))
     made("fast", 5)

@@ -1,7 +1,5 @@
 """`softbench doctor` as a whole: it catches every bundled cheat by its word, and accuses no honest implementation of one."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import re
@@ -79,7 +77,7 @@ def records(examined: Examined) -> dict[str, Record]:
     return examined.records
 
 
-def test_what_the_doctor_says_of_it(examined: Examined) -> None:
+def test_what_the_doctor_says_of_it(examined):
     lines = [line.strip() for line in examined.text.splitlines()]
     for example in EXAMPLES:
         (told,) = [line for line in lines if f": {example.name}: " in line]
@@ -99,7 +97,7 @@ def test_what_the_doctor_says_of_it(examined: Examined) -> None:
 
 
 @over("example", ON_CPU)
-def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Example) -> None:
+def test_a_cheat_is_caught_with_its_word(records, example):
     record = records[example.name]
     assert examples.missed(example, record) == ""
     assert not record.samples
@@ -112,13 +110,13 @@ def is_of_a_kind(one: Example, other: Example) -> bool:
     return one is other or any(one.word.startswith(kind) and other.word.startswith(kind) for kind in KINDS)
 
 
-def test_what_needs_a_gpu_is_not_tried(records: dict[str, Record]) -> None:
+def test_what_needs_a_gpu_is_not_tried(records):
     untried = {name for name, record in records.items() if record.status is Status.UNAVAILABLE}
     assert untried == {e.name for e in EXAMPLES} - {e.name for e in ON_CPU}
     assert all("CUDA GPU" in records[name].reason for name in ON_GPU)
 
 
-def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
+def test_the_honest_pass_beside_the_cheats(records):
     honest = {name: r for name, r in records.items() if name.startswith("twin_")}
     assert {r.case.dtype for r in honest.values()} == {"float32", "bfloat16"}
     assert len(honest) == 2 * len([*examples._groups(EXAMPLES)])
@@ -126,7 +124,7 @@ def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
     assert all(r.clock("wall") for r in honest.values())
 
 
-def test_every_example_is_declared_and_has_its_own_word() -> None:
+def test_every_example_is_declared_and_has_its_own_word():
     found = registry.find([examples.CHEATS])
     assert {v.implementation for v in found} == {e.name for e in EXAMPLES} | {"writes_all"}
     assert all(v.summary for v in found)
@@ -134,7 +132,7 @@ def test_every_example_is_declared_and_has_its_own_word() -> None:
     assert all(is_of_a_kind(a, b) for a, b in alike)
 
 
-def test_the_documented_words_are_those_of_the_reasons(records: dict[str, Record]) -> None:
+def test_the_documented_words_are_those_of_the_reasons(records):
     section = MEASURING.partition("\n## Cheats and mistakes\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
     words = [word for line in lines for word in line.strip("| ").split(" | ")[2].split(", ")]
@@ -144,7 +142,7 @@ def test_the_documented_words_are_those_of_the_reasons(records: dict[str, Record
     assert not [name for name, reason in said.items() if not any(word in reason for word in words)]
 
 
-def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run() -> None:
+def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run():
     groups = examples._groups([e for e in EXAMPLES if not e.is_of_cpu])
     assert {e.name for _, _, group in groups for e in group}.isdisjoint(
         {"back_to_back_to_a_thread", "patched_clock_object"}
@@ -164,7 +162,7 @@ def honest() -> dict[tuple[str, str], Record]:
 
 @over("dtype", ["float32", "float16", "bfloat16"])
 @over("name", sorted(v.implementation for v in registry.find([HONEST])))
-def test_an_honest_implementation_is_not_accused(honest: dict[tuple[str, str], Record], name: str, dtype: str) -> None:
+def test_an_honest_implementation_is_not_accused(honest, name, dtype):
     record = honest[name, dtype]
     assert (record.status, record.reason) == (Status.PASSED, "")
     assert record.clock("wall")
@@ -179,7 +177,7 @@ def test_an_honest_implementation_is_not_accused(honest: dict[tuple[str, str], R
         (Status.PASSED, "", "not caught: PASSED"),
     ],
 )
-def test_only_the_status_and_the_word_count_as_caught(status: Status, reason: str, why: str) -> None:
+def test_only_the_status_and_the_word_count_as_caught(status, reason, why):
     zeros = next(v for v in registry.find([examples.CHEATS]) if v.implementation == "zeros")
     record = Record(Case("softmax", (2, 2), "float32", "float32"), zeros, status, reason)
     assert examples.missed(EXAMPLES[0], record) == why
@@ -204,7 +202,7 @@ GAINED = "not caught: 80 ns, and honest kernels take 100 ns"
         ("files_of_others", passed(SEALED), "not caught: PASSED"),
     ],
 )
-def test_a_pass_is_caught_if_it_leads_nothing_or_gains_nothing(name: str, record: Record, why: str) -> None:
+def test_a_pass_is_caught_if_it_leads_nothing_or_gains_nothing(name, record, why):
     (example,) = (e for e in EXAMPLES if e.name == name)
     honest = [builders.timed(record.case, "twin_a", 100), builders.timed(record.case, "writes_all", 50)]
     found = examples.missed(example, record, [record, *honest])
@@ -212,7 +210,7 @@ def test_a_pass_is_caught_if_it_leads_nothing_or_gains_nothing(name: str, record
     assert found.startswith(why)
 
 
-def test_where_writes_are_not_confined_the_doctor_says_so_and_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_writes_are_not_confined_the_doctor_says_so_and_opens_nothing(monkeypatch):
     monkeypatch.setattr(confining, "possible", lambda: {"writes": "no: no Landlock"})
     untried = {e.name for e in EXAMPLES if examples._untried(e, None)}
     assert untried == {"files_of_others"}
@@ -225,7 +223,7 @@ def test_where_writes_are_not_confined_the_doctor_says_so_and_opens_nothing(monk
     assert part.trust[-1].endswith("writes are not confined: no: no Landlock")
 
 
-def test_a_seal_sees_whatever_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seal_sees_whatever_is_watched(monkeypatch):
     pytest.importorskip("torch")
     tamper = TamperCheck()
     assert tamper.fault("the import") == ""
@@ -250,6 +248,6 @@ print(tamper.fault("the import"))
 """
 
 
-def test_the_libraries_of_the_field_break_no_seal() -> None:
+def test_the_libraries_of_the_field_break_no_seal():
     done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr[-2000:]

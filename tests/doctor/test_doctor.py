@@ -1,7 +1,5 @@
 """`softbench doctor`: what it runs, what it says of it, and when it exits with 1."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -54,7 +52,7 @@ def looked(**changes: Record | None) -> Findings:
         return examples.look(target(CARD))
 
 
-def test_what_is_caught_by_its_word_is_no_failure() -> None:
+def test_what_is_caught_by_its_word_is_no_failure():
     part, count = looked(), len(examples.EXAMPLES)
     assert part.failures == ()
     assert part.trust == (f"results: {count} of {count} cheats and mistakes were caught by their names",)
@@ -76,14 +74,14 @@ CASE = builders.softmax_case()
         (builders.ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"), "not caught: UNAVAILABLE: needs sm_100"),
     ],
 )
-def test_what_is_not_caught_by_its_word_fails(record: Record, words: str) -> None:
+def test_what_is_not_caught_by_its_word_fails(record, words):
     part = looked(zeros=record)
     assert part.failures == (f"zeros: {words}",)
     assert [line for line in part.lines if line.startswith("MISSED: ")] == ["MISSED: zeros: "]
     assert part.trust[0].startswith(f"results: {len(examples.EXAMPLES) - 1} of {len(examples.EXAMPLES)} ")
 
 
-def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu() -> None:
+def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu():
     record = builders.ended(CASE, "patched_clock_object", Status.UNAVAILABLE, examples.OF_CPU)
     part = looked(patched_clock_object=record)
     assert part.failures == ()
@@ -91,15 +89,13 @@ def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu() -> None:
     assert part.trust[0].endswith("; 1 were not tried, since they are not for a GPU")
 
 
-def test_an_honest_one_that_is_accused_fails() -> None:
+def test_an_honest_one_that_is_accused_fails():
     accused = {"twin_a float32": builders.ended(CASE, "twin_a", Status.INCORRECT, "one static buffer: no")}
     assert looked(**accused).failures == ("twin_a float32, which is honest: INCORRECT: one static buffer: no",)
 
 
 @over(("failures", "code"), [((), 0), (("zeros: not caught: PASSED",), 1)])
-def test_the_exit_code_is_that_of_the_findings(
-    monkeypatch: pytest.MonkeyPatch, says: Says, failures: tuple[str, ...], code: int
-) -> None:
+def test_the_exit_code_is_that_of_the_findings(monkeypatch, says, failures, code):
     found = (Findings("One", ("a line",), (), ("trust this",)), Findings("Two", (), failures))
     monkeypatch.setattr(doctor, "PARTS", [lambda given, one=one: one for one in found])
     said = says("doctor", status=code)
@@ -109,13 +105,13 @@ def test_the_exit_code_is_that_of_the_findings(
     assert ("Nothing failed." in said) != bool(failures)
 
 
-def test_without_torch_nothing_can_be_examined(monkeypatch: pytest.MonkeyPatch, says: Says) -> None:
+def test_without_torch_nothing_can_be_examined(monkeypatch, says):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "torch is not installed" in says("doctor", status=2)
 
 
 @over("count", ["0", "-1", "many", "1001", "1e9", "9" * 5000])
-def test_a_number_of_contests_that_cannot_be_is_refused(capsys: pytest.CaptureFixture[str], count: str) -> None:
+def test_a_number_of_contests_that_cannot_be_is_refused(capsys, count):
     with pytest.raises(SystemExit) as caught:
         cli.main(["doctor", f"--contests={count}"])
     assert caught.value.code == 2
@@ -126,7 +122,7 @@ def comparison(verdict: str, ratio: float = 1.001, half_width: float = 0.004) ->
     return stats.Comparison(verdict, ratio, ratio * (1 - half_width), ratio * (1 + half_width), 8)
 
 
-def test_identical_kernels_that_tie_say_how_near_they_are() -> None:
+def test_identical_kernels_that_tie_say_how_near_they_are():
     part = against_itself.tell([comparison("tied"), comparison("tied", 0.997), comparison("unknown", 1.02, 0.03)], 6.0)
     assert part.failures == ()
     assert part.lines[0] == "called different in 0 of 3 contests, tied in 2, cannot tell in 1"
@@ -134,24 +130,24 @@ def test_identical_kernels_that_tie_say_how_near_they_are() -> None:
     assert part.trust == ("ranks: in 6 s per case, kernels that differ by less than 0.40% are rarely distinguished",)
 
 
-def test_a_machine_that_tells_nothing_says_so() -> None:
+def test_a_machine_that_tells_nothing_says_so():
     alone = stats.Comparison("unknown", 1.5, 0.0, float("inf"), 1)
     assert against_itself.tell([alone], 1.5).trust[0].startswith("ranks: none ")
 
 
 @over(("different", "count", "fails"), [(1, 8, False), (2, 8, True), (3, 100, False), (5, 100, True)])
-def test_more_differences_than_chance_explains_fail(different: int, count: int, fails: bool) -> None:
+def test_more_differences_than_chance_explains_fail(different, count, fails):
     part = against_itself.tell([comparison("faster")] * different + [comparison("tied")] * (count - different), 1.5)
     assert part.failures == (
         (f"one kernel against itself: called different in {different} of {count} contests",) if fails else ()
     )
 
 
-def test_so_many_may_differ_by_chance() -> None:
+def test_so_many_may_differ_by_chance():
     assert [against_itself.allowed(n) for n in (1, 2, 8, 20, 100)] == [0, 1, 1, 2, 4]
 
 
-def test_a_twin_that_does_not_pass_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_twin_that_does_not_pass_fails(monkeypatch):
     monkeypatch.setattr(against_itself, "contest", lambda *_: "twin_a on softmax: OUT_OF_MEMORY: full")
     part = against_itself.look(target(contests=3))
     assert part.failures == ("one kernel against itself: twin_a on softmax: OUT_OF_MEMORY: full",)
@@ -166,7 +162,7 @@ def machine_with(reading: Telemetry, *who: tuple[int, str]) -> Findings:
         return machine.look(target(CARD))
 
 
-def test_a_gpu_is_described() -> None:
+def test_a_gpu_is_described():
     part = machine_with(Telemetry(1980, 3201, 120, 40, "power_cap"))
     assert (
         "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width" in part.lines
@@ -176,20 +172,20 @@ def test_a_gpu_is_described() -> None:
     assert part.trust == ("times: of this NVIDIA H200",)
 
 
-def test_somebody_else_on_the_gpu_is_named() -> None:
+def test_somebody_else_on_the_gpu_is_named():
     part = machine_with(Telemetry(1980, 3201, 120, 40), (1, "train.py"))
     others = next(line for line in part.lines if line.startswith("other processes"))
     assert "(pid 1, 5.0 GB)" in others
     assert "another process is on the GPU: no time is valid while it works" in part.trust
 
 
-def test_without_nvml_it_says_what_is_not_seen() -> None:
+def test_without_nvml_it_says_what_is_not_seen():
     part = machine_with(Telemetry())
     assert any(line.startswith("telemetry: cannot be read") for line in part.lines)
     assert any("without telemetry a throttled GPU" in line for line in part.trust)
 
 
-def test_where_records_go_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
+def test_where_records_go_is_tried_and_left_as_it_was(tmp_path):
     reports = tmp_path / "not" / "there"
     assert f"records: {reports} can be written" in machine.look(target(reports=reports)).lines[-1]
     assert list(tmp_path.iterdir()) == []
@@ -198,7 +194,7 @@ def test_where_records_go_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
     )
 
 
-def test_the_json_has_what_was_read() -> None:
+def test_the_json_has_what_was_read():
     clocks = [Calibration("graph", (1_000, 2_000), (1_001, 2_000)), Calibration("device", fault="no profiler")]
     contests = [stats.Comparison("tied", 1.0001, 0.999, 1.001, 8), stats.Comparison("unknown", 1.0, 0.0, math.inf, 1)]
     parts = (looked(zeros=builders.timed(CASE, "zeros", 1e4)), known_durations.tell(clocks))

@@ -1,7 +1,5 @@
 """The GPU that these tests cannot do without, and the pool of workers that the tests of one file share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

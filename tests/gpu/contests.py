@@ -1,7 +1,5 @@
 """Contests on the GPU of these tests, whose records are printed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.measure import device

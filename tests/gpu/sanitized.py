@@ -7,8 +7,6 @@ in numbers alone only the one with the fewest elements, for tools that take a hu
 the same with no more rows than a ring has stages. around: only those of a ring, with more.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

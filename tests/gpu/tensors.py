@@ -1,7 +1,5 @@
 """Tensors on the GPU, and what the softmax of one is held to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

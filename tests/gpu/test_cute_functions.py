@@ -1,7 +1,5 @@
 """softbench.kernels on a GPU: hard inputs, gradients, torch.compile, processes."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

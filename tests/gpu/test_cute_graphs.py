@@ -1,7 +1,5 @@
 """softbench.kernels under CUDA graphs, on streams and threads of their own, on another GPU."""
 
-from __future__ import annotations
-
 import functools
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The norms of softbench.kernels on a GPU, forward and backward, against float64: lengths, dtypes, heads, views, graphs."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Attention on a GPU: every form and rival of our own on hard inputs, the form's fragments, and what fusing is worth."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """On a real GPU: every bundled cheat is caught with its word or gains nothing, and honest use of streams is not accused."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest
@@ -9,12 +7,11 @@ from support.paths import SUPPORT
 
 from softbench.cases import registry
 from softbench.doctor import examples
-from softbench.doctor.examples import EXAMPLES, FORGED, Example
+from softbench.doctor.examples import EXAMPLES, FORGED
 from softbench.measure import device
 from softbench.measure.check import check
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import loading
 from softbench.model import OPEN, Case, Record, Status
 
@@ -34,21 +31,21 @@ def records() -> dict[str, Record]:
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.is_of_cpu], ids=lambda e: e.name)
-def test_a_cheat_is_caught_with_its_word(records: dict[str, Record], example: Example) -> None:
+def test_a_cheat_is_caught_with_its_word(records, example):
     record = records[example.name]
     print(example.name, record.status.value, record.tier, record.open_because, record.reason)
     assert examples.missed(example, record, list(records.values())) == ""
     assert example.misleads or example.word.startswith(FORGED) or not record.samples
 
 
-def test_the_honest_pass_beside_the_cheats(records: dict[str, Record]) -> None:
+def test_the_honest_pass_beside_the_cheats(records):
     honest = [record for name, record in records.items() if name.startswith(("twin_", "writes_all"))]
     assert {(r.status, r.reason) for r in honest} == {(Status.PASSED, "")}
     assert all(r.clock("graph") for r in honest)
 
 
 @pytest.mark.parametrize("case", [CASE, Case("softmax", (1000, 1001), "float32", "float32")], ids=lambda c: c.id)
-def test_an_honest_implementation_is_not_accused(pool: WorkerPool, case: Case) -> None:
+def test_an_honest_implementation_is_not_accused(pool, case):
     found = Contest(Rules(budget_s=2.0, timeout_s=60.0, seed=1), pool, device.gpu()).run(case, HONEST)
     print(*((r.variant.id, r.tier, r.open_because) for r in found), sep="\n")
     assert {r.variant.id: (r.status.value, r.reason) for r in found} == {v.id: ("PASSED", "") for v in HONEST}
@@ -58,7 +55,7 @@ def test_an_honest_implementation_is_not_accused(pool: WorkerPool, case: Case) -
     ("waits", "joins", "words"),
     [(True, True, ""), (False, True, "work on another stream"), (True, False, "work on another stream")],
 )
-def test_another_stream_must_wait_and_be_waited_for(waits: bool, joins: bool, words: str) -> None:
+def test_another_stream_must_wait_and_be_waited_for(waits, joins, words):
     side = torch.cuda.Stream()
 
     def launch(x):
@@ -76,12 +73,12 @@ def test_another_stream_must_wait_and_be_waited_for(waits: bool, joins: bool, wo
     assert bool(reason) == bool(words)
 
 
-def test_a_forged_hand_over_is_refused_and_leads_nothing(records: dict[str, Record]) -> None:
+def test_a_forged_hand_over_is_refused_and_leads_nothing(records):
     found = {e.name: records[e.name] for e in EXAMPLES if e.word.startswith(FORGED)}
     assert {name: (r.status, r.tier) for name, r in found.items()} == dict.fromkeys(found, (Status.PASSED, OPEN))
 
 
-def test_the_l2_is_really_set_aside(gpu: None) -> None:
+def test_the_l2_is_really_set_aside(gpu):
     cuda, limit, window = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t(), (ctypes.c_uint64 * 8)()
     x = torch.zeros(4096, 4096, device="cuda")
     with torch.cuda.stream(torch.cuda.Stream()):

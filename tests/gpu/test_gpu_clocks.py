@@ -1,7 +1,5 @@
 """On a real GPU: every clock reads kernels of known duration, and the device clock agrees with the graph."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from itertools import chain
@@ -16,7 +14,6 @@ from softbench.measure import device, spin_kernels
 from softbench.measure.contest import calibrating
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.cupti_clock import DeviceClock, Unseen
 from softbench.measure.plans import Plan, plan_graph
 from softbench.model import Case, Record, Status, calibration, stats
@@ -33,7 +30,7 @@ def card() -> device.Gpu:
     return found
 
 
-def test_every_clock_reads_kernels_of_known_duration(pool: WorkerPool) -> None:
+def test_every_clock_reads_kernels_of_known_duration(pool):
     began = time.monotonic()
     found = calibrating.calibrate(pool, card().l2_bytes, device=True)
     print(f"{time.monotonic() - began:.1f} s", *map(calibration.describe, found), *found, sep="\n")
@@ -47,7 +44,7 @@ def per_call_ns(record: Record, clock: str) -> float:
     return stats.per_launch_ns(samples)
 
 
-def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool: WorkerPool) -> None:
+def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
     """The first contest comes before any process was profiled; in the second those that were are there, idle."""
     chosen = [
         v for v in registry.find([resources.bundled_impls()]) if v.implementation in ("torch_eager", "triton_wide")
@@ -84,7 +81,7 @@ def sampled(launch: Any, case: Case = SMALL) -> list[int]:
 
 
 @pytest.mark.parametrize("host_s", [0.0, 200e-6])
-def test_a_call_of_two_kernels_is_last_end_minus_first_start(gpu: None, host_s: float) -> None:
+def test_a_call_of_two_kernels_is_last_end_minus_first_start(gpu, host_s):
     """Whatever the host does between them."""
     kernels = [spin_kernels.Spin(30_000), spin_kernels.Spin(40_000)]
 
@@ -100,7 +97,7 @@ def test_a_call_of_two_kernels_is_last_end_minus_first_start(gpu: None, host_s: 
     assert sum(kernel.spun_ns() for kernel in kernels) < found < 70_000 + 10_000
 
 
-def test_calls_find_nothing_of_their_input_in_the_cache(gpu: None) -> None:
+def test_calls_find_nothing_of_their_input_in_the_cache(gpu):
     """33 MB fit the L2 of a Hopper GPU: a second read in the same call takes less than the first, which was cold."""
     case = Case("softmax", (4096, 4096), "float16", "float16")
     once = statistics.median(sampled(lambda x: torch.amax(x, dim=-1), case))
@@ -109,18 +106,18 @@ def test_calls_find_nothing_of_their_input_in_the_cache(gpu: None) -> None:
     assert twice - once < 0.9 * once
 
 
-def test_a_call_without_a_kernel_has_no_span(gpu: None) -> None:
+def test_a_call_without_a_kernel_has_no_span(gpu):
     with pytest.raises(Unseen, match="saw no kernel in call 1"):
         sampled(lambda x: x)
 
 
-def test_a_torch_without_a_profiler_of_kernels_is_a_reason(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_without_a_profiler_of_kernels_is_a_reason(gpu, monkeypatch):
     monkeypatch.setattr("torch.autograd.profiler._supported_activities", set)
     with pytest.raises(Unseen, match="torch's profiler cannot be started"):
         sampled(lambda x: torch.softmax(x, dim=-1))
 
 
-def test_what_a_profile_leaves_behind(gpu: None) -> None:
+def test_what_a_profile_leaves_behind(gpu):
     """In one process a graph's replay keeps its time; what a call costs is printed, as it may not."""
     from softbench.measure.clocks import GraphClock
 

@@ -3,8 +3,6 @@
 At the end the tiers are printed as a table, with -s. `corners/around.py` has what is put around a family's launch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ from contests import end_workers, run
 from softbench import resources
 from softbench.cases import registry
 from softbench.measure import plans
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import OPEN, SEALED, Case, Record, Status, Variant
 
 pytestmark = pytest.mark.gpu
@@ -78,14 +75,14 @@ def require(corner: str, records: Sequence[Record], families: Sequence[str] = FA
 
 
 @pytest.mark.parametrize("corner", CORNERS)
-def test_corners_around_each_family(pool: WorkerPool, corner: str) -> None:
+def test_corners_around_each_family(pool, corner):
     found = run(pool, CASE, variants(corner), 0.3)
     require(corner, found)
     assert all(record.clock("graph") for record in found)
 
 
 @pytest.mark.parametrize("launches", [1, 500])
-def test_graphs_of_one_launch_and_of_500(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch, launches: int) -> None:
+def test_graphs_of_one_launch_and_of_500(pool, monkeypatch, launches):
     """No plan of ours has a single launch, so here the bounds of a plan are set to it."""
     monkeypatch.setattr(plans, "MIN_LAUNCHES", launches)
     monkeypatch.setattr(plans, "MAX_LAUNCHES", launches)
@@ -94,13 +91,13 @@ def test_graphs_of_one_launch_and_of_500(pool: WorkerPool, monkeypatch: pytest.M
     assert {s.launches for record in found for s in record.clock("graph")} == {launches}
 
 
-def test_empty_case(pool: WorkerPool) -> None:
+def test_empty_case(pool):
     """Cases without elements are checked and never timed."""
     require("empty case", run(pool, EMPTY, [BUNDLED[family] for family in FAMILIES]))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_case_of_17_gb(pool: WorkerPool, family: str) -> None:
+def test_case_of_17_gb(pool, family):
     """One family at a time: the check alone holds half of an H200's memory."""
     end_workers(pool)
     require("case of 17 GB", run(pool, LARGE, [BUNDLED[family]], 0.3), [family])

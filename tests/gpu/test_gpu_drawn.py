@@ -3,8 +3,6 @@
 SOFTBENCH_SEARCH_CASES (20000), _SECONDS (360), _WORKERS, _SEED and _LOG, a file that takes every question's outcome at once.
 """
 
-from __future__ import annotations
-
 import pytest
 from support import searching
 from support.paths import ROOT

@@ -1,7 +1,5 @@
 """On a real GPU: what corrupts a context, hangs or fills the card costs its own cell; the honest keep their times."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -41,7 +39,7 @@ def contest(pool: WorkerPool, case: Case, offender: str) -> tuple[Record, Record
 
 
 @pytest.mark.parametrize("offender", EXPECTED)
-def test_costs_its_own_cell(pool: WorkerPool, offender: str) -> None:
+def test_costs_its_own_cell(pool, offender):
     status, words = EXPECTED[offender]
     for case in CASES:  # the second shows that a fresh process came after the first
         culprit, honest = contest(pool, case, offender)
@@ -51,13 +49,13 @@ def test_costs_its_own_cell(pool: WorkerPool, offender: str) -> None:
         assert len(honest.clock("graph")[0].ns) >= 8
 
 
-def test_compute_sanitizer_names_the_access_that_was_out_of_bounds() -> None:
+def test_compute_sanitizer_names_the_access_that_was_out_of_bounds():
     found = in_process.sanitized(CASES[1], OFFENDERS["illegal_address"], 1, 120.0)
     assert found.startswith("Invalid __global__ write of size"), found
     assert in_process.sanitized(CASES[1], HONEST, 1, 120.0) == ""
 
 
-def test_what_cannot_be_captured_has_a_call_time_and_no_rank(pool: WorkerPool) -> None:
+def test_what_cannot_be_captured_has_a_call_time_and_no_rank(pool):
     culprit, honest = contest(pool, CASES[0], "synchronises")
     assert culprit.status is Status.PASSED
     assert [s.clock for s in culprit.samples] == ["call"]

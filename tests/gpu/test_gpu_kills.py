@@ -3,8 +3,6 @@
 SOFTBENCH_KILL_MOMENTS says how many kills, SOFTBENCH_KILL_SEED which; `-s` tells what was killed. Fifty take about four minutes.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil
@@ -99,15 +97,15 @@ def kill_in_runs(command: OnGpu, roles: list[str], pause: tuple[float, float], m
         killed += len(now)
 
 
-def test_a_killed_worker_costs_a_cell_at_most(command: OnGpu) -> None:
+def test_a_killed_worker_costs_a_cell_at_most(command):
     kill_in_runs(command, ["author", "referee"], (0.2, 2.2), OF_WORKERS)
 
 
-def test_a_killed_forkserver_costs_a_cell_at_most(command: OnGpu) -> None:
+def test_a_killed_forkserver_costs_a_cell_at_most(command):
     kill_in_runs(command, ["forkserver"], (0.5, 8.0), OF_FORKSERVER)
 
 
-def test_a_killed_run_keeps_what_was_finished_and_is_completed(command: OnGpu) -> None:
+def test_a_killed_run_keeps_what_was_finished_and_is_completed(command):
     print(f"\nseed {SEED}")
     began = time.monotonic()
     killing.end_at_moments(command, signal.SIGKILL, Random(SEED), OF_PARENT, most_s=4.0)

@@ -1,9 +1,6 @@
 """docs/tutorial.md and docs/how-to.md on a GPU: every block of the one, and the kernels of the other."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 from support.readers import TUTORIAL, expected, follow, ran
@@ -12,13 +9,13 @@ from support.recipes import Reader
 pytestmark = pytest.mark.gpu
 
 
-def test_a_reader_with_a_gpu_can_follow_the_tutorial(some_gpu: None, tmp_path: Path) -> None:
+def test_a_reader_with_a_gpu_can_follow_the_tutorial(some_gpu, tmp_path):
     """Four shapes with two kernels, twice, and the hard cases of a plain Triton kernel: minutes."""
     typed = follow(Reader(tmp_path), with_gpu=True)
     assert [block for block in typed if block.mark == "gpu"] == [block for block in TUTORIAL if block.mark == "gpu"]
 
 
-def test_the_kernels_of_the_recipes_do_what_they_say(some_gpu: None, tmp_path: Path) -> None:
+def test_the_kernels_of_the_recipes_do_what_they_say(some_gpu, tmp_path):
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
     right = dict.fromkeys(("my_norm", "any_view", "aligned_only", "row_block"), "PASSED")
     assert ran(tmp_path, CUDA_VISIBLE_DEVICES=visible) == expected(**right)

@@ -1,7 +1,5 @@
 """On a real GPU: a timed replay earns its result again, and what is done for that costs honest kernels nothing."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from copy import copy
@@ -15,7 +13,6 @@ from softbench.measure import clocks, device, renew
 from softbench.measure.contest import calibrating
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
 from softbench.measure.worker import loading
 from softbench.model import Case, Status, calibration, stats
@@ -25,7 +22,7 @@ pytestmark = pytest.mark.gpu
 MEMO = registry.find([examples.CHEATS])
 
 
-def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool: WorkerPool) -> None:
+def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool):
     """With the same values in every replay it took 0.79 of the time of the kernel that writes all."""
     case = Case("softmax", (8192, 8192), "float16", "float16")
     pair = [v for v in MEMO if v.implementation in ("writes_what_changed", "writes_all")]
@@ -51,7 +48,7 @@ def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool: Worker
         ((8192, 8192), "torch_eager", "library/torch_eager.py"),
     ],
 )
-def test_an_honest_time_is_that_of_replays_in_a_row(gpu: None, shape: tuple[int, int], name: str, path: str) -> None:
+def test_an_honest_time_is_that_of_replays_in_a_row(gpu, shape, name, path):
     card = device.gpu()
     assert card is not None
     case = Case("softmax", shape, "float16", "float16")
@@ -76,7 +73,7 @@ def test_an_honest_time_is_that_of_replays_in_a_row(gpu: None, shape: tuple[int,
     assert abs(statistics.median(ratios) - 1) < 0.003
 
 
-def test_the_call_clock_is_right_ten_times_in_ten(pool: WorkerPool) -> None:
+def test_the_call_clock_is_right_ten_times_in_ten(pool):
     card = device.gpu()
     assert card is not None
     for _ in range(10):

@@ -1,7 +1,5 @@
 """On a real GPU: bundled implementations are sealed, and as fast as in their authors' processes."""
 
-from __future__ import annotations
-
 import os
 import random
 import statistics
@@ -15,7 +13,6 @@ from softbench import resources
 from softbench.cases import matrix, registry
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.preparing import Preparation
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import SEALED, Case, Status, stats
 
 pytestmark = pytest.mark.gpu
@@ -29,7 +26,7 @@ RNG = random.Random(SEED)
 CASE = Case("softmax", (8192, 8192), "float16", "float16")
 
 
-def test_bundled_implementations_are_sealed(pool: WorkerPool) -> None:
+def test_bundled_implementations_are_sealed(pool):
     """Ladders too, in the first case of each operator and in one that is drawn. With -s: sealed cells of all that passed."""
     tiers: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for operator, case in FIRST.items():
@@ -45,7 +42,7 @@ def test_bundled_implementations_are_sealed(pool: WorkerPool) -> None:
     assert total[SEALED] >= 0.99 * total.total() > 0
 
 
-def test_sealed_times_are_those_of_the_author(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sealed_times_are_those_of_the_author(pool, monkeypatch):
     """Median ratio at most 0.2 % from 1, and none above 1 %."""
     names = ("cute_softmax", "quack", "triton_best", "torch_eager", "liger", "torch_compile", "cuda_cooperative")
     pairs = [v for v in BUNDLED if v.implementation in names and v.operator == "softmax"]

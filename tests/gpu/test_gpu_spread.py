@@ -1,12 +1,9 @@
 """Several GPUs, or one of them as the only one: real cards, workers, locks and NVML."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support.offenders import seconds_until
@@ -19,7 +16,7 @@ pytestmark = pytest.mark.gpu
 STRANGER = "import torch, time; x = torch.ones(1 << 28, device='cuda'); print('ready', flush=True); time.sleep(120)"
 
 
-def test_each_worker_measures_on_its_own_gpu(tmp_path: Path) -> None:
+def test_each_worker_measures_on_its_own_gpu(tmp_path):
     """As many workers as there are GPUs, up to four: a run of four timed cases. Our own workers are nobody else's."""
     names = device.visible()[:4]
     folder = project(tmp_path)
@@ -37,7 +34,7 @@ def test_each_worker_measures_on_its_own_gpu(tmp_path: Path) -> None:
     assert "also on the GPU" not in done.stdout
 
 
-def test_two_runs_take_turns(tmp_path: Path) -> None:
+def test_two_runs_take_turns(tmp_path):
     """Both begin at once; each has four cases, so that each waits for the other."""
     folders = [project(tmp_path / part) for part in ("a", "b")]
     options = ["--softbench-profile=both", "-k", "own_right"]
@@ -50,7 +47,7 @@ def test_two_runs_take_turns(tmp_path: Path) -> None:
         assert not [note for note in notes if note.startswith("also on the GPU")]
 
 
-def test_a_stranger_on_the_gpu_is_named() -> None:
+def test_a_stranger_on_the_gpu_is_named():
     """Started by a process that has ended, so that it is not ours."""
     start = (
         "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-3, stderr=-3).pid)"

@@ -1,7 +1,5 @@
 """On a real GPU: the counters of kernels whose traffic is known, and of sealed ones in a process that imports none of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path
@@ -46,7 +44,7 @@ def counted(case: Case) -> Traffic:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_copy_moves_every_byte_once(case: Case) -> None:
+def test_copy_moves_every_byte_once(case):
     found = counted(case)
     print(found)
     assert found.read_bytes == pytest.approx(2 * case.elements, rel=0.03)
@@ -84,14 +82,14 @@ def contest(pool: WorkerPool, case: Case, variants: list, **more: Any) -> dict[s
     return {record.variant.implementation: record for record in records}
 
 
-def test_contest_counts_for_everybody(pool: WorkerPool) -> None:
+def test_contest_counts_for_everybody(pool):
     roofs = {"softmax": roof.variants("copy", "cuda")}
     records = contest(pool, CASES[1], [BUNDLED["torch_eager"]], roofs=roofs).values()
     assert [r.notes for r in records if r.traffic is None] == []
     assert all(0.9 < (r.traffic.read_bytes + r.traffic.written_bytes) / r.ideal_bytes < 2 for r in records if r.traffic)
 
 
-def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool: WorkerPool, asked: list) -> None:
+def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool, asked):
     names = ("cute_softmax", "torch_eager")
     found = contest(pool, CASES[1], [TWIN, *(BUNDLED[name] for name in names)])
     assert len(found) == len(asked) == 3
@@ -104,7 +102,7 @@ def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool: Wo
         assert record.traffic.read_bytes == pytest.approx(2 * CASES[1].elements, rel=0.02), name
 
 
-def test_graphs_of_several_kernels_are_counted_and_open_entrants_too(pool: WorkerPool, asked: list) -> None:
+def test_graphs_of_several_kernels_are_counted_and_open_entrants_too(pool, asked):
     """An open one is still imported. What ncu cannot count has no figure, and a note that says why."""
     found = contest(pool, CASES[0], [*CORNERS, BUNDLED["cuda_cooperative"]])
     imported = {request["params"]["corner"] for request in asked if "path" in request}

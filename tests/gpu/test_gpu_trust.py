@@ -4,8 +4,6 @@
 times; a contest takes about 2 s.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import time
@@ -61,7 +59,7 @@ def told(title: str, comparisons: Sequence[stats.Comparison]) -> Counter[str]:
     return verdicts
 
 
-def test_a_against_a(pool: WorkerPool) -> None:
+def test_a_against_a(pool):
     comparisons = []
     for number in range(CONTESTS):
         found = against_itself.contest(pool, device.gpu(), number, fresh=number % 5 == 0)
@@ -72,7 +70,7 @@ def test_a_against_a(pool: WorkerPool) -> None:
     assert verdicts["tied"] >= 0.9 * CONTESTS  # else it would be for want of an answer
 
 
-def test_one_percent_more_work_is_found(pool: WorkerPool) -> None:
+def test_one_percent_more_work_is_found(pool):
     comparisons = []
     for number in range(20):
         contest = Contest(Rules(budget_s=6.0, seed=1000 + number), pool, device.gpu())
@@ -82,7 +80,7 @@ def test_one_percent_more_work_is_found(pool: WorkerPool) -> None:
     assert told("1 % of the rows twice", comparisons)["slower"] >= 18
 
 
-def test_telemetry_costs_little(some_gpu: None) -> None:
+def test_telemetry_costs_little(some_gpu):
     """A reading stands between two rounds, at most every `steady.EVERY_S`: a tenth of that would be too much."""
     monitor, seconds = device.Monitor(device.gpu()), []
     for _ in range(30):
@@ -121,7 +119,7 @@ def gains_nothing(record: Record, fastest: float) -> bool:
     return stats.per_launch_ns(record.clock("graph")[0]) > 0.98 * fastest
 
 
-def test_twenty_hostile_ones_change_nothing_for_eight_honest_ones(some_gpu: None) -> None:
+def test_twenty_hostile_ones_change_nothing_for_eight_honest_ones(some_gpu):
     card = device.gpu()
     offenders = hostile()
     assert (len(offenders), len(HONEST)) == (20, 8)

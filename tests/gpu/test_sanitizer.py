@@ -1,7 +1,5 @@
 """compute-sanitizer over the kernels of impls/cute: `sanitized.py` runs them, `planted.py` holds what must be seen."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """On a real GPU: what does not fit together runs in heats."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ from softbench.cases import registry
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Status
 
 pytestmark = pytest.mark.gpu
@@ -19,7 +16,7 @@ pytestmark = pytest.mark.gpu
 TWINS = {v.implementation: v for v in registry.find([Path(__file__).parent / "twins"])}
 
 
-def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(pool: WorkerPool) -> None:
+def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(pool):
     """17 GB move at a launch: two placements of four entrants are more than a card of 141 GB holds."""
     eager = registry.find([resources.bundled_impls()])
     baseline = next(v for v in eager if v.implementation == "torch_eager")

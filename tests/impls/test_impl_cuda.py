@@ -1,7 +1,5 @@
 """The CUDA C++ family without a GPU: what is compiled, the cache, which cases are refused, how rows are taken."""
 
-from __future__ import annotations
-
 import fnmatch
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The attention kernels of impls/cuda without a GPU: g++ and emulated tensor cores run them, cuobjdump reads their cubins."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import re

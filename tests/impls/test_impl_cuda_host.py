@@ -1,7 +1,5 @@
 """How the CUDA C++ family speaks to the driver, and who gets which words, with a driver and a device that are not there."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import struct

@@ -1,7 +1,5 @@
 """Every rung of the CUDA C++ ladder from tensor to tensor on a CPU, where g++ stands in for NVRTC and the GPU."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """How each rung of the CUDA C++ ladder cuts rows into launches; no GPU, no compiler, no torch."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 

@@ -1,7 +1,5 @@
 """The entries of impls/cute without a GPU: what is refused, what a launch hands to its kernel, cubins."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The arithmetic of impls/cute's kernels, on a CPU: results as small as the output's dtype holds, wherever in the row they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """How few or long rows of softmax are laid out: the predicted times, beside measured ones, and their neighbours."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

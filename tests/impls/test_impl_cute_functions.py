@@ -1,7 +1,5 @@
 """softbench.kernels on a CPU, by torch or with stand-ins for the kernels: shapes, autograd, tracing, refusals."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

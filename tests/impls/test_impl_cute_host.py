@@ -1,7 +1,5 @@
 """The host side of impls/cute without a GPU: cache, choice of variants, fallbacks."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The kernels of impls/cute/kernels, compiled for sm_90a: their launches; of those beside softmax what they read and write."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import re

@@ -1,7 +1,5 @@
 """The arithmetic of impls/cute's norms and gradient, on a CPU: parts that differ, and values that are far from 0 or from 1."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

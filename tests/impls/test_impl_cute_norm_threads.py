@@ -1,7 +1,5 @@
 """Norms of impls/cute with heads and dtypes that differ, thread by thread on a CPU: `support.emulated_threads`."""
 
-from __future__ import annotations
-
 import pytest
 from support.grids import over
 

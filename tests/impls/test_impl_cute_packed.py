@@ -1,7 +1,5 @@
 """Dense rows that are no whole vectors, in impls/cute: their layouts, what these cost, and the arithmetic of their kernels."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from dataclasses import replace

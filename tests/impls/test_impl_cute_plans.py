@@ -1,7 +1,5 @@
 """How impls/cute lays rows out: the table, what it refuses, what a refused launch falls back to, which rows are few."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

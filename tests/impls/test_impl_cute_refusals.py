@@ -1,7 +1,5 @@
 """What softbench.kernels refuses, or leaves to torch, and says so: devices, dtypes, shapes, a gradient that is wrong here."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """How impls/cute lays out rows that are split over the whole GPU: one alone, several through a ring, long ones read twice."""
 
-from __future__ import annotations
-
 import pytest
 from support.grids import over
 

@@ -1,7 +1,5 @@
 """The gradients of norms in impls/cute: layouts of strips of columns, and the arithmetic of the kernel on a CPU."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

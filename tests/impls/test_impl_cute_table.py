@@ -3,8 +3,6 @@
 Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothing needs a GPU.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import re

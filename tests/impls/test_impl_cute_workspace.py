@@ -1,7 +1,5 @@
 """Who shares a workspace of impls/cute, without a GPU."""
 
-from __future__ import annotations
-
 import types
 
 import pytest

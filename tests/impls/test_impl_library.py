@@ -1,7 +1,5 @@
 """The library entrants where they run without a GPU, and what each refuses."""
 
-from __future__ import annotations
-
 import fnmatch
 import sys
 from collections import Counter

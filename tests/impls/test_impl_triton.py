@@ -1,7 +1,5 @@
 """The Triton ladder and triton_best: plans, cubins, launches, and the kernels in Triton's interpreter against float64."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Attention in Triton: the kernel in Triton's interpreter against the operator, and its cubins, without a GPU."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The Triton kernels as they are compiled for sm_90a: registers, widths of loads and stores, what comes first; no GPU is needed."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

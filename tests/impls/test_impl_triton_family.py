@@ -1,7 +1,5 @@
 """The softmax family in Triton: kernels in Triton's interpreter against the operators, and their cubins, without a GPU."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Triton family's host side: plans, candidates, the cache of choices, and what a launch hands to a kernel."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """impls/README.md leads to every kernel: its files exist and have the lines that it states, and every implementation is in it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """The simulated workers of contests."""
 
-from __future__ import annotations
-
 import pytest
 from support.simulated import World
 

@@ -1,7 +1,5 @@
 """How far right outputs are from the exact values, measured while they are checked."""
 
-from __future__ import annotations
-
 import pytest
 
 from softbench.cases.operators import Expected, get
@@ -13,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 
 def case(dtype: str = "float32", shape: tuple[int, ...] = (64, 512), **words: object) -> Case:
-    return Case("softmax", shape, dtype, dtype, **words)  # type: ignore[arg-type]
+    return Case("softmax", shape, dtype, dtype, **words)
 
 
 def off(own: Case, share: float, every: int = 1) -> Accuracy:

@@ -1,7 +1,5 @@
 """What workers say to the parent: of the type that was asked for, or nonsense, and never an error of the parent's own."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct
@@ -9,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from textwrap import indent
 from typing import Any
 
@@ -101,7 +98,7 @@ def says(operation: str, answer: Any, *, echoes: bool = True) -> Answer:
 
         thread = threading.Thread(target=reply)
         thread.start()
-        found = ask(worker, {"op": operation}, 10)  # type: ignore[arg-type]
+        found = ask(worker, {"op": operation}, 10)
         thread.join()
         return found
 
@@ -111,7 +108,7 @@ def is_nonsense(answer: Answer) -> bool:
 
 
 @over("operation", OPERATIONS)
-def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
+def test_a_good_answer_is_taken_and_a_failure_too(operation):
     found = says(operation, {"ok": True} | GOOD[operation])
     assert found.ok, found.reason
     assert set(found.data) == set(GOOD[operation])
@@ -119,7 +116,7 @@ def test_a_good_answer_is_taken_and_a_failure_too(operation: str) -> None:
     assert (failed.status, failed.reason, failed.fatal) == (Status.RUNTIME_ERROR, "on purpose", False)
 
 
-def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late() -> None:
+def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late():
     from softbench.measure.worker.authoring import AuthorHandler
     from softbench.measure.worker.handler import RequestHandler
     from softbench.measure.worker.refereeing import RefereeHandler
@@ -130,7 +127,7 @@ def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late()
     assert operations == set(OPERATIONS) == set(GOOD)
 
 
-def test_values_come_as_the_types_of_records() -> None:
+def test_values_come_as_the_types_of_records():
     assert says("compile", {"ok": True} | GOOD["compile"]).data == {"kernels": (KernelResources("k", 32, 0, 48),)}
     assert says("calibrate", {"ok": True} | GOOD["calibrate"]).data["calibrations"] == (
         Calibration("graph", (1,), (2,)),
@@ -141,12 +138,12 @@ def test_values_come_as_the_types_of_records() -> None:
 
 
 @over("ns", ["soon", None, True, 0, -1, 1.5, [1], {}, 2**53, 10**400])
-def test_a_time_is_a_whole_number_of_nanoseconds(ns: Any) -> None:
+def test_a_time_is_a_whole_number_of_nanoseconds(ns):
     assert is_nonsense(says("turn", {"ok": True, "ns": ns}))
 
 
 @pytest.mark.parametrize("text", ["1e400", "-1e400", "NaN", "1" * 5000], ids=str)
-def test_a_time_that_json_cannot_hold(text: str) -> None:
+def test_a_time_that_json_cannot_hold(text):
     found = says("turn", b'{"ok": true, "id": "ID", "ns": %s}' % text.encode())
     assert is_nonsense(found)
     assert "asked" not in found.reason
@@ -176,25 +173,25 @@ def test_a_time_that_json_cannot_hold(text: str) -> None:
         ("place", {"accuracy": NEAR}),
     ],
 )
-def test_an_answer_of_another_form_is_nonsense(operation: str, answer: dict[str, Any]) -> None:
+def test_an_answer_of_another_form_is_nonsense(operation, answer):
     found = says(operation, {"ok": True} | answer)
     assert is_nonsense(found)
     assert found.reason.startswith(f"answered nonsense to '{operation}': ")
 
 
 @pytest.mark.parametrize("status", sorted({s.value for s in Status} - {s.value for s in answers.FAILURES} | {"", "OK"}))
-def test_a_worker_says_only_how_its_own_case_failed(status: str) -> None:
+def test_a_worker_says_only_how_its_own_case_failed(status):
     assert is_nonsense(says("prepare", FAILED | {"status": status}))
 
 
 @pytest.mark.parametrize(
     "change", [{"reason": ""}, {"reason": 3}, {"fatal": 1}, {"status": ["INCORRECT"]}, {"ok": 1}, {"ok": None}]
 )
-def test_a_failure_has_a_status_and_a_reason(change: dict[str, Any]) -> None:
+def test_a_failure_has_a_status_and_a_reason(change):
     assert is_nonsense(says("prepare", FAILED | change))
 
 
-def test_a_reason_is_one_line_and_bounded() -> None:
+def test_a_reason_is_one_line_and_bounded():
     found = says("prepare", FAILED | {"reason": "a\nb\x1b[2J\u202e\udcff" + "x" * 100_000})
     assert found.reason.startswith("a b?[2J??x")
     assert found.reason.isprintable()
@@ -202,14 +199,14 @@ def test_a_reason_is_one_line_and_bounded() -> None:
     assert len(says("device", {"ok": True, "unseen": "y" * 100_000}).data["unseen"]) == answers.MOST_CHARACTERS
 
 
-def test_an_answer_to_nothing_that_was_asked_is_a_crash() -> None:
+def test_an_answer_to_nothing_that_was_asked_is_a_crash():
     found = says("turn", {"ok": True, "ns": 5, "id": "0" * 16}, echoes=False)
     assert is_nonsense(found)
     assert found.reason == "wrote into the harness's own channel: an answer to what it was not asked"
     assert is_nonsense(says("turn", {"ok": True, "ns": 5}, echoes=False))
     with fake() as worker:
         worker.theirs.sendall(message(b'{"ok": true}'))
-        found = ask(worker, {"op": "prepare"}, 10)  # type: ignore[arg-type]
+        found = ask(worker, {"op": "prepare"}, 10)
     assert is_nonsense(found)
     assert found.reason == "wrote into the harness's own channel: an answer to what it was not asked"
 
@@ -225,7 +222,7 @@ OBJECTS = st.dictionaries(st.sampled_from(NAMES), JSON | st.sampled_from([s.valu
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(OPERATIONS)), OBJECTS | st.binary(max_size=40), st.booleans())
-def test_nothing_a_worker_says_raises_in_the_parent(operation: str, answer: Any, is_good: bool) -> None:
+def test_nothing_a_worker_says_raises_in_the_parent(operation, answer, is_good):
     found = says(operation, {"ok": is_good} | answer if isinstance(answer, dict) else answer)
     assert is_nonsense(found) or found.ok or found.status in answers.FAILURES
     assert found.reason.isprintable()
@@ -248,7 +245,7 @@ FORGED = {
 }
 
 
-def test_a_file_that_writes_answers_into_its_socket_costs_its_own_cell(tmp_path: Path) -> None:
+def test_a_file_that_writes_answers_into_its_socket_costs_its_own_cell(tmp_path):
     for name, code in FORGED.items():
         write(tmp_path, name, "launch", f"{SAYS}\n{code}")
     with arena(tmp_path) as field:
@@ -261,7 +258,7 @@ def test_a_file_that_writes_answers_into_its_socket_costs_its_own_cell(tmp_path:
         assert passed(second, [name])
 
 
-def test_what_was_written_after_the_last_answer_comes_to_light(tmp_path: Path) -> None:
+def test_what_was_written_after_the_last_answer_comes_to_light(tmp_path):
     code = f"{SAYS}\nimport threading\nthreading.Timer(0.3, lambda: say(ok=True)).start()"
     write(tmp_path, "late", "launch", f"if calls == 1:\n{indent(code, '    ')}")
     write(tmp_path, "zslow", "launch", "time.sleep(0.3)")

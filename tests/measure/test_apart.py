@@ -1,11 +1,7 @@
 """A case in which processes are ended from outside: measured again, apart, where the kernel keeps workers from nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support.builders import ended, softmax_case, timed, variant
@@ -32,7 +28,7 @@ for pid in forkservers:
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
-def test_a_rival_that_was_killed_or_stopped_is_measured_again_without_who_did_it(tmp_path: Path, how: str) -> None:
+def test_a_rival_that_was_killed_or_stopped_is_measured_again_without_who_did_it(tmp_path, how):
     write(tmp_path, "killer", "launch", f"if calls == 2:\n{SIBLINGS % how}".replace("\n", "\n    "))
     with arena(tmp_path, 4, SOFTBENCH_NAMESPACES="off", SOFTBENCH_CONFINE="off") as field:
         found = field.run(BAD)
@@ -41,7 +37,7 @@ def test_a_rival_that_was_killed_or_stopped_is_measured_again_without_who_did_it
     assert any(note.startswith("measured again, apart") for note in found["honest"].notes)
 
 
-def test_who_kills_itself_dies_again_alone(tmp_path: Path) -> None:
+def test_who_kills_itself_dies_again_alone(tmp_path):
     write(tmp_path, "own", "launch", "import signal\nos.kill(os.getpid(), signal.SIGKILL)")
     with arena(tmp_path, SOFTBENCH_NAMESPACES="off") as field:
         found = field.run(BAD)
@@ -88,13 +84,13 @@ def heats(record: Record) -> list[int]:
     return [samples.heat for samples in record.samples]
 
 
-def test_where_nobody_was_ended_there_is_one_contest() -> None:
+def test_where_nobody_was_ended_there_is_one_contest():
     world = World(lambda there: set())
     assert {r.status for r in world.records().values()} == {Status.PASSED}
     assert len(world.held) == 1
 
 
-def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own() -> None:
+def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own():
     world = World(lambda there: {"mine"} if "killer" in there else set())
     found = world.records()
     assert world.held[1:] == [({"mine"}, ["copy"])]
@@ -107,7 +103,7 @@ def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own() -> None:
     assert found["eager"].role == "entrant"
 
 
-def test_where_the_roof_is_ended_everybody_is_measured_apart_and_who_is_there_when_it_ends_again_is_blamed() -> None:
+def test_where_the_roof_is_ended_everybody_is_measured_apart_and_who_is_there_when_it_ends_again_is_blamed():
     world = World(lambda there: {"copy", "mine"} & {"copy", *there} if "killer" in there else set())
     found = world.records()
     assert [there for there, _ in world.held[1:]] == [{"eager"}, {"mine"}, {"killer"}]
@@ -117,7 +113,7 @@ def test_where_the_roof_is_ended_everybody_is_measured_apart_and_who_is_there_wh
     assert heats(found["copy"]) == heats(found["eager"]) == [0, 1]
 
 
-def test_who_is_ended_again_alone_has_crashed() -> None:
+def test_who_is_ended_again_alone_has_crashed():
     found = World(lambda there: {"mine"} & there).records()
     assert (found["mine"].status, found["mine"].reason) == (Status.CRASHED, "died")
     assert found["killer"].status is Status.PASSED
@@ -133,8 +129,8 @@ def test_who_is_ended_again_alone_has_crashed() -> None:
         ({"is_lost": False, "was_killed": False, "is_isolated": False}, "roof", False),
     ],
 )
-def test_whose_end_may_be_another_s_doing(worker: dict[str, Any], role: str, counts: bool) -> None:
+def test_whose_end_may_be_another_s_doing(worker, role, counts):
     entrant = Entrant(variant("mine"), role)
     entrant.settle(Status.CRASHED, "died")
-    entrant.worker = SimpleNamespace(**worker)  # type: ignore[assignment]
+    entrant.worker = SimpleNamespace(**worker)
     assert bool(apart.ended([entrant])) == counts

@@ -1,9 +1,6 @@
 """What the parent sees of turns by itself: work outside of them, and turns that took far longer than the worker says."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +34,7 @@ class World:
     def _enter(self, name: str, role: str) -> Entrant:
         entrant = Entrant(variant(name), role)
         self.cpu[name] = 0
-        entrant.worker = SimpleNamespace(cpu_ns=lambda: self.cpu[name] // (10 * MS) * 10 * MS)  # type: ignore[assignment]
+        entrant.worker = SimpleNamespace(cpu_ns=lambda: self.cpu[name] // (10 * MS) * 10 * MS)
         return entrant
 
     def placement(self, outside: float = 0.0, cores: float = 1.0, said: float = 1.0, rest: int = 150_000) -> None:
@@ -62,7 +59,7 @@ class World:
 
 
 @pytest.mark.parametrize("cores", [0.5, 1.0, 2.0])
-def test_who_uses_all_cores_in_its_own_turns_only_is_honest(monkeypatch: pytest.MonkeyPatch, cores: float) -> None:
+def test_who_uses_all_cores_in_its_own_turns_only_is_honest(monkeypatch, cores):
     world = World(monkeypatch)
     for _ in range(32):
         world.placement(cores=cores)
@@ -70,7 +67,7 @@ def test_who_uses_all_cores_in_its_own_turns_only_is_honest(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("outside", [1.0, 2.0])
-def test_who_burns_cores_while_others_are_timed_is_incorrect(monkeypatch: pytest.MonkeyPatch, outside: float) -> None:
+def test_who_burns_cores_while_others_are_timed_is_incorrect(monkeypatch, outside):
     world = World(monkeypatch)
     for _ in range(8):
         world.placement(outside=outside)
@@ -81,9 +78,7 @@ def test_who_burns_cores_while_others_are_timed_is_incorrect(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("said", "rest", "is_wrong"), [(1, 150_000, False), (1, 4 * MS, False), (0.7, 10, False), (1e-3, 10, True)]
 )
-def test_a_time_far_below_what_the_parent_saw_is_incorrect(
-    monkeypatch: pytest.MonkeyPatch, said: float, rest: int, is_wrong: bool
-) -> None:
+def test_a_time_far_below_what_the_parent_saw_is_incorrect(monkeypatch, said, rest, is_wrong):
     world = World(monkeypatch)
     world.placement(said=said, rest=rest)
     assert world.reason == ""
@@ -91,7 +86,7 @@ def test_a_time_far_below_what_the_parent_saw_is_incorrect(
     assert world.reason.startswith("clock: the worker reads 1") == is_wrong, world.reason
 
 
-def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch):
     """As on a machine whose cores others use: all of the tried one's turns but one were ten times as long as it says."""
     world = World(monkeypatch)
     tried, _, roof = world.entrants
@@ -103,13 +98,13 @@ def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch: pytest.MonkeyPa
     assert world.reason == ""
 
 
-def test_a_gpu_s_turns_are_not_judged_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_s_turns_are_not_judged_so(monkeypatch):
     world = World(monkeypatch, clock="graph")
     world.placement(outside=2, said=0.001)
     assert world.reason == ""
 
 
-def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_path: Path) -> None:
+def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_path):
     """A child in a session of its own burns it, while the worker rests."""
     burn = "if os.fork() == 0:\n    os.setsid()\n    while True: pass"
     write(tmp_path, "burns", "import", burn)
@@ -126,9 +121,7 @@ def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_pat
 @pytest.mark.parametrize(
     ("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)]
 )
-def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(
-    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, raised: int | None
-) -> None:
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch, soft, hard, raised):
     done: list[tuple[int, int]] = []
     fake = SimpleNamespace(
         RLIMIT_NOFILE=7,
@@ -141,7 +134,7 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(
     assert done == ([(raised, hard)] if raised else [])
 
 
-def test_a_limit_of_open_files_that_is_too_low_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_open_files_that_is_too_low_is_one_line(monkeypatch):
     fake = SimpleNamespace(RLIMIT_NOFILE=7, RLIM_INFINITY=-1, getrlimit=lambda kind: (64, 64))
     monkeypatch.setattr(descriptors, "resource", fake)
     with pytest.raises(descriptors.TooFewFiles, match=r"41 processes need about \d+ open files .*limit is 64: raise"):

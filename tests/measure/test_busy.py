@@ -1,7 +1,5 @@
 """What others use of this CPU is seen and told, and what is timed here has one thread unless more are asked for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -53,7 +51,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return tmp_path, set_to
 
 
-def test_others_are_all_that_is_not_ours_of_our_cores_and_what_is_stolen(machine: Any) -> None:
+def test_others_are_all_that_is_not_ours_of_our_cores_and_what_is_stolen(machine):
     proc, set_to = machine
     meter = busy.Meter(proc)
     set_to(5 * TICKS, own=12 * TICKS, seconds=10.0)
@@ -63,7 +61,7 @@ def test_others_are_all_that_is_not_ours_of_our_cores_and_what_is_stolen(machine
     assert (meter.others(), meter.text()) == (0.0, "")
 
 
-def test_a_little_is_not_worth_a_line_and_an_unknown_is_none(machine: Any) -> None:
+def test_a_little_is_not_worth_a_line_and_an_unknown_is_none(machine):
     proc, set_to = machine
     meter = busy.Meter(proc)
     set_to(TICKS // 2, seconds=10.0)
@@ -73,7 +71,7 @@ def test_a_little_is_not_worth_a_line_and_an_unknown_is_none(machine: Any) -> No
     assert (meter.others(), meter.text()) == (None, "")
 
 
-def test_what_this_process_starts_is_ours_and_no_others() -> None:
+def test_what_this_process_starts_is_ours_and_no_others():
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
         try:
             meter, start = busy.Meter(), time.process_time()
@@ -85,7 +83,7 @@ def test_what_this_process_starts_is_ours_and_no_others() -> None:
             child.kill()
 
 
-def test_the_page_tells_in_how_many_cases() -> None:
+def test_the_page_tells_in_how_many_cases():
     cases = [make.softmax_case(columns=columns) for columns in (256, 512, 1024)]
     used = ("", "0.4 of its 2 cores", "1.9 of its 2 cores")
     noted = [(notes.CPU_BUSY + text,) if text else () for text in used]
@@ -107,14 +105,12 @@ def test_the_page_tells_in_how_many_cases() -> None:
         (2, "4", 2, {cores.PINNED: "2"}),
     ],
 )
-def test_one_thread_unless_more_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch, asked: int, variable: str, count: int, pinned: dict[str, str]
-) -> None:
+def test_one_thread_unless_more_are_asked_for(monkeypatch, asked, variable, count, pinned):
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
     assert (cores.threads(asked), cores.pinning(asked)) == (count, pinned)
 
 
-def test_each_turn_is_on_one_core_and_the_end_on_all_even_after_an_error() -> None:
+def test_each_turn_is_on_one_core_and_the_end_on_all_even_after_an_error():
     before = os.sched_getaffinity(0)
     seen = [os.sched_getaffinity(0) for _ in cores.in_turn(len(before))]
     assert all(len(cpus) == 1 for cpus in seen)
@@ -128,7 +124,7 @@ def test_each_turn_is_on_one_core_and_the_end_on_all_even_after_an_error() -> No
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "5000", "many"])
-def test_a_number_of_threads_that_is_none(text: str) -> None:
+def test_a_number_of_threads_that_is_none(text):
     with pytest.raises(settings.SettingsError, match="--softbench-threads: "):
         settings._threads(text)
 
@@ -144,7 +140,7 @@ def own(case):
 """
 
 
-def test_a_timed_worker_has_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timed_worker_has_one_thread(tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     (tmp_path / "own.py").write_text(KERNEL)
     with warmed(), closing(WorkerPool("cpu")) as pool:
@@ -152,7 +148,7 @@ def test_a_timed_worker_has_one_thread(tmp_path: Path, monkeypatch: pytest.Monke
     assert "1 of torch, 1 of others" in record.reason
 
 
-def test_a_timed_worker_has_as_many_threads_as_are_asked_for(tmp_path: Path) -> None:
+def test_a_timed_worker_has_as_many_threads_as_are_asked_for(tmp_path):
     projects.project(tmp_path)
     (tmp_path / "kernels" / "mine" / "own.py").write_text(KERNEL)
     done = projects.bench(tmp_path, "-k", "own", "--softbench-threads=2", OMP_NUM_THREADS="")

@@ -1,9 +1,6 @@
 """What a run does with the calibrations of its clocks: who is not timed, what is stored, and who is told."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,18 +34,18 @@ def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tup
     card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
-    Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card, calibrations=calibrations).run(3)  # type: ignore[arg-type]
+    Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card, calibrations=calibrations).run(3)
     assert all(entrant.is_open for entrant in entrants)
     return world, entrants[1].notes
 
 
-def test_nobody_is_ranked_by_a_clock_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_ranked_by_a_clock_that_is_off(monkeypatch):
     world, notes = measured(monkeypatch, FAST, CALL)
     assert {operation for operation, _ in world.log} == {"call"}
     assert notes == [f"no graph clock: {WHY}"]
 
 
-def test_clocks_that_are_right_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clocks_that_are_right_are_used(monkeypatch):
     world, notes = measured(monkeypatch, RIGHT, CALL)
     assert {operation for operation, _ in world.log} >= {"place", "turn", "call"}
     assert not any("clock" in note for note in notes)
@@ -58,16 +55,14 @@ def test_clocks_that_are_right_are_used(monkeypatch: pytest.MonkeyPatch) -> None
     ("found", "kept"),
     [((RIGHT, CALL), {"call", "cold"}), ((FAST, CALL), {"call"}), ((RIGHT, replace(FAST, clock="call")), {"cold"})],
 )
-def test_samples_of_a_clock_that_is_off_are_not_kept(
-    monkeypatch: pytest.MonkeyPatch, found: tuple[Calibration, ...], kept: set[str]
-) -> None:
+def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
     """`cold` reads events, as `graph` does."""
     world = World(monkeypatch)
     entrant = world.enter("a")
     both = Answer(True, {"call": [[7]], "cold": [[9]]})
     monkeypatch.setattr(measuring, "Asker", lambda *_: lambda asked: dict.fromkeys(asked, both))
     card: Any = SimpleNamespace(l2_bytes=1, memory_bytes=1 << 37)
-    made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), card, calibrations=found)  # type: ignore[arg-type]
+    made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), card, calibrations=found)
     made._calls([entrant], Plan(500, 500, "warm"), card)
     assert {samples.clock for samples in entrant.samples} == kept
 
@@ -79,7 +74,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
     return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
 
 
-def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch):
     calls: list[bool] = []
     monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
     pool = idle(monkeypatch)
@@ -99,27 +94,27 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     assert calls == [True]
 
 
-def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch):
     answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
     pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)  # type: ignore[arg-type]
+    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)
     found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
     assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
 
 
-def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch):
     tried: list[object] = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
     pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)  # type: ignore[arg-type]
+    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)
     for rows in range(1, 9):
         made.run(make.softmax_case(rows), [make.variant("a")])
     assert len(tried) == contest_module.CALL_CALIBRATIONS
 
 
 @pytest.mark.parametrize(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
-def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks: tuple[Calibration, ...], due: bool) -> None:
+def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks, due):
     records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]
     assert retries.is_due(records, "graph") == due
 
@@ -131,7 +126,7 @@ def run_with(*calibrations: Calibration) -> Run:
     return make.run([make.timed(CASE, "a", 5e4, calibrations=calibrations), make.timed(CASE, "b", 6e4)])
 
 
-def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path: Path) -> None:
+def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path):
     run = run_with(FAST, BLIND)
     writer = store.Writer.create(tmp_path, run.passport)
     writer.append(run.records)
@@ -151,12 +146,12 @@ def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path: Path) -> None:
         ((RIGHT, BLIND), False, "the device clock was not checked: the profiler saw nothing on the GPU"),
     ],
 )
-def test_the_page_says_how_the_clocks_stand(calibrations: tuple[Calibration, ...], good: bool, said: str) -> None:
+def test_the_page_says_how_the_clocks_stand(calibrations, good, said):
     found = {check.text: check.good for check in checks(leaderboard.build(run_with(*calibrations)))}
     assert found[said] is good
 
 
-def test_the_page_says_in_how_many_cases_a_clock_was_off() -> None:
+def test_the_page_says_in_how_many_cases_a_clock_was_off():
     cases = [make.softmax_case(rows, 1024) for rows in (32, 64, 128)]
     run = make.run(
         [
@@ -168,11 +163,11 @@ def test_the_page_says_in_how_many_cases_a_clock_was_off() -> None:
     assert found[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
 
 
-def test_of_older_runs_the_page_says_nothing_about_it() -> None:
+def test_of_older_runs_the_page_says_nothing_about_it():
     assert not [check.text for check in checks(leaderboard.build(run_with())) if "known duration" in check.text]
 
 
-def test_the_terminal_warns_once_of_each_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_warns_once_of_each_clock(monkeypatch):
     lines: list[str] = []
     reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
     plugins = {"terminalreporter": reporter}
@@ -187,7 +182,7 @@ def test_the_terminal_warns_once_of_each_clock(monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
-def test_the_doctor_says_how_the_clocks_stand() -> None:
+def test_the_doctor_says_how_the_clocks_stand():
     part = known_durations.tell([RIGHT, CALL, BLIND])
     assert part.failures == ()
     assert part.lines == tuple(map(calibration.describe, (RIGHT, CALL, BLIND)))

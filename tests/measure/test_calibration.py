@@ -1,7 +1,5 @@
 """Clocks against kernels of known duration: how they are read, and which of them is refused."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,20 +32,20 @@ from softbench.model import Calibration, Status, calibration
         ((0, 80_000, 480_000), "reads 0.00 us of a kernel that spins for 20.00"),
     ],
 )
-def test_a_clock_may_be_off_by_a_percent_and_half_a_microsecond(read: tuple[int, ...], why: str) -> None:
+def test_a_clock_may_be_off_by_a_percent_and_half_a_microsecond(read, why):
     found = Calibration("graph", KNOWN, read)
     assert calibration.misreading(found) == why
     assert calibration.refusal([CALL, found], "graph") == why
     assert calibration.refusal([CALL, found], "call") == ""
 
 
-def test_a_clock_that_could_not_be_tried_is_used_unless_it_could_not_be_read() -> None:
+def test_a_clock_that_could_not_be_tried_is_used_unless_it_could_not_be_read():
     untried = Calibration("graph", fault="no triton")
     refusals = {clock: calibration.refusal([untried, BLIND], clock) for clock in ("graph", "call", "device")}
     assert refusals == {"graph": "", "call": "", "device": BLIND.fault}
 
 
-def test_a_line_says_rate_and_constant() -> None:
+def test_a_line_says_rate_and_constant():
     assert [calibration.describe(found) for found in (RIGHT, CALL, FAST, BLIND)] == [
         "graph: right within 0.00%, by kernels of 20, 100, 500 us; 1.20 us in addition to each",
         "call: right within 0.15%, by kernels of 20, 100, 500 us; 25.00 us in addition to each",
@@ -70,7 +68,7 @@ class Gpu:
         def launch(*inputs: Any) -> None:
             self.now += ns + 32
 
-        launch.spun_ns = lambda: ns + 32  # type: ignore[attr-defined]
+        launch.spun_ns = lambda: ns + 32
         return launch
 
     def taken(self, clock: str, launch: Any, count: int, constant: int) -> int:
@@ -110,7 +108,7 @@ def calibrated(gpu: Gpu) -> list[Calibration]:
     return clock_readings.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin, gpu.wait)
 
 
-def test_each_clock_is_read_as_implementations_are() -> None:
+def test_each_clock_is_read_as_implementations_are():
     gpu = Profiled()
     graph, call, device = calibrated(gpu)
     known = (20_032, 100_032, 500_032)
@@ -123,22 +121,22 @@ def test_each_clock_is_read_as_implementations_are() -> None:
 
 
 @pytest.mark.parametrize("clock", ["graph", "call", "device"])
-def test_a_clock_that_runs_two_percent_off_is_tried_thrice_and_found_out(clock: str) -> None:
+def test_a_clock_that_runs_two_percent_off_is_tried_thrice_and_found_out(clock):
     gpu = Profiled(**{clock: 1.02})
     found = {c.clock: calibration.misreading(c) for c in calibrated(gpu)}
     assert [name for name, why in found.items() if why] == [clock]
     assert len(gpu.tried) == 3 * (2 + clock_readings.ATTEMPTS)
 
 
-def test_a_moment_of_another_process_is_forgiven() -> None:
+def test_a_moment_of_another_process_is_forgiven():
     gpu = Gpu()
     taken, calls = gpu.taken, iter(range(1000))
-    gpu.taken = lambda *given: taken(*given) + (90_000 if 9 <= next(calls) < 18 else 0)  # type: ignore[method-assign]
+    gpu.taken = lambda *given: taken(*given) + (90_000 if 9 <= next(calls) < 18 else 0)
     assert not any(map(calibration.misreading, calibrated(gpu)))
     assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
 
 
-def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch):
     def blind(*given: Any) -> list[list[int]]:
         raise cupti_clock.Unseen("no CUPTI")
 
@@ -147,21 +145,21 @@ def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch: pytest.Mon
     assert (graph.fault, call.fault, device) == ("", "", Calibration("device", fault="no CUPTI"))
 
 
-def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch):
     asked: list[dict[str, Any]] = []
     answer = Answer(True, {"calibrations": (RIGHT,)})
     monkeypatch.setattr(parent, "ask", lambda worker, request, timeout_s: asked.append(request) or answer)
     pool = Pool()
-    assert parent.calibrate(pool, 5, device=True) == (RIGHT,)  # type: ignore[arg-type]
+    assert parent.calibrate(pool, 5, device=True) == (RIGHT,)
     assert [(r["op"], r["device"], r["l2_bytes"]) for r in asked] == [("calibrate", True, 5)]
     assert pool.ended == 1
 
 
 @pytest.mark.parametrize("device", [False, True])
-def test_what_cannot_be_tried_says_why(monkeypatch: pytest.MonkeyPatch, device: bool) -> None:
+def test_what_cannot_be_tried_says_why(monkeypatch, device):
     clocks = ("graph", "call", "device")[: 2 + device]
     failed = Answer(False, status=Status.RUNTIME_ERROR, reason="No module named 'triton'")
     monkeypatch.setattr(parent, "ask", lambda *_: failed)
     for pool, why in ((Pool(), failed.reason), (Pool(parent._SPINNING.implementation, "no GPU left"), "no GPU left")):
-        found = parent.calibrate(pool, 5, device=device)  # type: ignore[arg-type]
+        found = parent.calibrate(pool, 5, device=device)
         assert found == tuple(Calibration(clock, fault=why) for clock in clocks)

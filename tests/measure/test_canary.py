@@ -1,7 +1,5 @@
 """Canaries behind outputs: what a launch wrote past their ends, and when nobody may be blamed for it."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest

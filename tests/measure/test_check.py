@@ -1,7 +1,5 @@
 """The checker: what is right passes, and every known kind of wrong is named."""
 
-from __future__ import annotations
-
 import math
 import re
 

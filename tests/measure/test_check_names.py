@@ -1,7 +1,5 @@
 """What a wrong launch is called, where only further launches show it: cached, precomputed, nondeterministic, unfinished."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

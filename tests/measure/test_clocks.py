@@ -1,7 +1,5 @@
 """How a sample is planned, and the buffers that it is taken on."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -26,7 +24,7 @@ def planned(case: Case, l2_bytes: int = L2_BYTES) -> tuple[Plan, int]:
 
 
 @over("case", SHAPES.profile("published"))
-def test_published_shapes_are_cold(case: Case) -> None:
+def test_published_shapes_are_cold(case):
     plan, one = planned(case)
     assert plan.cache == "cold"
     assert MIN_LAUNCHES <= plan.launches <= MAX_LAUNCHES
@@ -37,7 +35,7 @@ def test_published_shapes_are_cold(case: Case) -> None:
 
 
 @over("case", [c for c in SHAPES.profile("gpu") if c.elements > 1 << 17])
-def test_an_input_comes_round_again_only_behind_twice_the_cache(case: Case) -> None:
+def test_an_input_comes_round_again_only_behind_twice_the_cache(case):
     plan, one = planned(case)
     if plan.cache == "cold" and plan.inputs < plan.launches:
         assert plan.inputs * one >= 2 * L2_BYTES
@@ -55,19 +53,19 @@ def test_an_input_comes_round_again_only_behind_twice_the_cache(case: Case) -> N
         ((65537, 65536), "float16", "cold", 2),
     ],
 )
-def test_plans_of_marked_shapes(shape: tuple[int, ...], dtype: str, cache: str, launches: int) -> None:
+def test_plans_of_marked_shapes(shape, dtype, cache, launches):
     plan, _ = planned(Case("softmax", shape, dtype, dtype))
     assert (plan.cache, plan.launches) == (cache, launches)
 
 
-def test_one_row_of_131072_is_cold_while_500_launches_flush_the_cache() -> None:
+def test_one_row_of_131072_is_cold_while_500_launches_flush_the_cache():
     """Half a MiB a launch: 500 of them are twice 125 MiB."""
     case = Case("softmax", (1, 131072), "float16", "float16")
     assert [planned(case, size << 20)[0].cache for size in (60, 125, 126)] == ["cold", "cold", "warm"]
 
 
 @over("case", SHAPES.profile("attention"))
-def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case: Case) -> None:
+def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case):
     """By their bytes alone 18 launches of 2.5 ms would be a millisecond."""
     flops_ns = operators.counted_flops(case) / (BALANCE * PEAK_GB_S)
     moved = operators.get(case.operator).ideal_bytes(case)
@@ -93,7 +91,7 @@ def test_no_input_comes_twice_where_a_copy_of_its_output_would_gain(read, writte
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 4096), (4096, 0)])
-def test_a_side_without_bytes_is_planned(sizes: tuple[int, int]) -> None:
+def test_a_side_without_bytes_is_planned(sizes):
     plan = plan_graph(*sizes, L2_BYTES, PEAK_GB_S)
     assert 1 <= plan.inputs <= plan.launches <= MAX_LAUNCHES
 
@@ -101,7 +99,7 @@ def test_a_side_without_bytes_is_planned(sizes: tuple[int, int]) -> None:
 @pytest.mark.parametrize(
     ("call_ns", "launches"), [(0.0, 200), (1.0, 200), (5_000, 200), (10_000, 100), (300_001, 4), (1e6, 1), (1e12, 1)]
 )
-def test_a_wall_sample_lasts_a_millisecond(call_ns: float, launches: int) -> None:
+def test_a_wall_sample_lasts_a_millisecond(call_ns, launches):
     assert plan_wall(call_ns) == Plan(launches, 2, "")
 
 

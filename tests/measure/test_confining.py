@@ -1,7 +1,5 @@
 """What an implementation's process can do to others, on this kernel and on lesser ones, and what a run says about it."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -42,7 +40,7 @@ FAIL = "import tempfile\ndef fail(code):\n    if code: raise PermissionError(cty
 @needs_all
 @pytest.mark.parametrize("place", ["import", "factory"])
 @pytest.mark.parametrize("namespaces", ["", "off"])
-def test_no_implementation_changes_or_reaches_anything_but_its_own(tmp_path: Path, place: str, namespaces: str) -> None:
+def test_no_implementation_changes_or_reaches_anything_but_its_own(tmp_path, place, namespaces):
     kernels, records, model = tmp_path / "kernels", tmp_path / "RUN.jsonl", Path(MODEL).read_bytes()
     records.write_text("a record\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -69,7 +67,7 @@ def test_no_implementation_changes_or_reaches_anything_but_its_own(tmp_path: Pat
 
 
 @pytest.mark.skipif(HERE["writes"] != "yes", reason="writes cannot be confined here")
-def test_temporary_files_caches_and_a_folder_that_is_allowed_can_be_written(tmp_path: Path) -> None:
+def test_temporary_files_caches_and_a_folder_that_is_allowed_can_be_written(tmp_path):
     """By compilers too, which are processes of their own; what is temporary is gone with its process."""
     code = f"""
 import getpass, subprocess, sys, tempfile
@@ -108,7 +106,7 @@ LESSER = {
 
 @needs_all
 @pytest.mark.parametrize("version", LESSER)
-def test_a_lesser_kernel_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: int) -> None:
+def test_a_lesser_kernel_is_taken_as_it_is(monkeypatch, tmp_path, version):
     """Older versions are asked of this kernel, which forbids no more than what it is asked for."""
     monkeypatch.setattr(landlock, "version", lambda: version)
     writes, signals = LESSER[version]
@@ -128,7 +126,7 @@ def test_a_lesser_kernel_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not (tmp_path / "socket").exists()
 
 
-def test_what_fails_is_said_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_is_said_and_ends_nothing(monkeypatch):
     def forbidden(*arguments: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
@@ -144,11 +142,11 @@ def test_what_fails_is_said_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @needs_all
-def test_it_takes_less_than_five_milliseconds() -> None:
+def test_it_takes_less_than_five_milliseconds():
     assert min(timeit.repeat(confining.possible.__wrapped__, number=1, repeat=20)) < 0.005
 
 
-def test_it_can_be_switched_off(tmp_path: Path) -> None:
+def test_it_can_be_switched_off(tmp_path):
     write(tmp_path, "writes", "factory", f"socket.socket(); open({str(tmp_path / 'x')!r}, 'w')")
     with arena(tmp_path, SOFTBENCH_WRITABLE="", SOFTBENCH_CONFINE="off") as field:
         assert passed(field.run(BAD), ["honest", "writes"])

@@ -1,7 +1,5 @@
 """The corners of tests/gpu/corners, as far as they can be held to without a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ def attribute_of(name: str) -> Any:
     return load(CORNERS / "_companions.py", name)()
 
 
-def test_each_corner_is_declared_around_each_family() -> None:
+def test_each_corner_is_declared_around_each_family():
     found = [dict(v.params) for v in registry.find([CORNERS])]
     corners, files = (load(CORNERS / "around.py", name) for name in ("CORNERS", "FILES"))
     assert {v["corner"] for v in found} == set(corners)
@@ -34,7 +32,7 @@ def test_each_corner_is_declared_around_each_family() -> None:
 
 
 @pytest.mark.slow
-def test_companions_compile_for_hopper() -> None:
+def test_companions_compile_for_hopper():
     pytest.importorskip("cuda.core")
     pytest.importorskip("cuda.bindings.nvrtc")
     cubin = load(CORNERS / "_companions.py", "cubin")
@@ -44,7 +42,7 @@ def test_companions_compile_for_hopper() -> None:
     assert cubin(-1) != cubin()
 
 
-def test_attributes_are_those_of_the_driver() -> None:
+def test_attributes_are_those_of_the_driver():
     found = {name: attribute_of(name) for name in ("cluster", "cooperative", "programmatic")}
     assert {name: (int(a.id), bytes(a.value.pad)[:12]) for name, a in found.items()} == {
         "cluster": (4, b"\x10\0\0\0\1\0\0\0\1\0\0\0"),

@@ -1,7 +1,5 @@
 """Resources of a cubin, on one that Triton builds for sm_90a here."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -1,11 +1,8 @@
 """The device clock on a simulated GPU: which kernels are a call's, what is between calls, what is said without a profiler."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +36,7 @@ def marks(*starts: int) -> list[Activity]:
     return [Activity(spin_kernels.MARK, start, start + 10) for start in starts]
 
 
-def test_a_span_is_last_end_minus_first_start() -> None:
+def test_a_span_is_last_end_minus_first_start():
     """Two kernels with a gap, then one that ends before another that began earlier: a stream of its own."""
     first = activities(("a", 120, 150), ("b", 170, 200))
     second = activities(("long", 510, 590), ("short", 520, 530), ("Memcpy DtoD", 531, 540))
@@ -58,7 +55,7 @@ def test_a_span_is_last_end_minus_first_start() -> None:
         ([*marks(1, 30, 60), Activity("a", 15, 16)], "the profiler lost events: it saw 3 of 2 marks"),
     ],
 )
-def test_what_was_not_seen_is_no_sample(seen: list[Activity], why: str) -> None:
+def test_what_was_not_seen_is_no_sample(seen, why):
     with pytest.raises(Unseen, match=f"^{why}$"):
         spans(seen, 1)
 
@@ -138,7 +135,7 @@ def launch_of(gpu: Gpu, *kernels_ns: int, host_ns: int = 0, seen: Any = None) ->
 
 
 @pytest.mark.parametrize("host_ns", [5_000, 40_000, 200_000])
-def test_a_call_of_two_kernels_goes_at_the_pace_of_the_gpu(host_ns: int) -> None:
+def test_a_call_of_two_kernels_goes_at_the_pace_of_the_gpu(host_ns):
     """However long the host takes between them: the mark before holds the queue."""
     gpu = Gpu()
     found = sampled(gpu, launch_of(gpu, 10_000, 20_000, host_ns=host_ns))
@@ -146,7 +143,7 @@ def test_a_call_of_two_kernels_goes_at_the_pace_of_the_gpu(host_ns: int) -> None
     assert gpu.open == 0
 
 
-def test_every_call_is_flushed_and_has_inputs_that_none_had() -> None:
+def test_every_call_is_flushed_and_has_inputs_that_none_had():
     gpu, seen = Gpu(), []
     sampled(gpu, launch_of(gpu, 10_000, seen=seen))
     each = len(seen) // GROUPS
@@ -160,13 +157,13 @@ def test_every_call_is_flushed_and_has_inputs_that_none_had() -> None:
     assert names.count("flush") == len(opened) == GROUPS * (CALLS + 1)
 
 
-def test_inputs_as_large_as_the_cache_come_round_as_the_plan_has_them() -> None:
+def test_inputs_as_large_as_the_cache_come_round_as_the_plan_has_them():
     gpu, seen = Gpu(), []
     sampled(gpu, launch_of(gpu, 10_000, seen=seen), Plan(3, 2, "cold"))
     assert len({value for _, value in seen}) == 2 * GROUPS
 
 
-def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group() -> None:
+def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group():
     gpu, placed = Gpu(), []
 
     def place(first: int) -> list[tuple[()]]:
@@ -182,7 +179,7 @@ def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group() -> Non
 
 
 @pytest.mark.parametrize("fault", [None, AssertionError("Legacy CUDA profiling"), RuntimeError("already enabled")])
-def test_without_a_profiler_it_says_so(fault: Exception | None) -> None:
+def test_without_a_profiler_it_says_so(fault):
     gpu = Gpu(sees=False)
     gpu.fault = fault
     with pytest.raises(Unseen, match=str(fault or "saw nothing on the GPU")):
@@ -190,7 +187,7 @@ def test_without_a_profiler_it_says_so(fault: Exception | None) -> None:
     assert gpu.open == 0
 
 
-def test_a_launch_that_raises_ends_the_profile() -> None:
+def test_a_launch_that_raises_ends_the_profile():
     gpu = Gpu()
 
     def launch(x: Any) -> Any:
@@ -201,7 +198,7 @@ def test_a_launch_that_raises_ends_the_profile() -> None:
     assert gpu.open == 0
 
 
-def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> None:
+def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
     names = ("fine", "unbuilt", "unseen", "dies", "unstarted")
     players = [Entrant(make.variant(name), "entrant", slot=at) for at, name in enumerate(names)]
     for player in players:
@@ -233,7 +230,7 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes() -> 
     assert [player.notes for player in players] == [[], *([f"no device clock: {why}"] for why in whys)]
 
 
-def test_a_sealed_entrant_is_profiled_in_a_referee_that_takes_what_was_checked() -> None:
+def test_a_sealed_entrant_is_profiled_in_a_referee_that_takes_what_was_checked():
     player = Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over="/tmp/file", digest="ab")
     asked: list[dict[str, Any]] = []
 
@@ -249,7 +246,7 @@ def test_a_sealed_entrant_is_profiled_in_a_referee_that_takes_what_was_checked()
     assert player.samples == [Samples("device", 1, ((5, 6),), "cold")]
 
 
-def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path, monkeypatch):
     (tmp_path / "wrong.py").write_text(
         "from softbench import implementation\n\n"
         '@implementation(operator="softmax")\ndef wrong(case):\n    return lambda x: x * 0\n'
@@ -274,7 +271,7 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path: Path, mo
     assert served.handle(asked) == {"ok": True, "unseen": "no CUPTI"}
 
 
-def test_kernels_that_spin_read_the_timer_in_a_loop() -> None:
+def test_kernels_that_spin_read_the_timer_in_a_loop():
     """Compiled for sm_90a: three readings, of which two are in loops of their own, none hoisted."""
     triton = pytest.importorskip("triton")
     from triton.backends.compiler import GPUTarget

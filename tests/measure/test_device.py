@@ -1,7 +1,5 @@
 """What a machine is, what it lacks, and the refusal to measure on another GPU than the one that was asked for."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Iterator
@@ -54,12 +52,12 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     ],
 )
 @pytest.mark.usefixtures("installed")
-def test_what_is_missing(requirement: str, card: device.Gpu | None, why: str) -> None:
+def test_what_is_missing(requirement, card, why):
     assert device.missing(requirement, card) == why
 
 
 @pytest.mark.parametrize("requirement", ["", "triton>=", "triton>=3,<4", "triton==3.6", "cuda>=hopper", "a b"])
-def test_a_requirement_that_cannot_be_read_is_not_met(requirement: str) -> None:
+def test_a_requirement_that_cannot_be_read_is_not_met(requirement):
     assert f"{requirement!r} cannot be read" in device.missing(requirement, H200)
 
 
@@ -76,20 +74,20 @@ def test_a_requirement_that_cannot_be_read_is_not_met(requirement: str) -> None:
         ("A100", "NVIDIA A100-SXM4-80GB", True),
     ],
 )
-def test_an_expected_gpu_is_a_whole_word_of_the_name(expected: str, name: str, fits: bool) -> None:
+def test_an_expected_gpu_is_a_whole_word_of_the_name(expected, name, fits):
     why = device.expectation(expected, replace(H200, name=name))
     assert why == ("" if fits else f"an {expected} is expected, but this machine has {name!r}")
     assert device.expectation(expected, None) == f"an {expected} is expected, but no CUDA GPU is visible here"
 
 
-def test_the_peak_of_an_h200_is_its_published_bandwidth() -> None:
+def test_the_peak_of_an_h200_is_its_published_bandwidth():
     assert H200.peak_gb_s == pytest.approx(4814, abs=1)  # 4.8 TB/s
     described = H200.describe()
     assert described["kind"] == "cuda"
     assert described["peak_gb_s"] == round(H200.peak_gb_s, 1)
 
 
-def test_without_the_driver_or_a_device_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_driver_or_a_device_there_is_no_gpu(monkeypatch):
     def absent(name: str) -> None:
         raise OSError(name)
 
@@ -138,7 +136,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     device.gpus.cache_clear()
 
 
-def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two: pytest.MonkeyPatch) -> None:
+def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two):
     first, second = device.gpus()
     assert first == replace(H200, uuid=f"GPU-{UUIDS[0]}")
     assert second == replace(H200, pci="0000:02:00.0", uuid=f"GPU-{UUIDS[1]}")
@@ -161,21 +159,19 @@ def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two: pytest.Mo
         ("MIG-a,MIG-b,MIG-c", ("MIG-a", "MIG-b", "MIG-c")),
     ],
 )
-def test_a_gpu_is_made_the_only_one_by_the_name_it_was_given(
-    two: Any, given: str | None, names: tuple[str, ...]
-) -> None:
+def test_a_gpu_is_made_the_only_one_by_the_name_it_was_given(two, given, names):
     if given is not None:
         two.setenv("CUDA_VISIBLE_DEVICES", given)
     assert device.visible() == names
 
 
-def test_nothing_is_visible_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_visible_where_nothing_is_there(monkeypatch):
     monkeypatch.setattr(device, "gpus", lambda: ())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a,0")
     assert device.visible() == ()
 
 
-def test_a_machine_without_a_gpu_is_its_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_gpu_is_its_processor(monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: None)
     found = device.describe()
     assert found["kind"] == "cpu"
@@ -183,7 +179,7 @@ def test_a_machine_without_a_gpu_is_its_processor(monkeypatch: pytest.MonkeyPatc
     assert found["memory_bytes"] == device.host_memory() > 1 << 28
 
 
-def test_telemetry_without_nvml_is_empty() -> None:
+def test_telemetry_without_nvml_is_empty():
     assert device.Monitor(None).read() == device.Monitor(H200).read() == Telemetry()
 
 
@@ -201,9 +197,7 @@ def test_telemetry_without_nvml_is_empty() -> None:
     ],
 )
 @pytest.mark.parametrize("power_mw", [512_700, None])
-def test_telemetry_names_what_holds_the_clocks(
-    monkeypatch: pytest.MonkeyPatch, bits: int, words: str, is_throttled: bool, power_mw: int | None
-) -> None:
+def test_telemetry_names_what_holds_the_clocks(monkeypatch, bits, words, is_throttled, power_mw):
     monkeypatch.setitem(sys.modules, "pynvml", Nvml(bits, power_mw))
     reading = device.Monitor(H200).read()
     assert reading == Telemetry(1980, 3201, 512 if power_mw else None, 45, words)
@@ -220,7 +214,7 @@ def faked(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
-def test_another_gpu_is_refused_naming_both(faked: pytest.Pytester) -> None:
+def test_another_gpu_is_refused_naming_both(faked):
     result = faked.runpytest_inprocess(
         "-p", "softbench.plugin", "--softbench", "--softbench-expect-gpu", "H100", "--collect-only"
     )
@@ -235,7 +229,7 @@ def test_another_gpu_is_refused_naming_both(faked: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     "extra", [["--softbench-expect-gpu=H200"], ["--softbench-expect-gpu=H100", "--softbench-any-gpu"]]
 )
-def test_the_right_gpu_or_any_goes_on(faked: pytest.Pytester, extra: list[str]) -> None:
+def test_the_right_gpu_or_any_goes_on(faked, extra):
     result = faked.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only", "-q", *extra)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["shapes.yaml::softmax-float16-8x64::torch_eager"])

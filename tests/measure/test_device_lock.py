@@ -1,7 +1,5 @@
 """Runs on one device take turns: nobody overlaps, nobody is passed over, and who is killed holds nobody up."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat
@@ -77,7 +75,7 @@ def never(holder: str, seconds: float) -> None:
     pytest.fail(f"waits for {holder}")
 
 
-def test_two_runs_alternate(holder: Any, tmp_path: Path) -> None:
+def test_two_runs_alternate(holder, tmp_path):
     """Each would have its three turns in a row if who ends a case could begin its next one before the other."""
     first = holder("a", count=3, seconds=0.4)
     until_begun(tmp_path)
@@ -89,7 +87,7 @@ def test_two_runs_alternate(holder: Any, tmp_path: Path) -> None:
     assert "".join(begun).lstrip("a").startswith("bab")  # starting Python may take b more than one turn of a
 
 
-def test_a_killed_holder_frees_the_device_at_once(holder: Any, tmp_path: Path) -> None:
+def test_a_killed_holder_frees_the_device_at_once(holder, tmp_path):
     process = holder("doomed")
     until_begun(tmp_path)
     waited: list[str] = []
@@ -106,14 +104,14 @@ def test_a_killed_holder_frees_the_device_at_once(holder: Any, tmp_path: Path) -
         assert note.startswith("waited ")
 
 
-def test_who_only_checks_shares(holder: Any, tmp_path: Path) -> None:
+def test_who_only_checks_shares(holder, tmp_path):
     holder("a", shared=True)
     until_begun(tmp_path)
     with DeviceLock("cpu", "b").hold(shared=True, waiting=never) as note:
         assert note == ""
 
 
-def test_who_wants_to_share_does_not_overtake(folder: Path) -> None:
+def test_who_wants_to_share_does_not_overtake(folder):
     """Else those that only check could keep one that times waiting for ever."""
     begun: list[str] = []
     waits = threading.Event()
@@ -135,7 +133,7 @@ def test_who_wants_to_share_does_not_overtake(folder: Path) -> None:
     assert begun == ["timing", "late"]
 
 
-def test_devices_do_not_wait_for_each_other(folder: Path) -> None:
+def test_devices_do_not_wait_for_each_other(folder):
     with (
         DeviceLock("GPU-0", "r").hold(shared=False, waiting=never),
         DeviceLock("GPU-1", "r").hold(shared=False, waiting=never),
@@ -144,7 +142,7 @@ def test_devices_do_not_wait_for_each_other(folder: Path) -> None:
         assert {path.stem for path in folder.iterdir()} == {"GPU-0", "GPU-1", "cpu"}
 
 
-def test_all_users_may_lock_what_one_has_made(folder: Path) -> None:
+def test_all_users_may_lock_what_one_has_made(folder):
     before = os.umask(0o077)
     try:
         with DeviceLock("0000:01:00.0", "r").hold(shared=False, waiting=never):
@@ -156,9 +154,7 @@ def test_all_users_may_lock_what_one_has_made(folder: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o666}
 
 
-def test_a_file_that_may_only_be_read_is_locked_too(
-    folder: Path, holder: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_a_file_that_may_only_be_read_is_locked_too(folder, holder, tmp_path, monkeypatch):
     holder("a", seconds=1)
     until_begun(tmp_path)
     real, seen = os.open, []
@@ -175,14 +171,14 @@ def test_a_file_that_may_only_be_read_is_locked_too(
     assert [path.name for path in seen] == ["cpu.gate", "cpu.lock"]
 
 
-def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "file"))
     with DeviceLock("cpu", "r").hold(shared=False, waiting=never) as note:
         assert note == f"took no turns with other runs ({tmp_path / 'file'}: File exists)"
 
 
-def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder: Path, tmp_path: Path) -> None:
+def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder, tmp_path):
     write(
         tmp_path / "mine",
         "locks",
@@ -205,7 +201,7 @@ def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder: Path, tmp_pat
             assert told[0] is True
 
 
-def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path: Path, monkeypatch: Any) -> None:
+def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(passport, "issue", lambda *arguments: builders.passport(run_id="r1"))
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
     journals = [Journal(settings, Selection()) for _ in range(3)]
@@ -219,7 +215,7 @@ def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path: Pa
         assert store.header(journal.record_file) == journal.begin()
 
 
-def test_a_run_waits_says_so_and_notes_it(folder: Path, holder: Any, tmp_path: Path) -> None:
+def test_a_run_waits_says_so_and_notes_it(folder, holder, tmp_path):
     other = holder("before")
     until_begun(tmp_path)
     with started(project(tmp_path / "mine"), "-k", "own_right") as process:

@@ -1,7 +1,5 @@
 """Implementations that leave a bad end behind: for when they are let go of, or when the interpreter ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import indent
@@ -60,16 +58,14 @@ def contest(field: Arena) -> tuple[dict[str, Record], dict[str, Record]]:
 
 
 @over("name", [*AT_EXIT, *DROPPED])
-def test_what_waits_for_the_end_is_not_heard_of(
-    field: Arena, contest: tuple[dict[str, Record], dict[str, Record]], name: str
-) -> None:
+def test_what_waits_for_the_end_is_not_heard_of(field, contest, name):
     first, second = contest
     assert passed(first, ["honest", name]), first[name].reason
     assert passed(second, ["honest", name]), second[name].reason
     assert len(set(field.pids(name))) == (2 if name in DEAD else 1)
 
 
-def test_the_command_ends_as_if_nothing_waited(tmp_path: Path) -> None:
+def test_the_command_ends_as_if_nothing_waited(tmp_path):
     """The whole of it, with the interpreter's end of pytest itself: in time, with its exit code, and resumed at once."""
     folder = project(tmp_path)
     _write_endings(folder / "kernels" / "mine", "own_")
@@ -91,7 +87,7 @@ def test_the_command_ends_as_if_nothing_waited(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(before)
 
 
-def test_finder_of_processes_finds(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_finder_of_processes_finds(tmp_path_factory):
     """What the other tests rely on: while a contest is open its processes are seen."""
     folder = tmp_path_factory.mktemp("seen")
     with arena(folder) as field:

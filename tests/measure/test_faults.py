@@ -1,7 +1,5 @@
 """An implementation that misbehaves costs its own cell: real files, real processes, beside an honest one."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re
@@ -186,7 +184,7 @@ def _says(record: Record, status: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_misdeed_costs_its_own_cell(outcome: Callable[[str], Outcome], place: str) -> None:
+def test_misdeed_costs_its_own_cell(outcome, place):
     first, second, pids = outcome(place)
     assert passed(first)
     assert passed(second)
@@ -203,7 +201,7 @@ def test_misdeed_costs_its_own_cell(outcome: Callable[[str], Outcome], place: st
             assert len(set(pids[offender])) == 2, name  # one process a case: the second one is new
 
 
-def test_hang_is_ended(outcome: Callable[[str], Outcome]) -> None:
+def test_hang_is_ended(outcome):
     first, second, pids = outcome("hangs")
     assert passed(first)
     assert passed(second)
@@ -218,7 +216,7 @@ def test_hang_is_ended(outcome: Callable[[str], Outcome]) -> None:
         assert place == "import" or passed(second, [name]), second[name].reason
 
 
-def test_wrong_answer(outcome: Callable[[str], Outcome]) -> None:
+def test_wrong_answer(outcome):
     first, second, pids = outcome("answers")
     assert passed(first)
     assert passed(second)
@@ -228,14 +226,14 @@ def test_wrong_answer(outcome: Callable[[str], Outcome]) -> None:
         assert len(pids[name]) == 1, name  # nothing died: one process serves both cases
 
 
-def test_nuisance_changes_nothing(outcome: Callable[[str], Outcome]) -> None:
+def test_nuisance_changes_nothing(outcome):
     first, second, _ = outcome("answers")
     for name in NUISANCES:
         assert passed(first, ["honest", name]), first[name].reason
         assert passed(second, ["honest", name]), second[name].reason
 
 
-def test_failure_while_timed(outcome: Callable[[str], Outcome]) -> None:
+def test_failure_while_timed(outcome):
     first, second, _ = outcome("late")
     assert passed(first)
     for name, (_, status, reason) in LATE.items():
@@ -243,7 +241,7 @@ def test_failure_while_timed(outcome: Callable[[str], Outcome]) -> None:
         assert passed(second, ["honest", name]), name
 
 
-def test_variant_dies_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_variant_dies_alone(tmp_path_factory):
     """Four points of two parameters in one process: three kinds of end, and one that is fine."""
     folder = tmp_path_factory.mktemp("siblings")
     code = "if way == 1: os._exit(1)\nif way == 2: raise RuntimeError('two')\nif way == 3 and calls > 30: os._exit(3)"
@@ -258,7 +256,7 @@ def test_variant_dies_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert passed(second, [f"many[way={i}]" for i in range(4)])
 
 
-def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_worker() -> None:
+def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_worker():
     """Torch's allocator would go on as if the capture had not ended."""
     text = "CUDA error: capturing stream has unjoined work\nSearch for `cudaErrorStreamCaptureUnjoined' in..."
     status, reason = faults.classify(RuntimeError(text), "capture")
@@ -268,7 +266,7 @@ def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_wor
     assert faults.classify(RuntimeError(text), "launch")[0] is Status.RUNTIME_ERROR
 
 
-def test_always_dying_is_given_up(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_always_dying_is_given_up(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dying")
     write(folder, "dying", "import", "os._exit(7)")
     cases = [replace(NEXT, shape=(4, columns)) for columns in range(1, MAX_DEATHS + 3)]
@@ -281,7 +279,7 @@ def test_always_dying_is_given_up(tmp_path_factory: pytest.TempPathFactory) -> N
         assert ("not started again" in found["dying"].reason) == (number >= MAX_DEATHS)
 
 
-def test_memory_limit_is_set(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_memory_limit_is_set(tmp_path_factory):
     """The limit itself, read in a worker: below what the machine has, so that `grows` ends by it."""
     folder = tmp_path_factory.mktemp("limit")
     write(

@@ -1,7 +1,5 @@
 """Where workers come from and how they end: the forkserver, its guards, and what the parent asks of them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -60,7 +58,7 @@ def _prepare(folder: Path, name: str) -> dict[str, object]:
     return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, **variant}
 
 
-def test_end_returns_when_the_process_is_gone(hire: Callable[..., Worker], mark: str) -> None:
+def test_end_returns_when_the_process_is_gone(hire, mark):
     worker = hire()
     assert len(processes(mark)) == 1 + EACH
     worker.end()
@@ -69,7 +67,7 @@ def test_end_returns_when_the_process_is_gone(hire: Callable[..., Worker], mark:
     assert worker.end() is None
 
 
-def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: Path) -> None:
+def test_worker_applies_its_environment(hire, tmp_path):
     write(tmp_path, "tells", "import", "raise RuntimeError(os.environ['SOFTBENCH_TEST_WORD'])")
     words = ("one", "two")
     tells = {word: hire(SOFTBENCH_TEST_WORD=word, SOFTBENCH_WRITABLE=str(tmp_path)) for word in words}
@@ -77,7 +75,7 @@ def test_worker_applies_its_environment(hire: Callable[..., Worker], tmp_path: P
     assert [f"RuntimeError: {word}" in answers[worker].reason for word, worker in tells.items()] == [True, True]
 
 
-def test_killed_forkserver_takes_its_workers_with_it(mark: str) -> None:
+def test_killed_forkserver_takes_its_workers_with_it(mark):
     """One that is started as in a run, with a module that is not there, and one that fails."""
     forkserver = Forkserver(["no_such_module", "os:setsid"], {MARK: mark})
     worker = Worker(forkserver, {})
@@ -93,9 +91,7 @@ def test_killed_forkserver_takes_its_workers_with_it(mark: str) -> None:
     forkserver.close()
 
 
-def test_temporary_files_go_though_the_forkserver_was_killed(
-    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, monkeypatch):
     """By its parent; or, if that was killed too, by the next one that starts. Those of one that lives stay."""
     place = tmp_path / "tmp"
     place.mkdir()
@@ -136,7 +132,7 @@ def test_temporary_files_go_though_the_forkserver_was_killed(
     assert left() == set()
 
 
-def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], mark: str) -> None:
+def test_worker_that_dies_with_the_question_unread(hire, mark):
     """What it leaves in the socket resets the connection, which is a death like any other and no message."""
     worker = hire()
     pid = max(processes(mark))  # the last to be started
@@ -149,7 +145,7 @@ def test_worker_that_dies_with_the_question_unread(hire: Callable[..., Worker], 
     assert answer.reason.startswith("the process died of SIGKILL")
 
 
-def test_contest_survives_the_loss_of_the_forkserver(tmp_path: Path) -> None:
+def test_contest_survives_the_loss_of_the_forkserver(tmp_path):
     with arena(tmp_path) as field:
         assert passed(field.run(NEXT))
         forkserver = field.contest.pool._forkserver()
@@ -159,7 +155,7 @@ def test_contest_survives_the_loss_of_the_forkserver(tmp_path: Path) -> None:
         assert len(set(field.pids("honest"))) == 2
 
 
-def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) -> None:
+def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path):
     """Ctrl-C while a worker sleeps: no question is asked of it any more, which would take a minute."""
     write(tmp_path, "sleeps", "launch", "time.sleep(600)")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
@@ -181,7 +177,7 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path: Path) ->
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_grandchild_that_kills_guard_and_forkserver_does_not_outlive_the_pool(tmp_path: Path, mark: str) -> None:
+def test_a_grandchild_that_kills_guard_and_forkserver_does_not_outlive_the_pool(tmp_path, mark):
     """Without namespaces, in a session of its own, with a child; a process that somebody else started stays."""
     forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
     worker = Worker(forkserver, {})
@@ -203,7 +199,7 @@ def test_a_grandchild_that_kills_guard_and_forkserver_does_not_outlive_the_pool(
         bystander.wait()
 
 
-def test_forkserver_that_is_still_importing_closes_at_once(mark: str) -> None:
+def test_forkserver_that_is_still_importing_closes_at_once(mark):
     forkserver = Forkserver(["torch"], {MARK: mark})
     start = time.monotonic()
     forkserver.close()
@@ -211,7 +207,7 @@ def test_forkserver_that_is_still_importing_closes_at_once(mark: str) -> None:
     assert processes(mark) == []
 
 
-def test_what_later_workers_share_is_done_behind_the_first(tmp_path: Path, mark: str) -> None:
+def test_what_later_workers_share_is_done_behind_the_first(tmp_path, mark):
     (tmp_path / "shared.py").write_text(f"def begin(): open({str(tmp_path / 'done')!r}, 'w').close()")
     later = ["no_such_module", "shared:no", "shared:begin"]
     forkserver = Forkserver([], {MARK: mark, "PYTHONPATH": str(tmp_path)}, later)
@@ -230,9 +226,7 @@ def test_what_later_workers_share_is_done_behind_the_first(tmp_path: Path, mark:
 
 
 @pytest.mark.parametrize("dies", ["before", "meanwhile"])
-def test_answer_in_time_is_not_late(
-    hire: Callable[..., Worker], tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch, dies: str
-) -> None:
+def test_answer_in_time_is_not_late(hire, tmp_path, mark, monkeypatch, dies):
     """Ending one worker takes longer than the other has; the other answers in the meantime."""
     (tmp_path / "first.py").write_text("raise KeyError")
     (tmp_path / "quick.py").write_text("import time; time.sleep(0.4); raise KeyError('quick')")
@@ -254,9 +248,7 @@ def test_answer_in_time_is_not_late(
     assert "KeyError: 'quick'" in answers[quick].reason
 
 
-def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered(
-    hire: Callable[..., Worker], tmp_path: Path
-) -> None:
+def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered(hire, tmp_path):
     (tmp_path / "slow.py").write_text("import time; time.sleep(1); raise KeyError('slow')")
     (tmp_path / "dying.py").write_text("import os; os._exit(1)")
     quick, idle, slow, dead = (hire() for _ in range(4))
@@ -278,14 +270,14 @@ def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered
     assert ask(slow, HELLO, 10).ok
 
 
-def test_death_is_seen_though_a_child_holds_the_connection(hire: Callable[..., Worker], tmp_path: Path) -> None:
+def test_death_is_seen_though_a_child_holds_the_connection(hire, tmp_path):
     code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)"
     (tmp_path / "leaves.py").write_text(code)
     answer = ask(hire(), _prepare(tmp_path, "leaves"), 10)
     assert (answer.status, answer.reason) == (Status.CRASHED, "the process ended itself with exit code 4")
 
 
-def test_children_of_a_worker_end_with_it(tmp_path: Path) -> None:
+def test_children_of_a_worker_end_with_it(tmp_path):
     """In sessions of their own, and a generation further on; the honest neighbour's process stays."""
     fork = "for _ in range(2):\n    if os.fork() == 0:\n        os.setsid()\n        os.fork()\n        time.sleep(600)"
     write(tmp_path, "forks", "factory", fork)

@@ -1,7 +1,5 @@
 """What an author hands over is read as data, and refused where no capture can have given it."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -100,40 +98,38 @@ FORGED = {
 }
 
 
-def test_another_range_of_addresses_is_refused(tmp_path: Path) -> None:
+def test_another_range_of_addresses_is_refused(tmp_path):
     elsewhere = written(tmp_path, package(base=BASE + PIECE, pieces=(), workspaces=(), units=(NOTHING, NOTHING)))
     with pytest.raises(BadHandOver, match="addresses of others"):
         handover.read(elsewhere)
 
 
-def test_what_was_captured_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_what_was_captured_is_read_as_it_was_written(tmp_path):
     found = handover.read(written(tmp_path, package()))
     assert found.found == package()
     assert found.at(Stretch(8, 4)) == bytes((8, 9, 10, 11))
 
 
-def test_only_the_file_that_was_checked_is_taken_where_that_is_asked(tmp_path: Path) -> None:
+def test_only_the_file_that_was_checked_is_taken_where_that_is_asked(tmp_path):
     digest = handover.read(written(tmp_path, package())).digest
     assert handover.read(tmp_path / "hand-over", digest).found == package()
     with pytest.raises(BadHandOver, match="not the one that was checked"):
         handover.read(written(tmp_path, package(images=())), digest)
 
 
-def test_a_full_disk_costs_the_seal_alone() -> None:
+def test_a_full_disk_costs_the_seal_alone():
     with pytest.raises(Unsealable, match="cannot be written: No space left on device"):
-        Capture(SimpleNamespace(), lambda address: True).write(Path("/dev/full"), BASE, (), (), (), 0)  # type: ignore[arg-type]
+        Capture(SimpleNamespace(), lambda address: True).write(Path("/dev/full"), BASE, (), (), (), 0)
 
 
 @over("what", FORGED)
-def test_a_forged_hand_over_is_refused(tmp_path: Path, what: str) -> None:
+def test_a_forged_hand_over_is_refused(tmp_path, what):
     with pytest.raises(BadHandOver, match="it names"):
         handover.read(written(tmp_path, FORGED[what]))
 
 
 @over("example", [e for e in examples.EXAMPLES if e.word.startswith(examples.FORGED)])
-def test_what_the_doctors_cheats_forge_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, example: examples.Example
-) -> None:
+def test_what_the_doctors_cheats_forge_is_refused(monkeypatch, tmp_path, example):
     apart = AT + 2 * PIECE
     timed = unit(inputs=((apart,),), outputs=output(address=apart + 512).outputs, pieces=(1,), slack=())
     right = package(pieces=((AT, PIECE), (apart, PIECE)), units=(unit(), unit(), timed))
@@ -149,7 +145,7 @@ def test_what_the_doctors_cheats_forge_is_refused(
     assert re.search(example.word.removeprefix(examples.FORGED), why)
 
 
-def test_timed_launches_do_the_work_of_the_checked_ones() -> None:
+def test_timed_launches_do_the_work_of_the_checked_ones():
     first, end = unit().nodes
     twice = unit(nodes=(first, first, end), outputs=unit().outputs * 2)
     copies = unit(nodes=(first, replace(first, kind=driver.COPY)), outputs=unit().outputs * 2)
@@ -160,7 +156,7 @@ def test_timed_launches_do_the_work_of_the_checked_ones() -> None:
     assert handover.other_work(package(units=(unit(), unit(nodes=(end,)))))
 
 
-def test_only_plain_files_are_read(tmp_path: Path) -> None:
+def test_only_plain_files_are_read(tmp_path):
     right = written(tmp_path, package())
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(right)
@@ -169,7 +165,7 @@ def test_only_plain_files_are_read(tmp_path: Path) -> None:
             handover.read(tmp_path / name)
 
 
-def test_damaged_files_are_refused_or_read_but_nothing_else(tmp_path: Path) -> None:
+def test_damaged_files_are_refused_or_read_but_nothing_else(tmp_path):
     right, rng = written(tmp_path, package()).read_bytes(), random.Random(1)
     for _ in range(300):
         damaged = bytearray(right[: rng.choice([len(right), rng.randrange(len(right))])])
@@ -181,14 +177,14 @@ def test_damaged_files_are_refused_or_read_but_nothing_else(tmp_path: Path) -> N
 
 
 @over("text", ["[]", "{}", "null", "[" * 10_000, json.dumps({"base": "x"}), "\ud800"])
-def test_any_text_is_refused(tmp_path: Path, text: str) -> None:
+def test_any_text_is_refused(tmp_path, text):
     data = text.encode(errors="surrogatepass")
     (tmp_path / "file").write_bytes(len(data).to_bytes(8, "little") + data)
     with pytest.raises(BadHandOver):
         handover.read(tmp_path / "file")
 
 
-def test_ranges() -> None:
+def test_ranges():
     assert (rounded(1), rounded(PIECE), rounded(PIECE + 1)) == (PIECE, PIECE, 2 * PIECE)
     assert overlap([(0, 4), (8, 4), (11, 1)])
     assert not overlap([(8, 4), (0, 8), (9, 0)])
@@ -196,14 +192,14 @@ def test_ranges() -> None:
     assert without((0, 10), [(0, 10)]) == []
 
 
-def test_slack_is_what_a_block_has_behind_its_output_and_nothing_freed() -> None:
+def test_slack_is_what_a_block_has_behind_its_output_and_nothing_freed():
     used = [(AT, 512), (AT + 512, 512)]
     assert _slack(unit(), used, [(AT, 64), (AT + 512, 64)]) == ((AT + 576, 448),)
     assert _slack(unit(), used, [(AT + 512, 64), (AT + 640, 128)]) == ((AT + 576, 64), (AT + 768, 256))
     assert _slack(unit(), used, [(AT + 512, 512)]) == ()
 
 
-def test_an_elf_file_in_memory_is_taken_whole() -> None:
+def test_an_elf_file_in_memory_is_taken_whole():
     header = bytearray(64)
     header[:4] = b"\x7fELF"
     header[40:48] = (100).to_bytes(8, "little")
@@ -224,5 +220,5 @@ def test_an_elf_file_in_memory_is_taken_whole() -> None:
         (driver._Access, 12),
     ],
 )
-def test_structures_have_the_drivers_sizes(structure: type, size: int) -> None:
+def test_structures_have_the_drivers_sizes(structure, size):
     assert ctypes.sizeof(structure) == size

@@ -1,7 +1,5 @@
 """Which entrants share a heat, and heats of a contest in which somebody runs out of memory."""
 
-from __future__ import annotations
-
 import math
 import random
 from types import SimpleNamespace
@@ -42,12 +40,12 @@ def free_for(placements: int, each: int = 1000) -> int:
         (0, 100, ["abcdefg"]),  # entrants that take nothing
     ],
 )
-def test_heats_fill_the_memory_evenly(each: int, free: int, groups: list[str]) -> None:
+def test_heats_fill_the_memory_evenly(each, free, groups):
     most = admission.room(each, free)
     assert admission.heats(ALWAYS, [*"abcdefg"], most) == [[*ALWAYS, *group] for group in groups]
 
 
-def test_there_is_one_heat_without_others_and_none_without_anybody() -> None:
+def test_there_is_one_heat_without_others_and_none_without_anybody():
     assert admission.heats(ALWAYS, [], 5) == [ALWAYS]
     assert admission.heats([], [], 5) == []
 
@@ -57,12 +55,12 @@ FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMe
 
 def contest(world: World, *entrants: Entrant, free_bytes: int | None = 0) -> None:
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: free_bytes)
-    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))  # type: ignore[arg-type]
-    made._ask, made.rng = world.ask, random.Random(1)  # type: ignore[assignment]
+    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))
+    made._ask, made.rng = world.ask, random.Random(1)
     made._run_heats(list(entrants), PLAN, len(stats.LOOKS), math.inf)
 
 
-def test_nobody_is_admitted_where_no_worker_lives(world: World) -> None:
+def test_nobody_is_admitted_where_no_worker_lives(world):
     """No free memory that anybody knows is no memory without a limit."""
     a = world.enter("a")
     contest(world, a, free_bytes=None)
@@ -71,9 +69,7 @@ def test_nobody_is_admitted_where_no_worker_lives(world: World) -> None:
 
 
 @pytest.mark.parametrize(("room", "at_once"), [(5, 1), (6, 2), (50, 4)])
-def test_no_more_are_placed_at_a_time_than_have_room_for_a_second_placement(
-    world: World, monkeypatch: pytest.MonkeyPatch, room: int, at_once: int
-) -> None:
+def test_no_more_are_placed_at_a_time_than_have_room_for_a_second_placement(world, monkeypatch, room, at_once):
     sizes, ask = [], world.ask
     monkeypatch.setattr(world, "ask", lambda asked: sizes.append([*asked.values()]) or ask(asked))
     held = PLAN.bytes_held(*operators.moved_bytes(make.softmax_case()))
@@ -86,7 +82,7 @@ def heats(entrant: Entrant) -> list[int]:
     return [samples.heat for samples in entrant.samples]
 
 
-def test_a_heat_without_its_roof_is_measured_again_in_halves(world: World) -> None:
+def test_a_heat_without_its_roof_is_measured_again_in_halves(world):
     roof = world.enter("copy", 0.9e6, role="roof", fault=at("place", 2, FULL))
     a, b, c = (world.enter(name) for name in "abc")
     contest(world, roof, a, b, c)
@@ -97,14 +93,14 @@ def test_a_heat_without_its_roof_is_measured_again_in_halves(world: World) -> No
     assert a.notes[-1].endswith(" placements")
 
 
-def test_an_entrant_that_runs_out_of_memory_is_tried_with_the_roof_alone(world: World) -> None:
+def test_an_entrant_that_runs_out_of_memory_is_tried_with_the_roof_alone(world):
     roof, a = world.enter("copy", 0.9e6, role="roof"), world.enter("a")
     big = world.enter("b", fault=at("place", 1, FULL))
     contest(world, roof, a, big)
     assert [heats(e) for e in (roof, a, big)] == [[0, 1], [0], [1]]
 
 
-def test_a_roof_that_never_fits_ends_the_halving(world: World) -> None:
+def test_a_roof_that_never_fits_ends_the_halving(world):
     never = world.enter("copy", 0.9e6, role="roof", fault=lambda op, *_: FULL if op == "place" else None)
     entrants = [world.enter(name) for name in "abc"]
     contest(world, never, *entrants)
@@ -112,7 +108,7 @@ def test_a_roof_that_never_fits_ends_the_halving(world: World) -> None:
     assert all(len(e.samples) == 1 for e in entrants)
 
 
-def test_where_every_kernel_of_the_roof_fails_one_says_why(world: World) -> None:
+def test_where_every_kernel_of_the_roof_fails_one_says_why(world):
     a, *roofs = (world.enter(name, role=role) for name, role in (("a", "entrant"), ("copy", "roof"), ("copy", "roof")))
     for roof in roofs:
         roof.settle(Status.OUT_OF_MEMORY, "place: out of memory")

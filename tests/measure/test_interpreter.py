@@ -1,7 +1,5 @@
 """Triton's interpreter in a worker: bfloat16 rounded and multiplied as on a GPU."""
 
-from __future__ import annotations
-
 import pytest
 from support.interpreted import interpreted
 

@@ -1,10 +1,7 @@
 """Workers in namespaces of their own: who kills and stops whatever it sees reaches nobody, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import ctypes
 import os
-from pathlib import Path
 
 import pytest
 from support.builders import variant
@@ -33,7 +30,7 @@ needs_namespaces = pytest.mark.skipif(not isolation.is_possible(), reason="this 
 
 
 @needs_namespaces
-def test_who_kills_and_stops_what_it_sees_reaches_no_rival(tmp_path: Path) -> None:
+def test_who_kills_and_stops_what_it_sees_reaches_no_rival(tmp_path):
     for name, code in HARMFUL.items():
         write(tmp_path, name, "launch", code)
     with arena(tmp_path, SOFTBENCH_CONFINE="off") as field:
@@ -43,7 +40,7 @@ def test_who_kills_and_stops_what_it_sees_reaches_no_rival(tmp_path: Path) -> No
 
 
 @needs_namespaces
-def test_a_worker_sees_its_own_processes_only_and_numbers_are_distinct(tmp_path: Path) -> None:
+def test_a_worker_sees_its_own_processes_only_and_numbers_are_distinct(tmp_path):
     tells = f"raise Unsupported(repr(sorted({SEEN})) + repr(os.getppid()) + str(os.path.isdir('/proc/self/fd')))"
     write(tmp_path, "tells", "factory", tells)
     with arena(tmp_path) as field:
@@ -52,7 +49,7 @@ def test_a_worker_sees_its_own_processes_only_and_numbers_are_distinct(tmp_path:
 
 
 @pytest.mark.parametrize("how", ["", "off"])
-def test_namespaces_can_be_switched_off(tmp_path: Path, how: str) -> None:
+def test_namespaces_can_be_switched_off(tmp_path, how):
     mark = f"{os.getpid()}-{tmp_path}"
     forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": how})
     worker = Worker(forkserver, {})
@@ -65,7 +62,7 @@ def test_namespaces_can_be_switched_off(tmp_path: Path, how: str) -> None:
     assert processes(mark) == []
 
 
-def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch):
     def forbidden(flags: int) -> None:
         raise PermissionError(1, "Operation not permitted", "unshare")
 
@@ -75,7 +72,7 @@ def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch: pytest.Monke
 
 @needs_namespaces
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_an_ordinary_user_has_namespaces_too() -> None:
+def test_an_ordinary_user_has_namespaces_too():
     pid = os.fork()
     if pid == 0:
         os.setgid(65534)
@@ -85,7 +82,7 @@ def test_an_ordinary_user_has_namespaces_too() -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatch):
     forkservers: list[dict[str, str]] = []
 
     class Made:

@@ -1,7 +1,5 @@
 """Times that no machine can reach are refused; those of honest kernels never are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +8,7 @@ from typing import Any
 import pytest
 from support import builders as make
 from support.paths import KEPT
-from support.simulated import PLAN, World
+from support.simulated import PLAN
 
 from softbench.analysis import leaderboard
 from softbench.measure.contest.contest import Contest
@@ -39,7 +37,7 @@ def fault(*samples: Samples, moved: int = MOVED, flops: int = 0, dtype: str = "f
 
 
 @pytest.mark.parametrize("clock", ["graph", "trial", "unsteady"])
-def test_a_cold_replay_cannot_move_its_bytes_faster_than_the_memory(clock: str) -> None:
+def test_a_cold_replay_cannot_move_its_bytes_faster_than_the_memory(clock):
     assert not fault(taken(LEAST_NS * 1.001, clock))
     assert fault(taken(LEAST_NS * 0.999, clock)) == (
         f"impossible: {LEAST_NS * 0.999:.0f} ns per launch by the {clock} clock,"
@@ -47,26 +45,26 @@ def test_a_cold_replay_cannot_move_its_bytes_faster_than_the_memory(clock: str) 
     )
 
 
-def test_of_a_short_replay_one_l2_may_have_been_there_already() -> None:
+def test_of_a_short_replay_one_l2_may_have_been_there_already():
     moved = 4 * H200["l2_bytes"] // 36
     assert not fault(taken(0.751 * moved / 4814.3), moved=moved)
     assert fault(taken(0.749 * moved / 4814.3), moved=moved)
 
 
 @pytest.mark.parametrize("clock", ["device", "cold"])
-def test_what_a_single_launch_writes_may_stay_in_the_l2(clock: str) -> None:
+def test_what_a_single_launch_writes_may_stay_in_the_l2(clock):
     least = (MOVED - H200["l2_bytes"]) / 4814.3
     assert not fault(taken(least * 1.01, clock, launches=1))
     assert fault(taken(least * 0.99, clock, launches=1))
     assert not fault(taken(2000, clock, launches=1), moved=H200["l2_bytes"])
 
 
-def test_a_warm_replay_is_bound_by_what_reaches_the_multiprocessors() -> None:
+def test_a_warm_replay_is_bound_by_what_reaches_the_multiprocessors():
     assert not fault(taken(MOVED / 30_000, cache="warm"))
     assert fault(taken(MOVED / 105_000, cache="warm")).endswith("at 33454 GB/s")
 
 
-def test_arithmetic_is_bound_by_the_tensor_cores() -> None:
+def test_arithmetic_is_bound_by_the_tensor_cores():
     flops = 10**12
     assert not fault(taken(flops / 990e3, cache="warm"), flops=flops)
     assert fault(taken(flops / 1100e3, cache="warm"), flops=flops).endswith("at 1071 TFLOP/s")
@@ -74,28 +72,28 @@ def test_arithmetic_is_bound_by_the_tensor_cores() -> None:
     assert not fault(taken(1e4, cache="warm"), flops=flops, sm=91)  # whose cores nobody knows
 
 
-def test_without_a_gpu_cores_bound_bytes_and_flops() -> None:
+def test_without_a_gpu_cores_bound_bytes_and_flops():
     cpu = Limits.of({"kind": "cpu", "cores": 2})
     assert not cpu.fault("float32", MOVED, 0, [taken(MOVED / 2300, "wall", "")])
     assert cpu.fault("float32", MOVED, 0, [taken(MOVED / 2400, "wall", "")]).endswith("at 2304 GB/s")
     assert cpu.fault("bfloat16", 0, 10**9, [taken(1e4, "wall", "")]).endswith("at 25 TFLOP/s")
 
 
-def test_of_host_times_it_is_only_asked_that_they_pass() -> None:
+def test_of_host_times_it_is_only_asked_that_they_pass():
     assert not fault(taken(1, "call", "", launches=1))
     for clock in ("call", "graph", "trial", "wall"):
         assert fault(taken(0, clock)).startswith(f"impossible: 0 ns per launch by the {clock} clock")
 
 
 @pytest.mark.parametrize("device", [{}, {"name": "a CPU"}, {"sms": "many", "peak_gb_s": None, "cores": True}])
-def test_a_machine_without_figures_bounds_nothing(device: dict[str, Any]) -> None:
+def test_a_machine_without_figures_bounds_nothing(device):
     assert Limits.of(device) == Limits()
     assert not Limits.of(device).fault("float16", MOVED, 10**15, [taken(1)])
     old = Limits.of({"peak_gb_s": 4814.0, "l2_bytes": 1})  # a passport that has the bandwidth itself
     assert old.fault("float16", MOVED, 0, [taken(LEAST_NS * 0.99)])
 
 
-def test_one_fast_round_is_no_fault_and_one_fast_placement_is() -> None:
+def test_one_fast_round_is_no_fault_and_one_fast_placement_is():
     honest, forged = round(LEAST_NS * 36 * 1.1), 100
     assert not fault(Samples("graph", 36, ((honest, honest, forged),) * 3, "cold"))
     assert fault(Samples("graph", 36, ((honest,) * 3, (forged, forged, honest), ()), "cold"))
@@ -108,7 +106,7 @@ def forged_run(folder: Path) -> Path:
     return make.written(folder, *cells, make.timed(case, "forged", MOVED / 105_000), device={**make.GPU, **H200})
 
 
-def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path: Path) -> None:
+def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path):
     """And who was impossibly fast in one case leads in none."""
     run = store.read(path := forged_run(tmp_path))
     honest, forged = (next(r for r in run.records if r.variant.id == name) for name in ("honest", "forged"))
@@ -132,7 +130,7 @@ def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path: Path
     assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]
 
 
-def test_a_run_without_device_figures_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_run_without_device_figures_is_read_as_it_was_written(tmp_path):
     record = make.timed(make.softmax_case(32768, 1024), "fast", 1000)
     assert store.read(make.written(tmp_path, record, device={"name": "a GPU"})).records[0].samples == record.samples
 
@@ -145,7 +143,7 @@ def impossible(samples: Any) -> str:
     return PEAK.fault("float16", MOVED, 0, samples)
 
 
-def test_an_impossible_time_ends_a_cell_after_its_first_placement(world: World) -> None:
+def test_an_impossible_time_ends_a_cell_after_its_first_placement(world):
     honest, forged = world.enter("honest", ns=SLOWEST_IMPOSSIBLE * 1.2), world.enter("forged", ns=SLOWEST_IMPOSSIBLE)
     world.heat(honest, forged, fault=impossible)
     assert forged.status is Status.INCORRECT
@@ -156,7 +154,7 @@ def test_an_impossible_time_ends_a_cell_after_its_first_placement(world: World) 
     assert len(honest.samples[0].ns) >= 8
 
 
-def test_an_impossible_variant_is_not_chosen(world: World) -> None:
+def test_an_impossible_variant_is_not_chosen(world):
     best, other = (world.enter("a", ns=ns, tile=tile) for ns, tile in ((SLOWEST_IMPOSSIBLE, 1), (2e6, 2)))
     trial = Trials(PLAN, world.ask, world.rng, lambda _: None, fault=impossible)
     assert trial.choose([best, other]) == [other]
@@ -164,9 +162,9 @@ def test_an_impossible_variant_is_not_chosen(world: World) -> None:
 
 
 @pytest.mark.parametrize("clock", ["device", "cold", "trial"])
-def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock, monkeypatch):
     pool = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
-    made = Contest(Rules(), pool, None, limits=Limits.of(H200))  # type: ignore[arg-type]
+    made = Contest(Rules(), pool, None, limits=Limits.of(H200))
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
 
     def measure(self: Measuring, *_: Any) -> None:
@@ -182,13 +180,13 @@ def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock: str, monkeypa
 
 
 @pytest.mark.slow
-def test_no_cell_of_a_kept_run_is_refused() -> None:
+def test_no_cell_of_a_kept_run_is_refused():
     """The nearest was attention of one query, which only reads: 95.5 % of the theoretical bandwidth. That leaves 4 %."""
     for path in KEPT:
         assert not [r for r in store.read(path).records if r.reason.startswith("impossible")], path
 
 
-def test_most_of_a_kept_run_would_be_refused_on_a_slower_machine() -> None:
+def test_most_of_a_kept_run_would_be_refused_on_a_slower_machine():
     """Or else the test above would show nothing."""
     run = store.read(next(path for path in KEPT if "-gpu." in path.name))
     slower = {**run.passport.device, "memory_clock_khz": 2_300_000}

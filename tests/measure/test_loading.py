@@ -1,7 +1,5 @@
 """How a worker executes an implementation: from the bytes that were hashed, whatever becomes of the files."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 import sys
@@ -46,13 +44,13 @@ def load(folder: Path):
     return loading.load(Path(variant.path), variant.implementation, variant.source_hash)
 
 
-def test_a_family_is_imported_with_its_siblings_and_packages(family: Path) -> None:
+def test_a_family_is_imported_with_its_siblings_and_packages(family):
     assert load(family)(None)(0) == 42
     assert not list(family.rglob("__pycache__"))
 
 
 @pytest.mark.parametrize("name", ["mine.py", "_helper.py", "deeper/part.py", "rows.cu"])
-def test_what_was_rewritten_since_the_run_began_is_not_executed(family: Path, name: str) -> None:
+def test_what_was_rewritten_since_the_run_began_is_not_executed(family, name):
     (variant,) = registry.find([family])
     text = (family / name).read_text()
     (family / name).write_text(f"{text}\n# and more")
@@ -62,7 +60,7 @@ def test_what_was_rewritten_since_the_run_began_is_not_executed(family: Path, na
     assert loading.load(Path(variant.path), "mine", variant.source_hash)(None)(0) == 42
 
 
-def test_a_file_that_is_rewritten_between_the_hash_and_the_import_is_not_read_again(family: Path) -> None:
+def test_a_file_that_is_rewritten_between_the_hash_and_the_import_is_not_read_again(family):
     (family / "mine.py").write_text(MAIN + "    from . import _late\n    return _late\n")
     (family / "_late.py").write_text("value = 1\n")
     factory = load(family)
@@ -72,7 +70,7 @@ def test_a_file_that_is_rewritten_between_the_hash_and_the_import_is_not_read_ag
     assert __import__(f"{package}._late", fromlist=["value"]).value == 1
 
 
-def test_a_compiled_file_that_somebody_put_there_is_not_read(family: Path) -> None:
+def test_a_compiled_file_that_somebody_put_there_is_not_read(family):
     import py_compile
 
     (family / "other.txt").write_text("def answer():\n    return 0\n")
@@ -83,7 +81,7 @@ def test_a_compiled_file_that_somebody_put_there_is_not_read(family: Path) -> No
     assert load(family)(None)(0) == 42
 
 
-def test_a_module_that_came_after_the_hash_is_not_imported(family: Path) -> None:
+def test_a_module_that_came_after_the_hash_is_not_imported(family):
     (family / "mine.py").write_text(MAIN.replace("def launch(x):", "def launch(x):\n        from . import _new"))
     launch = load(family)(None)
     (family / "_new.py").write_text("")
@@ -91,7 +89,7 @@ def test_a_module_that_came_after_the_hash_is_not_imported(family: Path) -> None
         launch(0)
 
 
-def test_a_source_in_another_language_is_held_against_its_bytes_after_use(family: Path) -> None:
+def test_a_source_in_another_language_is_held_against_its_bytes_after_use(family):
     load(family)
     loading.require_unchanged(family / "mine.py")
     (family / "more.cu").write_text("// somebody goes on with the next kernel")
@@ -101,7 +99,7 @@ def test_a_source_in_another_language_is_held_against_its_bytes_after_use(family
         loading.require_unchanged(family / "mine.py")
 
 
-def test_lines_and_sources_are_those_that_run(family: Path) -> None:
+def test_lines_and_sources_are_those_that_run(family):
     (family / "_helper.py").write_text("# -*- coding: utf-8 -*-\ndef answer():\n    raise ValueError('é')\n")
     factory = load(family)
     answer = factory.__globals__["answer"]
@@ -116,7 +114,7 @@ def test_lines_and_sources_are_those_that_run(family: Path) -> None:
     assert (frame.filename, frame.lineno, frame.line) == (str(family / "_helper.py"), 3, "raise ValueError('é')")
 
 
-def test_a_rival_that_rewrites_a_file_costs_nobody_a_result_under_a_false_hash(tmp_path: Path) -> None:
+def test_a_rival_that_rewrites_a_file_costs_nobody_a_result_under_a_false_hash(tmp_path):
     from support.offenders import BAD, arena, write
 
     victim = tmp_path / "victim" / "victim.py"
@@ -143,7 +141,7 @@ def nothing(case):
 """
 
 
-def test_a_cubins_function_that_yields_nothing_has_not_compiled(tmp_path: Path) -> None:
+def test_a_cubins_function_that_yields_nothing_has_not_compiled(tmp_path):
     from support.offenders import NEXT, arena
 
     with arena(tmp_path / "own") as ground:

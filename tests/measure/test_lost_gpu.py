@@ -4,10 +4,6 @@ No GPU is needed: a made-up one whose workers run on the CPU for as long as it i
 hidden from them, and the contexts of those that live end with it.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.cards import H200
 from support.pools import Forked
@@ -61,7 +57,7 @@ def own_breaker(case):
 """
 
 
-def test_a_gpu_that_is_gone_ends_the_run_which_is_completed_when_it_is_back(tmp_path: Path) -> None:
+def test_a_gpu_that_is_gone_ends_the_run_which_is_completed_when_it_is_back(tmp_path):
     folder = project(tmp_path)
     (folder / "shapes.yaml").write_text(SHAPES)
     (folder / "conftest.py").write_text(CONFTEST)
@@ -97,7 +93,7 @@ def own_dying(case):
 """
 
 
-def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path: Path) -> None:
+def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "dying.py").write_text(FAILING)
     pool = WorkerPool("cpu", lambda: Forked({}))
@@ -120,9 +116,7 @@ LOST = Answer(False, status=Status.RUNTIME_ERROR, reason="start raised", fatal=T
     ("answers", "why"),
     [([KILLED, Answer(True)], ""), ([KILLED, KILLED], KILLED.reason), ([KILLED, None], ""), ([LOST], LOST.reason)],
 )
-def test_the_gpu_is_not_accused_by_one_process_that_was_killed(
-    monkeypatch: pytest.MonkeyPatch, answers: list[Answer | None], why: str
-) -> None:
+def test_the_gpu_is_not_accused_by_one_process_that_was_killed(monkeypatch, answers, why):
     left = list(answers)
     monkeypatch.setattr(WorkerPool, "apart", lambda *_, **__: left.pop(0))
     assert WorkerPool("cuda").refused() == why

@@ -1,7 +1,5 @@
 """Another process on the GPU is named and warned about; one of ours, or of a run that waits its turn, is not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -60,20 +58,20 @@ def found(nvml: Nvml) -> list[str]:
     return list(OtherProcesses(device.Monitor(CARD)).names().values())
 
 
-def test_a_stranger_is_named_without_its_arguments(nvml: Nvml, stranger: int) -> None:
+def test_a_stranger_is_named_without_its_arguments(nvml, stranger):
     nvml.compute = {stranger: 4_200_000_000}
     (text,) = found(nvml)
     assert text == f"{os.path.basename(sys.executable)} train.py (pid {stranger}, 4.2 GB)"
 
 
-def test_a_desktop_counts_and_memory_may_be_unknown(nvml: Nvml, stranger: int) -> None:
+def test_a_desktop_counts_and_memory_may_be_unknown(nvml, stranger):
     nvml.graphics = {stranger: None}
     assert found(nvml) == [f"{os.path.basename(sys.executable)} train.py (pid {stranger})"]
     nvml.compute, nvml.graphics = {stranger: 1_000_000_000}, None
     assert found(nvml) == [f"{os.path.basename(sys.executable)} train.py (pid {stranger}, 1.0 GB)"]
 
 
-def test_we_ourselves_and_what_we_started_do_not_count(nvml: Nvml) -> None:
+def test_we_ourselves_and_what_we_started_do_not_count(nvml):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         nvml.compute = {os.getpid(): 1, child.pid: 1}
@@ -84,7 +82,7 @@ def test_we_ourselves_and_what_we_started_do_not_count(nvml: Nvml) -> None:
 
 
 @pytest.mark.parametrize("owner", ["parent", "stranger"])
-def test_a_worker_of_another_run_only_waits(nvml: Nvml, owner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_of_another_run_only_waits(nvml, owner, monkeypatch):
     """It is told by its command line; to see that, it must not count as ours by descent."""
     forkserver = Forkserver([], {})
     worker = Worker(forkserver, {})
@@ -99,7 +97,7 @@ def test_a_worker_of_another_run_only_waits(nvml: Nvml, owner: str, monkeypatch:
         worker.end(kill=False)
 
 
-def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml: Nvml) -> None:
+def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml):
     early, late = gone(), gone()
     nvml.compute = {early: 2_000_000_000}
     others = OtherProcesses(device.Monitor(CARD))
@@ -110,7 +108,7 @@ def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml:
     assert list(others.names().values()) == [f"a process without a name (pid {early}, 2.0 GB)"]
 
 
-def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml: Nvml) -> None:
+def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml):
     """As a worker of another run is for a moment at that run's end: without a command line, not yet taken down."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     nvml.compute = {child.pid: 1}
@@ -125,7 +123,7 @@ def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml: Nvml) -
     assert others.names() == {}
 
 
-def test_without_nvml_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvml_nobody_is_there(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert device.Monitor(CARD).processes() == ()
 
@@ -163,9 +161,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contest: Contest) 
     return list(run.records)
 
 
-def test_a_record_names_who_was_there_and_the_card(
-    nvml: Nvml, stranger: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_names_who_was_there_and_the_card(nvml, stranger, tmp_path, monkeypatch):
     nvml.compute = {stranger: 1_000_000_000}
     fast, lame, wrong, copy = measured(
         tmp_path, monkeypatch, Contest(CARD, lambda: nvml.compute.update({1: 5_000_000_000}))
@@ -180,7 +176,7 @@ def test_a_record_names_who_was_there_and_the_card(
     assert lame.notes == ()
 
 
-def test_nobody_there_is_no_note(nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_there_is_no_note(nvml, tmp_path, monkeypatch):
     notes = [r.notes for r in measured(tmp_path, monkeypatch, Contest(CARD))]
     assert notes == [("built and checked in 0.1 s",), (), (), ()]
 
@@ -194,14 +190,14 @@ def test_nobody_there_is_no_note(nvml: Nvml, tmp_path: Path, monkeypatch: pytest
     ],
 )
 def test_who_was_crowded_out_says_so_and_is_measured_again(
-    nvml: Nvml,
-    stranger: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    status: Status,
-    who: int | None,
-    crowded: bool,
-) -> None:
+    nvml,
+    stranger,
+    tmp_path,
+    monkeypatch,
+    status,
+    who,
+    crowded,
+):
     nvml.compute = {stranger: who} if who else {}
     contest, case = Contest(CARD), builders.softmax_case()
     full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]
@@ -215,13 +211,11 @@ def test_who_was_crowded_out_says_so_and_is_measured_again(
     assert again.knows(case) != crowded
 
 
-def test_on_a_cpu_a_record_has_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_cpu_a_record_has_no_card(tmp_path, monkeypatch):
     assert {r.gpu for r in measured(tmp_path, monkeypatch, Contest(None))} == {""}
 
 
-def test_the_header_warns(
-    nvml: Nvml, stranger: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_header_warns(nvml, stranger, pytester, monkeypatch):
     monkeypatch.setattr(device, "gpus", lambda: (CARD,))
     nvml.compute = {stranger: 1_000_000_000}
     pytester.makefile(

@@ -1,7 +1,5 @@
 """What becomes of a cell on its way from its author to its referee."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +25,7 @@ def entrant_at_referee(**ended: bool) -> Any:
 @pytest.mark.parametrize(
     ("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])], ids=str
 )
-def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended: dict[str, bool], tiers: list[str]) -> None:
+def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
     pool: Any = SimpleNamespace(device="cuda")
     preparation, entrant = Preparation(CASE, pool, 1.0, 0), entrant_at_referee(**ended)
     found = []
@@ -41,7 +39,7 @@ def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended: dict[str
 
 
 @pytest.mark.parametrize(("gib", "most"), [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
-def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib: int, most: int) -> None:
+def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib, most):
     """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
     case = Case("softmax", (4096, 131072), "float32", "float32")
     pool: Any = SimpleNamespace(device="cuda")
@@ -50,11 +48,11 @@ def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib: int, most: 
     assert preparation._at_once() == most
 
 
-def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch):
     ended: list[str] = []
     old, new = (SimpleNamespace(is_alive=True, name=n, end=lambda n=n: ended.append(n)) for n in ("old", "new"))
     pool: Any = SimpleNamespace(device="cuda", everyone=lambda operation, _: ended.append(operation))
-    entrant: Any = Entrant(variant("mine"), "entrant", worker=old)  # type: ignore[arg-type]
+    entrant: Any = Entrant(variant("mine"), "entrant", worker=old)
     pool.assign = lambda entrants: setattr(entrants[0], "worker", new)
     monkeypatch.setattr(preparing, "ask", lambda worker, *_: Answer(True, {"by": worker.name}))
     assert Preparation(CASE, pool, 1.0, 0)._alone(entrant).data == {"by": "new"}
@@ -63,8 +61,8 @@ def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch: pytest.Monke
     assert Preparation(CASE, pool, 1.0, 0)._alone(entrant).data == {"by": "old"}
 
 
-def test_the_errors_of_a_sealed_cell_are_its_referees_and_no_failure_has_any() -> None:
-    preparation, near = Preparation(CASE, SimpleNamespace(device="cuda"), 1.0, 0), Accuracy(0.5, 0.25, 0.0, 64)  # type: ignore[arg-type]
+def test_the_errors_of_a_sealed_cell_are_its_referees_and_no_failure_has_any():
+    preparation, near = Preparation(CASE, SimpleNamespace(device="cuda"), 1.0, 0), Accuracy(0.5, 0.25, 0.0, 64)
     author = entrant_at_referee()
     author.tier = ""
     preparation._advance(author, Answer(True, {"path": "/file", "accuracy": Accuracy(0.0, 0.0, 0.0, 1)}))

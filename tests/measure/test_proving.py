@@ -1,7 +1,5 @@
 """Operators of files in a worker: their code, what they expect of outputs, and what proves one unsound."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +45,7 @@ def block(operator: FileOperator, x: torch.Tensor, case: Case = CASE) -> check.j
     return found
 
 
-def test_a_worker_takes_the_text_that_was_hashed_and_a_newer_one_after_it() -> None:
+def test_a_worker_takes_the_text_that_was_hashed_and_a_newer_one_after_it():
     first = loaded(GELU)
     assert operators.get("gelu") is first
     assert proving.take_operator(operator_of("gelu")) is first
@@ -67,7 +65,7 @@ def test_a_worker_takes_the_text_that_was_hashed_and_a_newer_one_after_it() -> N
     assert proving.take_operator({"op": "prepare"}) is None
 
 
-def test_no_other_process_runs_its_functions() -> None:
+def test_no_other_process_runs_its_functions():
     Path("operators/gelu.py").write_text(GELU)
     (found,) = operator_files.load([Path("operators")])
     with pytest.raises(
@@ -80,7 +78,7 @@ def test_no_other_process_runs_its_functions() -> None:
     ("bound", "slack"),
     [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)],
 )
-def test_each_named_bound_lets_arithmetic_err_by_as_much(bound: str, slack: float) -> None:
+def test_each_named_bound_lets_arithmetic_err_by_as_much(bound, slack):
     operators.use(())
     operator = loaded(
         GELU.replace("elementwise", bound).replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "3 * x")
@@ -90,7 +88,7 @@ def test_each_named_bound_lets_arithmetic_err_by_as_much(bound: str, slack: floa
     assert float(found.allowed[0, 0]) == pytest.approx(slack * 2**-20 + 3 * 2**-23, rel=1e-5)
 
 
-def test_infinities_are_exact_and_what_a_dtype_cannot_hold_is_one() -> None:
+def test_infinities_are_exact_and_what_a_dtype_cannot_hold_is_one():
     operator = loaded(GELU.replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "x.square()"))
     case = Case("gelu", (6, 40), "float16", "float16")
     x = torch.full((6, 40), 300.0, dtype=torch.float16)
@@ -102,7 +100,7 @@ def test_infinities_are_exact_and_what_a_dtype_cannot_hold_is_one() -> None:
     assert not check.compare(case, (x,), torch.full_like(x, 65504.0)).ok
 
 
-def test_inputs_are_drawn_as_declared_and_a_reference_may_write_into_its_own() -> None:
+def test_inputs_are_drawn_as_declared_and_a_reference_may_write_into_its_own():
     operator = loaded(
         L2NORM.replace("    length = x.square()", "    x += 0\n    weight *= 1\n    length = x.square()", 1), "l2norm"
     )
@@ -136,7 +134,7 @@ def test_inputs_are_drawn_as_declared_and_a_reference_may_write_into_its_own() -
         ("length.flatten()", "length", "output 1: wrong shape: (6, 1) where (6,) is expected"),
     ],
 )
-def test_an_operator_is_held_against_itself(old: str, new: str, words: str) -> None:
+def test_an_operator_is_held_against_itself(old, new, words):
     operators.use(())
     head, reference, tail = L2NORM.partition("def l2norm")
     operator = loaded(head + reference + tail.replace(old, new, 1), "l2norm")
@@ -147,7 +145,7 @@ def test_an_operator_is_held_against_itself(old: str, new: str, words: str) -> N
     assert words in said
 
 
-def test_the_baseline_gets_wide_inputs_where_its_output_is_wide() -> None:
+def test_the_baseline_gets_wide_inputs_where_its_output_is_wide():
     operator = loaded(GELU)
     case = Case("gelu", (6, 40), "float16", "float32")
     inputs = operator.make_inputs(case, "cpu", 1)

@@ -1,7 +1,5 @@
 """The order in which a referee makes the nodes of a graph."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +16,7 @@ def unit(nodes: int, edges: list[tuple[int, int, int]]) -> Unit:
 
 
 @given(st.data(), st.permutations(range(12)))
-def test_each_node_comes_once_behind_those_that_it_waits_for(data: st.DataObject, order: list[int]) -> None:
+def test_each_node_comes_once_behind_those_that_it_waits_for(data, order):
     pairs = data.draw(st.sets(st.tuples(st.integers(0, 11), st.integers(0, 11)).filter(lambda pair: pair[0] < pair[1])))
     edges = [(order[a], order[b], data.draw(st.sampled_from((0, PROGRAMMATIC)))) for a, b in sorted(pairs)]
     made: list[int] = []
@@ -31,6 +29,6 @@ def test_each_node_comes_once_behind_those_that_it_waits_for(data: st.DataObject
     assert sorted(found) == sorted(edges)
 
 
-def test_edges_that_go_round_are_refused() -> None:
+def test_edges_that_go_round_are_refused():
     with pytest.raises(BadHandOver, match="in a circle"):
         list(_in_order(unit(3, [(0, 1, 0), (1, 2, 0), (2, 0, 0)])))

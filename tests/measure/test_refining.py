@@ -1,7 +1,5 @@
 """A case that is looked at again: who takes part, what is built anew, and what stands if it fails."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +30,7 @@ def open_case(world: World, monkeypatch: pytest.MonkeyPatch, *entrants: Entrant)
         for entrant in entrants:
             assert entrant.is_open
             built.append(entrant.variant.id)
-            entrant.prepared_in = SimpleNamespace(is_alive=True)  # type: ignore[assignment]
+            entrant.prepared_in = SimpleNamespace(is_alive=True)
 
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
@@ -46,7 +44,7 @@ def open_case(world: World, monkeypatch: pytest.MonkeyPatch, *entrants: Entrant)
     return made, built
 
 
-def test_only_who_is_open_is_built_and_measured_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_who_is_open_is_built_and_measured_again(world, monkeypatch):
     roof, far = world.enter("copy", 0.9e6, role="roof"), world.enter("far", 1.5e6)
     a, b = world.enter("a", spread=5), world.enter("b", spread=5)
     case, built = open_case(world, monkeypatch, roof, a, b, far)
@@ -62,7 +60,7 @@ def test_only_who_is_open_is_built_and_measured_again(world: World, monkeypatch:
     assert a.is_open
 
 
-def test_neither_the_roof_nor_an_open_entrant_makes_a_case_close(world: World) -> None:
+def test_neither_the_roof_nor_an_open_entrant_makes_a_case_close(world):
     """Out of time before the first look all are still in the race."""
     a, b = world.enter("a", tier=SEALED), world.enter("b", 1.2e6, tier=SEALED)
     field = [a, b, world.enter("copy", 0.99e6, role="roof"), world.enter("forged", 0.98e6, tier=OPEN)]
@@ -74,7 +72,7 @@ def test_neither_the_roof_nor_an_open_entrant_makes_a_case_close(world: World) -
     assert case.gap == pytest.approx(math.log(1.2), rel=0.05)
 
 
-def test_a_decided_case_is_not_open(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decided_case_is_not_open(world, monkeypatch):
     case, _ = open_case(world, monkeypatch, world.enter("a"), world.enter("b", 1.1e6))
     assert case.unfinished == []
     assert case.gap == math.inf
@@ -123,7 +121,7 @@ def entered(ground: Arena, wrong_from: int = 99) -> list[Variant]:
 
 
 @pytest.mark.parametrize(("wrong_from", "status"), [(99, Status.PASSED), (2, Status.INCORRECT)])
-def test_real_processes_look_again(ground: Arena, undecided: None, wrong_from: int, status: Status) -> None:
+def test_real_processes_look_again(ground, undecided, wrong_from, status):
     """What is wrong only in the second build is seen there: its timed calls are compared as always."""
     contest = ground.contest
     first = {r.variant.id: r for r in contest.run(CASE, entered(ground, wrong_from), most_looks=1)}
@@ -141,9 +139,7 @@ def test_real_processes_look_again(ground: Arena, undecided: None, wrong_from: i
         assert sum(note.startswith("built and checked") for note in again["good"].notes) == 1
 
 
-def test_an_end_from_outside_leaves_what_there_was(
-    ground: Arena, undecided: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_end_from_outside_leaves_what_there_was(ground, undecided, monkeypatch):
     contest = ground.contest
     contest.run(CASE, entered(ground), most_looks=1)
     monkeypatch.setattr(apart, "ended", lambda entrants: list(entrants)[:1])
@@ -151,7 +147,7 @@ def test_an_end_from_outside_leaves_what_there_was(
     assert not contest.open
 
 
-def test_without_a_limit_of_looks_nothing_stays_open(ground: Arena) -> None:
+def test_without_a_limit_of_looks_nothing_stays_open(ground):
     made: Contest = ground.contest
     made.run(CASE, entered(ground))
     assert not made.open

@@ -1,7 +1,5 @@
 """--softbench-registers: what the kernels of measured implementations take, and nothing lost where that is not known."""
 
-from __future__ import annotations
-
 import importlib.util
 from contextlib import closing
 from pathlib import Path
@@ -66,7 +64,7 @@ def records(folder: Path) -> dict[str, Record]:
         return {r.variant.id: r for r in Contest(rules, pool, None).run(CASE, registry.find([folder]))}
 
 
-def test_kernels_of_measured_implementations(tmp_path: Path) -> None:
+def test_kernels_of_measured_implementations(tmp_path):
     found = records(tmp_path / "kernels")
     assert {r.status for r in found.values()} == {Status.PASSED}
     assert all(r.clock("wall") for r in found.values())

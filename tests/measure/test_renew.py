@@ -1,9 +1,5 @@
 """What is done to buffers between two replays, in Triton's interpreter; tests/gpu/test_gpu_renew.py has what it costs."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from support.interpreted import interpreted
 
 SCRIPT = """
@@ -62,5 +58,5 @@ assert ((changed == 2) | (changed == 0)).all() and (changed == 2).sum() > 56
 """
 
 
-def test_outputs_are_poisoned_and_every_row_of_every_input_changes(tmp_path: Path) -> None:
+def test_outputs_are_poisoned_and_every_row_of_every_input_changes(tmp_path):
     interpreted(tmp_path, SCRIPT)

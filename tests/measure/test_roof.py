@@ -1,7 +1,5 @@
 """The roofs by mix of reads and writes: what they move, what their check refuses, what each operator is held against."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One heat on simulated entrants: pairing, the looks, the budget, and what a failure costs."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +19,7 @@ def verdict(a: Entrant, b: Entrant) -> str:
     return stats.compare(a.samples[0], b.samples[0]).verdict
 
 
-def test_clear_differences_are_decided_after_eight_placements(world: World) -> None:
+def test_clear_differences_are_decided_after_eight_placements(world):
     a, b, c = world.enter("a", 1e6), world.enter("b", 1.02e6), world.enter("c", 1.15e6)
     heat = world.heat(a, b, c)
     assert heat.stopped == "decided after 8 placements"
@@ -34,7 +32,7 @@ def test_clear_differences_are_decided_after_eight_placements(world: World) -> N
     assert placements(alone) == placements(roof) == 8
 
 
-def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world, monkeypatch):
     monkeypatch.setattr(rounds, "ROUNDS", 8)
     a, far = world.enter("a", 1e6), world.enter("far", 1.4e6)
     assert world.heat(a, far).stopped == "decided after 8 placements"
@@ -45,7 +43,7 @@ def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world: World, m
     assert turns.endswith("a" * (8 - FAR_ROUNDS))  # it takes part in the first rounds alone
 
 
-def test_a_roof_that_is_much_faster_leaves_the_entrants_their_rounds(world: World) -> None:
+def test_a_roof_that_is_much_faster_leaves_the_entrants_their_rounds(world):
     """With one long row a copy takes a third of any softmax's time; the leader is the fastest entrant all the same."""
     a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.enter("copy", 1e6, role="roof")
     world.heat(a, b, roof)
@@ -53,9 +51,7 @@ def test_a_roof_that_is_much_faster_leaves_the_entrants_their_rounds(world: Worl
 
 
 @pytest.mark.parametrize("role", ["entrant", "reference"])
-def test_an_open_time_however_short_decides_nothing_of_sealed_ones(
-    world: World, monkeypatch: pytest.MonkeyPatch, role: str
-) -> None:
+def test_an_open_time_however_short_decides_nothing_of_sealed_ones(world, monkeypatch, role):
     """It is measured as much as they are until the first look, and its calls are compared as often."""
     monkeypatch.setattr(rounds, "ROUNDS", 8)
     monkeypatch.setattr(rounds, "VERIFIED_SHARE", 0.0)
@@ -71,7 +67,7 @@ def test_an_open_time_however_short_decides_nothing_of_sealed_ones(
     assert max(map(verified.count, (far, slow))) < 4
 
 
-def test_where_no_entrant_is_sealed_the_open_ones_are_decided_among_themselves(world: World) -> None:
+def test_where_no_entrant_is_sealed_the_open_ones_are_decided_among_themselves(world):
     """A sealed reference has no rank."""
     a, b = world.enter("a", tier=OPEN, spread=5), world.enter("b", tier=OPEN, spread=5)
     reference = world.enter("torch_eager", 2e6, "reference", tier=SEALED)
@@ -80,7 +76,7 @@ def test_where_no_entrant_is_sealed_the_open_ones_are_decided_among_themselves(w
 
 
 @pytest.mark.parametrize("seed", [2, 3, 4])
-def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch, seed):
     world = World(monkeypatch, seed)
     leader, rival = world.enter("leader", spread=6), world.enter("rival", spread=6)
     far, unsteady = world.enter("far", 1.2e6), world.enter("unsteady", 1.15e6, spread=40)
@@ -93,7 +89,7 @@ def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch: pytest.Mon
     assert placements(far) == placements(unsteady) == placements(roof) == 8
 
 
-def test_a_heat_goes_on_behind_a_look_where_ranks_are_open(world: World) -> None:
+def test_a_heat_goes_on_behind_a_look_where_ranks_are_open(world):
     a, b, far = world.enter("a", spread=5), world.enter("b", spread=5), world.enter("far", 1.5e6)
     heat = Heat([a, b, far], PLAN, "graph", 7, world.ask, world.rng)
     for looks, count in enumerate(stats.LOOKS, start=1):
@@ -106,7 +102,7 @@ def test_a_heat_goes_on_behind_a_look_where_ranks_are_open(world: World) -> None
     assert verdict(a, b) == "unknown"
 
 
-def test_calls_are_compared_whole_again_when_a_heat_goes_on(world: World) -> None:
+def test_calls_are_compared_whole_again_when_a_heat_goes_on(world):
     """Its kernels were built anew, and not checked again."""
     whole: list[int] = []
 
@@ -124,7 +120,7 @@ def test_calls_are_compared_whole_again_when_a_heat_goes_on(world: World) -> Non
     assert (first in (1, 2), second in (9, 10), third in (17, 18)) == (True, True, True)
 
 
-def test_a_heat_out_of_time_goes_on_where_it_was(world: World) -> None:
+def test_a_heat_out_of_time_goes_on_where_it_was(world):
     a, b = world.enter("a"), world.enter("b", 1.02e6)
     heat = Heat([a, b], PLAN, "graph", 7, world.ask, world.rng, deadline=world.now_ns / 1e9)
     heat.run(1)
@@ -137,7 +133,7 @@ def test_a_heat_out_of_time_goes_on_where_it_was(world: World) -> None:
     assert placements(a) == placements(b) == 8
 
 
-def test_the_last_look_is_the_end(world: World) -> None:
+def test_the_last_look_is_the_end(world):
     a, b = world.enter("a", spread=5), world.enter("b", spread=5)
     heat = world.heat(a, b)
     assert heat.stopped == "the last look, after 32 placements"
@@ -145,9 +141,7 @@ def test_the_last_look_is_the_end(world: World) -> None:
     assert verdict(a, b) == "unknown"
 
 
-def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world, monkeypatch):
     entrants = [world.enter(name, 1e6 * (1 + 0.05 * i)) for i, name in enumerate("abcd")]
     orders: list[tuple[Entrant, ...]] = []
     play = Heat._round
@@ -166,7 +160,7 @@ def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(
     assert all(first.count(e) >= 2 for e in entrants)
 
 
-def test_samples_of_one_place_and_round_are_neighbours_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_of_one_place_and_round_are_neighbours_in_time(monkeypatch):
     """A card that slows down all the way through must leave the paired ratios as they are."""
     ratios = []
     for seed in range(12):
@@ -185,7 +179,7 @@ def test_samples_of_one_place_and_round_are_neighbours_in_time(monkeypatch: pyte
     assert statistics.mean(ratios) == pytest.approx(1.01, abs=5e-4)
 
 
-def test_the_budget_ends_a_heat_and_says_so(world: World) -> None:
+def test_the_budget_ends_a_heat_and_says_so(world):
     a, b = world.enter("a", 2e6, spread=8), world.enter("b", 2e6, spread=8)
     heat = world.heat(a, b, budget_s=0.5)
     count = placements(a)
@@ -195,7 +189,7 @@ def test_the_budget_ends_a_heat_and_says_so(world: World) -> None:
 
 
 @pytest.mark.parametrize(("placement", "turn"), [(1, 3), (3, 1), (3, 4), (3, ROUNDS + 1)])
-def test_a_failure_costs_only_the_one_that_failed(world: World, placement: int, turn: int) -> None:
+def test_a_failure_costs_only_the_one_that_failed(world, placement, turn):
     """Also in the first placement, while the kernels warm up."""
     dead = Answer(False, status=Status.CRASHED, reason="the process died of SIGSEGV", fatal=True)
     a, b = world.enter("a", 1e6), world.enter("b", 1.02e6)
@@ -208,7 +202,7 @@ def test_a_failure_costs_only_the_one_that_failed(world: World, placement: int, 
     assert asked.rpartition("p")[2].count("t") == turn
 
 
-def test_out_of_memory_at_a_placement_is_left_to_the_contest_and_a_death_of_it_closes_the_cell(world: World) -> None:
+def test_out_of_memory_at_a_placement_is_left_to_the_contest_and_a_death_of_it_closes_the_cell(world):
     full = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
     a, first = world.enter("a"), world.enter("first", fault=at("place", 1, full))
     third = world.enter("third", fault=at("place", 3, full))
@@ -221,7 +215,7 @@ def test_out_of_memory_at_a_placement_is_left_to_the_contest_and_a_death_of_it_c
 
 
 @pytest.mark.parametrize("placement", [1, 2])
-def test_what_cannot_be_captured_is_noted_and_not_ranked(world: World, placement: int) -> None:
+def test_what_cannot_be_captured_is_noted_and_not_ranked(world, placement):
     no = Answer(False, status=Status.RUNTIME_ERROR, reason="capture raised RuntimeError: operation not permitted")
     a, bad = world.enter("a"), world.enter("bad", fault=at("place", placement, no))
     world.heat(a, bad)
@@ -233,7 +227,7 @@ def test_what_cannot_be_captured_is_noted_and_not_ranked(world: World, placement
 
 
 @pytest.mark.parametrize("ns", [0, -5, 10**12])
-def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world: World, ns: int) -> None:
+def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world, ns):
     a = world.enter("a")
     liar = world.enter("liar", fault=lambda op, n, turns: Answer(True, {"ns": ns}) if op == "turn" and n == 4 else None)
     world.heat(a, liar)
@@ -242,13 +236,13 @@ def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world: World, ns: int
     assert placements(a) == 8
 
 
-def test_nobody_left_is_not_called_decided(world: World) -> None:
+def test_nobody_left_is_not_called_decided(world):
     dead = Answer(False, status=Status.CRASHED, reason="gone", fatal=True)
     a, b = (world.enter(name, fault=at("place", 3, dead)) for name in "ab")
     assert world.heat(a, b).stopped == "no entrant left after 3 placements"
 
 
-def test_warming_up_goes_on_until_the_times_settle(world: World) -> None:
+def test_warming_up_goes_on_until_the_times_settle(world):
     a = world.enter("a", 1e7, spread=0)
 
     def cooling(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
@@ -262,7 +256,7 @@ def test_warming_up_goes_on_until_the_times_settle(world: World) -> None:
     assert max(a.samples[0].ns[0]) < 1.02e7
 
 
-def test_telemetry_is_read_once_a_placement(world: World) -> None:
+def test_telemetry_is_read_once_a_placement(world):
     readings = iter(range(100))
     a, b = world.enter("a"), world.enter("b", 1.1e6)
     world.heat(a, b, read_telemetry=lambda: Telemetry(temperature_c=next(readings)))
@@ -270,7 +264,7 @@ def test_telemetry_is_read_once_a_placement(world: World) -> None:
     assert a.telemetry == b.telemetry
 
 
-def test_one_kernel_under_two_names_is_rarely_called_different(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_kernel_under_two_names_is_rarely_called_different(monkeypatch):
     called = []
     for seed in range(100):
         world = World(monkeypatch, seed)

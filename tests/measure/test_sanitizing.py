@@ -1,7 +1,5 @@
 """compute-sanitizer's first finding in a cell, by a program that takes its place: it needs a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -46,7 +44,7 @@ cat <<'END'
         ("========= Invalid read\n" + "=========     at x\n" * 1000, 8),
     ],
 )
-def test_the_first_finding_is_read_and_bounded(output: str, lines: int) -> None:
+def test_the_first_finding_is_read_and_bounded(output, lines):
     found = sanitizing.read(output)
     assert len(found.splitlines()) == lines
     assert "\x1b" not in found
@@ -63,7 +61,7 @@ def cell(folder: Path, monkeypatch: pytest.MonkeyPatch, after: str, output: str)
     return in_process._request(softmax_case(16, 256, "float32"), mine, 1, "measure")
 
 
-def test_the_cell_runs_below_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cell_runs_below_the_tool(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     proof = tmp_path / "ran"
     request = cell(tmp_path, monkeypatch, f"echo $? > {proof}", FOUND)
@@ -71,13 +69,13 @@ def test_the_cell_runs_below_the_tool(tmp_path: Path, monkeypatch: pytest.Monkey
     assert proof.read_text() == "0\n"
 
 
-def test_a_tool_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_hangs_is_ended(tmp_path, monkeypatch):
     request = cell(tmp_path, monkeypatch, "exec sleep 60", "")
     with pytest.raises(TimeoutError, match=r"found nothing within 0\.5 s"):
         sanitizing.first_finding(request, 0.5)
 
 
-def test_without_a_gpu_nothing_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_nothing_is_watched(tmp_path, monkeypatch):
     monkeypatch.setattr(in_process, "gpu", lambda: None)
     monkeypatch.setattr(sanitizing, "first_finding", lambda *_: pytest.fail("was watched"))
     (mine, *_) = registry.find([project(tmp_path) / "kernels"])

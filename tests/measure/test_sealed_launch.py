@@ -1,7 +1,5 @@
 """A referee's launches on the CPU: what is drawn, what is shown, and how often."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -71,7 +69,7 @@ def launch_of(fake: Any, found: HandOver = FOUND) -> SealedLaunch:
     return SealedLaunch(Package(found, memoryview(b""), ""), fake, like)
 
 
-def test_buffers_are_shown_once_while_they_are_mapped(fake: Fake) -> None:
+def test_buffers_are_shown_once_while_they_are_mapped(fake):
     sealed, operator = launch_of(fake), operators.get("softmax")
     for seed in range(3):
         inputs = operator.make_inputs(CASE, "cpu", seed)
@@ -86,7 +84,7 @@ def test_buffers_are_shown_once_while_they_are_mapped(fake: Fake) -> None:
     assert fake.shown == 8
 
 
-def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake: Fake) -> None:
+def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake):
     """A workspace lies behind both: a comparison between two turns gives back only what is the checks' own."""
     shared, own = (AT, PIECE), (AT + PIECE, PIECE)
     units = (replace(ONE, pieces=(0, 1)), replace(OTHER, pieces=(0, 1)), TIMED)
@@ -98,7 +96,7 @@ def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake: 
     assert shared in fake.freed
 
 
-def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake: Fake) -> None:
+def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake):
     sealed, operator = launch_of(fake), operators.get("softmax")
     found = sealed.stream(operator, CASE, Plan(3, 2, "cold"), 5, 1)
     assert (found.replays, found.calls, found.kernels) == (1, 1, 2)
@@ -109,7 +107,7 @@ def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake: 
     assert fake.ran == [2]
 
 
-def test_other_launches_than_were_asked_for_are_refused(fake: Fake) -> None:
+def test_other_launches_than_were_asked_for_are_refused(fake):
     with pytest.raises(BadHandOver, match="other launches"):
         launch_of(fake).stream(operators.get("softmax"), CASE, Plan(4, 2, "cold"), 5, 1)
     fake.base = BASES[1]
@@ -124,6 +122,6 @@ def test_other_launches_than_were_asked_for_are_refused(fake: Fake) -> None:
         ((ONE, OTHER, replace(TIMED, outputs=(OUTPUTS[0], OUTPUTS[1], OUTPUTS[0]))), "it names buffers that overlap"),
     ],
 )
-def test_launches_that_return_the_same_memory_are_refused(fake: Fake, units: tuple[Unit, ...], why: str) -> None:
+def test_launches_that_return_the_same_memory_are_refused(fake, units, why):
     with pytest.raises(BadHandOver, match=why):
         launch_of(fake, replace(FOUND, units=units))

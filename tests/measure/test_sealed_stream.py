@@ -1,7 +1,5 @@
 """Which of the timed launches a profiler sees, and how often."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from support.grids import over
@@ -27,7 +25,7 @@ def found(timed: Unit) -> HandOver:
     return HandOver(BASES[0], (), (), (), (), (), (unit(1), unit(1), timed))
 
 
-def test_the_first_launches_are_a_graph_of_their_own() -> None:
+def test_the_first_launches_are_a_graph_of_their_own():
     part = first_launches(found(unit(9)), 4)
     assert part.nodes == unit(4).nodes
     assert part.edges == unit(4).edges
@@ -44,12 +42,12 @@ TOGETHER = {
 
 
 @over("what", TOGETHER)
-def test_all_launches_are_taken_if_the_first_ones_cannot_be_told(what: str) -> None:
+def test_all_launches_are_taken_if_the_first_ones_cannot_be_told(what):
     timed, most = TOGETHER[what]
     assert first_launches(found(timed), most) is timed
 
 
-def test_empty_nodes_are_no_work() -> None:
+def test_empty_nodes_are_no_work():
     part = first_launches(found(unit(2, [EMPTY, *CALL, EMPTY, *CALL])), 1)
     assert part.nodes == (EMPTY, *CALL)
 
@@ -58,9 +56,7 @@ def test_empty_nodes_are_no_work() -> None:
     ("launches", "calls", "replays", "counted"),
     [(500, 32, 1, 32), (8, 4, 1, 4), (2, 4, 4, 4), (3, 4, 4, 6), (5, 4, 2, 5), (7, 4, 2, 7), (1, 4, 8, 4)],
 )
-def test_halves_are_whole_calls_and_at_least_those_that_are_asked_for(
-    launches: int, calls: int, replays: int, counted: int
-) -> None:
+def test_halves_are_whole_calls_and_at_least_those_that_are_asked_for(launches, calls, replays, counted):
     made: list[Unit] = []
 
     def graph_of(part: Unit) -> str:
@@ -68,12 +64,12 @@ def test_halves_are_whole_calls_and_at_least_those_that_are_asked_for(
         return "graph"
 
     package = Package(found(unit(launches)), memoryview(RAW), "")
-    assert stream(package, calls, graph_of) == Stream("graph", replays, counted, 4 * counted, 96)  # type: ignore[arg-type]
+    assert stream(package, calls, graph_of) == Stream("graph", replays, counted, 4 * counted, 96)
     assert counted >= calls
     assert len(made[0].outputs) * replays == 2 * counted
 
 
-def test_bytes_of_copies_and_fills_are_those_of_a_call() -> None:
+def test_bytes_of_copies_and_fills_are_those_of_a_call():
     raw = bytes(driver.CopyParams(width=100, height=2, depth=1))
     nodes = [Node(driver.COPY, Stretch(0, len(raw))), *CALL[1:]]
     whole = HandOver(BASES[0], (), (), (), (), (), (unit(1, nodes), unit(1, nodes), unit(3, nodes * 3)))

@@ -1,9 +1,6 @@
 """Placements of a GPU that is throttled, or whose clocks are down: kept out of the statistics, measured again, kept and named."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from support import builders as make
@@ -51,7 +48,7 @@ def placed(entrant: Entrant, clock: str = "graph") -> list[int]:
 
 @pytest.mark.parametrize("bad", [HOT, SLOW, LOW], ids=["throttled", "SM clock", "memory clock"])
 @pytest.mark.parametrize("at", [1, 4, 8])
-def test_an_unsteady_placement_is_measured_again_and_kept_aside(world: World, bad: Telemetry, at: int) -> None:
+def test_an_unsteady_placement_is_measured_again_and_kept_aside(world, bad, at):
     a, b = world.enter("a"), world.enter("b", 1.02e6)
     heat = measured(world, [FINE] * (at - 1) + [bad, FINE], a, b)
     assert heat.stopped == "decided after 8 placements"
@@ -65,7 +62,7 @@ def test_an_unsteady_placement_is_measured_again_and_kept_aside(world: World, ba
     assert heat.notes() == ["heat 7: decided after 8 placements", f"heat 7, placement {at} does not count: {WHY[bad]}"]
 
 
-def test_a_power_limit_alone_is_a_fact_and_so_is_no_telemetry(world: World) -> None:
+def test_a_power_limit_alone_is_a_fact_and_so_is_no_telemetry(world):
     """Whether it holds in all placements or in some, as long as the clocks are near each other."""
     for readings in ([CAPPED], [CAPPED, Telemetry(1935, 3201, 690, 60), CAPPED], [Telemetry()]):
         a = world.enter(f"a{len(readings)}")
@@ -74,7 +71,7 @@ def test_a_power_limit_alone_is_a_fact_and_so_is_no_telemetry(world: World) -> N
         assert placed(a) == list(range(1, 9))
 
 
-def test_a_gpu_that_stays_throttled_is_measured_as_it_is(world: World) -> None:
+def test_a_gpu_that_stays_throttled_is_measured_as_it_is(world):
     a, b = world.enter("a"), world.enter("b", 1.02e6)
     heat = measured(world, [HOT], a, b)
     assert heat.stopped == "decided after 8 placements"
@@ -87,7 +84,7 @@ def test_a_gpu_that_stays_throttled_is_measured_as_it_is(world: World) -> None:
     ]
 
 
-def test_clocks_that_stay_down_are_the_heats_from_then_on(world: World) -> None:
+def test_clocks_that_stay_down_are_the_heats_from_then_on(world):
     """What was set aside before that was known stays aside, and a note names it."""
     a = world.enter("a")
     heat = measured(world, [FINE, CAPPED, SLOW], a)
@@ -100,9 +97,7 @@ def test_clocks_that_stay_down_are_the_heats_from_then_on(world: World) -> None:
 
 
 @pytest.mark.parametrize(("readings", "kept"), [([FINE, FINE, HOT], [1, 2]), ([HOT, HOT, FINE], [1, 2])])
-def test_after_the_deadline_two_placements_count_steady_or_not(
-    world: World, readings: list[Telemetry], kept: list[int]
-) -> None:
+def test_after_the_deadline_two_placements_count_steady_or_not(world, readings, kept):
     a = world.enter("a", spread=0)
     heat = measured(world, readings, a, budget_s=0)
     assert heat.stopped == "out of budget after 2 placements"
@@ -110,7 +105,7 @@ def test_after_the_deadline_two_placements_count_steady_or_not(
     assert any("counts all the same" in note for note in heat.notes()) == (readings[0] is HOT)
 
 
-def test_what_a_look_has_seen_stays(world: World) -> None:
+def test_what_a_look_has_seen_stays(world):
     """Or else an entrant that was decided there would lose a placement that is not measured again."""
     a, b, far = world.enter("a", spread=8), world.enter("b", spread=8), world.enter("far", 1.2e6)
     up = Telemetry(2100, 3201)
@@ -120,7 +115,7 @@ def test_what_a_look_has_seen_stays(world: World) -> None:
     assert placed(a) == list(range(1, 33))
 
 
-def test_the_readings_between_rounds_count(world: World) -> None:
+def test_the_readings_between_rounds_count(world):
     """A throttling that is over when a placement ends is seen, and what is read is the worst of it."""
     calls = 0
 
@@ -136,7 +131,7 @@ def test_the_readings_between_rounds_count(world: World) -> None:
     assert calls > 8 * ROUNDS
 
 
-def test_a_failure_next_to_an_unsteady_placement_stays_a_failure(world: World) -> None:
+def test_a_failure_next_to_an_unsteady_placement_stays_a_failure(world):
     a, bad = world.enter("a"), world.enter("bad")
     world.faults[bad] = lambda op, number, turns: (
         Answer(False, status=Status.CRASHED, reason="died") if number == 3 and op == "turn" else None
@@ -154,19 +149,19 @@ def test_a_failure_next_to_an_unsteady_placement_stays_a_failure(world: World) -
         ([FINE, Telemetry(1900, 3200, 500, 40, "a"), Telemetry(throttle="b+a")], Telemetry(1900, 3200, 500, 45, "a+b")),
     ],
 )
-def test_several_readings_are_one(readings: list[Telemetry], worst: Telemetry) -> None:
+def test_several_readings_are_one(readings, worst):
     assert steady.merged(readings) == worst
 
 
 @pytest.mark.parametrize(
     ("clock", "is_fault"), [(1980, False), (1935, False), (1921, False), (1920, True), (None, False)]
 )
-def test_the_threshold(clock: int | None, is_fault: bool) -> None:
+def test_the_threshold(clock, is_fault):
     reading = Telemetry(clock, 3201)
     assert bool(steady.fault(reading, [FINE] * 5 + [reading])) is is_fault
 
 
-def test_what_was_set_aside_is_stored_and_ranks_nobody(world: World, tmp_path: Path) -> None:
+def test_what_was_set_aside_is_stored_and_ranks_nobody(world, tmp_path):
     a, b = world.enter("a"), world.enter("b", 1.02e6)
     heat = measured(world, [FINE, HOT, FINE], a, b)
     for entrant in (a, b):

@@ -1,7 +1,5 @@
 """What an author is told of a failure: a traceback from the own file down, what was printed, and where a crash was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +93,7 @@ def cell(failed: tuple[Path, str], name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_failure_shows_the_traceback_from_the_authors_file_down(failed: tuple[Path, str]) -> None:
+def test_a_failure_shows_the_traceback_from_the_authors_file_down(failed):
     text = section(failed, "bad_raises")
     assert "(_helper.py:2)\n\nTraceback (most recent call last):\n" in text
     assert text.index('File "mine/bad.py", line 13, in launch') < text.index('File "mine/_helper.py", line 2, in deep')
@@ -103,7 +101,7 @@ def test_a_failure_shows_the_traceback_from_the_authors_file_down(failed: tuple[
     assert cell(failed, "bad_raises")["traceback"][0] == "Traceback (most recent call last):"
 
 
-def test_a_failure_shows_what_the_file_printed(failed: tuple[Path, str]) -> None:
+def test_a_failure_shows_what_the_file_printed(failed):
     printed = ["building mine/bad.py", "about to?[2J fail"]
     assert "- Captured kernel output -" in section(failed, "bad_raises")
     assert "\n".join(printed) in section(failed, "bad_raises")
@@ -112,7 +110,7 @@ def test_a_failure_shows_what_the_file_printed(failed: tuple[Path, str]) -> None
     assert "traceback" not in cell(failed, "bad_zeros")
 
 
-def test_a_crash_says_where_in_the_authors_file(failed: tuple[Path, str]) -> None:
+def test_a_crash_says_where_in_the_authors_file(failed):
     assert cell(failed, "bad_crashes")["reason"].endswith(
         "SIGSEGV in launch (bad.py:20); its last words: about to crash"
     )
@@ -122,24 +120,24 @@ def test_a_crash_says_where_in_the_authors_file(failed: tuple[Path, str]) -> Non
     assert cell(failed, "bad_crashes")["output"] == ["about to crash"]
 
 
-def test_a_load_that_leaves_memory_in_the_interpreter_names_its_line(failed: tuple[Path, str]) -> None:
+def test_a_load_that_leaves_memory_in_the_interpreter_names_its_line(failed):
     pytest.importorskip("triton")
     assert "died of SIGSEGV in kernel (load.py:11)" in cell(failed, "bad_load")["reason"]
 
 
-def test_an_error_in_a_triton_kernel_names_the_kernels_line(failed: tuple[Path, str]) -> None:
+def test_an_error_in_a_triton_kernel_names_the_kernels_line(failed):
     pytest.importorskip("triton")
     assert cell(failed, "bad_name")["reason"].endswith("(load.py:15)")
 
 
-def test_show_tells_the_same(failed: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_tells_the_same(failed, capsys):
     assert cli.main(["show", "softmax-float32-16x256::bad_raises", "--reports", str(failed[0] / "reports")]) == 0
     shown = capsys.readouterr().out
     assert 'Traceback\n=========\n\nTraceback (most recent call last):\n  File "mine/bad.py", line 13' in shown
     assert "Kernel output\n=============\n\nbuilding mine/bad.py\n" in shown
 
 
-def test_nothing_of_this_machines_folders_is_kept(failed: tuple[Path, str]) -> None:
+def test_nothing_of_this_machines_folders_is_kept(failed):
     (path,) = (failed[0] / "reports").glob("*.jsonl")
     assert str(failed[0]) not in path.read_text()
     assert '"/' not in "".join(cell(failed, "bad_name")["traceback"])
@@ -156,11 +154,11 @@ def test_nothing_of_this_machines_folders_is_kept(failed: tuple[Path, str]) -> N
         ("https://pytorch.org/docs/x.html and a/b/c and 1 / 2", "https://pytorch.org/docs/x.html and a/b/c and 1 / 2"),
     ],
 )
-def test_paths_are_short(text: str, expected: str) -> None:
+def test_paths_are_short(text, expected):
     assert traces.portable(text, [Path("/somewhere/kernels/mine")]) == expected
 
 
-def test_the_end_of_a_long_output_is_kept() -> None:
+def test_the_end_of_a_long_output_is_kept():
     lines = traces.bounded(f"line {number}" for number in range(100_000))
     assert (lines[0], lines[-1]) == (traces.CUT, "line 99999")
     assert len(lines) == traces.MOST_LINES + 1
@@ -169,7 +167,7 @@ def test_the_end_of_a_long_output_is_kept() -> None:
     assert len(traces.bounded(["x" * 10**6, "end"])[-2]) <= traces.MOST_BYTES
 
 
-def test_frames_of_the_harness_are_hidden_in_causes_too() -> None:
+def test_frames_of_the_harness_are_hidden_in_causes_too():
     here = [Path(__file__).parent]
     with pytest.raises(ZeroDivisionError) as cause:
         traces.bounded(_exploding())

@@ -1,7 +1,5 @@
 """Memory traffic: the profiler's table is read as it is, what goes wrong is said, and only the marked calls count."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -208,13 +206,13 @@ def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, option):
     chosen = SimpleNamespace(**{**plain, option: True, "shapes": Path("shapes.yaml"), "drawn_from": 1})
     monkeypatch.setattr(selection.device, "gpus", lambda: ())
     with pytest.raises(settings.SettingsError, match=f"--softbench-{option}: .*no CUDA GPU".replace("_", "-")):
-        selection.select(chosen)  # type: ignore[arg-type]
+        selection.select(chosen)
     if option == "traffic":
         monkeypatch.setattr(selection.device, "gpu", object)
         monkeypatch.setenv("PATH", "")
         monkeypatch.setenv("CUDA_HOME", "/nowhere")
         with pytest.raises(settings.SettingsError, match="install Nsight Compute"):
-            selection.select(chosen)  # type: ignore[arg-type]
+            selection.select(chosen)
 
 
 def test_figures_go_to_the_record_the_tables_and_the_csv(tmp_path):

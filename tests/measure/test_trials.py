@@ -1,7 +1,5 @@
 """The choice among an implementation's variants, on simulated entrants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +15,7 @@ def chosen(world: World, entrants: list[Entrant], prepare: Callable[[Any], None]
     return Trials(PLAN, world.ask, world.rng, prepare).choose(entrants)
 
 
-def test_the_fastest_variant_is_chosen_and_measured_afresh(world: World) -> None:
+def test_the_fastest_variant_is_chosen_and_measured_afresh(world):
     slow, fast, slower = (world.enter("k", ns, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6), (4, 1.5e6)))
     other = world.enter("other")
     assert set(chosen(world, [slow, fast, slower, other])) == {fast, other}
@@ -30,7 +28,7 @@ def test_the_fastest_variant_is_chosen_and_measured_afresh(world: World) -> None
     assert other not in [e for op, e in world.log]  # nothing to choose, nothing to time
 
 
-def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world: World) -> None:
+def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world):
     """Also where they meet in groups: the open one of the first is the fastest of all."""
     slow, fast = (world.enter("k", ns, tier=SEALED, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
     forged = [world.enter("k", 1e3 * (1 + n), tier=OPEN, warps=4 + n) for n in range(10)]
@@ -43,12 +41,12 @@ def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world: Wor
     assert chosen(world, [slow, fast]) == [fast]
 
 
-def test_of_the_kernels_of_a_roof_the_fastest_is_chosen_whatever_its_tier(world: World) -> None:
+def test_of_the_kernels_of_a_roof_the_fastest_is_chosen_whatever_its_tier(world):
     slow, fast = (world.enter("copy", ns, "roof", tier=t, warps=1) for ns, t in ((1e6, SEALED), (9e5, OPEN)))
     assert chosen(world, [slow, fast]) == [fast]
 
 
-def test_many_variants_meet_in_groups(world: World) -> None:
+def test_many_variants_meet_in_groups(world):
     group = [world.enter("k", 1e6 * (1 + 0.05 * ((i * 7) % 20)), warps=i) for i in range(20)]
     (best,) = chosen(world, group)
     assert best is group[0]
@@ -56,7 +54,7 @@ def test_many_variants_meet_in_groups(world: World) -> None:
     assert {e.best_of for e in group} == {20}
 
 
-def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world: World) -> None:
+def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world):
     dead = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
     good, better = world.enter("k", 1.2e6, warps=1), world.enter("k", 1e6, warps=4)
     bad = world.enter("k", 0.5e6, warps=2, fault=at("turn", 1, dead, 5))
@@ -67,7 +65,7 @@ def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world: World) -> N
     assert [good, better] in prepared  # their process went with the sibling: made ready again before they meet
 
 
-def test_a_variant_that_cannot_be_made_ready_again_keeps_its_reason(world: World) -> None:
+def test_a_variant_that_cannot_be_made_ready_again_keeps_its_reason(world):
     good, bad = world.enter("k", warps=1), world.enter("k", warps=2)
 
     def prepare(group: Any) -> None:
@@ -78,7 +76,7 @@ def test_a_variant_that_cannot_be_made_ready_again_keeps_its_reason(world: World
     assert (bad.status, bad.reason) == (Status.COMPILE_ERROR, "no such instruction")
 
 
-def test_where_every_variant_fails_nobody_is_sent(world: World) -> None:
+def test_where_every_variant_fails_nobody_is_sent(world):
     dead = Answer(False, status=Status.RUNTIME_ERROR, reason="no")
     group = [world.enter("k", warps=w, fault=at("place", 1, dead)) for w in (1, 2)]
     assert chosen(world, group) == []
@@ -88,7 +86,7 @@ def test_where_every_variant_fails_nobody_is_sent(world: World) -> None:
 FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="place: out of memory")
 
 
-def test_without_room_for_all_each_is_tried_alone(world: World) -> None:
+def test_without_room_for_all_each_is_tried_alone(world):
     """A card with room for two placements: the third one finds none."""
     held: list[int] = []
 
@@ -107,7 +105,7 @@ def test_without_room_for_all_each_is_tried_alone(world: World) -> None:
     assert not held
 
 
-def test_who_has_no_room_alone_keeps_its_reason(world: World) -> None:
+def test_who_has_no_room_alone_keeps_its_reason(world):
     good = world.enter("k", warps=1)
     big = world.enter("k", warps=2, fault=lambda operation, *_: FULL if operation == "place" else None)
     assert chosen(world, [good, big]) == [good]

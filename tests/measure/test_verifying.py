@@ -1,7 +1,5 @@
 """What a heat does between the turns that count: timed calls are compared, and the turns behind a pause are discarded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -24,9 +22,7 @@ def verifications(world: World, entrant: Entrant) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(
-    monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(monkeypatch, seed):
     world = World(monkeypatch, seed)
     a, b = world.enter("a"), world.enter("b")
     assert world.heat(a, b, budget_s=0).stopped == "out of budget after 2 placements"
@@ -34,7 +30,7 @@ def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(
     assert 1 <= len(verifications(world, a)) <= 2
 
 
-def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world: World) -> None:
+def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world):
     leader, near, other = world.enter("leader"), world.enter("near", 1.015e6), world.enter("other", 1.2e6)
     roof = world.enter("copy", 0.9e6, role="roof")
     world.heat(leader, near, other, roof)
@@ -44,7 +40,7 @@ def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world: Wo
     assert len(verifications(world, roof)) < 8
 
 
-def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world: World) -> None:
+def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world):
     kinds: dict[Entrant, list[bool]] = {}
 
     def seen(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
@@ -60,7 +56,7 @@ def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world: W
 
 
 @pytest.mark.parametrize("first", [1, *range(3, 9)])
-def test_a_leader_that_is_wrong_from_some_placement_on_does_not_pass(world: World, first: int) -> None:
+def test_a_leader_that_is_wrong_from_some_placement_on_does_not_pass(world, first):
     wrong = Answer(False, status=Status.INCORRECT, reason="timed call: row 0")
     bad = world.enter("bad", 0.5e6, fault=lambda op, number, _: wrong if op == "verify" and number >= first else None)
     a, b = world.enter("a"), world.enter("b", 1.1e6)
@@ -69,7 +65,7 @@ def test_a_leader_that_is_wrong_from_some_placement_on_does_not_pass(world: Worl
     assert placements(a) == placements(b) == 8
 
 
-def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch):
     seen: list[tuple[int, int]] = []
     for seed in range(40):
         world = World(monkeypatch, seed)
@@ -84,7 +80,7 @@ def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("entrants", "lead_in"), [(2, 10), (24, 1)])
-def test_behind_new_buffers_turns_count_only_after_a_while(world: World, entrants: int, lead_in: int) -> None:
+def test_behind_new_buffers_turns_count_only_after_a_while(world, entrants, lead_in):
     """On an H200 whatever ran in the first 15 ms took longer, so two kernels of a millisecond need more than one round."""
     world.heat(*(world.enter(f"kernel_{i}") for i in range(entrants)), lead_in_s=0.019)
     operations = "".join(op[0] for op, _ in world.log)
@@ -93,7 +89,7 @@ def test_behind_new_buffers_turns_count_only_after_a_while(world: World, entrant
     assert lead_in < len(second) // entrants <= lead_in + ROUNDS
 
 
-def test_one_slow_round_behind_new_buffers_moves_no_time(world: World) -> None:
+def test_one_slow_round_behind_new_buffers_moves_no_time(world):
     """With outputs of 1 GB an H200 is slow for longer than the turns that do not count; also for who is far behind."""
     pair = world.enter("a", 4e6), world.enter("far", 6e6)
     placed = [0]
@@ -113,14 +109,14 @@ def test_one_slow_round_behind_new_buffers_moves_no_time(world: World) -> None:
         assert stats.per_launch_ns(entrant.samples[0]) * PLAN.launches == pytest.approx(world.base[entrant], rel=0.005)
 
 
-def test_a_verification_costs_two_turns_and_not_a_round(world: World) -> None:
+def test_a_verification_costs_two_turns_and_not_a_round(world):
     entrants = [world.enter(name, 1e6 * (1 + 0.01 * i)) for i, name in enumerate("abcdefgh")]
     world.heat(*entrants)
     behind = "".join(op[0] for op, _ in world.log).split("v")[1:]
     assert any(len(part.split("p")[0]) == LEAD_IN_TURNS + len(entrants) for part in behind)  # one round was left
 
 
-def test_the_round_after_a_verification_does_not_count(world: World) -> None:
+def test_the_round_after_a_verification_does_not_count(world):
     """A pause makes the next replay slow: here by half."""
     a = world.enter("a", spread=0)
     paused: list[int] = []
@@ -139,7 +135,7 @@ def test_the_round_after_a_verification_does_not_count(world: World) -> None:
     assert max(max(taken) for taken in a.samples[0].ns) < 1.1e6
 
 
-def test_what_ran_out_of_memory_is_compared_again_behind_another_turn(world: World) -> None:
+def test_what_ran_out_of_memory_is_compared_again_behind_another_turn(world):
     """The comparison that failed may have changed an input for its last launch: the outputs no longer belong to it."""
     full = Answer(False, status=Status.OUT_OF_MEMORY, reason="launch: out of memory")
     refused: list[bool] = []

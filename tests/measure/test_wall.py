@@ -1,7 +1,5 @@
 """The clock of machines without a GPU: what is timed, what is kept of it, and whom it does not believe."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import time
@@ -23,7 +21,7 @@ def placed(launch, launches: int = 5, inputs: int = 2, case: Case = CASE, seed: 
     return WallClock().place(operators.get("softmax"), case, launch, Plan(launches, inputs, ""), seed, None)
 
 
-def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output() -> None:
+def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output():
     seen = []
     place = placed(lambda x: (seen.append(x.data_ptr()), x + 1)[1])
     one, two = (inputs[0] for inputs in place.buffers.inputs)
@@ -40,7 +38,7 @@ def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output() -> None:
 
 
 @pytest.mark.parametrize(("launches", "count"), [(5, 2), (1, 2), (3, 3), (2, 1)])
-def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(launches: int, count: int) -> None:
+def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(launches, count):
     place = placed(lambda x: x + 1, launches, count)
     inputs = [x for (x,) in place.buffers.inputs]
     for _ in range(10):
@@ -55,26 +53,26 @@ def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(lau
         assert all(y.equal(x + 1) for (x,), y in picked)
 
 
-def test_a_timer_that_is_patched_later_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timer_that_is_patched_later_is_not_called(monkeypatch):
     place = placed(lambda x: time.sleep(0.002), 2)
     for name in ("perf_counter_ns", "perf_counter", "time_ns", "monotonic_ns"):
         monkeypatch.setattr(time, name, lambda: 0)
     assert place.turn() >= 4_000_000
 
 
-def test_placements_of_other_seeds_hold_other_values() -> None:
+def test_placements_of_other_seeds_hold_other_values():
     values = [placed(abs, seed=seed).buffers.inputs[0][0] for seed in (10, 20, 10)]
     assert values[0].equal(values[2])
     assert not values[0].equal(values[1])
 
 
-def test_a_wall_turn_times_its_calls_and_no_other() -> None:
+def test_a_wall_turn_times_its_calls_and_no_other():
     slept = iter([0.02, *[0.002] * 5])
     ns = placed(lambda x: time.sleep(next(slept))).turn()
     assert 10_000_000 <= ns < 20_000_000
 
 
-def test_the_last_call_is_always_kept_and_no_more_than_are_compared() -> None:
+def test_the_last_call_is_always_kept_and_no_more_than_are_compared():
     place = placed(lambda x: x + 1, 100)
     for _ in range(20):
         place.turn()
@@ -84,7 +82,7 @@ def test_the_last_call_is_always_kept_and_no_more_than_are_compared() -> None:
 
 
 @pytest.mark.parametrize("name", ["now", "other"])
-def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name: str) -> None:
+def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name):
     """As an implementation finds it: through the garbage collector."""
     place = placed(lambda x: x + 1)
     right = getattr(place.clock, name)
@@ -94,7 +92,7 @@ def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name: str) -> N
         place.turn()
 
 
-def test_a_function_of_python_by_another_name_is_no_clock_either() -> None:
+def test_a_function_of_python_by_another_name_is_no_clock_either():
     place = placed(lambda x: x + 1)
     place.clock.now = time.process_time_ns
     with pytest.raises(WrongWhenTimed, match="patched"):
@@ -112,16 +110,16 @@ def test_a_function_of_python_by_another_name_is_no_clock_either() -> None:
         (-5_000, 10, 100, False),
     ],
 )
-def test_a_time_lies_between_those_of_the_other_clock(ns: int, least: int, most: int, is_believed: bool) -> None:
+def test_a_time_lies_between_those_of_the_other_clock(ns, least, most, is_believed):
     assert (disagreement(ns, least, most) == "") is is_believed
 
 
-def test_nothing_of_a_placement_hides_the_turn_of_its_class() -> None:
+def test_nothing_of_a_placement_hides_the_turn_of_its_class():
     with pytest.raises(AttributeError):
-        placed(abs).turn = lambda: 1  # type: ignore[method-assign]
+        placed(abs).turn = lambda: 1
 
 
-def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then() -> None:
+def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then():
     torch = pytest.importorskip("torch")
     threads: list[threading.Thread] = []
 
@@ -143,14 +141,14 @@ def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then
     assert place.buffers.changed().startswith("left unfinished: ")
 
 
-def test_what_stays_as_it_was_has_not_changed_though_it_is_not_a_number() -> None:
+def test_what_stays_as_it_was_has_not_changed_though_it_is_not_a_number():
     torch = pytest.importorskip("torch")
     place = placed(lambda x: (torch.full_like(x, float("nan")).T, x.sum(-1)))
     place.turn()
     assert place.buffers.changed() == ""
 
 
-def test_no_state_of_the_process_says_what_will_be_compared() -> None:
+def test_no_state_of_the_process_says_what_will_be_compared():
     """What is drawn comes from the system: an object that holds a state would be copied and asked first."""
     place = placed(lambda x: x + 1, 50)
     state = place.buffers._rng
@@ -158,7 +156,7 @@ def test_no_state_of_the_process_says_what_will_be_compared() -> None:
         state.getstate()
 
 
-def test_an_empty_output_is_kept_too() -> None:
+def test_an_empty_output_is_kept_too():
     place = placed(lambda x: x + 1, case=Case("softmax", (0, 64), "float32", "float32"))
     place.turn()
     assert place.buffers.changed() == ""

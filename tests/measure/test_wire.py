@@ -1,7 +1,5 @@
 """What the parent makes of messages and deaths."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest
@@ -22,20 +20,20 @@ from softbench.model import Status
         (None, "the process is gone"),
     ],
 )
-def test_death_is_named(code: int | None, text: str) -> None:
+def test_death_is_named(code, text):
     class Dead:
         last_words = "bye"
 
         def end(self, *, kill: bool) -> int | None:
             return code
 
-    answer = workers._death(Dead(), 0.0)  # type: ignore[arg-type]
+    answer = workers._death(Dead(), 0.0)
     assert text in answer.reason
     assert answer.reason.endswith("; its last words: bye")
     assert (answer.status, answer.fatal) == (Status.CRASHED, True)
 
 
-def test_message_arrives_in_pieces() -> None:
+def test_message_arrives_in_pieces():
     body = b'{"ok": true}'
     whole = len(body).to_bytes(4, "little") + body
     buffer = wire.Buffer()
@@ -46,14 +44,14 @@ def test_message_arrives_in_pieces() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000], ids=lambda b: repr(b[:4]))
-def test_what_is_no_message_is_malformed(body: bytes) -> None:
+def test_what_is_no_message_is_malformed(body):
     buffer = wire.Buffer()
     buffer.feed(len(body).to_bytes(4, "little") + body)
     with pytest.raises(wire.Malformed):
         buffer.take()
 
 
-def test_message_of_gigabytes_is_malformed_before_it_is_read() -> None:
+def test_message_of_gigabytes_is_malformed_before_it_is_read():
     buffer = wire.Buffer()
     buffer.feed((wire.MAX_BYTES + 1).to_bytes(4, "little"))
     with pytest.raises(wire.Malformed, match="a message of 1048577 bytes"):

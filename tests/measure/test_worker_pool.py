@@ -1,7 +1,5 @@
 """How deaths are counted when one process serves several variants."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -31,7 +29,7 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, Answer(True)))
 
 
-def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch):
     started: list[Process] = []
     died = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
     monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, died))
@@ -52,7 +50,7 @@ def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monk
     assert len(started) == MAX_DEATHS
 
 
-def test_only_authors_run_in_another_environment(monkeypatch: pytest.MonkeyPatch, answering: None) -> None:
+def test_only_authors_run_in_another_environment(monkeypatch, answering):
     monkeypatch.setattr(pool_module, "Worker", lambda forkserver, _: Process(forkserver.free_bytes))
     monkeypatch.setattr(pool_module, "Forkserver", lambda *_, python: Process(True, python))
     mine = replace(variant("mine@v2"), interpreter="v2")
@@ -64,11 +62,11 @@ def test_only_authors_run_in_another_environment(monkeypatch: pytest.MonkeyPatch
 def entrants(*workers: Process | None) -> list[Entrant]:
     found = [Entrant(variant(f"v{slot}"), "entrant", slot=slot) for slot in range(len(workers))]
     for entrant, worker in zip(found, workers, strict=True):
-        entrant.worker = worker  # type: ignore[assignment]
+        entrant.worker = worker
     return found
 
 
-def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch):
     def ask(worker: Process, message: object, timeout_s: float) -> Answer:
         return Answer(worker.free_bytes >= 0, {"free_bytes": worker.free_bytes})
 
@@ -80,9 +78,7 @@ def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch: pytest.Monkey
     assert pool.free_bytes([]) is None
 
 
-def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(
-    monkeypatch: pytest.MonkeyPatch, answering: None
-) -> None:
+def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(monkeypatch, answering):
     started: list[Process] = []
     monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(Process()) or started[-1])
     pool = WorkerPool("cpu", forkserver=Process)

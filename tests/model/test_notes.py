@@ -1,14 +1,12 @@
 """Notes as sentences."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from softbench.measure.contest.rounds import Heat
 from softbench.model import notes
 
 
-def test_however_a_heat_ends_there_are_words_for_it() -> None:
+def test_however_a_heat_ends_there_are_words_for_it():
     ways = ((0, 1, False, True), (0, 1, False, False), (1, 0, False, True), (1, 1, True, False))
     ends = [
         Heat._end(SimpleNamespace(_looks=[8] * looks, _is_over=lambda over=is_over: over), [None] * active, 8, is_look)  # type: ignore[arg-type, list-item]
@@ -19,7 +17,7 @@ def test_however_a_heat_ends_there_are_words_for_it() -> None:
     assert all(text.startswith("measured in 8 placements") and "heat" not in text for text in found)
 
 
-def test_a_note_is_a_sentence_without_codes() -> None:
+def test_a_note_is_a_sentence_without_codes():
     assert (
         notes.sentence("heat 1: decided after 1 placements")
         == "measured in 1 placement: by then the fastest were known"

@@ -1,7 +1,5 @@
 """The rules that decide who is faster, on simulated placements."""
 
-from __future__ import annotations
-
 import math
 import random
 
@@ -41,23 +39,23 @@ def verdict_with_looks(rng: random.Random, true_ratio: float) -> str:
     return verdict
 
 
-def test_identical_kernels_are_rarely_called_different() -> None:
+def test_identical_kernels_are_rarely_called_different():
     rng = random.Random(1)
     verdicts = [verdict_with_looks(rng, 1.0) for _ in range(600)]
     assert sum(v in ("faster", "slower") for v in verdicts) <= 9  # 1.5 % of 600; the design allows 1 %
 
 
-def test_two_percent_slower_is_always_found() -> None:
+def test_two_percent_slower_is_always_found():
     rng = random.Random(2)
     assert {verdict_with_looks(rng, 1.02) for _ in range(200)} == {"slower"}
 
 
-def test_one_percent_slower_is_found() -> None:
+def test_one_percent_slower_is_found():
     rng = random.Random(3)
     assert [verdict_with_looks(rng, 1.01) for _ in range(100)].count("slower") >= 98
 
 
-def test_fixed_placements_would_mislead() -> None:
+def test_fixed_placements_would_mislead():
     """With one placement drawn once and many rounds, there must be no verdict at all."""
     rng = random.Random(4)
     a, b = simulated(rng, 1, rounds=1000)
@@ -75,22 +73,22 @@ def test_fixed_placements_would_mislead() -> None:
         (31, 0.01, 2.744),
     ],
 )
-def test_student_t_matches_the_table(freedom: int, error: float, value: float) -> None:
+def test_student_t_matches_the_table(freedom, error, value):
     assert stats.student_t(freedom, error) == pytest.approx(value, abs=2e-3)
 
 
-def test_launch_counts_may_differ() -> None:
+def test_launch_counts_may_differ():
     a = Samples("graph", 10, ((1000, 1000), (1010, 1010)))
     b = Samples("graph", 20, ((2000, 2000), (2020, 2020)))
     assert stats.compare(a, b).ratio == pytest.approx(1.0)
     assert stats.per_launch_ns(a) == pytest.approx(100.5)
 
 
-def test_no_common_placement_is_unknown() -> None:
+def test_no_common_placement_is_unknown():
     assert stats.compare(Samples("graph", 1, ()), Samples("graph", 1, ((5,),))).verdict == "unknown"
 
 
-def test_two_wild_placements_decide_nothing() -> None:
+def test_two_wild_placements_decide_nothing():
     """A budget that ends after two placements on a busy machine: the interval reaches beyond what a float holds."""
     wild = Samples("wall", 1, ((10,), (10**7,)))
     found = stats.compare(wild, Samples("wall", 1, ((10**4,), (10,))))
@@ -98,14 +96,14 @@ def test_two_wild_placements_decide_nothing() -> None:
     assert stats.median_interval(wild) == (0.0, math.inf)
 
 
-def test_the_fastest_group_of_calls_counts() -> None:
+def test_the_fastest_group_of_calls_counts():
     groups = ((9, 30, 8), (5, 6, 50), (), (7, 7, 7))
     assert stats.per_launch_ns(Samples("call", 1, groups)) == 6
     assert stats.per_launch_ns(Samples("graph", 1, groups)) == 7
     assert math.isnan(stats.per_launch_ns(Samples("call", 1, ((),))))
 
 
-def test_what_the_extremes_call_slower_the_comparison_calls_slower_too() -> None:
+def test_what_the_extremes_call_slower_the_comparison_calls_slower_too():
     draw, told = random.Random(4), 0
     for _ in range(500):
         apart, spread = draw.uniform(0, 0.1), draw.choice([0.001, 0.01, 0.1])

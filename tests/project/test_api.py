@@ -1,7 +1,5 @@
 """`softbench.run`: the run that it makes, and one line for what it cannot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 
-def test_only_what_is_named_runs_in_the_cases_given_with_their_parameters(tmp_path: Path) -> None:
+def test_only_what_is_named_runs_in_the_cases_given_with_their_parameters(tmp_path):
     whole_operators.project(tmp_path)
     cases = [
         Case("router", (8, 64), "float32", "float32", params=(("k", 4),)),
@@ -50,7 +48,7 @@ def test_only_what_is_named_runs_in_the_cases_given_with_their_parameters(tmp_pa
         ("torch_eager", [CASE, CASE], ""),
     ],
 )
-def test_what_cannot_be_run_is_one_line(kernels: list[str], cases: list[Case], words: str) -> None:
+def test_what_cannot_be_run_is_one_line(kernels, cases, words):
     Path("empty").mkdir()
     if not words:
         assert len(softbench.run(kernels, cases, budget_s=0.2).records) == 2  # and the roof

@@ -1,7 +1,5 @@
 """The pages say what the code does: options, statuses, modules, constants, commands, links, and the README's kernel."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import re

@@ -1,7 +1,5 @@
 """Figures and pictures in the pages are those of the records that the pages name."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import importlib.util

@@ -1,9 +1,6 @@
 """docs/how-to.md: its kernels pass, its commands work, and what it benchmarks selects the cells that it speaks of."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from support.readers import HOW_TO, expected, ran, write_blocks
@@ -24,25 +21,21 @@ TESTED_ELSEWHERE = (*RUNS, *GPUS, "--benchmark-json")
 COLLECT = ("--collect-only", "-q")
 
 
-def test_every_block_is_of_a_known_kind() -> None:
+def test_every_block_is_of_a_known_kind():
     assert {block.language for block in HOW_TO} == {"sh", "python", "yaml"}
     assert all((block.language == "sh") == (block.mark == "") and block.mark in ("", "file") for block in HOW_TO)
     assert {words[0] for words in LINES if "pytest" not in words} == {"softbench"}
 
 
 @pytest.mark.parametrize("words", [words for words in LINES if words[0] == "softbench"], ids=" ".join)
-def test_every_command_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
+def test_every_command_works(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(two_runs(tmp_path))
     assert run_softbench(words, monkeypatch) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("words", BENCHMARKS, ids=" ".join)
-def test_every_benchmark_selects_cells(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
+def test_every_benchmark_selects_cells(pytester, monkeypatch, words):
     """Collected, in a folder with the page's own files; each name behind -k is that of a cell."""
     write_blocks(pytester.path, "python")
     if any(word.startswith("--softbench-shapes=") or word == "--softbench-profile=model" for word in words):
@@ -61,9 +54,7 @@ def test_every_benchmark_selects_cells(
         assert word in known or any(word in cell for cell in cells), word
 
 
-def test_its_program_reads_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_program_reads_a_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(two_runs(tmp_path))
     (program,) = (block for block in HOW_TO if block.value == "read.py")
     exec(compile(program.text, program.value, "exec"), {})
@@ -72,9 +63,7 @@ def test_its_program_reads_a_run(
     assert f"\n{PUBLISHED.id}::cuda_naive INCORRECT nan\n" in shown
 
 
-def test_its_program_tunes_a_kernel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_program_tunes_a_kernel(tmp_path, monkeypatch, capsys):
     (tmp_path / "kernels").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -84,9 +73,7 @@ def test_its_program_tunes_a_kernel(
     assert len(list((tmp_path / "reports").glob("*.jsonl"))) == 3
 
 
-def test_what_selects_nothing_ends_with_its_own_code(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_selects_nothing_ends_with_its_own_code(pytester, monkeypatch):
     """As docs/options.md says of the exit codes."""
     monkeypatch.setattr(device, "gpus", lambda: ())
     result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "-k", "nobody_is_called_so")
@@ -106,7 +93,7 @@ def collectable(words: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_its_kernels_do_what_it_says(tmp_path: Path) -> None:
+def test_its_kernels_do_what_it_says(tmp_path):
     pytest.importorskip("triton")
     pytest.importorskip("cuda.core")
     assert ran(tmp_path) == expected(my_norm="PASSED", any_view="CHECKED", aligned_only="PASSED", row_block="COMPILED")

@@ -1,7 +1,5 @@
 """Who may import whom, read from the sources; and what the cheap commands cost."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

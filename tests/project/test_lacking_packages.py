@@ -1,9 +1,5 @@
 """Plain `pytest` in a checkout that lacks packages of the tests: their files are skipped, and say what to install."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.children import python
 
@@ -11,7 +7,7 @@ from support.children import python
 @pytest.mark.parametrize(
     ("package", "file"), [("hypothesis", "records/test_fuzz.py"), ("pyte", "session/test_terminal.py")]
 )
-def test_a_file_that_lacks_a_package_is_skipped(tmp_path: Path, package: str, file: str) -> None:
+def test_a_file_that_lacks_a_package_is_skipped(tmp_path, package, file):
     missing = f"No module named {package!r}"
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError({missing!r}, name={package!r})")
     command = ("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--collect-only")

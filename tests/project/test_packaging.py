@@ -1,7 +1,5 @@
 """The built wheel in somebody else's folder, and the plugin in every way that it can be loaded."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -203,7 +201,7 @@ def test_named_paths_are_collected_beside_the_benchmark(installed, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_brings_operators_to_a_wheel_and_their_mistakes_are_found(installed: Path, tmp_path: Path) -> None:
+def test_a_reader_brings_operators_to_a_wheel_and_their_mistakes_are_found(installed, tmp_path):
     """The tutorial's second half."""
     pytest.importorskip("triton")
     follow(Reader(tmp_path, has_gpu=False, path=str(installed)), with_gpu=False, page=SECOND_HALF)

@@ -1,7 +1,5 @@
 """Which files the outcome of the kernels' tests depends on, and what is drawn while none of them changes."""
 
-from __future__ import annotations
-
 import pytest
 from support import settled
 from support.paths import ROOT
@@ -14,7 +12,7 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settled, "_settled", lambda: {family: settled.digest(family) for family in settled.FAMILIES})
 
 
-def test_a_family_depends_on_its_kernels_and_on_what_its_tests_import() -> None:
+def test_a_family_depends_on_its_kernels_and_on_what_its_tests_import():
     files = {str(path.relative_to(ROOT)) for path in settled.files("triton")}
     assert {"impls/triton/_flash.py", "shapes.yaml", "tests/support/grids.py"} <= files
     assert "softbench/measure/check/canary.py" in files, "imported by what is imported, by a name of its package"
@@ -24,7 +22,7 @@ def test_a_family_depends_on_its_kernels_and_on_what_its_tests_import() -> None:
 
 
 @pytest.mark.parametrize("changed", ["the file", "the compiler"])
-def test_what_changes_is_run_whole(passed: None, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+def test_what_changes_is_run_whole(passed, monkeypatch, changed):
     assert settled.is_drawn("triton")
     before = settled._settled()
     monkeypatch.setattr(settled, "_settled", lambda: before)
@@ -37,7 +35,7 @@ def test_what_changes_is_run_whole(passed: None, monkeypatch: pytest.MonkeyPatch
     settled.digest.cache_clear()
 
 
-def test_an_eighth_is_drawn_and_never_nothing(passed: None) -> None:
+def test_an_eighth_is_drawn_and_never_nothing(passed):
     values = range(20)
     drawn = settled.drawn(values, "test_impl_cute_table", "a test")
     assert len(drawn) == 3
@@ -45,6 +43,6 @@ def test_an_eighth_is_drawn_and_never_nothing(passed: None) -> None:
     assert len(settled.drawn("ab", "test_impl_cute_table", "a test")) == 1
 
 
-def test_settling_runs_every_value(passed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settling_runs_every_value(passed, monkeypatch):
     monkeypatch.setattr(settled, "is_settling", True)
     assert settled.drawn(range(20), "test_impl_cute_table", "a test") == [*range(20)]

@@ -1,9 +1,6 @@
 """docs/tutorial.md, followed from its first line to its last as a reader would, in an empty folder and without a GPU."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 from support.documents import PAGES
@@ -14,7 +11,7 @@ from softbench.records import store
 
 
 @pytest.mark.slow
-def test_a_reader_without_a_gpu_can_follow_it(tmp_path: Path) -> None:
+def test_a_reader_without_a_gpu_can_follow_it(tmp_path):
     pytest.importorskip("triton")
     typed = follow(Reader(tmp_path, has_gpu=False), with_gpu=False)
     assert len(typed) >= 9
@@ -26,7 +23,7 @@ def test_a_reader_without_a_gpu_can_follow_it(tmp_path: Path) -> None:
     assert "% of roof</text>" in (made / "badge.svg").read_text()
 
 
-def test_every_block_is_of_a_known_kind() -> None:
+def test_every_block_is_of_a_known_kind():
     assert {block.language for block in TUTORIAL} == {"sh", "python", "text"}
     assert {block.mark for block in TUTORIAL} == set(MARKS)
     for block in TUTORIAL:
@@ -34,20 +31,20 @@ def test_every_block_is_of_a_known_kind() -> None:
         assert block.mark not in ("gpu", "install", "exit") or block.language == "sh"
 
 
-def test_what_is_not_run_here_names_what_there_is() -> None:
+def test_what_is_not_run_here_names_what_there_is():
     """Blocks for a GPU; tests/gpu/test_gpu_pages.py runs them on one."""
     lines = [words for block in TUTORIAL if block.mark == "gpu" for words in block.commands]
     assert len(lines) >= 3
     assert not [word for words in lines for word in unknown(words)]
 
 
-def test_the_extras_that_pages_install_exist() -> None:
+def test_the_extras_that_pages_install_exist():
     named = re.findall(r"pip install -e '\.\[(\w+)\]'|'\.\[(\w+)\]' is enough", "".join(p.read_text() for p in PAGES))
     found = {name for names in named for name in names if name}
     extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
     assert {"all", "triton", "cuda", "sanitizer", "test"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))
 
 
-def test_the_run_that_it_reads_is_the_leaderboards() -> None:
+def test_the_run_that_it_reads_is_the_leaderboards():
     (path,) = {word for block in TUTORIAL for words in block.commands for word in words if "/reports/h" in word}
     assert f"[its records]({path.removeprefix('../softbench/')})" in (ROOT / "README.md").read_text(encoding="utf-8")

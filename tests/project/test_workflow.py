@@ -1,7 +1,5 @@
 """The workflow of docs/how-to.md: its parts are GitHub's, its commands ours, and they do what the page says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -37,7 +35,7 @@ exit 0
 """
 
 
-def test_it_has_the_parts_of_a_workflow() -> None:
+def test_it_has_the_parts_of_a_workflow():
     """The key `on` is true to YAML 1.1."""
     assert WORKFLOW.keys() == {"name", True, "permissions", "jobs"}
     assert WORKFLOW[True].keys() == {"push", "pull_request"}
@@ -57,11 +55,11 @@ def test_it_has_the_parts_of_a_workflow() -> None:
     assert TEXT.count("${{") == TEXT.count("}}")
 
 
-def test_no_text_of_a_pull_request_is_in_a_script() -> None:
+def test_no_text_of_a_pull_request_is_in_a_script():
     assert not [line for line in LINES if "${{" in line]
 
 
-def test_every_command_and_option_exists() -> None:
+def test_every_command_and_option_exists():
     ours = [line for line in LINES if line.split()[0] in ("pytest", "softbench")]
     assert [line.split()[0] for line in ours] == ["pytest", "softbench", "pytest", "softbench"]
     for line in ours:
@@ -70,7 +68,7 @@ def test_every_command_and_option_exists() -> None:
         assert words[0] == "pytest" or parser().parse_args(words[1:])
 
 
-def test_what_one_job_keeps_the_other_finds() -> None:
+def test_what_one_job_keeps_the_other_finds():
     uses = {step["uses"].partition("@")[0]: step["with"] for step in STEPS if "with" in step}
     save, restore = uses["actions/cache/save"], uses["actions/cache/restore"]
     assert save["path"] == restore["path"] == "baseline.jsonl"
@@ -96,7 +94,7 @@ def scripts(job: str, folder: Path, environment: dict[str, str]) -> list[subproc
 
 
 @pytest.mark.slow
-def test_its_scripts_run_and_write_one_comment(tmp_path: Path) -> None:
+def test_its_scripts_run_and_write_one_comment(tmp_path):
     """On a CPU, whose times may fail the limit."""
     reader = Reader(tmp_path)
     folder, gh = reader.folder, tmp_path / "bin" / "gh"

@@ -1,7 +1,5 @@
 """Two runs of one GPU model agree, or it is said where not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -27,21 +25,21 @@ def run(ns: float = 50_000, roof: float = 40_000, **changed: float) -> Run:
     return make.run(records)
 
 
-def test_the_same_speed_against_the_roof_agrees_whatever_the_day_does_to_both() -> None:
+def test_the_same_speed_against_the_roof_agrees_whatever_the_day_does_to_both():
     found = subject.agreement(run(), run(ns=55_000, roof=44_000))
     assert (len(found.ratios), found.share) == (20, 1.0)
     assert found.text().startswith("100.0% of 20 cells agree within 1% in % of roof (95% must); off by 0.00%")
 
 
 @pytest.mark.parametrize(("far", "share"), [(1, 0.95), (2, 0.9)])
-def test_what_is_further_apart_is_counted_and_named(far: int, share: float) -> None:
+def test_what_is_further_apart_is_counted_and_named(far, share):
     slower = {f"c{number}": 50_000 * 1.011 for number in range(far)} | {"c19": 50_000 * 1.009}
     found = subject.agreement(run(), run(**slower))
     assert found.share == pytest.approx(share)
     assert f"{CASES[0].id} / a: -1.09%" in found.text()
 
 
-def test_what_cannot_be_compared_is_left_out_and_counted() -> None:
+def test_what_cannot_be_compared_is_left_out_and_counted():
     one, other = run(c0=15_000), run()
     records = list(other.records)
     records[3] = replace(records[3], variant=replace(records[3].variant, source_hash="1" * 8))
@@ -52,7 +50,7 @@ def test_what_cannot_be_compared_is_left_out_and_counted() -> None:
     assert found.left_out == dict.fromkeys(why, 1)
 
 
-def test_another_machine_or_clock_is_refused() -> None:
+def test_another_machine_or_clock_is_refused():
     for other in (
         make.run(run().records, device={**make.GPU, "name": "NVIDIA H100"}),
         replace(run(), passport=make.passport("wall")),
@@ -61,7 +59,7 @@ def test_another_machine_or_clock_is_refused() -> None:
             subject.agreement(run(), other)
 
 
-def test_a_committed_run_agrees_with_itself() -> None:
+def test_a_committed_run_agrees_with_itself():
     """And the command prints it, which is how two committed runs are compared."""
     path = max(path for path in KEPT if "-gpu." in path.name)
     found = subject.agreement(*[store.read(path)] * 2)

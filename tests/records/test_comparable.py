@@ -1,7 +1,5 @@
 """What one table may hold: on one board, side by side as other machines, or not at all, and why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +7,7 @@ import pytest
 from support.builders import GPU, ended, passport, softmax_case, timed, variant
 from support.grids import over
 
-from softbench.model import Passport, Record
+from softbench.model import Passport
 from softbench.records import comparable
 from softbench.records.comparable import Terms
 
@@ -39,14 +37,14 @@ def device(**changes: Any) -> Passport:
         (passport("wall", run_id="r2", device=GPU), Terms.REFUSED, "one table never holds times of two clocks"),
     ],
 )
-def test_two_runs(other: Passport, terms: Terms, words: str) -> None:
+def test_two_runs(other, terms, words):
     for answer in (comparable.runs(passport(), other), comparable.runs(other, passport())):
         assert answer.terms is terms
         assert bool(answer.reason) == (terms is not Terms.ONE_BOARD)
     assert words in comparable.runs(passport(), other).reason
 
 
-def test_what_differs_and_does_not_matter_is_noted() -> None:
+def test_what_differs_and_does_not_matter_is_noted():
     found = comparable.runs(passport(), replace(device(driver="580.2", pci="0000:1b"), commit="f00"))
     assert found.terms is Terms.ONE_BOARD
     assert found.notes == (
@@ -67,7 +65,7 @@ def test_what_differs_and_does_not_matter_is_noted() -> None:
     ],
     ids=["shape", "untimed", "operator", "roof", "timed"],
 )
-def test_cells_of_two_questions_are_refused(other: Record, words: str) -> None:
+def test_cells_of_two_questions_are_refused(other, words):
     one = ended(HARD, "mine") if other.case.distribution == HARD.distribution else timed(CASE, "mine", 5e3)
     answer = comparable.questions(one, other)
     assert answer.terms is Terms.REFUSED
@@ -83,12 +81,12 @@ def test_cells_of_two_questions_are_refused(other: Record, words: str) -> None:
     ],
     ids=["source", "params", "name"],
 )
-def test_another_answerer_is_noted_and_compared(other: Any, note: str) -> None:
+def test_another_answerer_is_noted_and_compared(other, note):
     answer = comparable.questions(timed(CASE, "mine", 5e3), timed(CASE, "mine", 6e3, variant=other))
     assert (answer.terms, answer.notes) == (Terms.ONE_BOARD, (note,))
 
 
-def test_a_cell_is_no_nearer_than_its_run() -> None:
+def test_a_cell_is_no_nearer_than_its_run():
     one, other = timed(CASE, "mine", 5e3), timed(OTHER, "mine", 5e3)
     assert comparable.cells(passport(), one, passport(), one) == comparable.Comparability(Terms.ONE_BOARD)
     assert comparable.cells(passport(), one, device(sms=1), one).terms is Terms.SIDE_BY_SIDE

@@ -1,7 +1,5 @@
 """A disk that is full, read-only, gone or damaged: what was finished is kept, one error says so, resuming completes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -74,7 +72,7 @@ def said(done: CompletedProcess[str], words: str) -> None:
 
 
 @pytest.mark.parametrize("kind", disks.kinds())
-def test_a_full_disk(whole: Path, tmp_path: Path, kind: str) -> None:
+def test_a_full_disk(whole, tmp_path, kind):
     """The run ends with its third case, whose records have no room; once there is room it is completed."""
     rows = the_run(whole / "reports").read_bytes().splitlines(keepends=True)
     header, sizes = len(rows[0]), by_case(store.read(the_run(whole / "reports")))
@@ -103,7 +101,7 @@ def test_a_full_disk(whole: Path, tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", disks.kinds())
-def test_a_disk_without_room_for_a_header(tmp_path: Path, kind: str) -> None:
+def test_a_disk_without_room_for_a_header(tmp_path, kind):
     """Nothing is measured, and no file is left that would be the latest run and hold none."""
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
@@ -115,7 +113,7 @@ def test_a_disk_without_room_for_a_header(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in disks.kinds() if kind == "tmpfs"])
-def test_a_disk_that_is_read_only_for_everybody(tmp_path: Path, kind: str) -> None:
+def test_a_disk_that_is_read_only_for_everybody(tmp_path, kind):
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
         disk.make_read_only()
@@ -126,7 +124,7 @@ def test_a_disk_that_is_read_only_for_everybody(tmp_path: Path, kind: str) -> No
         )
 
 
-def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_file(tmp_path):
     """Not even root can write below it."""
     folder = project(tmp_path)
     (folder / "reports").write_text("")
@@ -145,7 +143,7 @@ def expected(whole: Path) -> set[tuple[str, str, str]]:
     return found | {(case, "entrant", "own_deed") for case, _, _ in found}
 
 
-def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(whole: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(whole, tmp_path):
     """The run still knows what it has measured, writes it again and goes on.
 
     The folder is removed, then what is in it. Last comes a rival's cell, shown as INCORRECT: a line once more, with another status.
@@ -167,7 +165,7 @@ def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(w
     assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
 
 
-def test_a_run_that_another_command_adds_to_is_not_resumed(copied: tuple[Path, Path]) -> None:
+def test_a_run_that_another_command_adds_to_is_not_resumed(copied):
     folder, path = copied
     other = store.Writer(path)
     other.lock()
@@ -177,7 +175,7 @@ def test_a_run_that_another_command_adds_to_is_not_resumed(copied: tuple[Path, P
     said(done, r"ERROR: softbench: .*\.jsonl: another command is adding to this run; wait until it ends")
 
 
-def test_a_folder_that_is_replaced_during_the_run(whole: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
     folder = with_deeds(tmp_path, {SECOND: "os.rename('reports', 'moved'); Path('reports').touch()"})
     done = bench(folder, *RUN, SOFTBENCH_CONFINE="off")
     assert done.returncode == 2, done.stdout
@@ -193,7 +191,7 @@ def flipped(row: bytes) -> bytes:
     return row[:20] + bytes([row[20] ^ 0x80]) + row[21:]
 
 
-def test_a_damaged_file_is_completed(whole: Path, copied: tuple[Path, Path]) -> None:
+def test_a_damaged_file_is_completed(whole, copied):
     """One kind of damage a case: the lines are set aside, and their cases are measured again."""
     folder, path = copied
     rows = path.read_bytes().splitlines(keepends=True)
@@ -212,7 +210,7 @@ def test_a_damaged_file_is_completed(whole: Path, copied: tuple[Path, Path]) -> 
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'{"kind":"passp', b"\x00" * 4096, b'{"kind":"cell","schema":1}\n'])
-def test_without_a_header_there_is_nothing_to_go_on_with(copied: tuple[Path, Path], content: bytes) -> None:
+def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
     """It is refused before anything is measured, and left as it is."""
     folder, path = copied
     path.write_bytes(content)
@@ -223,7 +221,7 @@ def test_without_a_header_there_is_nothing_to_go_on_with(copied: tuple[Path, Pat
 
 
 @pytest.mark.parametrize("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
-def test_a_run_cannot_name_a_place_outside(copied: tuple[Path, Path], tmp_path: Path, run_id: str) -> None:
+def test_a_run_cannot_name_a_place_outside(copied, tmp_path, run_id):
     """Neither its page nor anything else is written where a file that was passed on says."""
     folder, path = copied
     header, *rest = path.read_text().splitlines(keepends=True)
@@ -235,7 +233,7 @@ def test_a_run_cannot_name_a_place_outside(copied: tuple[Path, Path], tmp_path: 
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
 
 
-def test_a_page_goes_beside_the_records_whatever_they_say(copied: tuple[Path, Path]) -> None:
+def test_a_page_goes_beside_the_records_whatever_they_say(copied):
     folder, path = copied
     path = path.rename(path.with_name("renamed.jsonl"))
     done = bench(folder, *RUN, "--softbench-resume=renamed")
@@ -244,7 +242,7 @@ def test_a_page_goes_beside_the_records_whatever_they_say(copied: tuple[Path, Pa
 
 
 @pytest.mark.parametrize("arguments", [["table", "latest"], ["table", "latest", "--format", "csv"]])
-def test_output_that_cannot_be_written_is_one_line(whole: Path, arguments: list[str]) -> None:
+def test_output_that_cannot_be_written_is_one_line(whole, arguments):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "softbench", *arguments],

@@ -1,7 +1,5 @@
 """Any file of records is read and shown, or it is one clear error. Never a traceback."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path
@@ -65,7 +63,7 @@ def spoilt(random: Random, lines: list[Any]) -> bytes:
 
 @tried(250)
 @given(random=RANDOM)
-def test_records(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
+def test_records(folder, run, capsys, random):
     path = folder / "records.jsonl"
     path.write_bytes(spoilt(random, run))
     try:
@@ -79,7 +77,7 @@ def test_records(folder: Path, run: list[Any], capsys: Any, random: Random) -> N
 
 @tried(60)
 @given(random=RANDOM)
-def test_pages(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
+def test_pages(folder, run, capsys, random):
     paths = [folder / f"page-{number}.jsonl" for number in range(random.randint(1, 3))]
     for path in paths:
         path.write_bytes(spoilt(random, run) if random.random() < 0.7 else json_lines(run))
@@ -92,7 +90,7 @@ def test_pages(folder: Path, run: list[Any], capsys: Any, random: Random) -> Non
 @pytest.mark.slow
 @tried(200)
 @given(random=RANDOM)
-def test_what_else_is_made_of_runs(folder: Path, run: list[Any], capsys: Any, random: Random) -> None:
+def test_what_else_is_made_of_runs(folder, run, capsys, random):
     """Two runs of a folder compared, their history, a cell, a figure, a badge."""
     own = folder / "several"
     own.mkdir(exist_ok=True)
@@ -122,7 +120,7 @@ def json_lines(lines: list[Any]) -> bytes:
 
 @tried(100)
 @given(random=RANDOM)
-def test_a_run_is_mended_unless_its_header_is_gone(folder: Path, run: list[Any], random: Random) -> None:
+def test_a_run_is_mended_unless_its_header_is_gone(folder, run, random):
     path = folder / "mended.jsonl"
     path.write_bytes(spoilt(random, run))
     try:
@@ -141,7 +139,7 @@ def test_a_run_is_mended_unless_its_header_is_gone(folder: Path, run: list[Any],
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\0\0"])
-def test_a_run_cut_at_every_byte(folder: Path, run: list[Any], end: str) -> None:
+def test_a_run_cut_at_every_byte(folder, run, end):
     """What is left of it is read as the cells that were whole, or refused; the next cell is never glued to a torn one."""
     whole = json_lines([run[0], run[5], run[6]])
     path = folder / "cut.jsonl"
@@ -172,7 +170,7 @@ def whole_cells(data: bytes) -> int:
 
 @tried(300)
 @given(random=RANDOM)
-def test_typed(run: list[Any], random: Random) -> None:
+def test_typed(run, random):
     """Only ValueError leaves the reader of JSON values, and what it builds can be computed with."""
     kind, good = random.choice([(Passport, run[0]), (Record, run[1]), (Record, run[2])])
     good = {key: value for key, value in good.items() if key not in ("kind", "schema")}
@@ -186,7 +184,7 @@ def test_typed(run: list[Any], random: Random) -> None:
 @pytest.mark.slow
 @tried(150)
 @given(random=RANDOM)
-def test_runs_together(folder: Path, run: list[Any], random: Random) -> None:
+def test_runs_together(folder, run, random):
     """Several runs are arranged, or refused in one line; every record that is shown is one of theirs."""
     found = []
     for number in range(random.randint(2, 4)):

@@ -1,9 +1,6 @@
 """`softbench.load`: a run for programs, and the errors that `softbench show` gives."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @over("run", ["run-1", "latest", "reports/run-1.jsonl", Path("reports/run-1.jsonl")])
-def test_a_run_is_loaded_by_id_by_file_or_as_latest(file: Path, run: str | Path) -> None:
+def test_a_run_is_loaded_by_id_by_file_or_as_latest(file, run):
     loaded = softbench.load(run)
     assert loaded == softbench.load(file, "elsewhere") == store.read(file)
     assert isinstance(loaded, softbench.Run)
@@ -37,7 +34,7 @@ def test_a_run_is_loaded_by_id_by_file_or_as_latest(file: Path, run: str | Path)
     assert (record.case, record.status) == (softbench.Case(**vars(CASE)), softbench.Status.PASSED)
 
 
-def test_ids_are_looked_up_in_the_folder_that_is_named(file: Path) -> None:
+def test_ids_are_looked_up_in_the_folder_that_is_named(file):
     file.parent.rename("elsewhere")
     assert softbench.load("latest", "elsewhere").passport.run_id == "run-1"
 
@@ -53,9 +50,7 @@ def test_ids_are_looked_up_in_the_folder_that_is_named(file: Path) -> None:
         ("damaged.jsonl", "damaged.jsonl:3: is not JSON"),
     ],
 )
-def test_what_cannot_be_read_is_the_line_that_show_prints(
-    file: Path, says: Callable[..., str], run: str, words: str
-) -> None:
+def test_what_cannot_be_read_is_the_line_that_show_prints(file, says, run, words):
     Path("notes.txt").write_text("profiles:\n")
     Path("empty.jsonl").write_text("")
     passport, first, _ = file.read_text().splitlines()
@@ -65,7 +60,7 @@ def test_what_cannot_be_read_is_the_line_that_show_prints(
     assert says("show", CASE.id, "--run", run, status=2) == f"softbench: {caught.value}\n"
 
 
-def test_a_kernel_file_that_imports_softbench_loads_nothing_of_it() -> None:
+def test_a_kernel_file_that_imports_softbench_loads_nothing_of_it():
     code = """
 import sys
 from softbench import Unsupported, implementation

@@ -1,7 +1,5 @@
 """Tables of published figures: the profile that asks for them, and those that cannot be read, in one line with file and line."""
 
-from __future__ import annotations
-
 import pytest
 
 from softbench import resources

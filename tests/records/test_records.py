@@ -1,14 +1,11 @@
 """docs/records.md lists the statuses and all that a run's file holds: no more and no less than the code has."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import lzma
 import re
 import types
 from enum import Enum
-from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -84,7 +81,7 @@ def full_line() -> dict[str, Any]:
     return found
 
 
-def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_the_csv() -> None:
+def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_the_csv():
     outcome = {True: "passed", False: "failed"}
     expected = {s.value: "skipped" if s.is_refusal else outcome[s.is_success] for s in Status}
     assert {row[0].strip("`"): row[2] for row in rows(PAGE, "status")} == expected
@@ -92,7 +89,7 @@ def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_
 
 
 @pytest.mark.parametrize("cls", STORED, ids=lambda cls: cls.__name__)
-def test_every_field_is_there_with_its_type(cls: type) -> None:
+def test_every_field_is_there_with_its_type(cls):
     hints = get_type_hints(cls)
     stored = [f.name for f in dataclasses.fields(cls)]
     if cls is model.Variant:
@@ -103,13 +100,13 @@ def test_every_field_is_there_with_its_type(cls: type) -> None:
     assert all(row[2] for row in documented)
 
 
-def test_what_of_a_variant_is_not_stored_is_named() -> None:
+def test_what_of_a_variant_is_not_stored_is_named():
     (line,) = re.findall(r"^(`.*) of a declaration are not stored\.$", PAGE, re.M)
     left_out = {f.name for f in dataclasses.fields(model.Variant)} - set(words("field of `Variant`"))
     assert set(re.findall(r"`(\w+)`", line)) == left_out
 
 
-def test_cells_and_passports_are_written_as_the_page_says() -> None:
+def test_cells_and_passports_are_written_as_the_page_says():
     line = full_line()
     assert list(line) == ["kind", "schema", *words("field of `Record`")]
     assert (line["kind"], line["schema"]) == ("cell", model.SCHEMA_VERSION)
@@ -127,7 +124,7 @@ def test_cells_and_passports_are_written_as_the_page_says() -> None:
 
 
 @pytest.mark.parametrize("where", ["CPU", "GPU"])
-def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch, where):
     monkeypatch.setattr(device, "gpus", lambda: (H200,) if where == "GPU" else ())
     settings = Settings(("quick",), ROOT, (), ROOT, 10.0, 120.0, "", None, "", False, ())
     places = {"gpus": ["GPU-1"], "hosts": {"a": ["GPU-1"]}} if where == "GPU" else {"hosts": {"a": []}}
@@ -139,7 +136,7 @@ def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch: pyte
     assert list(issued.settings) == words("key of `settings`")
 
 
-def test_the_words_of_roles_and_throttling_are_there() -> None:
+def test_the_words_of_roles_and_throttling_are_there():
     assert words("word of `throttle`") == list(device._THROTTLE.values())
     (role,) = (row[2] for row in rows(PAGE, "field of `Record`") if row[0] == "`role`")
     assert set(re.findall(r"`(\w+)`", role)) == set(lines.ROLES)
@@ -148,7 +145,7 @@ def test_the_words_of_roles_and_throttling_are_there() -> None:
 
 
 @over("path", KEPT)
-def test_kept_runs_hold_nothing_else(path: Path) -> None:
+def test_kept_runs_hold_nothing_else(path):
     with lzma.open(path, "rt", encoding="utf-8") as file:
         header, *cells = map(json.loads, file)
     assert set(header) | {"cases", "operators", "confined"} == {"kind", "schema", *words("field of `Passport`")}
@@ -159,7 +156,7 @@ def test_kept_runs_hold_nothing_else(path: Path) -> None:
     assert {key for samples in taken for key in samples} <= set(words("field of `Samples`"))
 
 
-def test_the_code_shown_reads_a_run() -> None:
+def test_the_code_shown_reads_a_run():
     code = re.search(r"```python\n(.*?)```", PAGE, re.S)
     assert code
     space: dict[str, Any] = {}

@@ -1,14 +1,11 @@
 """Runs on disk: what is written comes back, a killed writer loses one case at most, and nothing on disk is trusted."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import ended, passport, softmax_case, timed, variant, written
@@ -50,18 +47,18 @@ def as_stored(record: Record) -> Record:
     [FULL, timed(CASE, "a", 1e5), ended(CASE, "b", Status.CRASHED, "died", notes=("n",)), timed(CASE, "c", 9, "roof")],
     ids=["every-field", "timed", "failed", "roof"],
 )
-def test_every_field_comes_back(tmp_path: Path, record: Record) -> None:
+def test_every_field_comes_back(tmp_path, record):
     path = written(tmp_path, record)
     assert store.read(path).records == (as_stored(record),)
     assert "absolute" not in path.read_text()
 
 
-def test_the_passport_comes_back(tmp_path: Path) -> None:
+def test_the_passport_comes_back(tmp_path):
     full = passport(sources={"a": "1"}, settings={"budget_s": 0.5, "nested": [1, {"x": None}]})
     assert store.read(store.Writer.create(tmp_path, full).path).passport == full
 
 
-def test_the_newest_record_of_a_cell_wins_and_the_last_roof_of_a_case(tmp_path: Path) -> None:
+def test_the_newest_record_of_a_cell_wins_and_the_last_roof_of_a_case(tmp_path):
     path = written(tmp_path, timed(CASE, "a", 10), timed(CASE, "b", 20), ended(CASE, "a", Status.TIMEOUT, "late"))
     assert [(r.variant.id, r.status.value) for r in store.read(path).records] == [("b", "PASSED"), ("a", "TIMEOUT")]
     store.Writer(path).append([timed(CASE, "copy[a]", 10, "roof"), timed(CASE, "copy[b]", 11, "roof")])
@@ -69,7 +66,7 @@ def test_the_newest_record_of_a_cell_wins_and_the_last_roof_of_a_case(tmp_path: 
 
 
 @pytest.mark.parametrize("cut", [1, 40, 400, "inside ü"])
-def test_a_torn_last_line_costs_only_itself(tmp_path: Path, cut: int | str) -> None:
+def test_a_torn_last_line_costs_only_itself(tmp_path, cut):
     path = written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b", Status.CRASHED, "ü" * 300))
     whole = path.read_bytes()
     start = whole.rstrip(b"\n").rfind(b"\n") + 1
@@ -81,7 +78,7 @@ def test_a_torn_last_line_costs_only_itself(tmp_path: Path, cut: int | str) -> N
 
 
 @pytest.mark.parametrize("end", ["", "\n" + "\0" * 100], ids=["none", "zeros"])
-def test_a_last_line_without_its_end_or_with_the_zeros_of_a_power_cut_is_kept(tmp_path: Path, end: str) -> None:
+def test_a_last_line_without_its_end_or_with_the_zeros_of_a_power_cut_is_kept(tmp_path, end):
     """It was read, so a resumed run counts its case as finished: the next append must not drop it."""
     path = written(tmp_path, timed(CASE, "a", 10))
     path.write_text(path.read_text().rstrip("\n") + end)
@@ -104,7 +101,7 @@ def test_a_last_line_without_its_end_or_with_the_zeros_of_a_power_cut_is_kept(tm
     ],
     ids=["cut", "list", "schema", "long-schema", "no-case", "unknown-key", "deep", "long-number"],
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
+def test_a_bad_line_is_named(tmp_path, line, words):
     path = written(tmp_path, timed(CASE, "a", 10), timed(CASE, "b", 20))
     rows = path.read_text().splitlines()
     path.write_text("\n".join([rows[0], "", line, rows[1]]) + "\n")
@@ -155,7 +152,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, words: str) -> None:
     ],
     ids=lambda v: ".".join(map(str, v)) if isinstance(v, tuple) else json.dumps(v),
 )
-def test_values_of_the_wrong_kind_are_refused(tmp_path: Path, at: tuple[Any, ...], value: object) -> None:
+def test_values_of_the_wrong_kind_are_refused(tmp_path, at, value):
     path = written(tmp_path, timed(CASE, "a", 10))
     header, row = path.read_text().splitlines()
     data = target = json.loads(row)
@@ -180,16 +177,14 @@ def test_values_of_the_wrong_kind_are_refused(tmp_path: Path, at: tuple[Any, ...
         (b'{"kind":"passport","schema":1}\n', "Passport.run_id is missing"),
     ],
 )
-def test_what_is_no_run_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+def test_what_is_no_run_is_refused(tmp_path, content, words):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=words):
         store.read(path)
 
 
-def test_a_case_that_does_not_reach_the_disk_leaves_nothing_and_writes_over_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_case_that_does_not_reach_the_disk_leaves_nothing_and_writes_over_nothing(tmp_path, monkeypatch):
     path = written(tmp_path, timed(CASE, "a", 10))
     before = path.read_bytes()
 
@@ -207,7 +202,7 @@ def test_a_case_that_does_not_reach_the_disk_leaves_nothing_and_writes_over_noth
     assert store.find(tmp_path, "latest") == path
 
 
-def test_what_is_no_file_is_no_run(tmp_path: Path) -> None:
+def test_what_is_no_file_is_no_run(tmp_path):
     path = written(tmp_path, timed(CASE, "a", 10))
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "nowhere.jsonl").symlink_to(tmp_path / "gone")
@@ -216,7 +211,7 @@ def test_what_is_no_file_is_no_run(tmp_path: Path) -> None:
         store.find(tmp_path / ("x" * 300), "latest")
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot be written .*choose another --softbench-reports"):
         store.Writer.create(tmp_path / "file" / "reports", passport())
@@ -226,7 +221,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         writer.append([timed(CASE, "a", 10)])
 
 
-def test_a_case_reaches_the_disk_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_reaches_the_disk_in_one_piece(tmp_path, monkeypatch):
     writer = store.Writer.create(tmp_path, passport())
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(len(writer.path.read_text().splitlines())))
@@ -234,7 +229,7 @@ def test_a_case_reaches_the_disk_in_one_piece(tmp_path: Path, monkeypatch: pytes
     assert synced == [3]
 
 
-def test_runs_are_found_by_path_id_and_age(tmp_path: Path) -> None:
+def test_runs_are_found_by_path_id_and_age(tmp_path):
     with pytest.raises(StoreError, match="holds no run yet"):
         store.find(tmp_path / "missing", "latest")
     old, new = (store.Writer.create(tmp_path, passport(run_id=name)).path for name in ("z-old", "a-new"))
@@ -247,7 +242,7 @@ def test_runs_are_found_by_path_id_and_age(tmp_path: Path) -> None:
             store.find(tmp_path, wrong)
 
 
-def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path: Path) -> None:
+def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path):
     roof = timed(CASE, "copy", 5, "roof")
     run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b"), roof))
     a, b = variant("a"), variant("b")
@@ -259,14 +254,14 @@ def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path: Pa
     assert not store.finished(run, replace(CASE, timed=False), [a, b])
 
 
-def test_a_timed_case_without_its_roof_is_not_finished(tmp_path: Path) -> None:
+def test_a_timed_case_without_its_roof_is_not_finished(tmp_path):
     """It is written last: without it the write of the case was cut off. A case that is not timed has none."""
     checked = replace(CASE, timed=False)
     run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(checked, "a")))
     assert [store.finished(run, case, [variant("a")]) for case in (CASE, checked)] == [False, True]
 
 
-def test_a_message_that_is_no_text_can_be_stored(tmp_path: Path) -> None:
+def test_a_message_that_is_no_text_can_be_stored(tmp_path):
     """A file name that is not UTF-8 comes with lone surrogates; its record must not cost the others of the case."""
     _, reason = faults.classify(OSError("no such file: a\udcffb"), "import")
     path = written(tmp_path, ended(CASE, "a", Status.RUNTIME_ERROR, reason))

@@ -1,7 +1,5 @@
 """What a file may hold at most; what is written can be read; who else writes to a run's file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma
@@ -44,12 +42,12 @@ TELEMETRY = [None, None, None, None, ""]
     ],
     ids=["notes", "kernels", "telemetry", "samples", "placements", "line"],
 )
-def test_a_record_is_bounded(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+def test_a_record_is_bounded(tmp_path, changed, said):
     with pytest.raises(StoreError, match=f":2: .*{said}"):
         store.read(with_line(tmp_path, **changed))
 
 
-def test_texts_of_a_record_are_cut(tmp_path: Path) -> None:
+def test_texts_of_a_record_are_cut(tmp_path):
     path = with_line(tmp_path, notes=["n" * 10_000], kernels=[["k" * 10_000, 1, 2, 3]], known_failure="f" * 10_000)
     (record,) = store.read(path).records
     assert {len(t) for t in (record.notes[0], record.kernels[0].name, record.known_failure)} == {MOST_TEXT}
@@ -57,7 +55,7 @@ def test_texts_of_a_record_are_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "opened"), [(".gz", gzip.open), (".xz", lzma.open)], ids=["gz", "xz"])
-def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, suffix: str, opened: Any) -> None:
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path, suffix, opened):
     path = tmp_path / f"bomb.jsonl{suffix}"
     with opened(path, "wb") as file:
         for _ in range(1 + lines.MOST_BYTES // 2**24):
@@ -78,7 +76,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("what", [what for what in UNFIT if "parameter" not in what])
-def test_what_could_not_be_read_is_recorded_as_an_error(tmp_path: Path, what: str) -> None:
+def test_what_could_not_be_read_is_recorded_as_an_error(tmp_path, what):
     """And costs its own cell: the records of the others are written, and all of the run can be read."""
     found = [store.storable(record) for record in (timed(CASE, "b", 1e5), UNFIT[what])]
     assert found[1].status is Status.RUNTIME_ERROR
@@ -87,12 +85,12 @@ def test_what_could_not_be_read_is_recorded_as_an_error(tmp_path: Path, what: st
     assert list(store.read(written(tmp_path, *found)).records) == found
 
 
-def test_a_variant_that_cannot_be_named_in_a_file_is_refused_before_it_is_written() -> None:
+def test_a_variant_that_cannot_be_named_in_a_file_is_refused_before_it_is_written():
     with pytest.raises(StoreError, match="cannot be inf"):
         store.storable(UNFIT["infinite parameter"])
 
 
-def test_a_record_is_kept_as_it_will_be_read(tmp_path: Path) -> None:
+def test_a_record_is_kept_as_it_will_be_read(tmp_path):
     long = store.storable(ended(CASE, "a", reason="a\x1b[31m" + "x" * 60_000_000))
     assert len(long.reason) == MOST_TEXT
     assert long.reason.startswith("a?[31mx")
@@ -111,7 +109,7 @@ FORGED = lines.cell_line(ended(CASE, "a", Status.INCORRECT, "forged"))
 
 
 @pytest.mark.parametrize("how", ["appended", "overwritten", "emptied", "removed"])
-def test_what_another_process_did_to_a_run_is_undone(writer: store.Writer, how: str) -> None:
+def test_what_another_process_did_to_a_run_is_undone(writer, how):
     before = writer.path.read_bytes()
     writer.path.write_bytes({"appended": before + FORGED, "overwritten": before[:-9] + b" " * 9}.get(how, b""))
     if how == "removed":
@@ -124,7 +122,7 @@ def test_what_another_process_did_to_a_run_is_undone(writer: store.Writer, how: 
     assert [path.name for path in writer.path.parent.iterdir()] == [writer.path.name]
 
 
-def test_a_writer_of_an_old_run_holds_it_to_what_it_found(writer: store.Writer) -> None:
+def test_a_writer_of_an_old_run_holds_it_to_what_it_found(writer):
     later = store.Writer(writer.path)
     assert later.hold() == ""
     later.relabel(passport(cases=7))
@@ -134,7 +132,7 @@ def test_a_writer_of_an_old_run_holds_it_to_what_it_found(writer: store.Writer) 
     assert writer.path.read_bytes() == before
 
 
-def test_two_commands_do_not_add_to_one_run(writer: store.Writer) -> None:
+def test_two_commands_do_not_add_to_one_run(writer):
     writer.lock()
     other = store.Writer(writer.path)
     with pytest.raises(StoreError, match=r"another command is adding to this run; wait until it ends$"):
@@ -156,7 +154,7 @@ def test_two_commands_do_not_add_to_one_run(writer: store.Writer) -> None:
     ],
     ids=["infinite", "64-bits", "digits", "word"],
 )  # fmt: skip
-def test_a_parameter_that_no_record_could_hold_is_refused(tmp_path: Path, value: object, said: str) -> None:
+def test_a_parameter_that_no_record_could_hold_is_refused(tmp_path, value, said):
     declared = f"@implementation(operator='softmax', params={{'k': [{value}]}})\ndef f(case, k): ...\n"
     (tmp_path / "fam").mkdir()
     (tmp_path / "fam" / "a.py").write_text(f"from softbench import implementation\n{declared}")

@@ -1,13 +1,10 @@
 """Runs that are kept: compressed, read like others, and not written to."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import passport, softmax_case, timed, written
@@ -30,7 +27,7 @@ def compressed(folder: Path, suffix: str, data: bytes, name: str = "run-1") -> P
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_run_that_is_kept_may_be_compressed(tmp_path: Path, suffix: str) -> None:
+def test_a_run_that_is_kept_may_be_compressed(tmp_path, suffix):
     plain = written(tmp_path, RECORD)
     kept = compressed(tmp_path, suffix, COMPRESS[suffix](plain.read_bytes()), plain.stem)
     assert store.read(kept) == store.read(plain)
@@ -43,7 +40,7 @@ def test_a_run_that_is_kept_may_be_compressed(tmp_path: Path, suffix: str) -> No
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_compressed_run_is_not_added_to(tmp_path: Path, suffix: str) -> None:
+def test_a_compressed_run_is_not_added_to(tmp_path, suffix):
     kept = compressed(tmp_path, suffix, COMPRESS[suffix](written(tmp_path, RECORD).read_bytes()))
     before = kept.read_bytes()
     with pytest.raises(StoreError, match="unpack it to go on"):
@@ -72,16 +69,14 @@ BROKEN = ("empty", "text", "cut", "damaged", "large")
     ],
     ids=[*(f"gz-{what}" for what in BROKEN), *(f"xz-{what}" for what in BROKEN[:4]), "more", "memory", "large"],
 )
-def test_a_compressed_file_that_is_no_run(
-    tmp_path: Path, monkeypatch: Any, suffix: str, data: bytes, said: str
-) -> None:
+def test_a_compressed_file_that_is_no_run(tmp_path, monkeypatch, suffix, data, said):
     monkeypatch.setattr(store.lines, "MOST_BYTES", 2**19)
     with pytest.raises(StoreError, match=said) as refusal:
         store.read(compressed(tmp_path, suffix, data))
     assert "\n" not in str(refusal.value)
 
 
-def test_of_runs_written_in_the_same_moment_the_latest_is_the_last_by_name(tmp_path: Path) -> None:
+def test_of_runs_written_in_the_same_moment_the_latest_is_the_last_by_name(tmp_path):
     """As in a clone, whose files are a few ticks apart."""
     names = [f"20260101-12000{number}-x" for number in (1, 3, 2)]
     runs = [store.Writer.create(tmp_path, passport(run_id=name)).path for name in names]
@@ -114,13 +109,13 @@ def fault(run: Run) -> str:
 
 
 @pytest.mark.slow
-def test_every_kept_run_is_whole_and_from_now_on_of_a_clean_commit() -> None:
+def test_every_kept_run_is_whole_and_from_now_on_of_a_clean_commit():
     found = {path.name: fault(store.read(path)) for path in KEPT}
     assert found
     assert not {name: why for name, why in found.items() if why}
 
 
-def test_a_run_that_was_edited_is_not_kept() -> None:
+def test_a_run_that_was_edited_is_not_kept():
     cases = [softmax_case(16, 256), softmax_case(32, 256)]
     records = [timed(case, name, 1e5) for case in cases for name in "ab"]
     whole = passport(started=f"{SINCE}:01+00:00", cases=2)

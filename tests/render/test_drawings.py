@@ -1,7 +1,5 @@
 """Figures and badges as SVG: well-formed, in the page's colours, every value where it belongs, the same each time."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import xml.etree.ElementTree as ET
@@ -46,7 +44,7 @@ def lines(root: ET.Element) -> list[list[tuple[float, float]]]:
     return [[(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)] for path in paths]
 
 
-def test_values_are_where_the_scales_say() -> None:
+def test_values_are_where_the_scales_say():
     root = drawn([series("one", [0, 10], [0, 100])], y=Axis("y", from_zero=True))
     (((x0, y0), (x1, y1)),) = lines(root)
     assert (x0 - WIDE.left) / WIDE.plot == pytest.approx(0.5 / 11, abs=1e-3)
@@ -68,26 +66,26 @@ def test_values_are_where_the_scales_say() -> None:
         (Axis("a", "words"), ["b", "a", "b"], ["b", "a"]),
     ],
 )
-def test_ticks(axis: Axis, values: list[float] | list[str], ticks: list[str]) -> None:
+def test_ticks(axis, values, ticks):
     assert [text for _, text in scale(axis, values).ticks][: len(ticks)] == ticks
 
 
 @over("values", [[5.0], [0.0], [5.0, 5.0], [-1e-9, 1e-9], [1e18, 2e18]])
 @over("kind", ["linear", "log"])
-def test_every_scale_holds_its_values(values: list[float], kind: str) -> None:
+def test_every_scale_holds_its_values(values, kind):
     found = scale(Axis("a", kind), values)
     assert all(0 <= found.place(value) <= 1 for value in values)
     assert len(found.ticks) <= 2 * MOST_TICKS
 
 
-def test_a_ratios_scale_keeps_leaders_apart_whatever_the_slowest_is() -> None:
+def test_a_ratios_scale_keeps_leaders_apart_whatever_the_slowest_is():
     found = scale(Axis("a", "log", "ratio"), [1.0, 1.02, 1.04, 1.05, 80.0])
     assert found.place(1.05) - found.place(1.0) > 0.2
     assert found.place(found.bend) == pytest.approx(0.65)
     assert 0.9 < found.place(80.0) <= 1
 
 
-def test_looks_belong_to_a_name_in_every_run_and_hues_to_families() -> None:
+def test_looks_belong_to_a_name_in_every_run_and_hues_to_families():
     families = {"a": "cute", "b": "triton", "c": "cuda", "d": "library", "e": "library"}
     looks = Looks(families, frozenset("c"))
     hues = {name: looks.of(name).colour for name in families}
@@ -99,7 +97,7 @@ def test_looks_belong_to_a_name_in_every_run_and_hues_to_families() -> None:
     assert (stranger.shape, stranger.is_open) == (looks.of("x").shape, True)
 
 
-def test_names_stand_where_lines_end_in_their_order_and_none_on_another() -> None:
+def test_names_stand_where_lines_end_in_their_order_and_none_on_another():
     names = [f"e{n}" for n in range(9)]
     root = drawn([series(name, [1, 2], [5, 1 + n / 100]) for n, name in enumerate(names)])
     y = {e.text: float(e.get("y", 0)) for e in root.iter(f"{SVG}text") if e.text in names}
@@ -107,7 +105,7 @@ def test_names_stand_where_lines_end_in_their_order_and_none_on_another() -> Non
     assert all(below - above >= 15 for above, below in itertools.pairwise(sorted(y.values())))
 
 
-def test_names_are_text() -> None:
+def test_names_are_text():
     name = "<script>&\x1b\u202e"
     view = FigureView(name, [series(name, [1, 2], [1, 2])])
     root = ET.fromstring(svg(Figure("key", name, name, Axis(name), [Axis(name)], [view]), view, Looks(), name))
@@ -117,7 +115,7 @@ def test_names_are_text() -> None:
 
 @pytest.mark.slow
 @over("path", pages.kept())
-def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
+def test_every_view_of_the_committed_runs_is_drawn(path):
     """Within the paper, no value out of its pane."""
     board = leaderboard.build(store.read(path))
     cells = Cells(board)
@@ -143,7 +141,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("run")
-def test_the_command_writes_a_figure_and_names_its_views(says: Says) -> None:
+def test_the_command_writes_a_figure_and_names_its_views(says):
     ratio = ("figure", "latest", "ratio", "--output")
     said = says(*ratio, "x.svg")
     assert said.startswith("written: x.svg\nviews of ratio:\n  --view 1  softmax, ")
@@ -168,7 +166,7 @@ def program(folder: Path, name: str, script: str) -> None:
 
 @pytest.mark.parametrize("name", ["rsvg-convert", "google-chrome"])
 @pytest.mark.usefixtures("run")
-def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path: Path, name: str) -> None:
+def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
     drawing = r"""printf '\211PNG\r\n\032\n' > "$out"; for word in "$@"; do echo "$word" >> "$out"; done"""
     program(tmp_path / "bin", name, drawing)
     program(tmp_path / "bin", "google-chrome-stable", "exit 1")
@@ -189,9 +187,7 @@ def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path: Path, name: 
     ],
 )
 @pytest.mark.usefixtures("run")
-def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(
-    tmp_path: Path, says: Says, script: str | None, words: str
-) -> None:
+def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(tmp_path, says, script, words):
     if script is not None:
         program(tmp_path / "bin", "chromium", script)
     said = says("figure", "latest", "ratio", "--output", "x.png", status=2)
@@ -201,7 +197,7 @@ def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(
     assert not list(tmp_path.glob("x.*"))
 
 
-def test_the_badge_says_who_leads() -> None:
+def test_the_badge_says_who_leads():
     roof = make.timed(CASE, "copy", 4_000, role="roof")
     board = leaderboard.build(make.run([make.timed(CASE, "mine", 5_000), make.timed(CASE, "other", 8_000), roof]))
     root = ET.fromstring(badge(board))
@@ -212,9 +208,7 @@ def test_the_badge_says_who_leads() -> None:
         badge(board, "nobody")
 
 
-def test_a_run_without_a_score_has_no_badge_and_no_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Says
-) -> None:
+def test_a_run_without_a_score_has_no_badge_and_no_figure(tmp_path, monkeypatch, says):
     monkeypatch.chdir(tmp_path)
     make.written(tmp_path / "reports", make.ended(CASE, "mine"))
     assert "r1: nobody leads" in says("badge", "latest", "--output", "x.svg", status=2)

@@ -1,9 +1,6 @@
 """A run that has fewer cases than it was asked for says so wherever it is shown; another one says nothing."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +33,7 @@ def shown(found: Run) -> dict[str, str]:
     }
 
 
-def test_what_is_missing_is_said_in_sight_and_wrapped_on_a_narrow_terminal() -> None:
+def test_what_is_missing_is_said_in_sight_and_wrapped_on_a_narrow_terminal():
     found = shown(run(cases=5))
     assert not [where for where, text in found.items() if WORDS not in text]
     assert f"<summary>Not measured, and why: 3 cases</summary><p>{WORDS}</p>" in found["page"]
@@ -47,7 +44,7 @@ def test_what_is_missing_is_said_in_sight_and_wrapped_on_a_narrow_terminal() -> 
 
 
 @pytest.mark.parametrize("cases", [0, 1, 2], ids=["unknown", "fewer", "all"])
-def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases: int) -> None:
+def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases):
     assert not [where for where, text in shown(run(cases)).items() if "ended" in text.replace("appended", "")]
 
 
@@ -75,22 +72,20 @@ def reports(tmp_path: Path) -> Path:
         (["r2", "--cases", "*-4096x*"], ""),
     ],
 )
-def test_the_command_says_it_once(
-    reports: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
+def test_the_command_says_it_once(reports, capsys, arguments, said):
     assert cli.main(["table", *arguments, "--reports", str(reports)]) == 0
     found = "".join(capsys.readouterr())
     assert found.count("the run was ended") == bool(said)
     assert said in found
 
 
-def test_several_machines_on_a_page_say_it(reports: Path, says: Callable[..., str]) -> None:
+def test_several_machines_on_a_page_say_it(reports, says):
     page = reports / "page.html"
     says("report", "r1", "other", "--reports", reports, "--output", page)
     assert page.read_text().count(f"<li>{WORDS}</li>") == 1
 
 
-def test_comparisons_and_histories_are_those_of_runs_that_do_not_know() -> None:
+def test_comparisons_and_histories_are_those_of_runs_that_do_not_know():
     known, unknown = (
         [run(cases[0], "r1"), replace(run(cases[1], "r2"), records=run(0).records[:2])] for cases in ((5, 2), (0, 0))
     )
@@ -100,7 +95,7 @@ def test_comparisons_and_histories_are_those_of_runs_that_do_not_know() -> None:
     assert len(history.trace(known)) == 1
 
 
-def test_a_header_is_put_in_place_of_another(tmp_path: Path) -> None:
+def test_a_header_is_put_in_place_of_another(tmp_path):
     """The cells stay byte by byte, but for a last line that was cut off."""
     path = make.stored(tmp_path, run(0))
     cells = path.read_bytes().partition(b"\n")[2]
@@ -119,7 +114,7 @@ def test_a_header_is_put_in_place_of_another(tmp_path: Path) -> None:
     [({"cases": -1}, "cases cannot be negative"), ({"cases": "5"}, "Passport.cases cannot be '5'"), ({}, "")],
     ids=["negative", "text", "none"],
 )
-def test_a_number_of_cases_may_be_missing_and_is_one(tmp_path: Path, changed: dict[str, object], words: str) -> None:
+def test_a_number_of_cases_may_be_missing_and_is_one(tmp_path, changed, words):
     path = make.stored(tmp_path, run(3))
     header, _, cells = path.read_text().partition("\n")
     rest = {key: value for key, value in json.loads(header).items() if key != "cases"}

@@ -1,7 +1,5 @@
 """What GitHub gets: annotations, the summary of a step, the comment of a pull request, github-action-benchmark's JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -49,7 +47,7 @@ def place(record: Record) -> github.FileLine:
     return f"kernels/{record.variant.implementation}.py", 12 if record.traceback else 3
 
 
-def test_annotations() -> None:
+def test_annotations():
     annotations = [*github.failures(runs()[1].records), *github.regressions(compared(), 0.02)]
     text = "".join(f"{line}\n" for line in github.errors(annotations, place))
     assert differences("annotations.txt", text) == ""
@@ -57,13 +55,13 @@ def test_annotations() -> None:
     assert text.isprintable() or set(text) - {"\n"} == {c for c in text if c.isprintable()}
 
 
-def test_each_sign_that_ends_a_message_or_a_property_is_escaped() -> None:
+def test_each_sign_that_ends_a_message_or_a_property_is_escaped():
     line = github.error("a,b:c%\nd", "e,f:g%\r\nh", "i,j:k.py", 7)
     title = "softbench%3A a%2Cb%3Ac%25 d"
     assert line == f"::error file=i%2Cj%3Ak.py,line=7,title={title}::e,f:g%25%0Ah"
 
 
-def test_no_more_annotations_than_github_shows() -> None:
+def test_no_more_annotations_than_github_shows():
     records = [ended(CASE, f"k{number}", Status.CRASHED, "x" * 9000) for number in range(25)]
     found = list(github.errors(github.failures(records), place))
     assert len(found) == 10
@@ -74,7 +72,7 @@ def test_no_more_annotations_than_github_shows() -> None:
     assert [annotation.message.splitlines()[1] for annotation in one] == ["and 1 further cell"]
 
 
-def test_the_summary() -> None:
+def test_the_summary():
     comparison = compared()
     text = github.step_summary(
         leaderboard.build(runs()[1]), summary.gate(comparison, 0.02), summary.document(comparison)
@@ -89,13 +87,13 @@ def test_the_summary() -> None:
     )
 
 
-def test_the_summary_of_a_run_without_a_baseline_or_times() -> None:
+def test_the_summary_of_a_run_without_a_baseline_or_times():
     text = github.step_summary(leaderboard.build(run([ended(CASE, "mine", Status.CRASHED, "died")])))
     assert "| CRASHED | 1 | mine | died |" in text
     assert "against" not in text
 
 
-def test_texts_are_as_long_as_github_takes() -> None:
+def test_texts_are_as_long_as_github_takes():
     names = [f"kernel_{number}" for number in range(3000)]
     lots = [
         ended(CASE, name, Status.CRASHED, f"{name} {'é' * 300}"[:200].replace(str(n), "x" * n))
@@ -115,11 +113,11 @@ def test_texts_are_as_long_as_github_takes() -> None:
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_the_comment() -> None:
+def test_the_comment():
     assert differences("comment.md", github.comment(compared(), 0.02)) == ""
 
 
-def test_a_comment_begins_with_its_marker_and_the_answer() -> None:
+def test_a_comment_begins_with_its_marker_and_the_answer():
     marker, _, answer, *_ = github.comment(compared()).splitlines()
     assert marker == "<!-- softbench -->"
     assert answer == (
@@ -138,7 +136,7 @@ def test_a_comment_begins_with_its_marker_and_the_answer() -> None:
         (5_000, -5_000, None, "is not slower in 0 of 1 timed cell; 1 cell cannot be told."),
     ],
 )
-def test_the_answer(before: float, after: float, limit: float | None, answer: str) -> None:
+def test_the_answer(before, after, limit, answer):
     def own(ns: float) -> list[Record]:
         one = (
             timed(CASE, "mine", abs(ns), spread=0.1 if ns < 0 else 1e-4) if ns else ended(CASE, "mine", Status.CRASHED)
@@ -149,7 +147,7 @@ def test_the_answer(before: float, after: float, limit: float | None, answer: st
     assert text.splitlines()[2] == f"This pull request {answer}"
 
 
-def test_a_comment_changes_only_where_cells_do() -> None:
+def test_a_comment_changes_only_where_cells_do():
     """Neither the names, the times nor the order of the runs are in it."""
     before, after = runs()
     later = passport(run_id="r9", started="2027-02-03T00:00:00Z", seed=5, command="another")
@@ -157,7 +155,7 @@ def test_a_comment_changes_only_where_cells_do() -> None:
     assert github.comment(compare.compare(*other)) == github.comment(compared())
 
 
-def test_texts_of_kernels_are_texts() -> None:
+def test_texts_of_kernels_are_texts():
     for text in (github.comment(compared()), github.step_summary(leaderboard.build(runs()[1]))):
         assert not re.search(r"^::|<img|@octocat|#12|\x1b|\r", text, re.M)
         assert r"died \| a \`b\` &lt;img" in text
@@ -172,7 +170,7 @@ def machine(one: Run, title: str = "NVIDIA H200") -> Machine:
     return Machine(title, leaderboard.build(one), (one.passport,))
 
 
-def test_github_action_benchmark_reads_the_times() -> None:
+def test_github_action_benchmark_reads_the_times():
     entries = json.loads(github.benchmarks([machine(runs()[1])]), parse_constant=pytest.fail)
     for entry in entries:
         assert REQUIRED.keys() <= entry.keys() <= REQUIRED.keys() | OPTIONAL.keys()
@@ -187,14 +185,14 @@ def test_github_action_benchmark_reads_the_times() -> None:
     assert entries[0]["value"] == pytest.approx(5.5, rel=1e-3)
 
 
-def test_names_of_several_machines_differ_and_no_time_is_an_error() -> None:
+def test_names_of_several_machines_differ_and_no_time_is_an_error():
     entries = json.loads(github.benchmarks([machine(runs()[1]), machine(runs()[1], "H100")]))
     assert len({entry["name"] for entry in entries}) == len(entries) == 8
     with pytest.raises(InputError, match="no cell of the run has a time"):
         github.benchmarks([machine(run([ended(CASE, "mine")]))])
 
 
-def test_goldens_are_what_tests_name() -> None:
+def test_goldens_are_what_tests_name():
     folder = Path(__file__).parents[1] / "support" / "data"
     assert {path.name for path in folder.iterdir()} == {
         *("annotations.txt", "comment.md", "h200-peers.csv", "junit.xml", "log.txt", "summary.md"),

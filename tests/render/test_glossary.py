@@ -1,7 +1,5 @@
 """Terms of the page: the first use of each leads to its meaning."""
 
-from __future__ import annotations
-
 from support import outline, pages
 
 from softbench.render import report

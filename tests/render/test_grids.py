@@ -1,11 +1,8 @@
 """Heat maps as SVG: everything that the tables hold, within the paper, in pages that can be read."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,7 +45,7 @@ def texts(root: ET.Element) -> list[str]:
 
 @pytest.mark.slow
 @over("path", pages.kept())
-def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
+def test_every_view_of_the_committed_runs_is_drawn(path):
     """Within the paper; every text of the grid is there; the same bytes each time."""
     board = leaderboard.build(store.read(path))
     looks = Cells(board).looks
@@ -70,7 +67,7 @@ def test_every_view_of_the_committed_runs_is_drawn(path: Path) -> None:
             assert all(said[text] >= count for text, count in plain.items() if text)
 
 
-def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_not_run_says_so() -> None:
+def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_not_run_says_so():
     one, other = make.softmax_case(), make.softmax_case(8192)
     roofs = [make.timed(case, "copy", 5e3, role="roof") for case in (one, other)]
     board = leaderboard.build(make.run([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs]))
@@ -82,7 +79,7 @@ def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_n
     assert texts(drawn(tinted.grid(board), 0, board)).count("not run") == 1
 
 
-def test_columns_that_do_not_fit_come_below_with_the_same_rows() -> None:
+def test_columns_that_do_not_fit_come_below_with_the_same_rows():
     whole = block("softmax", 3, 25)
     root = drawn(Grid("key", "Title", "alt", (GridView("softmax", (whole,)),)), 0)
     said = texts(root)
@@ -94,7 +91,7 @@ def test_columns_that_do_not_fit_come_below_with_the_same_rows() -> None:
     assert all(f"kernel_{number}" in heads for number in range(25))
 
 
-def test_tints_are_those_of_the_page() -> None:
+def test_tints_are_those_of_the_page():
     style = embed.text("base.css")
     more, less = (re.search(rf"--{word}: light-dark\((#\w+)", style)[1] for word in ("more", "less"))
     assert (more, less) == (tiles.MORE, tiles.LESS)
@@ -107,7 +104,7 @@ def test_tints_are_those_of_the_page() -> None:
     assert tiles.tinted(0.5, True) == "#f6ddc9"
 
 
-def test_a_heat_map_has_what_the_page_has() -> None:
+def test_a_heat_map_has_what_the_page_has():
     board = leaderboard.build(pages.everything())
     grid = tinted.grid(board)
     labels = [measure.label for measure in tinted.measures(board).values() if measure.label != "TFLOP/s"]
@@ -125,7 +122,7 @@ def test_a_heat_map_has_what_the_page_has() -> None:
     assert "throttled" in " ".join(texts(drawn(grid, 0, board)))
 
 
-def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth() -> None:
+def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth():
     board = leaderboard.build(pages.told_in_flops())
     grid = tinted.grid(board)
     assert [view.label.split(":")[0] for view in grid.views] == ["% of roof", "latency, µs", "TFLOP/s", "speed-up"]
@@ -141,14 +138,14 @@ def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth() -
 
 
 @pytest.mark.parametrize("status", [status for status in Status if not status.is_success])
-def test_the_word_of_a_status_fits_a_column(status: Status) -> None:
+def test_the_word_of_a_status_fits_a_column(status):
     record = make.ended(make.softmax_case(), "mine", status)
     (tile,) = tinted.grid(leaderboard.build(make.run([record]))).views[0].blocks[0].rows[0].tiles
     assert tile is not None
     assert len(tile.text) * 5.6 <= tiles.NARROW
 
 
-def test_names_are_text() -> None:
+def test_names_are_text():
     board = leaderboard.build(pages.hostile())
     grid = tinted.grid(board)
     for number in range(len(grid.views)):
@@ -160,7 +157,7 @@ def test_names_are_text() -> None:
         assert all(len(text) < 160 for text in texts(root))
 
 
-def test_the_command_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Callable[..., str]) -> None:
+def test_the_command_draws_them(tmp_path, monkeypatch, says):
     monkeypatch.chdir(tmp_path)
     grid = tinted.grid(leaderboard.build(pages.stored(tmp_path)))
     assert says("figure", "latest", "heatmap", "--output", "y.svg").count("--view ") == len(grid.views)
@@ -170,7 +167,7 @@ def test_the_command_draws_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert "--view: '19' is none of heatmap; give 1 to 18" in wrong
 
 
-def test_the_names_that_the_help_gives_are_all_there_are() -> None:
+def test_the_names_that_the_help_gives_are_all_there_are():
     made = set()
     for board in map(leaderboard.build, (pages.everything(), pages.told_in_flops())):
         made |= {figure.key for figure in [tinted.grid(board), *figures(board, Cells(board), pages.published_beside())]}

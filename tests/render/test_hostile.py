@@ -1,7 +1,5 @@
 """Everything read from disk is data: it is shown as text, it runs nothing, and it names no place to write to."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import io
@@ -81,7 +79,7 @@ def written(folder: Path, word: str) -> Path:
 
 
 @over("name", HOSTILE)
-def test_text_tables_hold_what_can_be_shown_and_no_line_more(tmp_path: Path, name: str, says: Says) -> None:
+def test_text_tables_hold_what_can_be_shown_and_no_line_more(tmp_path, name, says):
     shown = [says("table", written(tmp_path, word)) for word in ("harmless", HOSTILE[name])]
     assert all(line.isprintable() for line in shown[1].split("\n"))
     assert not UNSHOWABLE.search(shown[1])
@@ -90,7 +88,7 @@ def test_text_tables_hold_what_can_be_shown_and_no_line_more(tmp_path: Path, nam
 
 
 @over("name", HOSTILE)
-def test_exports_keep_their_form(tmp_path: Path, name: str, says: Says) -> None:
+def test_exports_keep_their_form(tmp_path, name, says):
     path = written(tmp_path, HOSTILE[name])
     text = says("table", path, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -105,7 +103,7 @@ def test_exports_keep_their_form(tmp_path: Path, name: str, says: Says) -> None:
 
 
 @over("name", [*HOSTILE, "in memory"])
-def test_pages_show_it_as_text(tmp_path: Path, name: str) -> None:
+def test_pages_show_it_as_text(tmp_path, name):
     """Also in the data that the page's script is given, and where no reader has cleaned it before."""
     word = HOSTILE.get(name)
     clean = outline.outline(report.render(store.read(written(tmp_path, "harmless"))))
@@ -122,7 +120,7 @@ def test_pages_show_it_as_text(tmp_path: Path, name: str) -> None:
 
 
 @over("name", HOSTILE)
-def test_errors_are_one_line_that_can_be_shown(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_line_that_can_be_shown(tmp_path, name, capsys):
     path = written(tmp_path, "run")
     header, *rows = path.read_text().splitlines()
     word = HOSTILE[name]
@@ -135,7 +133,7 @@ def test_errors_are_one_line_that_can_be_shown(tmp_path: Path, name: str, capsys
         assert len(shown.err) < 450 + len(str(path))
 
 
-def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
+def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path):
     """What JSON's reader bears may be more than its writer does, further down a stack."""
     path = written(tmp_path, "word")
     path.write_text(path.read_text().replace('"device": {', '"device": {"a":' + "[" * 900 + "]" * 900 + ",", 1))
@@ -144,7 +142,7 @@ def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
 
 
 @over("place", ["../../x", "/tmp/x", "..", "a/../../x.py", "\0", "C:\\x"])
-def test_a_path_in_a_record_leads_nowhere(tmp_path: Path, place: str) -> None:
+def test_a_path_in_a_record_leads_nowhere(tmp_path, place):
     folder = tmp_path / "deep" / "reports"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "run.jsonl"
@@ -166,7 +164,7 @@ def test_a_path_in_a_record_leads_nowhere(tmp_path: Path, place: str) -> None:
         "profiles: &a [*a]",
     ],
 )
-def test_yaml_makes_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_yaml_makes_no_objects(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     Path("shapes.yaml").write_text(text)
     with pytest.raises(matrix.PlaceError):
@@ -174,7 +172,7 @@ def test_yaml_makes_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert not Path("owned").exists()
 
 
-def test_published_figures_are_text_on_the_page(tmp_path: Path) -> None:
+def test_published_figures_are_text_on_the_page(tmp_path):
     text = (ROOT / "reports" / "published" / "stability.yaml").read_text()
     text = text.replace("gpu: ", "gpu: \u202e").replace('"nan, yes"', '"\\e[31m|x"')
     (tmp_path / "x.yaml").write_text(text)
@@ -186,7 +184,7 @@ def test_published_figures_are_text_on_the_page(tmp_path: Path) -> None:
 
 
 @over("arguments", [[b"\xff"], [b"run", b"--format", b"\xff"], [b"run", b"--reports", b"\xff\x1b"]])
-def test_an_argument_that_is_no_text_is_one_line(tmp_path: Path, arguments: list[bytes]) -> None:
+def test_an_argument_that_is_no_text_is_one_line(tmp_path, arguments):
     done = python("-m", "softbench", "table", *arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].startswith("softbench")
@@ -194,7 +192,7 @@ def test_an_argument_that_is_no_text_is_one_line(tmp_path: Path, arguments: list
     assert "\x1b" not in done.stderr
 
 
-def test_a_terminal_without_unicode_gets_question_marks(tmp_path: Path) -> None:
+def test_a_terminal_without_unicode_gets_question_marks(tmp_path):
     done = python("-m", "softbench", "table", str(written(tmp_path, "größer")), PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "gr??er" in done.stdout
@@ -214,14 +212,14 @@ def names(tree: ast.AST) -> Iterator[str]:
             yield str(getattr(node, "module", "")).partition(".")[0]
 
 
-def test_nothing_that_evaluates_is_used() -> None:
+def test_nothing_that_evaluates_is_used():
     used = {path: set(names(ast.parse(path.read_text()))) for path in (ROOT / "softbench").rglob("*.py")}
     assert used
     assert not [(path, name) for path, found in used.items() for name in found if FORBIDDEN.fullmatch(name)]
 
 
 @over("name", HOSTILE)
-def test_the_pages_of_a_site_show_it_as_text_and_stay_in_their_folder(tmp_path: Path, name: str, says: Says) -> None:
+def test_the_pages_of_a_site_show_it_as_text_and_stay_in_their_folder(tmp_path, name, says):
     assert all(html.esc(character) != character for character in "&<>\"'")
     for word in ("harmless", HOSTILE[name]):
         folder = tmp_path / f"{len(word)}"

@@ -1,7 +1,5 @@
 """An open entrant, twice as fast as all sealed ones, on everything that is shown: marked, explained, and never first."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io
@@ -56,7 +54,7 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
 
 
-def test_the_terminal() -> None:
+def test_the_terminal():
     text = tables.board_tables(BOARD)
     first, second, last = (line.split() for line in text.splitlines() if re.match(r"\s*(\d|open) +\w+ +triton", line))
     assert (first[:2], second[:2], last) == (
@@ -71,14 +69,14 @@ def test_the_terminal() -> None:
     assert "implementations have no pass" not in text
 
 
-def test_open_implementations_are_not_folded_into_those_without_a_pass() -> None:
+def test_open_implementations_are_not_folded_into_those_without_a_pass():
     found = [make.timed(CASES[0], f"hidden{n}", 2e3 + n, tier=OPEN, open_because=WHY) for n in range(4)]
     text = tables.ranking_table(leaderboard.build(make.run([*records(), *found])))
     assert "no pass in a timed case" not in text
     assert all(f"open: hidden{n} is open in 1 of 3 cases: {WHY}" in text for n in range(4))
 
 
-def test_markdown_and_the_summary_of_a_step() -> None:
+def test_markdown_and_the_summary_of_a_step():
     for text in (export.markdown(BOARD), github.step_summary(BOARD)):
         assert text.index("mine leads softmax on NVIDIA H200") < text.index("| rank |")
         ranks = [row[:2] for row in rows(text) if row[2:3] == ["triton"]]
@@ -86,7 +84,7 @@ def test_markdown_and_the_summary_of_a_step() -> None:
         assert f"open: hidden is open in 3 of 3 cases: {WHY}" in text
 
 
-def test_datasets() -> None:
+def test_datasets():
     found = list(csv.DictReader(io.StringIO(export.csv(BOARD))))
     ranks = {row["implementation"]: (row["rank"], row["tier"], row["open_because"]) for row in found[:3]}
     assert ranks == {"mine": ("1", SEALED, ""), "yours": ("2", SEALED, ""), "hidden": ("", OPEN, WHY)}
@@ -98,14 +96,14 @@ def test_datasets() -> None:
     }
 
 
-def test_the_benchmarks_of_github() -> None:
+def test_the_benchmarks_of_github():
     extras = {
         entry["name"].split("::")[1]: entry["extra"].splitlines()[0] for entry in json.loads(github.benchmarks(ONE))
     }
     assert extras == {"mine": "90.9 % of roof", "yours": "68.2 % of roof", "hidden": "181.8 % of roof, open"}
 
 
-def test_the_badge() -> None:
+def test_the_badge():
     assert "mine 90.9 % of roof" in badge(BOARD)
     with pytest.raises(InputError, match="'hidden' has no score"):
         badge(BOARD, "hidden")
@@ -119,7 +117,7 @@ def _plain(page: str) -> str:
     return re.sub(r"<[^>]+>", " ", _unlinked(page))
 
 
-def test_the_page() -> None:
+def test_the_page():
     page = report.render(RUN)
     text = _plain(page)
     assert re.search(r"Who wins\s+mine\s", text)
@@ -137,7 +135,7 @@ def test_the_page() -> None:
     }
 
 
-def test_parts_of_the_page_rank_no_open_time_first_even_where_nothing_is_sealed() -> None:
+def test_parts_of_the_page_rank_no_open_time_first_even_where_nothing_is_sealed():
     few = [replace(record, tier=OPEN) if record.case == CASES[2] else record for record in records()]
     found = leaderboard.build(make.run(few))
     assert {own.implementation for own in (part.standings[0] for part in slices(found, "softmax"))} == {"mine"}
@@ -148,7 +146,7 @@ def test_parts_of_the_page_rank_no_open_time_first_even_where_nothing_is_sealed(
     assert "open ones rank in 1 case" in page
 
 
-def test_the_page_of_several_machines() -> None:
+def test_the_page_of_several_machines():
     other = make.run(records(), device={**make.GPU, "name": "NVIDIA H800"})
     both = [*ONE, Machine("NVIDIA H800", leaderboard.build(other), (other.passport,))]
     for text in (machines_page.page(both), export.machines_markdown(both), tables.machine_tables(both)):
@@ -156,7 +154,7 @@ def test_the_page_of_several_machines() -> None:
         assert f"hidden is open in 3 of 3 cases: {WHY}" in text
 
 
-def test_figures_name_it_open_and_measure_nobody_by_it() -> None:
+def test_figures_name_it_open_and_measure_nobody_by_it():
     drawn = {figure.key: figure for figure in figures(BOARD, Cells(BOARD), {})}
     roles = {(series.name, series.role) for view in drawn["ratio"].views for series in view.series}
     assert {("mine", "entrant"), ("hidden", OPEN)} <= roles
@@ -171,7 +169,7 @@ def test_figures_name_it_open_and_measure_nobody_by_it() -> None:
     )
 
 
-def test_the_tint_of_arithmetic_is_relative_to_what_counts() -> None:
+def test_the_tint_of_arithmetic_is_relative_to_what_counts():
     flops = {"ideal_flops": 10**10}
     times = (("mine", 2e4, SEALED), ("hidden", 1e4, OPEN))
     found = [make.timed(CASES[0], name, ns, tier=tier, spread=0, **flops) for name, ns, tier in times]
@@ -180,7 +178,7 @@ def test_the_tint_of_arithmetic_is_relative_to_what_counts() -> None:
     assert [tile.heat for tile in block.rows[0].tiles] == [1, 1]
 
 
-def test_what_cannot_be_told_is_counted_in_the_cases_that_count() -> None:
+def test_what_cannot_be_told_is_counted_in_the_cases_that_count():
     """Of the two cases that are sealed and the one that is not, "?" stands only in the last."""
     found = [replace(record, tier=OPEN) if record.case == CASES[2] else record for record in records()]
     unclear = [
@@ -199,7 +197,7 @@ def test_what_cannot_be_told_is_counted_in_the_cases_that_count() -> None:
 SAID = "all timed cells sealed: a process that never ran their authors' code checked and timed them"
 
 
-def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothing() -> None:
+def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothing():
     sealed, before = (make.run(records(tier, tier)) for tier in (SEALED, ""))
     texts = [[check.text for check in checks(leaderboard.build(run)) if check.good] for run in (sealed, before)]
     assert texts[0] == [SAID, *texts[1]]
@@ -215,7 +213,7 @@ def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothi
     assert re.sub(said, "", _unlinked(pages[0])) == _unlinked(pages[1])
 
 
-def test_where_nothing_could_be_sealed_the_page_has_a_reservation_and_a_cpu_has_none() -> None:
+def test_where_nothing_could_be_sealed_the_page_has_a_reservation_and_a_cpu_has_none():
     found = [check for check in checks(leaderboard.build(make.run(records(OPEN, OPEN)))) if "sealed" in check.text]
     assert [(check.good, check.text) for check in found] == [
         (False, f"0 of 9 timed cells sealed; open ones rank in 3 cases ({WHY})")

@@ -1,7 +1,5 @@
 """The page: self-contained, escaped, the same bytes every time, no empty panel, fit to be read without eyes or a script."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys

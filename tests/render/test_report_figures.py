@@ -1,7 +1,5 @@
 """What the figures draw: points, joined or loose, the roof, the peak, published figures, drift."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the panels of the page say: ranks, parts, cells, clocks, ladders, trust, how to repeat it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

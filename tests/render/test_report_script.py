@@ -1,7 +1,5 @@
 """The page's script outside of a browser, in V8: it compiles, and computes what softbench computes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

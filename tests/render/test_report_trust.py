@@ -1,7 +1,5 @@
 """What a page says its figures rest on, and what it calls a reservation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

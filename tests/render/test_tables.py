@@ -1,7 +1,5 @@
 """Terminal tables and exports: the published form, widths, words."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -197,7 +195,7 @@ SMALL = make.softmax_case(64, 128)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_document_keeps_to_the_width_and_loses_no_word(width: int) -> None:
+def test_a_document_keeps_to_the_width_and_loses_no_word(width):
     said = "one cause after another, each with a reason that is far too long for a column beside others"
     header = ("#", "case", "what", "change", "what else", "since")
     rows = [(str(n), f"softmax-float16-{n}x1048576", "slower", "+1.10 %", said if n % 2 else "", "#4") for n in (9, 10)]

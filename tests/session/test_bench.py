@@ -1,7 +1,5 @@
 """The order in which cases are measured, and how long where the run has a budget."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,9 +49,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, waiting: int, spent_s: float, of_run:
         (0, 0.0, 20.0, "", 20.0),
     ],
 )
-def test_a_case_has_its_share_of_what_is_left(
-    monkeypatch: pytest.MonkeyPatch, waiting: int, spent_s: float, of_run: float, workers: str, share_s: float
-) -> None:
+def test_a_case_has_its_share_of_what_is_left(monkeypatch, waiting, spent_s, of_run, workers, share_s):
     assert bench(monkeypatch, waiting, spent_s, of_run, workers)._share_s() == pytest.approx(share_s)
 
 
@@ -112,7 +108,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     return run
 
 
-def test_first_verdicts_come_first_and_then_the_closest(ran: Callable[..., Any]) -> None:
+def test_first_verdicts_come_first_and_then_the_closest(ran):
     contest, made, heard = ran()
     firsts = [f"{rows} to look 1" for rows in (1, 2, 3, 4)]
     assert contest.log == [*firsts, "4 again", "2 again", "3 again", "3 again"]
@@ -126,7 +122,7 @@ def test_first_verdicts_come_first_and_then_the_closest(ran: Callable[..., Any])
     assert len(store.read(path).records) == 2 * 4  # and the last records count
 
 
-def test_what_the_contest_of_a_case_raises_is_told_once_by_its_cells(ran: Callable[..., Any]) -> None:
+def test_what_the_contest_of_a_case_raises_is_told_once_by_its_cells(ran):
     contest, made, heard = ran({CASES[1]: ZeroDivisionError("in the harness")})
     assert "case 2" not in heard
     assert contest.log[1:3] == ["2 to look 1", "3 to look 1"]
@@ -138,7 +134,7 @@ def test_what_the_contest_of_a_case_raises_is_told_once_by_its_cells(ran: Callab
     assert made.record(CASES[2], variant("mine")).case == CASES[2]
 
 
-def test_a_second_look_that_fails_leaves_the_first(ran: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_look_that_fails_leaves_the_first(ran, monkeypatch):
     def refine(self: Contest, case: Case, most_s: float) -> list[Record]:
         del self.open[case]
         raise OSError("no memory")
@@ -150,12 +146,12 @@ def test_a_second_look_that_fails_leaves_the_first(ran: Callable[..., Any], monk
     assert made.record(CASES[3], variant("mine")).samples
 
 
-def test_a_disk_that_is_full_ends_the_run(ran: Callable[..., Any]) -> None:
+def test_a_disk_that_is_full_ends_the_run(ran):
     with pytest.raises(store.StoreError):
         ran({CASES[1]: store.StoreError("full")})
 
 
-def test_what_the_run_has_left_goes_to_open_ranks(ran: Callable[..., Any]) -> None:
+def test_what_the_run_has_left_goes_to_open_ranks(ran):
     contest, _, heard = ran(run_budget_s=1e-9)
     assert not any("again" in entry for entry in contest.log)
     assert heard[-1] == "out of budget: 3 cases with open ranks"

@@ -1,7 +1,5 @@
 """pytest-benchmark's own storage, comparison and gates, on the cells that passed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -42,13 +40,13 @@ def saved(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
 
 
-def test_only_cells_that_passed_are_stored(saved: Saved) -> None:
+def test_only_cells_that_passed_are_stored(saved):
     names = {b["fullname"] for b in saved[1]["benchmarks"]}
     assert {name.rsplit("::", 1)[1] for name in names} == {"own_right", "own_mended"}
     assert {b["group"] for b in saved[1]["benchmarks"]} == {"softmax-float32-16x256"}
 
 
-def test_rounds_are_the_samples_in_seconds_a_launch(saved: Saved) -> None:
+def test_rounds_are_the_samples_in_seconds_a_launch(saved):
     folder, data = saved
     cells = {c["variant"]["implementation"]: c for c in record_lines(folder)[1:]}
     for entry in data["benchmarks"]:
@@ -59,7 +57,7 @@ def test_rounds_are_the_samples_in_seconds_a_launch(saved: Saved) -> None:
         assert entry["options"]["timer"] == "softbench_wall"
 
 
-def test_extra_info_carries_the_figures(saved: Saved) -> None:
+def test_extra_info_carries_the_figures(saved):
     records = {r.variant.id: r for r in store.read(store.find(saved[0] / "reports", "latest")).records}
     for entry in saved[1]["benchmarks"]:
         extra = entry["extra_info"]
@@ -72,7 +70,7 @@ def test_extra_info_carries_the_figures(saved: Saved) -> None:
         assert 0 <= low <= 16 * 256 * 8 / extra["bandwidth_gb_s"] <= (high or 1e12)
 
 
-def test_the_json_has_the_form_of_pytest_benchmarks_own(saved: Saved) -> None:
+def test_the_json_has_the_form_of_pytest_benchmarks_own(saved):
     """Down to each key of a benchmark that pytest-benchmark has run itself."""
     folder, data = saved
     (folder / "test_own.py").write_text("def test_own(benchmark): benchmark(int)")
@@ -89,7 +87,7 @@ def test_the_json_has_the_form_of_pytest_benchmarks_own(saved: Saved) -> None:
         assert set(entry) == set(own["benchmarks"][0])
 
 
-def test_the_saved_run_can_be_compared_later(saved: Saved) -> None:
+def test_the_saved_run_can_be_compared_later(saved):
     folder, _ = saved
     command = [sys.executable, "-m", "pytest_benchmark", "compare", "0001", "--columns=median,rounds"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
@@ -107,9 +105,7 @@ def test_the_saved_run_can_be_compared_later(saved: Saved) -> None:
     ],
     ids=["same", "slower", "slower, spread"],
 )
-def test_a_regression_fails_the_run(
-    request: pytest.FixtureRequest, run: str, options: list[str], sleep: str, code: int, words: str
-) -> None:
+def test_a_regression_fails_the_run(request, run, options, sleep, code, words):
     """A sleep of 0.3 ms in a call of some microseconds; the same kernel may scatter, but not elevenfold."""
     folder, _ = request.getfixturevalue(run)
     compare = ["--benchmark-compare=0001", "--benchmark-compare-fail=min:1000%"]
@@ -119,7 +115,7 @@ def test_a_regression_fails_the_run(
     assert words in done.stdout + done.stderr
 
 
-def test_without_pytest_benchmark_the_run_is_the_same(tmp_path: Path) -> None:
+def test_without_pytest_benchmark_the_run_is_the_same(tmp_path):
     done = bench(project(tmp_path), "-k", "own_right", "-p", "no:benchmark")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout

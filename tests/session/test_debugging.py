@@ -1,9 +1,5 @@
 """`--softbench-debug`: one cell in pytest's own process."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.projects import bench, project
 
@@ -29,14 +25,14 @@ def own_raising(case):
         ("own_lacking", 0, "UNAVAILABLE: distribution-that-nobody-has"),
     ],
 )
-def test_a_cell_ends_as_in_a_run_and_leaves_no_record(tmp_path: Path, name: str, code: int, words: str) -> None:
+def test_a_cell_ends_as_in_a_run_and_leaves_no_record(tmp_path, name, code, words):
     done = bench(project(tmp_path), "--softbench-debug", "-rs", "-k", name)
     assert (done.returncode, words in done.stdout) == (code, True), done.stdout + done.stderr
     assert "one cell in this process; nothing is timed" in done.stdout
     assert not (tmp_path / "reports").exists()
 
 
-def test_a_debugger_stands_where_the_kernel_raised(tmp_path: Path) -> None:
+def test_a_debugger_stands_where_the_kernel_raised(tmp_path):
     """In pytest's own process, with a traceback from the author's file down."""
     folder = project(tmp_path)
     (folder / "kernels" / "mine" / "raising.py").write_text(RAISES)
@@ -60,7 +56,7 @@ def test_a_debugger_stands_where_the_kernel_raised(tmp_path: Path) -> None:
     assert "handler.py" not in done.stdout
 
 
-def test_of_an_implementation_with_parameters_the_first_combination_runs(tmp_path: Path) -> None:
+def test_of_an_implementation_with_parameters_the_first_combination_runs(tmp_path):
     folder = project(tmp_path)
     text = RAISES.replace("])", '], params={"stages": [2, 3]})').replace("(case)", "(case, stages)")
     (folder / "kernels" / "mine" / "raising.py").write_text(text)
@@ -80,7 +76,7 @@ def test_of_an_implementation_with_parameters_the_first_combination_runs(tmp_pat
         (("-k", "own_right", "-n", "2"), "runs a cell in this process, and -n in others"),
     ],
 )
-def test_what_cannot_be_debugged_is_refused(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_what_cannot_be_debugged_is_refused(tmp_path, arguments, words):
     done = bench(project(tmp_path), "--softbench-debug", *arguments)
     assert done.returncode == 4
     assert words in done.stderr

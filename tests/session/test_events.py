@@ -1,7 +1,5 @@
 """--softbench-events: lines of JSON as a run goes on, and what happens where they cannot be written."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -40,7 +38,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_run(tmp_path: Path) -> None:
+def test_a_run(tmp_path):
     done = bench(
         project(tmp_path), "--softbench-profile=cpu", "--softbench-events=events.jsonl", "-k", "own_right or own_zeros"
     )
@@ -60,7 +58,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert sorted(e["at"] for e in events) == [e["at"] for e in events]
 
 
-def test_a_stage_is_told_once_and_not_amid_rounds(tmp_path: Path) -> None:
+def test_a_stage_is_told_once_and_not_amid_rounds(tmp_path):
     events, seen = Events(tmp_path / "e"), list[str]()
     listener = events.told(Listener(lambda progress: seen.append(progress.step)), lambda case: None)
     for stage, step, amid in (
@@ -78,7 +76,7 @@ def test_a_stage_is_told_once_and_not_amid_rounds(tmp_path: Path) -> None:
     assert seen == ["1", "2", "3", "4"]
 
 
-def test_hostile_text_and_figures_without_bound_stay_one_short_line(tmp_path: Path) -> None:
+def test_hostile_text_and_figures_without_bound_stay_one_short_line(tmp_path):
     reason = "\x1b[2Jfirst\nsecond\x00" + "x" * 10_000
     run = Run(passport(), (ended(CASE, "loud", Status.CRASHED, reason), timed(CASE, "one", 1e4, placements=1, **OPEN)))
     events = Events(tmp_path / "e")
@@ -91,12 +89,12 @@ def test_hostile_text_and_figures_without_bound_stay_one_short_line(tmp_path: Pa
     assert (one["tier"], one["open_because"], loud["tier"]) == ("open", "a host node", "")
 
 
-def test_a_folder_that_is_not_there_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_refused_before_anything_runs(tmp_path):
     with pytest.raises(SettingsError, match=r"--softbench-events: .*nowhere/e: No such file or directory"):
         Events(tmp_path / "nowhere" / "e")
 
 
-def test_a_reader_that_goes_away_ends_the_events_and_not_the_run(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_ends_the_events_and_not_the_run(tmp_path):
     pipe, notes = tmp_path / "pipe", list[str]()
     os.mkfifo(pipe)
 
@@ -115,7 +113,7 @@ def test_a_reader_that_goes_away_ends_the_events_and_not_the_run(tmp_path: Path)
     assert notes == [f"--softbench-events: {pipe}: Broken pipe; no further events are written"]
 
 
-def test_without_the_option_nothing_is_written() -> None:
+def test_without_the_option_nothing_is_written():
     listener = Listener()
     assert Events(None).told(listener, lambda case: None) is listener
     Events(None).end(0)

@@ -1,9 +1,6 @@
 """Whatever stands in shapes.yaml, in published figures or in an option: it is read, or it is one clear error."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -58,7 +55,7 @@ SHAPES = {
 
 @tried(250)
 @given(random=RANDOM)
-def test_shapes(folder: Path, random: Random) -> None:
+def test_shapes(folder, random):
     how = random.randint(0, 3)
     data = SHAPES if how == 0 else twisted(random, SHAPES)
     flow = random.choice([None, True, False])
@@ -79,7 +76,7 @@ def test_shapes(folder: Path, random: Random) -> None:
 
 @tried(150)
 @given(text=st.text(max_size=200) | st.binary(max_size=200))
-def test_shapes_of_no_sense(folder: Path, text: str | bytes) -> None:
+def test_shapes_of_no_sense(folder, text):
     path = folder / "nonsense.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     with pytest.raises(matrix.PlaceError) as caught:
@@ -89,7 +86,7 @@ def test_shapes_of_no_sense(folder: Path, text: str | bytes) -> None:
 
 @tried(250)
 @given(random=RANDOM, text=st.text(max_size=20))
-def test_options(folder: Path, random: Random, text: str) -> None:
+def test_options(folder, random, text):
     chosen: dict[str, Any] = {}
     for name, default in Group().options.items():
         if not isinstance(default, bool) and random.random() < 0.3:
@@ -109,7 +106,7 @@ def test_options(folder: Path, random: Random, text: str) -> None:
 
 @tried(150)
 @given(random=RANDOM)
-def test_published_claims(folder: Path, random: Random) -> None:
+def test_published_claims(folder, random):
     good = sorted(resources.bundled_published().glob("*.yaml"))
     own = folder / "x.yaml"
     own.write_bytes(damaged(random, random.choice(good).read_bytes()))
@@ -135,7 +132,7 @@ def test_published_claims(folder: Path, random: Random) -> None:
     ],
     ids=["long", "power", "digits", "word", "nan", "zero"],
 )
-def test_a_published_figure_that_is_none(tmp_path: Path, row: str, words: str) -> None:
+def test_a_published_figure_that_is_none(tmp_path, row, words):
     (tmp_path / "x.csv").write_text(f"# source: s\n# gpu: g\n# what: w\nelements,implementation,latency_ms\n{row}\n")
     with pytest.raises(published.PublishedError, match=words):
         published.read(tmp_path)
@@ -164,7 +161,7 @@ WORDS = [
 
 @tried(120)
 @given(random=RANDOM, text=st.text(max_size=20).filter(lambda text: "\0" not in text))
-def test_command_lines(folder: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, random: Random, text: str) -> None:
+def test_command_lines(folder, capsys, monkeypatch, random, text):
     """Exit code 0 with something said, or 2 with what is wrong."""
     monkeypatch.chdir(folder)
     if not Path("good.jsonl").exists():

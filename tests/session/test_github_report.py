@@ -1,7 +1,5 @@
 """pytest --softbench where GitHub runs it: annotations at the end of the log, and the summary of the step."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import replace
@@ -48,7 +46,7 @@ def on_github(folder: Path, *arguments: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_run_annotates_files_and_writes_the_summary(folder: Path) -> None:
+def test_a_run_annotates_files_and_writes_the_summary(folder):
     """What a kernel says is printed while commands are off."""
     lines = on_github(folder, GITHUB_STEP_SUMMARY=str(folder / "summary.md"))
     (off,) = (number for number, line in enumerate(lines) if line.startswith("::stop-commands::"))
@@ -64,13 +62,13 @@ def test_a_run_annotates_files_and_writes_the_summary(folder: Path) -> None:
     assert "own_right" in text
 
 
-def test_the_controller_of_several_workers_reports_once(folder: Path) -> None:
+def test_the_controller_of_several_workers_reports_once(folder):
     lines = on_github(folder, "-n", "2", GITHUB_STEP_SUMMARY=str(folder / "several.md"))
     assert sum(line.startswith("::error file=kernels/mine/evil.py,line=8,") for line in lines) == 1
     assert (folder / "several.md").read_text().count("## softbench") == 1
 
 
-def test_elsewhere_nothing_is_said(folder: Path) -> None:
+def test_elsewhere_nothing_is_said(folder):
     lines = on_github(folder, GITHUB_ACTIONS="", GITHUB_STEP_SUMMARY=str(folder / "none.md"))
     assert not [line for line in lines if line.startswith(("::stop", "::error title", "::error file=kernels"))]
     assert not (folder / "none.md").exists()
@@ -100,7 +98,7 @@ def run(name: str, *records: Any) -> Run:
     return Run(passport(run_id=name), (*records, timed(CASE, "copy", 4_000, role="roof")))
 
 
-def test_a_limit_that_is_exceeded_is_an_annotation(tmp_path: Path) -> None:
+def test_a_limit_that_is_exceeded_is_an_annotation(tmp_path):
     before, after = run("a", timed(CASE, "mine", 5_000)), run("b", timed(CASE, "mine", 6_000))
     summary = tmp_path / "summary.md"
     judged = RegressionCheck(before, 0.02).judge(after)
@@ -112,7 +110,7 @@ def test_a_limit_that_is_exceeded_is_an_annotation(tmp_path: Path) -> None:
         assert reported(after, RegressionCheck(before, limit).judge(after)) == []
 
 
-def test_a_version_that_is_slower_is_an_annotation() -> None:
+def test_a_version_that_is_slower_is_an_annotation():
     wide = softmax_case(16, 512, "float32")
     gone = ended(wide, "mine", Status.CRASHED, "died", known_failure="known")
     slower = timed(CASE, "mine", 6_000), timed(CASE, "mine@v1", 5_000)
@@ -128,7 +126,7 @@ def test_a_version_that_is_slower_is_an_annotation() -> None:
     )
 
 
-def test_a_limit_with_nothing_to_compare_is_an_annotation() -> None:
+def test_a_limit_with_nothing_to_compare_is_an_annotation():
     before, after = run("a", timed(CASE, "mine", 5_000)), run("b", timed(CASE, "other", 6_000))
     before = replace(before, records=before.records[:1])
     (line,) = reported(after, RegressionCheck(before, 0.02).judge(after))
@@ -138,7 +136,7 @@ def test_a_limit_with_nothing_to_compare_is_an_annotation() -> None:
     assert reported(after, RegressionCheck(before, None).judge(after)) == []
 
 
-def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path: Path) -> None:
+def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path):
     failed = run("a", ended(CASE, "mine", Status.CRASHED, "died"))
     for place, why in ((tmp_path, "Is a directory"), (tmp_path / "no" / "s.md", "No such file"), ("a\0b", "null byte")):
         error, line = reported(failed, RegressionResult(""), GITHUB_STEP_SUMMARY=str(place))
@@ -148,7 +146,7 @@ def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path: Path) -> None
         assert len(line.splitlines()) == 1
 
 
-def test_the_summary_of_a_step_is_appended_to_and_bounded(tmp_path: Path) -> None:
+def test_the_summary_of_a_step_is_appended_to_and_bounded(tmp_path):
     path = tmp_path / "summary.md"
     done = run("a", timed(CASE, "mine", 5_000))
     path.write_text("before\n")
@@ -159,7 +157,7 @@ def test_the_summary_of_a_step_is_appended_to_and_bounded(tmp_path: Path) -> Non
     assert texts.MOST_SUMMARY - 100 < path.stat().st_size <= texts.MOST_SUMMARY
 
 
-def test_a_run_without_records_reports_nothing(tmp_path: Path) -> None:
+def test_a_run_without_records_reports_nothing(tmp_path):
     path = tmp_path / "summary.md"
     assert reported(None, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path)) == []
     assert not path.exists()

@@ -1,7 +1,5 @@
 """tox installs gigabytes for a GPU only where that GPU is, and says in one line what to do elsewhere."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import subprocess
@@ -24,9 +22,7 @@ H100 = device.Gpu("NVIDIA H100 80GB HBM3", 90, 132, 52_428_800, 80_000_000_000, 
         ((), ("-k", "a b", "--softbench-any-gpu"), ""),
     ],
 )
-def test_another_machine_is_refused_unless_any_will_do(
-    monkeypatch: pytest.MonkeyPatch, cards: tuple[device.Gpu, ...], arguments: tuple[str, ...], why: str
-) -> None:
+def test_another_machine_is_refused_unless_any_will_do(monkeypatch, cards, arguments, why):
     monkeypatch.setattr(device, "gpus", lambda: cards)
     said = guard.refusal("H200", arguments)
     assert said.startswith(f"softbench: {why}" if why else "")
@@ -37,7 +33,7 @@ def test_another_machine_is_refused_unless_any_will_do(
 
 
 @pytest.mark.parametrize("any_gpu", [False, True])
-def test_the_command_is_run_or_is_not(any_gpu: bool) -> None:
+def test_the_command_is_run_or_is_not(any_gpu):
     """By a Python that finds no package but softbench, as tox's does."""
     command = [sys.executable, "-S", "-m", "softbench.session.guard", "H200", *["--softbench-any-gpu"] * any_gpu]
     installing = [sys.executable, "-c", "print('installed')"]
@@ -55,7 +51,7 @@ def test_the_command_is_run_or_is_not(any_gpu: bool) -> None:
     assert done.stderr.count("\n") == (not any_gpu)
 
 
-def test_tox_installs_by_it_for_each_gpu() -> None:
+def test_tox_installs_by_it_for_each_gpu():
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
     commands = tox["testenv:h{100,800,200}"]["install_command"].split("\n")[1:]

@@ -1,7 +1,5 @@
 """What --junitxml says of a run: statuses, reasons, and the figures of a cell as properties."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -29,14 +27,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_whole_file(measured: Path) -> None:
+def test_the_whole_file(measured):
     """But for its figures, and for an upper end of an interval, which a busy machine may not know."""
     text = PLACE.sub("collect.py", MOVES.sub("#", (measured / "junit.xml").read_text()))
     text = text.replace('<property name="time_high_us" value="#" />', "").replace("><", ">\n<") + "\n"
     assert differences("junit.xml", text) == ""
 
 
-def test_the_interval_is_that_of_the_records(measured: Path) -> None:
+def test_the_interval_is_that_of_the_records(measured):
     stored = replay.rounds(store.read(store.find(measured / "reports", "latest")))
     properties = {
         cell.get("name"): {p.get("name"): p.get("value") for p in cell.iter("property")}
@@ -50,7 +48,7 @@ def test_the_interval_is_that_of_the_records(measured: Path) -> None:
         assert given == expected
 
 
-def test_the_first_cell_of_a_case_has_the_time_of_the_case(measured: Path) -> None:
+def test_the_first_cell_of_a_case_has_the_time_of_the_case(measured):
     """Cases are measured ahead of pytest's items, which only report."""
     suite = next(ET.parse(measured / "junit.xml").iter("testsuite"))
     times = [float(cell.get("time", "0")) for cell in suite.iter("testcase")]
@@ -58,7 +56,7 @@ def test_the_first_cell_of_a_case_has_the_time_of_the_case(measured: Path) -> No
     assert sum(times) == pytest.approx(float(suite.get("time", "0")), rel=0.5)
 
 
-def test_the_tier_of_a_cell_is_a_property_and_is_stored_with_its_rounds() -> None:
+def test_the_tier_of_a_cell_is_a_property_and_is_stored_with_its_rounds():
     case = softmax_case()
     records = {
         tier: timed(case, tier or "old", 1e4, tier=tier, open_because="a host node" * (tier == "open"))

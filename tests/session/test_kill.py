@@ -1,7 +1,5 @@
 """The end of pytest itself, or of processes of its run, at any moment: by SIGKILL and by Ctrl-C."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -70,7 +68,7 @@ def said_of(command: Sleepy) -> str:
     return unfinished(leaderboard.build(command.records()))
 
 
-def test_kill_leaves_no_process_and_resume_completes_the_run(command: Sleepy) -> None:
+def test_kill_leaves_no_process_and_resume_completes_the_run(command):
     process = command.start_until_asleep()
     assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
     process.kill()
@@ -91,7 +89,7 @@ def test_kill_leaves_no_process_and_resume_completes_the_run(command: Sleepy) ->
     assert file.read_text().count('"shape":[8,32]') == before.decode().count('"shape":[8,32]')  # not run again
 
 
-def test_interrupt_ends_workers_and_keeps_finished_cases(command: Sleepy) -> None:
+def test_interrupt_ends_workers_and_keeps_finished_cases(command):
     process = command.start_until_asleep()
     process.send_signal(signal.SIGINT)
     assert seconds_until(lambda: set(processes(command.mark)) <= {process.pid}, 5) < command.gone_s
@@ -107,12 +105,12 @@ def test_interrupt_ends_workers_and_keeps_finished_cases(command: Sleepy) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=lambda sign: sign.name)
-def test_an_end_at_any_moment_costs_what_was_under_way(command: Sleepy, sign: signal.Signals) -> None:
+def test_an_end_at_any_moment_costs_what_was_under_way(command, sign):
     killing.end_at_moments(command, sign, Random(sign), MOMENTS, most_s=1.0)
 
 
 @pytest.mark.slow
-def test_processes_of_a_run_may_end_at_any_moment(command: Sleepy) -> None:
+def test_processes_of_a_run_may_end_at_any_moment(command):
     """Workers, their guards and the forkserver are killed; the run ends by itself, with a record for every cell."""
     random = Random(1)
     for _ in range(MOMENTS):
@@ -133,7 +131,7 @@ def test_processes_of_a_run_may_end_at_any_moment(command: Sleepy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ["author", "forkserver"])
-def test_a_kill_costs_a_cell_at_most(command: Sleepy, role: str) -> None:
+def test_a_kill_costs_a_cell_at_most(command, role):
     random, killed = Random(role), 0
     while killed < MOMENTS:
         command.start()

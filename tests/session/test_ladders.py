@@ -1,9 +1,5 @@
 """Rungs of ladders: who takes part in a case where nobody, -k, a cell's id, an option or the profile asks for them."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.builders import softmax_case, variant
 from support.grids import over
@@ -56,13 +52,13 @@ def own_best(case): ...
         ("not quack and triton_wide", True),
     ],
 )
-def test_a_word_of_k_names_a_rung_that_it_is_part_of(keyword: str, named: bool) -> None:
+def test_a_word_of_k_names_a_rung_that_it_is_part_of(keyword, named):
     ladders = Ladders.asked(False, keyword, [])
     assert ladders.admit(RUNG, CASE) is named
     assert ladders.admit(OURS, CASE), "what is no rung always takes part"
 
 
-def test_a_cell_on_the_command_line_names_its_rung_and_no_other() -> None:
+def test_a_cell_on_the_command_line_names_its_rung_and_no_other():
     ladders = Ladders.asked(
         False, "", ["tests", f"shapes.yaml::{CASE.id}::triton_wide[w=1]", f"shapes.yaml::{CASE.id}"]
     )
@@ -73,7 +69,7 @@ def test_a_cell_on_the_command_line_names_its_rung_and_no_other() -> None:
     assert not whole.admit(variant("triton_wider", ladder=True), CASE)
 
 
-def test_what_takes_no_part_is_told() -> None:
+def test_what_takes_no_part_is_told():
     other = variant("cuda_scalar", operator="attention", ladder=True)
     found = Selection((CASE,), (RUNG, OURS, other))
     assert (found.candidates(CASE), found.left_out) == ((OURS,), ("triton_wide",))
@@ -81,7 +77,7 @@ def test_what_takes_no_part_is_told() -> None:
     assert (every.candidates(CASE), every.left_out) == ((RUNG, OURS), ())
 
 
-def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch, tmp_path):
     monkeypatch.setattr(device, "gpus", lambda: ())
     (tmp_path / "shapes.yaml").write_text(
         SHAPES.replace("rows: [4, 16], columns: 256", "shapes: [[4096, 1024], [8192, 1024]]")
@@ -92,7 +88,7 @@ def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch: pytest.MonkeyPatc
     assert [found.ladders.admit(RUNG, case) for case in found.cases] == [True, False]
 
 
-def test_our_best_and_the_libraries_are_no_rungs() -> None:
+def test_our_best_and_the_libraries_are_no_rungs():
     best = {
         "cute_softmax",
         "cute_norm",
@@ -107,12 +103,12 @@ def test_our_best_and_the_libraries_are_no_rungs() -> None:
     assert not any(v.ladder for v in BUNDLED if v.family == "library")
 
 
-def test_the_experiments_have_their_ladders_and_no_other_profile_has() -> None:
+def test_the_experiments_have_their_ladders_and_no_other_profile_has():
     bundled = matrix.load(resources.bundled_shapes())
     assert bundled.ladders == {name for name in bundled.profiles if name.startswith("experiment-")}
 
 
-def test_ladder_is_true_or_false(tmp_path: Path) -> None:
+def test_ladder_is_true_or_false(tmp_path):
     (tmp_path / "mine.py").write_text(KERNELS.replace("ladder=True", "ladder=1", 1))
     with pytest.raises(RegistryError, match=r"mine.py:4: own_first: ladder must be True or False"):
         registry.find([tmp_path])
@@ -136,9 +132,7 @@ def test_ladder_is_true_or_false(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_takes_no_part_is_not_collected(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], own: list[str]
-) -> None:
+def test_what_takes_no_part_is_not_collected(pytester, monkeypatch, arguments, own):
     monkeypatch.setattr(device, "gpus", lambda: ())
     pytester.makefile(".yaml", shapes=SHAPES)
     kernels = pytester.mkdir("kernels")
@@ -149,9 +143,7 @@ def test_what_takes_no_part_is_not_collected(
     assert [name for name in cells if name.startswith("own_")] == own
 
 
-def test_the_header_counts_cells_and_the_rungs_that_are_none(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_header_counts_cells_and_the_rungs_that_are_none(pytester, monkeypatch):
     monkeypatch.setattr(device, "gpus", lambda: ())
     pytester.makefile(".yaml", shapes=SHAPES)
     result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only")
@@ -172,7 +164,7 @@ def test_the_header_counts_cells_and_the_rungs_that_are_none(
         ("torch_ and float32", {"torch_eager", "torch_compile"}),
     ],
 )
-def test_a_quick_run_has_the_bundled_ones_that_are_named(tmp_path: Path, keyword: str, bundled: set[str]) -> None:
+def test_a_quick_run_has_the_bundled_ones_that_are_named(tmp_path, keyword, bundled):
     (tmp_path / "kernels").mkdir(exist_ok=True)
     (tmp_path / "kernels" / "mine.py").write_text(KERNELS.replace("own_best", "mine"))
     (tmp_path / "shapes.yaml").write_text(SHAPES)
@@ -184,7 +176,7 @@ def test_a_quick_run_has_the_bundled_ones_that_are_named(tmp_path: Path, keyword
     assert not {"quack", "liger"} & set(found.left_out)  # which lists rungs
 
 
-def test_a_quick_run_without_a_folder_of_ones_own_has_all(tmp_path: Path) -> None:
+def test_a_quick_run_without_a_folder_of_ones_own_has_all(tmp_path):
     (tmp_path / "shapes.yaml").write_text(SHAPES)
     chosen = read(tmp_path, quick=True, budget="3")
     assert chosen.budget_s == 3.0

@@ -33,7 +33,7 @@ FIELD = [
 class Terminal(io.StringIO):
     """What pytest takes for a terminal; every write is kept."""
 
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def __init__(self, columns: int = 80, lines: int = 24) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def live(reporter: Any, monkeypatch: pytest.MonkeyPatch, cases: tuple[Case, ...]
     journal = SimpleNamespace(
         settings=SimpleNamespace(budget_s=10.0), selection=SimpleNamespace(takes_part=cases), waiting_cases=list(cases)
     )
-    return Live(config, journal), clock  # type: ignore[arg-type]
+    return Live(config, journal), clock
 
 
 def scene(stage: str = "rounds", step: str = "", **more: Any) -> Progress:
@@ -84,7 +84,7 @@ def scene(stage: str = "rounds", step: str = "", **more: Any) -> Progress:
 
 
 @pytest.mark.parametrize("columns", [50, 80, 120])
-def test_no_line_is_longer_than_the_terminal(columns: int) -> None:
+def test_no_line_is_longer_than_the_terminal(columns):
     file = Terminal(columns)
     long = [
         Player("a_" * 150 + "z", "entrant", "undecided", 1e5, 50.0),
@@ -104,7 +104,7 @@ def test_no_line_is_longer_than_the_terminal(columns: int) -> None:
     assert "?[2Jhi" in shown[-1]
 
 
-def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing() -> None:
+def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing():
     file = Terminal(80, 8)
     board = LiveBoard(file, has_colors=True)
     for _ in range(3):
@@ -119,7 +119,7 @@ def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing() -> None:
     assert len(file.shown) == 2
 
 
-def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it() -> None:
+def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it():
     """A terminal that gets half of a frame shows it: that is what flickers."""
     file = Terminal()
     board = LiveBoard(file, has_colors=True)
@@ -133,7 +133,7 @@ def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it() -> None
     assert len(file.writes) - begun == 5
 
 
-def test_an_open_entrant_looks_neither_as_a_leader_nor_as_a_failure() -> None:
+def test_an_open_entrant_looks_neither_as_a_leader_nor_as_a_failure():
     file = Terminal()
     LiveBoard(file, has_colors=True).draw(WORDS, [*FIELD, Player("hidden", "entrant", "open", 9_000, 355.6)], (80, 24))
     looks = {}
@@ -145,7 +145,7 @@ def test_an_open_entrant_looks_neither_as_a_leader_nor_as_a_failure() -> None:
     assert looks["wrong"][1] == "red"
 
 
-def test_without_colors_there_are_none() -> None:
+def test_without_colors_there_are_none():
     plain, colored = Terminal(), Terminal()
     for file in (plain, colored):
         LiveBoard(file, has_colors=file is colored).draw(WORDS, FIELD, (80, 24))
@@ -155,9 +155,7 @@ def test_without_colors_there_are_none() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "shapes.yaml ", "shapes.yaml::softmax-float16-4096x1024::" + "a_long_name_" * 8])
-def test_nothing_is_left_of_it_nor_of_the_line_that_pytest_had_begun(
-    line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_left_of_it_nor_of_the_line_that_pytest_had_begun(line, monkeypatch):
     file = Terminal()
     file.write("before\n")
     shown, clock = live(Reporter(file, line=line), monkeypatch)
@@ -173,7 +171,7 @@ def test_nothing_is_left_of_it_nor_of_the_line_that_pytest_had_begun(
     assert len(file.writes) == writes
 
 
-def test_the_dots_of_other_tests_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dots_of_other_tests_stay(monkeypatch):
     file = Terminal()
     reporter = Reporter(file, line="....")
     reporter.currentfspath, reporter._tw.line = None, lambda: file.write("\n")
@@ -183,14 +181,14 @@ def test_the_dots_of_other_tests_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert file.shown == ["...."]
 
 
-def test_four_frames_a_second_and_fewer_where_the_next_turn_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_four_frames_a_second_and_fewer_where_the_next_turn_counts(monkeypatch):
     file = Terminal()
     shown, clock = live(Reporter(file), monkeypatch)
     asked: list[float] = []
 
     def at(now: float, stage: str = "rounds", **more: bool) -> bool:
         clock.now = now
-        shown.show(Progress(stage, CASE, "", lambda: asked.append(now) or FIELD, **more))  # type: ignore[func-returns-value]
+        shown.show(Progress(stage, CASE, "", lambda: asked.append(now) or FIELD, **more))
         return bool(asked) and asked[-1] == now
 
     assert [at(100 + tick / 100) for tick in range(60)] == [tick in (0, 25, 50) for tick in range(60)]
@@ -201,7 +199,7 @@ def test_four_frames_a_second_and_fewer_where_the_next_turn_counts(monkeypatch: 
     assert at(102.9, amid_rounds=True)
 
 
-def test_where_there_is_no_terminal_nothing_is_drawn_nor_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_terminal_nothing_is_drawn_nor_asked(monkeypatch):
     file = Terminal()
     for reporter in (Reporter(file, isatty=False), None):
         shown, _ = live(reporter, monkeypatch)
@@ -211,13 +209,13 @@ def test_where_there_is_no_terminal_nothing_is_drawn_nor_asked(monkeypatch: pyte
     assert file.writes == []
 
 
-def test_tables_are_as_wide_as_the_terminal_and_no_wider_than_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_as_wide_as_the_terminal_and_no_wider_than_is_read(monkeypatch):
     widths = [live(Reporter(Terminal(columns)), monkeypatch)[0].width(120) for columns in (80, 100, 200)]
     assert widths == [80, 100, 120]
 
 
 @pytest.mark.parametrize("lacking", ["rich", "cursor", "encoding"])
-def test_a_line_stands_in_for_the_board(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_stands_in_for_the_board(lacking, monkeypatch):
     file = Terminal()
     reporter = Reporter(file)
     shown, clock = live(reporter, monkeypatch)
@@ -226,7 +224,7 @@ def test_a_line_stands_in_for_the_board(lacking: str, monkeypatch: pytest.Monkey
     elif lacking == "cursor":
         monkeypatch.setenv("TERM", "dumb")
     else:
-        file.encoding = "ascii"  # type: ignore[assignment]
+        file.encoding = "ascii"
     shown.show(scene(step="placement 3"))
     clock.now += 1
     shown.show(scene(step="placement 9 " + "and so on " * 20))
@@ -236,7 +234,7 @@ def test_a_line_stands_in_for_the_board(lacking: str, monkeypatch: pytest.Monkey
     assert file.writes == []
 
 
-def test_a_terminal_that_goes_away_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_goes_away_ends_no_run(monkeypatch):
     file = Terminal()
     shown, clock = live(Reporter(file), monkeypatch)
     shown.show(scene())
@@ -246,7 +244,7 @@ def test_a_terminal_that_goes_away_ends_no_run(monkeypatch: pytest.MonkeyPatch) 
     shown.close()
 
 
-def test_who_waits_without_being_timed_looks_up_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_without_being_timed_looks_up_every_second(monkeypatch):
     """And with nobody to tell it sleeps until there is an answer."""
     waits: list[float] = []
 

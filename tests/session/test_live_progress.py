@@ -1,7 +1,5 @@
 """What a running contest says of itself: a heat as it stands, pauses before turns that count, the time that is left."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -18,7 +16,7 @@ CASE = make.softmax_case(4096, 1024)
 CHECKED = make.softmax_case(37, 1000, timed=False)
 
 
-def test_a_heat_is_seen_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heat_is_seen_as_it_stands(monkeypatch):
     world = World(monkeypatch)
     fast, slow, roof = world.enter("fast", 1e6), world.enter("slow", 1.2e6), world.enter("copy", 0.9e6, role="roof")
     failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
@@ -45,7 +43,7 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [p.state for p in view.players()][1:3] == ["measured", "measured"]
 
 
-def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch):
     """So does one of an entrant that has failed since; it seals nothing."""
     world = World(monkeypatch)
     forged, mine, yours = (
@@ -70,7 +68,7 @@ def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch: pytes
     assert (view.players()[0].name, view.players()[0].state) == ("forged", "PASSED")
 
 
-def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch):
     """Between two turns there is no word at all; behind the last round of a placement comes one that is thrown away."""
     world = World(monkeypatch)
     told: list[tuple[str, bool, int]] = []
@@ -87,7 +85,7 @@ def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch: pytest.
     assert not any((later - earlier) % 2 for (*_, earlier), (*_, later) in pairwise(rounds))
 
 
-def test_each_heat_is_held_against_its_own_roof(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_heat_is_held_against_its_own_roof(monkeypatch):
     world = World(monkeypatch)
     first, second, roof = world.enter("first"), world.enter("second"), world.enter("copy", role="roof")
     first.samples = [Samples("graph", 1, ((200,),), "cold", 0), Samples("call", 1, ((9,),), "", 0)]
@@ -97,7 +95,7 @@ def test_each_heat_is_held_against_its_own_roof(monkeypatch: pytest.MonkeyPatch)
     assert shares == {"first": 50.0, "second": 80.0, "copy": 100.0}
 
 
-def test_the_time_left_is_that_of_cases_of_the_same_kind() -> None:
+def test_the_time_left_is_that_of_cases_of_the_same_kind():
     clock = SimpleNamespace(now=0.0)
     pace = Pace(10.0, lambda: clock.now)
     waiting = [CASE, make.softmax_case(8192, 1024), CHECKED]
@@ -118,5 +116,5 @@ def test_the_time_left_is_that_of_cases_of_the_same_kind() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(7.9, "0:07"), (760, "12:40"), (3723, "1:02:03")])
-def test_times_are_written_as_on_a_clock(seconds: float, text: str) -> None:
+def test_times_are_written_as_on_a_clock(seconds, text):
     assert clock_text(seconds) == text

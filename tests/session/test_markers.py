@@ -1,10 +1,7 @@
 """Markers on cells, and pytest-benchmark's options that tell benchmarks from other tests."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.projects import bench, project, record_lines
@@ -48,7 +45,7 @@ def marked(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_cell_that_a_marker_skips_takes_no_part_and_the_others_do(marked: Path) -> None:
+def test_a_cell_that_a_marker_skips_takes_no_part_and_the_others_do(marked):
     done = bench(marked, "-k", "own_ and not refusing and not lacking", "-rsx")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 skipped" in done.stdout
@@ -61,7 +58,7 @@ def test_a_cell_that_a_marker_skips_takes_no_part_and_the_others_do(marked: Path
     assert entrants == ["own_zeros"]
 
 
-def test_a_cell_that_a_marker_skips_takes_no_part_under_xdist(marked: Path) -> None:
+def test_a_cell_that_a_marker_skips_takes_no_part_under_xdist(marked):
     done = bench(marked, "-n1", "--softbench-profile=both", "-k", "own_zeros and float32-16x256 or own_right")
     assert done.returncode == 0, done.stdout + done.stderr
     header, *cells = record_lines(marked)
@@ -70,20 +67,20 @@ def test_a_cell_that_a_marker_skips_takes_no_part_under_xdist(marked: Path) -> N
     assert "1 xfailed" in done.stdout
 
 
-def test_a_marker_selects_cells(here: Any, pytester: pytest.Pytester) -> None:
+def test_a_marker_selects_cells(here, pytester):
     (pytester.path / "conftest.py").write_text(CONFTEST)
     result = here("--softbench", "--collect-only", "-q", "-m", "wrong")
     assert [line for line in result.outlines if "::" in line] == ["shapes.yaml::softmax-float32-16x256::own_zeros"]
 
 
-def test_benchmark_skip_skips_what_is_timed(here: Any, pytester: pytest.Pytester) -> None:
+def test_benchmark_skip_skips_what_is_timed(here, pytester):
     result = here("--softbench", "-k", "own_right or own_zeros", "--benchmark-skip", "-rs")
     assert result.ret == pytest.ExitCode.OK
     assert result.parseoutcomes()["skipped"] == 2
     assert not (pytester.path / "reports").exists()
 
 
-def test_benchmark_only_skips_what_is_only_checked(tmp_path: Path) -> None:
+def test_benchmark_only_skips_what_is_only_checked(tmp_path):
     project(tmp_path)
     (tmp_path / "shapes.yaml").write_text(SHAPES)
     saved = tmp_path / "saved.json"

@@ -1,7 +1,5 @@
 """What is missing on a machine is named as what to install, and never costs what is finished."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,7 @@ def stub(folder: Path, module: str) -> str:
     return os.pathsep.join([str(folder / "stubs"), PYTHONPATH])
 
 
-def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp_path: Path) -> None:
+def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp_path):
     project(tmp_path)
     (tmp_path / "kernels" / "mine" / "lacking.py").write_text(KERNELS)
     done = bench(tmp_path, "-k", "own_right or lacks_", "-rs", PYTHONPATH=stub(tmp_path, "plotly"))
@@ -54,14 +52,14 @@ def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp
     assert cells["lacks_its_own"]["status"] == "RUNTIME_ERROR"
 
 
-def test_without_yaml_one_line_says_so(tmp_path: Path) -> None:
+def test_without_yaml_one_line_says_so(tmp_path):
     project(tmp_path)
     done = bench(tmp_path, PYTHONPATH=stub(tmp_path, "yaml"))
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert done.stderr.strip() == "ERROR: softbench: yaml is missing: pip install pyyaml"
 
 
-def test_without_torch_one_line_says_so(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_torch_one_line_says_so(here, monkeypatch):
     monkeypatch.setattr(packages, "is_missing", lambda name: name == "torch")
     assert here("--softbench", "--collect-only", "-q", "-k", "own_right").ret == pytest.ExitCode.OK
     result = here("--softbench", "-k", "own_right")
@@ -70,14 +68,14 @@ def test_without_torch_one_line_says_so(here: Any, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("phase", ["start", "import", "factory", "launch"])
-def test_a_package_that_triton_needs_is_named_with_its_extra(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_triton_needs_is_named_with_its_extra(phase, monkeypatch):
     monkeypatch.setattr(packages, "is_missing", lambda name: name == "numpy")
     error = ModuleNotFoundError("No module named 'numpy'", name="numpy.linalg")
     assert faults.classify(error, phase) == (Status.UNAVAILABLE, "numpy is missing: pip install 'softbench[triton]'")
     assert faults.traceback_of(error) == []
 
 
-def test_nvrtc_that_is_missing_is_no_compile_error() -> None:
+def test_nvrtc_that_is_missing_is_no_compile_error():
     error = RuntimeError("compiling failed")
     error.__cause__ = RuntimeError('Failure finding "libnvrtc.so": No such file: libnvrtc.so*')
     assert faults.classify(error, "cubins") == (
@@ -86,7 +84,7 @@ def test_nvrtc_that_is_missing_is_no_compile_error() -> None:
     )
 
 
-def test_a_command_that_needs_a_package_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_command_that_needs_a_package_says_so(tmp_path, monkeypatch, capsys):
     def lacking(*_: Any) -> Any:
         raise ModuleNotFoundError("no plotly", name="plotly")
 
@@ -95,7 +93,7 @@ def test_a_command_that_needs_a_package_says_so(tmp_path: Path, monkeypatch: pyt
     assert capsys.readouterr().err == "softbench: plotly is missing: pip install plotly\n"
 
 
-def test_a_command_that_does_not_exist_gets_a_suggestion(capsys: Any) -> None:
+def test_a_command_that_does_not_exist_gets_a_suggestion(capsys):
     assert cli.main(["tabel", "latest"]) == 2
     assert capsys.readouterr().err.startswith(
         "softbench: no command 'tabel'; did you mean 'table'? choose from report, "

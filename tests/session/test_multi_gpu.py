@@ -1,7 +1,5 @@
 """Which worker sits at which GPU, what it is told, and what becomes of the files that workers write."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import replace
@@ -41,12 +39,12 @@ def seats_on(
         ("MIG-a,MIG-b,MIG-c", CARDS[:1], ["MIG-a", "MIG-b"], ["", ""]),
     ],
 )
-def test_each_worker_sits_at_a_gpu(monkeypatch: Any, given: Any, cards: Any, names: list[str], ids: list[str]) -> None:
+def test_each_worker_sits_at_a_gpu(monkeypatch, given, cards, names, ids):
     found = seats_on(monkeypatch, 2, cards, given)
     assert ([seat.visible for seat in found], [seat.gpu for seat in found]) == (names, ids)
 
 
-def test_without_a_gpu_all_sit_at_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_gpu_all_sit_at_the_cpu(monkeypatch):
     assert seats_on(monkeypatch, 3, ()) == (Seat("", "", tuple(sorted(os.sched_getaffinity(0)))),) * 3
 
 
@@ -54,12 +52,12 @@ def test_without_a_gpu_all_sit_at_the_cpu(monkeypatch: pytest.MonkeyPatch) -> No
     ("cards", "given", "seen"),
     [(CARDS, None, "4 GPUs are"), (CARDS[:1], "2", "1 GPU is"), (CARDS[:1], "MIG-a,MIG-b", "2 GPUs are")],
 )
-def test_more_workers_than_gpus_are_refused(monkeypatch: Any, cards: Any, given: Any, seen: str) -> None:
+def test_more_workers_than_gpus_are_refused(monkeypatch, cards, given, seen):
     with pytest.raises(SettingsError, match=f"^-n 5: every worker needs a GPU of its own, and {seen} visible here$"):
         seats_on(monkeypatch, 5, cards, given)
 
 
-def test_gpus_of_two_kinds_make_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_of_two_kinds_make_no_run(monkeypatch):
     mixed = (CARDS[0], CARDS[1], replace(CARDS[2], name="NVIDIA H100"))
     assert len(seats_on(monkeypatch, 2, mixed)) == 2
     with pytest.raises(
@@ -78,16 +76,14 @@ def test_gpus_of_two_kinds_make_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
         ([range(5)], [(0, 1, 2, 3, 4)]),
     ],
 )
-def test_cores_are_divided_among_those_near_them(near: Any, shares: list[tuple[int, ...]]) -> None:
+def test_cores_are_divided_among_those_near_them(near, shares):
     assert share(near) == shares
 
 
 @pytest.mark.parametrize(
     ("text", "cores"), [("0-1,8-9\n", {0, 1, 8}), ("9\n", {0, 1, 2, 8}), ("\n", {0, 1, 2, 8}), (None, {0, 1, 2, 8})]
 )
-def test_the_cores_near_a_gpu_are_those_that_the_system_names(
-    monkeypatch: Any, text: str | None, cores: set[int]
-) -> None:
+def test_the_cores_near_a_gpu_are_those_that_the_system_names(monkeypatch, text, cores):
     def read(path: Path) -> str:
         assert str(path) == "/sys/bus/pci/devices/0000:0a:00.0/local_cpulist"
         if text is None:
@@ -98,7 +94,7 @@ def test_the_cores_near_a_gpu_are_those_that_the_system_names(
     assert set(local_cores("0000:0A:00.0", {0, 1, 2, 8})) == cores
 
 
-def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch, tmp_path):
     """And takes its orders as they were given, through text."""
     asked: list[str] = []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
@@ -112,7 +108,7 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch: pytest.M
     assert pinned == [(1, signal.SIGKILL, 0, 0, 0), (0, (1, 3))]
 
 
-def test_a_run_is_put_in_the_order_of_its_cases(tmp_path: Path) -> None:
+def test_a_run_is_put_in_the_order_of_its_cases(tmp_path):
     cases = [builders.softmax_case(rows) for rows in (1, 2, 3)]
     cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
     path = builders.written(
@@ -126,7 +122,7 @@ def test_a_run_is_put_in_the_order_of_its_cases(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cards", "count"), [(CARDS[:3], 3), ((), 1)])
-def test_auto_is_a_worker_a_gpu(monkeypatch: pytest.MonkeyPatch, cards: Any, count: int) -> None:
+def test_auto_is_a_worker_a_gpu(monkeypatch, cards, count):
     from softbench import plugin
 
     monkeypatch.setattr(device, "gpus", lambda: cards)

@@ -1,7 +1,5 @@
 """Operators of a project's own, from their files to ranks: found, proven, judged by, and in the passport."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable
@@ -40,7 +38,7 @@ def gelu_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, done.stdout
 
 
-def test_the_right_kernel_is_ranked_and_each_wrong_one_is_incorrect_with_its_reason(gelu_run: tuple[Path, str]) -> None:
+def test_the_right_kernel_is_ranked_and_each_wrong_one_is_incorrect_with_its_reason(gelu_run):
     folder, said = gelu_run
     found = statuses(folder)
     for dtype in ("float32", "bfloat16"):
@@ -55,7 +53,7 @@ def test_the_right_kernel_is_ranked_and_each_wrong_one_is_incorrect_with_its_rea
     assert re.search(r"^ +\d\S* +torch_eager +operators .* 2/2 +1\.00x ", ranking, re.M), ranking
 
 
-def test_the_passport_holds_the_file_that_judged(gelu_run: tuple[Path, str]) -> None:
+def test_the_passport_holds_the_file_that_judged(gelu_run):
     (path,) = (gelu_run[0] / "reports").glob("*.jsonl")
     operators = store.read(path).passport.operators
     assert operators == {"gelu": tuple(GELU.splitlines())}
@@ -71,9 +69,7 @@ def test_the_passport_holds_the_file_that_judged(gelu_run: tuple[Path, str]) -> 
         ("show", "gelu-float32-16x256"),
     ],
 )
-def test_records_are_read_without_the_operator(
-    gelu_run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Says, command: tuple[str, ...]
-) -> None:
+def test_records_are_read_without_the_operator(gelu_run, tmp_path, monkeypatch, says, command):
     (tmp_path / "reports").mkdir(exist_ok=True)
     for path in (gelu_run[0] / "reports").glob("*.jsonl"):
         (tmp_path / "reports" / path.name).write_bytes(path.read_bytes())
@@ -81,9 +77,7 @@ def test_records_are_read_without_the_operator(
     assert "gelu" in says(*command)
 
 
-def test_a_changed_operator_is_another_question(
-    gelu_run: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: Says
-) -> None:
+def test_a_changed_operator_is_another_question(gelu_run, tmp_path, monkeypatch, says):
     monkeypatch.chdir(own_operators.project(tmp_path))
     (path,) = (gelu_run[0] / "reports").glob("*.jsonl")
     Path("reports").mkdir()
@@ -99,7 +93,7 @@ def test_a_changed_operator_is_another_question(
         assert "gelu-float32-16x256: the file of the operator gelu is another in one run than in the other" in said
 
 
-def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path: Path) -> None:
+def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path):
     own_operators.project(tmp_path)
     done = bench(tmp_path, "--softbench-profile=own,hard", "-k", "torch_eager or gelu_erf and float16")
     assert done.returncode == 0, done.stdout
@@ -140,7 +134,7 @@ def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path: Path) -> 
         ("import math\n", "import math, lacking_package\n", "lacking_package"),
     ],
 )
-def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path, old, new, words):
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
     own_operators.project(tmp_path)
@@ -152,7 +146,7 @@ def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path: Path, old:
     assert len(record_lines(tmp_path)) == 1
 
 
-def test_operators_are_named_by_folder_and_never_among_kernels(tmp_path: Path) -> None:
+def test_operators_are_named_by_folder_and_never_among_kernels(tmp_path):
     own_operators.project(tmp_path)
     (tmp_path / "operators").rename(tmp_path / "law")
     collect = ("--softbench-profile=gelu", "--collect-only", "-q")
@@ -167,7 +161,7 @@ def test_operators_are_named_by_folder_and_never_among_kernels(tmp_path: Path) -
     )
 
 
-def test_a_folder_of_implementations_may_be_called_operators(tmp_path: Path) -> None:
+def test_a_folder_of_implementations_may_be_called_operators(tmp_path):
     own_operators.project(tmp_path)
     (tmp_path / "shapes.yaml").write_text(SHAPES)
     shutil.rmtree(tmp_path / "operators")
@@ -178,7 +172,7 @@ def test_a_folder_of_implementations_may_be_called_operators(tmp_path: Path) -> 
     assert "softmax-float32-16x256::gelu_erf" in done.stdout
 
 
-def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(tmp_path: Path) -> None:
+def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(tmp_path):
     own_operators.project(tmp_path)
     (tmp_path / "operators" / "capped.py").write_text(own_operators.CAPPED)
     (tmp_path / "kernels" / "mine.py").write_text(own_operators.UNCAPPED)
@@ -191,14 +185,14 @@ def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(tmp_path: Path) -> No
     assert "† uncapped fails 1 hard case: capped-float32-4x60-cap-2-late_spike" in done.stdout
 
 
-def test_debugging_a_cell_of_an_own_operator(tmp_path: Path) -> None:
+def test_debugging_a_cell_of_an_own_operator(tmp_path):
     own_operators.project(tmp_path)
     debug = ("--softbench-profile=gelu", "--softbench-debug")
     assert bench(tmp_path, *debug, "-k", "float32 and gelu_erf").returncode == 0
     assert "INCORRECT" in bench(tmp_path, *debug, "-k", "float32 and gelu_tail").stdout
 
 
-def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path: Path) -> None:
+def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path):
     """A cross-entropy, a router and a masked softmax, with a kernel that errs in each and one that breaks ties otherwise."""
     folder = whole_operators.project(tmp_path)
     done = bench(folder, "--softbench-profile=timed,hard", "--softbench-budget=1", "--softbench-seed=1")

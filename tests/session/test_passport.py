@@ -1,10 +1,7 @@
 """The passport of a run: which packages it names."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
-import pytest
 from support.builders import variant
 
 from softbench.session import passport
@@ -24,7 +21,7 @@ INSTALLED = {
 }
 
 
-def test_packages_are_what_implementations_require_and_what_that_requires(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_what_implementations_require_and_what_that_requires(monkeypatch):
     def installed(name: str, path: object) -> SimpleNamespace | None:
         return SimpleNamespace(version="1", requires=INSTALLED[name]) if name in INSTALLED else None
 

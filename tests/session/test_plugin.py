@@ -1,13 +1,9 @@
 """pytest --softbench as its users see it: collection, selection, refusals, and a whole run on the CPU."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.projects import OWN, ROOT, project, record_lines
@@ -21,7 +17,7 @@ def collected(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if line.startswith("shapes.yaml::")]
 
 
-def test_without_the_option_nothing_happens(tmp_path: Path) -> None:
+def test_without_the_option_nothing_happens(tmp_path):
     project(tmp_path)
     (tmp_path / "test_mine.py").write_text(
         "import sys\n"
@@ -43,7 +39,7 @@ def test_without_the_option_nothing_happens(tmp_path: Path) -> None:
     assert not (tmp_path / "reports").exists()
 
 
-def test_collection_lists_cases_and_implementations(here: Any, pytester: pytest.Pytester) -> None:
+def test_collection_lists_cases_and_implementations(here, pytester):
     pytester.makepyfile("def test_mine(): pass")
     result = here("--softbench", "--collect-only", "-q")
     assert result.ret == 0
@@ -54,7 +50,7 @@ def test_collection_lists_cases_and_implementations(here: Any, pytester: pytest.
     assert not (pytester.path / "reports").exists()
 
 
-def test_named_paths_are_collected_beside_it(here: Any, pytester: pytest.Pytester) -> None:
+def test_named_paths_are_collected_beside_it(here, pytester):
     named = pytester.makepyfile("def test_mine(): pass")
     for paths in ([named.name], [named.name, "shapes.yaml"], ["."]):
         result = here("--softbench", "--collect-only", "-q", *paths)
@@ -62,7 +58,7 @@ def test_named_paths_are_collected_beside_it(here: Any, pytester: pytest.Pyteste
         assert len(collected(result)) == len(set(collected(result))) > len(OWN)
 
 
-def test_a_cell_is_named_by_its_id(here: Any) -> None:
+def test_a_cell_is_named_by_its_id(here):
     name = "shapes.yaml::softmax-float32-16x256::own_right"
     assert collected(here("--softbench", "--collect-only", "-q", name)) == [name]
 
@@ -78,7 +74,7 @@ def test_a_cell_is_named_by_its_id(here: Any) -> None:
         (["-k", "own_right", "--softbench-rows=4", "--softbench-dtype=float32"], {"float32-4x256"}),
     ],
 )
-def test_selection(here: Any, arguments: list[str], cases: set[str]) -> None:
+def test_selection(here, arguments, cases):
     found = collected(here("--softbench", "--softbench-profile=both", "--collect-only", "-q", *arguments))
     assert set(found) == {f"shapes.yaml::softmax-{case}::own_right" for case in cases}
     assert len(found) == len(cases)
@@ -108,7 +104,7 @@ def test_selection(here: Any, arguments: list[str], cases: set[str]) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_used_is_one_line(here: Any, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_used_is_one_line(here, arguments, words):
     result = here("--softbench", "-k", "own_right", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     lines = [line for line in result.errlines if line.strip()]
@@ -116,7 +112,7 @@ def test_what_cannot_be_used_is_one_line(here: Any, arguments: list[str], words:
     assert re.match(rf"ERROR: softbench: .*{words}", lines[0])
 
 
-def test_a_mistake_in_a_kernel_file_names_it(here: Any, pytester: pytest.Pytester) -> None:
+def test_a_mistake_in_a_kernel_file_names_it(here, pytester):
     text = "from softbench import implementation\n@implementation(operator='softmix')\ndef broken(case): ...\n"
     (pytester.path / "kernels" / "mine" / "own.py").write_text(text)
     result = here("--softbench", "--collect-only")
@@ -124,13 +120,13 @@ def test_a_mistake_in_a_kernel_file_names_it(here: Any, pytester: pytest.Pyteste
     assert re.search(r"ERROR: softbench: .*own\.py:2: broken: operator 'softmix' is not known", result.stderr.str())
 
 
-def test_a_file_that_is_not_python_is_named_before_anything_runs(here: Any, pytester: pytest.Pytester) -> None:
+def test_a_file_that_is_not_python_is_named_before_anything_runs(here, pytester):
     (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
     result = here("--softbench", "--collect-only")
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
 
 
-def test_a_wrong_kernel_fails_the_run(whole_run: Any) -> None:
+def test_a_wrong_kernel_fails_the_run(whole_run):
     _, done = whole_run
     assert done.returncode == 1, done.stdout + done.stderr
     # right and mended on four cases, declared fails on two as foretold and on two not, zeros fails everywhere
@@ -149,11 +145,11 @@ def test_a_wrong_kernel_fails_the_run(whole_run: Any) -> None:
         ("own_declared", "XFAIL"),
     ],
 )
-def test_statuses_are_spoken_by_their_own_words(whole_run: Any, name: str, word: str) -> None:
+def test_statuses_are_spoken_by_their_own_words(whole_run, name, word):
     assert re.search(rf"^shapes.yaml::softmax-float32-16x256::{name} {word}\b", whole_run[1].stdout, re.M)
 
 
-def test_a_failure_is_reported_in_two_lines(whole_run: Any) -> None:
+def test_a_failure_is_reported_in_two_lines(whole_run):
     report = re.search(r"_ softmax-float32-16x256::own_zeros _+\n(.*)\n(.*)\n_", whole_run[1].stdout)
     assert report
     assert report[1].startswith("INCORRECT: every element is 0")
@@ -163,12 +159,12 @@ def test_a_failure_is_reported_in_two_lines(whole_run: Any) -> None:
     assert "Traceback" not in whole_run[1].stdout
 
 
-def test_a_declared_failure_that_passes_is_reported(whole_run: Any) -> None:
+def test_a_declared_failure_that_passes_is_reported(whole_run):
     assert "declared to fail, but PASSED: own_mended softmax-float32-16x256" in whole_run[1].stdout
     assert "declared to fail, but PASSED: own_mended softmax-float32-4x256" not in whole_run[1].stdout
 
 
-def test_a_board_follows_each_case_and_tables_the_run(whole_run: Any) -> None:
+def test_a_board_follows_each_case_and_tables_the_run(whole_run):
     text = whole_run[1].stdout
     board = text.index("\nsoftmax-float32-16x256\nrank  implementation")
     assert board < text.index("\nsoftmax-float16-4x256\nrank") < text.index("latency (ms) / bandwidth (GB/s)")
@@ -176,7 +172,7 @@ def test_a_board_follows_each_case_and_tables_the_run(whole_run: Any) -> None:
     assert re.search(r"^rank +implementation +family", text, re.M)
 
 
-def test_eager_and_the_roof_run_unselected(whole_run: Any) -> None:
+def test_eager_and_the_roof_run_unselected(whole_run):
     folder, done = whole_run
     assert "::torch_eager" not in done.stdout
     cells = record_lines(folder)[1:]
@@ -187,7 +183,7 @@ def test_eager_and_the_roof_run_unselected(whole_run: Any) -> None:
     assert {c["variant"]["implementation"] for c in cells if c.get("role") == "reference"} == {"torch_eager"}
 
 
-def test_the_records_say_all_and_no_place(whole_run: Any) -> None:
+def test_the_records_say_all_and_no_place(whole_run):
     folder, _ = whole_run
     (path,) = (folder / "reports").glob("*.jsonl")
     run = store.read(path)
@@ -201,7 +197,7 @@ def test_the_records_say_all_and_no_place(whole_run: Any) -> None:
     assert refused.reason == "only on Sundays"
 
 
-def test_the_page_is_written_twice(whole_run: Any) -> None:
+def test_the_page_is_written_twice(whole_run):
     folder, done = whole_run
     (path,) = (folder / "reports").glob("*.jsonl")
     page = path.with_suffix(".html")

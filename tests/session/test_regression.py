@@ -1,7 +1,5 @@
 """pytest --softbench --softbench-baseline: the comparison at the end of a run, and what it does to the exit code."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -73,7 +71,7 @@ def again(measured: Path, folder: Path, change: Any, *arguments: str, **passport
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
-def test_a_cell_that_got_slower_fails_the_run(measured: Path, tmp_path: Path, workers: Sequence[str]) -> None:
+def test_a_cell_that_got_slower_fails_the_run(measured, tmp_path, workers):
     code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%", *workers)
     assert code == 1, text
     assert re.search(r"\S+ against before\n=+\n\nNo status changed\. Of 2 timed cells [12] slower", text)
@@ -82,22 +80,20 @@ def test_a_cell_that_got_slower_fails_the_run(measured: Path, tmp_path: Path, wo
     assert text.index("rank  implementation") < text.index("against before") < text.index("\nrecords: ")
 
 
-def test_without_a_limit_nothing_fails(measured: Path, tmp_path: Path) -> None:
+def test_without_a_limit_nothing_fails(measured, tmp_path):
     code, text = again(measured, tmp_path, quicker)
     assert code == 0, text
     assert re.search("[12] slower", text)  # the reference may be as well, beside other load
     assert "--softbench-fail-on" not in text
 
 
-def test_within_the_limit_nothing_fails(measured: Path, tmp_path: Path) -> None:
+def test_within_the_limit_nothing_fails(measured, tmp_path):
     code, text = again(measured, tmp_path, slower, "--softbench-fail-on=0%")
     assert code == 0, text
     assert "--softbench-fail-on=0% holds: no cell fell" in text
 
 
-def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured(
-    measured: Path, tmp_path: Path
-) -> None:
+def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured(measured, tmp_path):
     def other(record: Record) -> Record:
         return replace(record, case=softmax_case(4, 256, "float32"))
 
@@ -107,7 +103,7 @@ def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured
     assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
 
 
-def test_another_machine_is_refused_before_anything_is_measured(measured: Path, tmp_path: Path) -> None:
+def test_another_machine_is_refused_before_anything_is_measured(measured, tmp_path):
     for folder, workers in (tmp_path / "one", ()), (tmp_path / "spread", ("-n", "2")):
         code, text = again(measured, folder, lambda record: record, *workers, device={"name": "another CPU"})
         assert code == pytest.ExitCode.USAGE_ERROR, text
@@ -120,7 +116,7 @@ def plain(**changes: Any) -> settings.Settings:
     return settings.Settings(**{**fields, "fail_on": None, **changes})
 
 
-def test_the_newest_run_is_the_one_before_this(tmp_path: Path) -> None:
+def test_the_newest_run_is_the_one_before_this(tmp_path):
     for name in ("older", "newer"):
         store.Writer.create(tmp_path, passport(run_id=name)).append([timed(CASE, "mine", 5_000)])
     found = RegressionCheck.of(plain(reports=tmp_path, baseline="newer", fail_on=0.02))
@@ -129,13 +125,13 @@ def test_the_newest_run_is_the_one_before_this(tmp_path: Path) -> None:
     assert RegressionCheck.of(plain(reports=tmp_path)) is None
 
 
-def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path: Path) -> None:
+def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path):
     store.Writer.create(tmp_path, passport(run_id="one")).append([timed(CASE, "mine", 5_000)])
     with pytest.raises(settings.SettingsError, match=r"one\.jsonl is the run to be resumed; name an earlier one"):
         RegressionCheck.of(plain(reports=tmp_path, baseline="one", resume="latest"))
 
 
-def test_a_cell_that_fell_exceeds_any_limit() -> None:
+def test_a_cell_that_fell_exceeds_any_limit():
     before = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000), timed(CASE, "copy", 4_000, role="roof")))
     after = Run(passport(run_id="b"), (ended(CASE, "mine", Status.CRASHED), timed(CASE, "copy", 4_000, role="roof")))
     assert RegressionCheck(before, 10.0).judge(after).failed
@@ -143,7 +139,7 @@ def test_a_cell_that_fell_exceeds_any_limit() -> None:
     assert not RegressionCheck(before, None).judge(after).failed
 
 
-def test_another_clock_is_refused() -> None:
+def test_another_clock_is_refused():
     def made(clock: str) -> Passport:
         return passport(run_id=clock, ranking_clock=clock)
 
@@ -151,7 +147,7 @@ def test_another_clock_is_refused() -> None:
         RegressionCheck(Run(made("graph"), ()), None).refuse(made("wall"), {})
 
 
-def test_a_kernel_against_its_last_commit(tmp_path: Path) -> None:
+def test_a_kernel_against_its_last_commit(tmp_path):
     """It gets slower by a copy; git has it as it was."""
     folder = project(tmp_path)
     names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -172,7 +168,7 @@ def test_a_kernel_against_its_last_commit(tmp_path: Path) -> None:
     assert refused.returncode == 4
 
 
-def test_a_kernel_in_another_environment(tmp_path: Path) -> None:
+def test_a_kernel_in_another_environment(tmp_path):
     """It has what this one has, but another Triton and no softbench."""
     folder, there = project(tmp_path / "project"), tmp_path / "other"
     venv.create(there, symlinks=True)

@@ -1,11 +1,7 @@
 """--softbench-resume: what is finished stays, what is not is run again whole, and unlike is not mixed."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.projects import OWN, bench, project
@@ -16,7 +12,7 @@ from softbench.session.settings import CPU_BUDGET_S
 pytest_plugins = ["pytester"]
 
 
-def test_resuming_a_finished_run_measures_nothing(copied: tuple[Path, Path]) -> None:
+def test_resuming_a_finished_run_measures_nothing(copied):
     folder, path = copied
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["cases"] == 4
@@ -27,7 +23,7 @@ def test_resuming_a_finished_run_measures_nothing(copied: tuple[Path, Path]) -> 
     assert path.with_suffix(".html").exists()
 
 
-def test_resuming_runs_the_missing_case_only(copied: tuple[Path, Path]) -> None:
+def test_resuming_runs_the_missing_case_only(copied):
     """The writer was killed within the last case's lines: that case is run again whole, the others are not."""
     folder, path = copied
     lines = path.read_bytes().splitlines(keepends=True)
@@ -44,7 +40,7 @@ def test_resuming_runs_the_missing_case_only(copied: tuple[Path, Path]) -> None:
     assert len(store.read(path).records) == 4 * (len(OWN) + 2)
 
 
-def test_a_run_has_one_version_of_a_kernel(copied: tuple[Path, Path]) -> None:
+def test_a_run_has_one_version_of_a_kernel(copied):
     """Nothing is measured where one that has records was edited since, whichever are selected."""
     folder, path = copied
     source = folder / "kernels" / "mine" / "own.py"
@@ -57,7 +53,7 @@ def test_a_run_has_one_version_of_a_kernel(copied: tuple[Path, Path]) -> None:
     assert path.read_bytes() == before
 
 
-def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied: tuple[Path, Path]) -> None:
+def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied):
     folder, path = copied
     (folder / "kernels" / "second").mkdir()
     text = (folder / "kernels" / "mine" / "own.py").read_text()
@@ -80,7 +76,7 @@ def new_right(case):
 ENDED = re.compile(r"^\d+ of \d+ cases?: the run was ended early;.*$", re.M)
 
 
-def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) -> None:
+def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
     """-x ends it behind the first case; what -k deselects is not asked for, and a resume asks for what it selects."""
     folder = project(tmp_path)
     select = ["--softbench-profile=both", "-k", "own_zeros and not float32-4x256"]
@@ -121,8 +117,8 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path: Path) ->
     ],
 )
 def test_resuming_on_another_machine_or_with_other_settings_is_refused(
-    whole_run: Any, here: Any, pytester: pytest.Pytester, part: str, key: str, value: Any, words: str
-) -> None:
+    whole_run, here, pytester, part, key, value, words
+):
     (origin,) = (whole_run[0] / "reports").glob("*.jsonl")
     header, *cells = origin.read_text().splitlines(keepends=True)
     data = json.loads(header)

@@ -1,7 +1,5 @@
 """pytest's options as one object: defaults, where files are looked for, and one clear error for each wrong value."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from softbench.session.settings import SettingsError
 from softbench.texts import repeat_command
 
 
-def test_defaults(tmp_path: Path) -> None:
+def test_defaults(tmp_path):
     assert read(tmp_path) == settings.Settings(
         profiles=("cpu",),
         shapes=resources.bundled_shapes().resolve(),
@@ -32,14 +30,14 @@ def test_defaults(tmp_path: Path) -> None:
     )
 
 
-def test_the_selection_is_what_was_given(tmp_path: Path) -> None:
+def test_the_selection_is_what_was_given(tmp_path):
     found = read(tmp_path, columns="512", impls=["a b", "c"], seed="1")
     assert (
         found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
     )
 
 
-def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path: Path) -> None:
+def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path):
     assert (read(tmp_path).drawn, read(tmp_path).drawn_from) == (0, settings.DEFAULT_DRAWN_FROM)
     found = read(tmp_path, drawn="100000", drawn_from="7")
     assert (found.drawn, found.drawn_from) == (100_000, 7)
@@ -47,13 +45,13 @@ def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["100001", "-1", "many", "1.5", "9" * 5000])
-def test_a_number_of_drawn_cases_is_bounded(tmp_path: Path, given: str) -> None:
+def test_a_number_of_drawn_cases_is_bounded(tmp_path, given):
     with pytest.raises(SettingsError, match=r"^--softbench-drawn: .* is not a whole number from 0 to 100000$"):
         read(tmp_path, drawn=given)
     assert settings.GREATEST_SEED + settings.MOST_DRAWN == LAST_SEED
 
 
-def test_the_command_that_repeats_a_drawn_case_needs_its_seed_alone(tmp_path: Path) -> None:
+def test_the_command_that_repeats_a_drawn_case_needs_its_seed_alone(tmp_path):
     selection = read(tmp_path, columns="512", drawn="5", drawn_from="90").selection
     kept = "pytest --softbench --softbench-profile=cpu --softbench-columns=512"
     assert repeat_command(selection, "softmax-float32-4x4-drawn_93", "mine") == (
@@ -61,24 +59,24 @@ def test_the_command_that_repeats_a_drawn_case_needs_its_seed_alone(tmp_path: Pa
     )
 
 
-def test_settings_cannot_be_changed(tmp_path: Path) -> None:
+def test_settings_cannot_be_changed(tmp_path):
     with pytest.raises(FrozenInstanceError):
-        read(tmp_path).budget_s = 1.0  # type: ignore[misc]
+        read(tmp_path).budget_s = 1.0
 
 
-def test_a_shapes_file_of_ones_own_overrides(tmp_path: Path) -> None:
+def test_a_shapes_file_of_ones_own_overrides(tmp_path):
     own = tmp_path / "shapes.yaml"
     own.write_text("")
     assert read(tmp_path).shapes == own.resolve()
     assert read(tmp_path, shapes="other.yaml").shapes == (tmp_path / "other.yaml").resolve()
 
 
-def test_folders_of_ones_own_come_behind_ours_and_once(tmp_path: Path) -> None:
+def test_folders_of_ones_own_come_behind_ours_and_once(tmp_path):
     ours = resources.bundled_impls().resolve()
     assert read(tmp_path, impls=["b", "a", "./b", str(ours)]).impls == (ours, tmp_path / "b", tmp_path / "a")
 
 
-def test_reports_go_where_they_are_asked_to(tmp_path: Path) -> None:
+def test_reports_go_where_they_are_asked_to(tmp_path):
     assert read(tmp_path, reports="x/y").reports == tmp_path / "x/y"
     assert read(tmp_path, reports="/elsewhere").reports == Path("/elsewhere")
 
@@ -87,7 +85,7 @@ def test_reports_go_where_they_are_asked_to(tmp_path: Path) -> None:
     ("text", "names"),
     [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))],
 )
-def test_profiles(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
+def test_profiles(tmp_path, text, names):
     assert read(tmp_path, profile=text).profiles == names
 
 
@@ -107,7 +105,7 @@ def test_profiles(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
         ("profile", "  "),
     ],
 )
-def test_wrong_values_name_the_option_and_what_was_given(tmp_path: Path, option: str, text: str) -> None:
+def test_wrong_values_name_the_option_and_what_was_given(tmp_path, option, text):
     with pytest.raises(SettingsError) as caught:
         read(tmp_path, **{option: text})
     message = str(caught.value)
@@ -116,7 +114,7 @@ def test_wrong_values_name_the_option_and_what_was_given(tmp_path: Path, option:
     assert "\n" not in message
 
 
-def test_a_limit_needs_a_baseline(tmp_path: Path) -> None:
+def test_a_limit_needs_a_baseline(tmp_path):
     found = read(tmp_path, baseline="latest", fail_on="2.5%")
     assert (found.baseline, found.fail_on) == ("latest", 0.025)
     assert read(tmp_path, baseline="latest").fail_on is None
@@ -127,7 +125,7 @@ def test_a_limit_needs_a_baseline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0.5", 0.5), ("1e2", 100.0), ("30", 30.0)])
-def test_times_are_seconds(tmp_path: Path, text: str, seconds: float) -> None:
+def test_times_are_seconds(tmp_path, text, seconds):
     found = read(tmp_path, budget=text, timeout=text, seed="-7")
     assert (found.budget_s, found.timeout_s, found.seed) == (seconds, seconds, -7)
 
@@ -135,12 +133,12 @@ def test_times_are_seconds(tmp_path: Path, text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("text", "of_case", "of_run"), [("2", 2.0, 0.0), ("2,60", 2.0, 60.0), (",60", settings.CPU_BUDGET_S, 60.0)]
 )
-def test_a_budget_of_a_case_and_of_the_run(tmp_path: Path, text: str, of_case: float, of_run: float) -> None:
+def test_a_budget_of_a_case_and_of_the_run(tmp_path, text, of_case, of_run):
     found = read(tmp_path, budget=text)
     assert (found.budget_s, found.run_budget_s) == (of_case, of_run)
 
 
-def test_every_option_says_what_it_does() -> None:
+def test_every_option_says_what_it_does():
     found = Group().help
     assert len(found) >= 14
     for name, text in found.items():

@@ -1,7 +1,5 @@
 """Whole runs on an emulated terminal: the board while a contest runs, and what is left on the screen behind it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -45,7 +43,7 @@ def board_of(screen: list[str]) -> list[str]:
     return [line for line in screen[start:] if line]
 
 
-def test_the_contest_is_seen_while_it_runs(shown: Show) -> None:
+def test_the_contest_is_seen_while_it_runs(shown):
     boards = [board_of(screen) for screen in shown.saw("% of roof") if any(" elapsed" in line for line in screen)]
     assert boards
     heads = {re.sub(r"[\d]+", "N", board[0]) for board in map(board_of, shown.saw(" elapsed"))}
@@ -63,14 +61,14 @@ def test_the_contest_is_seen_while_it_runs(shown: Show) -> None:
     assert rows["(host_copy:"].endswith("100.0")
 
 
-def test_nothing_of_a_board_is_wrapped_at_80_columns(shown: Show) -> None:
+def test_nothing_of_a_board_is_wrapped_at_80_columns(shown):
     for board in map(board_of, shown.saw(" elapsed")):
         assert len(board) <= 2 + 1 + 9
         (row,) = [line for line in board if line.startswith("own_with")] or ["…"]
         assert "…" in row
 
 
-def test_nothing_of_the_boards_is_left(shown: Show) -> None:
+def test_nothing_of_the_boards_is_left(shown):
     """Neither on the screen nor above it, and the tables of the cases and of the run stand there instead."""
     assert shown.returncode == 1
     text = "\n".join(shown.left)
@@ -91,7 +89,7 @@ def test_nothing_of_the_boards_is_left(shown: Show) -> None:
     assert re.search(r"3 failed, 6 passed, 4 skipped, 110 deselected, 1 xfailed|failed, .* passed", text)
 
 
-def test_tables_fit_80_columns(shown: Show) -> None:
+def test_tables_fit_80_columns(shown):
     """What is longer would go on in the next line, at its begin."""
     begin = shown.left.index("softmax-float32-4x256")
     end = next(n for n, line in enumerate(shown.left) if line.startswith("shapes.yaml "))
@@ -105,7 +103,7 @@ def test_tables_fit_80_columns(shown: Show) -> None:
 
 
 @pytest.mark.parametrize("how", ["NO_COLOR", "--color=no"])
-def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder: Path, how: str) -> None:
+def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, how):
     typed: list[str] = []
 
     def keys(screen: list[str]) -> bytes:
@@ -126,7 +124,7 @@ def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder: Path, how: str) 
     assert not re.search(SGR, shown.raw)
 
 
-def test_with_v_every_cell_has_its_line(folder: Path) -> None:
+def test_with_v_every_cell_has_its_line(folder):
     """The line that pytest had begun for the first one, longer than the terminal, is said again behind the table."""
     shown = on_terminal(folder, "-v", "-k", "own_right or own_with", size=(60, 24))
     assert shown.saw(" elapsed")
@@ -137,7 +135,7 @@ def test_with_v_every_cell_has_its_line(folder: Path) -> None:
         assert text.count(f"shapes.yaml::softmax-float32-16x256::{name}") == 1
 
 
-def test_where_there_is_no_terminal_rich_is_not_even_imported(folder: Path) -> None:
+def test_where_there_is_no_terminal_rich_is_not_even_imported(folder):
     done = bench(folder, "-k", "own_right", NO_COLOR="", FORCE_COLOR="1", TERM="xterm")
     assert done.returncode == 0, done.stdout
     assert "rich was not imported" in done.stdout
@@ -145,7 +143,7 @@ def test_where_there_is_no_terminal_rich_is_not_even_imported(folder: Path) -> N
     assert not re.search(r"\[\d/\d\]|\r|\x1b\[\d*[AJKH]", done.stdout)
 
 
-def test_a_terminal_without_a_cursor_gets_a_line(folder: Path) -> None:
+def test_a_terminal_without_a_cursor_gets_a_line(folder):
     shown = on_terminal(folder, "-k", "own_right", TERM="dumb")
     assert any("rich was not imported" in line for line in shown.left)
     assert b"\x1b" not in shown.raw

@@ -1,15 +1,11 @@
 """A file of implementations that is not Python: it fails by itself, and all others are measured."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from support.projects import bench, project, record_lines
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_a_syntax_error_costs_its_own_file_only(tmp_path: Path, workers: tuple[str, ...]) -> None:
+def test_a_syntax_error_costs_its_own_file_only(tmp_path, workers):
     folder = project(tmp_path)
     (folder / "kernels" / "mine" / "broken.py").write_text("import softbench\nx = (\n")
     done = bench(folder, "-k", "own_right or broken", *workers)
@@ -20,7 +16,7 @@ def test_a_syntax_error_costs_its_own_file_only(tmp_path: Path, workers: tuple[s
     assert found["own_right"] == "PASSED"
 
 
-def test_who_asks_for_others_is_not_told_of_it(tmp_path: Path) -> None:
+def test_who_asks_for_others_is_not_told_of_it(tmp_path):
     folder = project(tmp_path)
     (folder / "kernels" / "mine" / "broken.py").write_text("import softbench\nx = (\n")
     done = bench(folder, "-k", "own_right")

@@ -1,7 +1,5 @@
 """--softbench-watch: which cells run after a save, and three saves as the author of a kernel sees them."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -37,11 +35,11 @@ ENTRIES = frozenset(map(Path, ("/k/mine/a.py", "/k/mine/b.py", "/k/other/c.py"))
         ({"/k/common.cuh"}, None),
     ],
 )
-def test_which_files_run_again(saved: set[str], again: set[str] | None) -> None:
+def test_which_files_run_again(saved, again):
     assert affected(set(map(Path, saved)), ENTRIES) == (None if again is None else set(map(Path, again)))
 
 
-def test_a_new_file_runs_alone(tmp_path: Path) -> None:
+def test_a_new_file_runs_alone(tmp_path):
     old, new, shared = (tmp_path / name for name in ("old.py", "new.py", "_shared.py"))
     for path in (old, new, shared):
         path.touch()
@@ -49,7 +47,7 @@ def test_a_new_file_runs_alone(tmp_path: Path) -> None:
     assert affected({shared}, {old}) == {old}
 
 
-def test_what_counts_as_a_source(tmp_path: Path) -> None:
+def test_what_counts_as_a_source(tmp_path):
     shapes = tmp_path / "shapes.yaml"
     kept = [shapes, *(tmp_path / "k" / name for name in ("a.py", "b.cu", "c.cuh", "deep/d.py"))]
     others = [tmp_path / "k" / name for name in ("a.py~", ".a.py.swp", "notes.md", "__pycache__/a.py", ".git/x.py")]
@@ -62,7 +60,7 @@ def test_what_counts_as_a_source(tmp_path: Path) -> None:
     assert {path for path, was in state([tmp_path / "k", shapes]).items() if was != before[path]} == {kept[1]}
 
 
-def test_a_file_is_read_when_its_editor_has_written_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_when_its_editor_has_written_all(tmp_path, monkeypatch):
     path = tmp_path / "a.py"
     path.write_text("")
     watch, texts = Watch(), iter(["", "half", "half of", "whole"])
@@ -99,7 +97,7 @@ class Screen:
         return "" if line.startswith("softbench: watches ") else line
 
 
-def test_a_mistake_in_an_operator_does_not_end_the_watch(tmp_path: Path) -> None:
+def test_a_mistake_in_an_operator_does_not_end_the_watch(tmp_path):
     own_operators.project(tmp_path)
     law = tmp_path / "operators" / "gelu.py"
     right = law.read_text()
@@ -125,7 +123,7 @@ def screen(tmp_path: Path) -> Iterator[Screen]:
     shown.process.communicate()
 
 
-def test_three_saves(screen: Screen) -> None:
+def test_three_saves(screen):
     first = screen.run()
     assert "quick: 0.2 s per case" in first  # the budget was given
     assert "1 implementation: 1 cell" in first
@@ -152,7 +150,7 @@ def test_three_saves(screen: Screen) -> None:
     assert screen.process.stderr.read() == ""
 
 
-def test_workers_stay_and_end_with_the_command(screen: Screen) -> None:
+def test_workers_stay_and_end_with_the_command(screen):
     def children() -> set[str]:
         command = ["ps", "--ppid", str(screen.process.pid), "-o", "pid="]
         found = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -167,7 +165,7 @@ def test_workers_stay_and_end_with_the_command(screen: Screen) -> None:
 
 
 @over("option", ["--softbench-debug", "-n2"])
-def test_what_it_does_not_go_with(tmp_path: Path, option: str) -> None:
+def test_what_it_does_not_go_with(tmp_path, option):
     (tmp_path / "kernels").mkdir(exist_ok=True)
     with started(tmp_path, "--softbench-watch", option) as process:
         _, errors = process.communicate(timeout=60)

@@ -1,7 +1,5 @@
 """-n and --tx: every worker has a GPU of its own, a case stays on one, and what comes of it is one run."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -9,7 +7,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.offenders import processes, seconds_until
@@ -44,7 +41,7 @@ def spread_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, str]:
     return made, text
 
 
-def test_a_case_stays_on_one_gpu_and_all_are_used(spread_run: Any) -> None:
+def test_a_case_stays_on_one_gpu_and_all_are_used(spread_run):
     made, _ = spread_run
     header, *cells = made.records()
     assert header["cases"] == CASES
@@ -58,7 +55,7 @@ def test_a_case_stays_on_one_gpu_and_all_are_used(spread_run: Any) -> None:
     assert len(made.log()) == len(by_case) == CASES  # every contest ran once
 
 
-def test_the_run_is_one_file_in_the_order_of_its_cases(spread_run: Any) -> None:
+def test_the_run_is_one_file_in_the_order_of_its_cases(spread_run):
     made, _ = spread_run
     assert made.cases_in_file() == ROWS
     names = [cell["variant"]["implementation"] for cell in made.records()[1:]]
@@ -69,7 +66,7 @@ def test_the_run_is_one_file_in_the_order_of_its_cases(spread_run: Any) -> None:
     assert "own_right" in made.file().with_suffix(".html").read_text()
 
 
-def test_boards_tables_and_statuses_are_those_of_the_controller(spread_run: Any) -> None:
+def test_boards_tables_and_statuses_are_those_of_the_controller(spread_run):
     _, text = spread_run
     assert "the run was ended" not in text
     assert "softbench: 2 x NVIDIA H200, a worker each, profile gpu of " in text
@@ -85,7 +82,7 @@ def test_boards_tables_and_statuses_are_those_of_the_controller(spread_run: Any)
     assert text.count("softbench: WARNING: also on the GPU while this was measured: train.py (pid 7)\n") == 1
 
 
-def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command: Command) -> None:
+def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
     """Two die in a contest, and one after the first report of its case."""
     (command.folder / "killed").touch()
     code, text = command.run("-n", "2")
@@ -116,7 +113,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command: Comman
     assert "the run was ended" not in text
 
 
-def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: Command) -> None:
+def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command):
     """Two cases sleep when it is killed."""
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "3")
@@ -133,7 +130,7 @@ def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command: 
     assert len(command.records()) == 1 + CASES * 7
 
 
-def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
+def test_ctrl_c_keeps_what_is_done(command):
     """To the controller alone, as from a script, while both workers are busy; what is done is in the run by then."""
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "2")
@@ -149,14 +146,14 @@ def test_ctrl_c_keeps_what_is_done(command: Command) -> None:
     assert command.cases_in_file() == [1]
 
 
-def test_a_full_disk_ends_the_run_and_says_why(command: Command) -> None:
+def test_a_full_disk_ends_the_run_and_says_why(command):
     code, text = command.run("-n", "2", FAKE_FULL="1")
     assert code == 2, text
     assert re.search(r"softbench: \S+\.jsonl: cannot be written \(No space left on device\)", text)
     assert "Traceback" not in text
 
 
-def test_cuda_that_was_started_before_is_one_error(command: Command) -> None:
+def test_cuda_that_was_started_before_is_one_error(command):
     code, text = command.run("-n", "2", FAKE_STARTED="1")
     assert code == pytest.ExitCode.USAGE_ERROR, text
     (line,) = [line for line in text.splitlines() if line.startswith("ERROR: ")]
@@ -173,7 +170,7 @@ def on_a_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
     return folder, bench(folder, "--softbench-profile=both", "--softbench-rows=4", "-k", "own_", "-n", "2")
 
 
-def test_on_a_cpu_the_results_are_those_of_a_run_alone(on_a_cpu: Any) -> None:
+def test_on_a_cpu_the_results_are_those_of_a_run_alone(on_a_cpu):
     folder, done = on_a_cpu
     assert done.returncode == 1, done.stdout + done.stderr
     assert re.search(r"4 failed, 4 passed, 4 skipped", done.stdout)
@@ -189,21 +186,21 @@ def test_on_a_cpu_the_results_are_those_of_a_run_alone(on_a_cpu: Any) -> None:
     assert all(cell.get("gpu", "") == "" for cell in cells)
 
 
-def test_on_a_cpu_timed_cases_take_turns(on_a_cpu: Any) -> None:
+def test_on_a_cpu_timed_cases_take_turns(on_a_cpu):
     folder, done = on_a_cpu
     assert "softbench: workers check side by side, and take turns on this CPU where something is timed" in done.stdout
     waited = [n for cell in record_lines(folder)[1:] for n in cell.get("notes", ()) if n.startswith("waited")]
     assert len(waited) == 1  # both began at once, and one had to wait for the other
 
 
-def test_listing_needs_no_workers_and_no_xdist(here: Any) -> None:
+def test_listing_needs_no_workers_and_no_xdist(here):
     more = ([], ["-n", "2"], ["-p", "no:xdist"])
     lists = [here("--softbench", "--collect-only", "-q", *options).outlines for options in more]
     cells = [[line for line in lines if line.startswith("shapes.yaml::")] for lines in lists]
     assert cells[0] == cells[1] == cells[2] != []
 
 
-def test_a_run_of_nothing_leaves_nothing(command: Command) -> None:
+def test_a_run_of_nothing_leaves_nothing(command):
     code, text = command.run("-n", "2", "-k", "nothing_of_this_name")
     assert code == pytest.ExitCode.NO_TESTS_COLLECTED, text
     assert list((command.folder / "reports").iterdir()) == []
@@ -220,13 +217,13 @@ def test_a_run_of_nothing_leaves_nothing(command: Command) -> None:
         ("--tx popen --tx ssh=down", "--tx ssh=down: no worker can be started there (the connection failed)"),
     ],
 )
-def test_what_cannot_be_spread_is_one_line(command: Command, arguments: str, words: str) -> None:
+def test_what_cannot_be_spread_is_one_line(command, arguments, words):
     code, text = command.run(*arguments.split())
     assert code == pytest.ExitCode.USAGE_ERROR
     assert [words in line for line in text.splitlines() if line] == [True], text
 
 
-def test_two_hosts_make_one_run_and_say_how_their_cards_differ(command: Command) -> None:
+def test_two_hosts_make_one_run_and_say_how_their_cards_differ(command):
     code, text = command.run(*HOSTS)
     assert code == 0, text
     header, *cells = command.records()
@@ -241,7 +238,7 @@ def test_two_hosts_make_one_run_and_say_how_their_cards_differ(command: Command)
     assert "hosts a, b" in page
 
 
-def test_a_host_that_dies_costs_what_it_was_measuring_and_resuming_measures_it(command: Command) -> None:
+def test_a_host_that_dies_costs_what_it_was_measuring_and_resuming_measures_it(command):
     """It dies after all others have ended: the case that it was to measure next goes to a new worker."""
     (command.folder / "asleep").write_text("2")
     process = command.start(*HOSTS, "-k", "own_right")
@@ -262,7 +259,7 @@ def test_a_host_that_dies_costs_what_it_was_measuring_and_resuming_measures_it(c
     assert (command.cases_in_file(), len(command.records())) == (ROWS, 1 + CASES * 3)
 
 
-def test_a_host_with_other_sources_ends_the_run(command: Command) -> None:
+def test_a_host_with_other_sources_ends_the_run(command):
     code, text = command.run("--tx", "popen", "--tx", "ssh=other")
     assert code == pytest.ExitCode.USAGE_ERROR
     assert re.search(r"^ERROR: softbench: \w+ cannot add to the run \S+: own_\w+ is another version here$", text, re.M)

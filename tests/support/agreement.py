@@ -3,8 +3,6 @@
 What must hold of two days or two machines: 95 % of the cells of at least 20 us are within 1 % of each other.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Synthetic runs for the tests of everything that comes after the contest."""
 
-from __future__ import annotations
-
 import csv
 import random
 from collections.abc import Iterable

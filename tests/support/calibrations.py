@@ -1,7 +1,5 @@
 """Calibrations of clocks: some that are right, one that runs slow, one that could not be tried."""
 
-from __future__ import annotations
-
 from softbench.model import Calibration
 
 KNOWN = (20_000, 100_000, 500_000)

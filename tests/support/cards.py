@@ -1,7 +1,5 @@
 """GPUs that are not here, as the driver and nvidia-ml-py would describe them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Launches that the checker is given, and what it says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

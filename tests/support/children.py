@@ -1,7 +1,5 @@
 """A Python of its own that starts cold: with `scripts.script` it would begin with torch."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

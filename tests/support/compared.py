@@ -1,7 +1,5 @@
 """An old and a new run of one machine, each with its roof."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench.model import Record, Run

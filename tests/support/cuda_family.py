@@ -1,7 +1,5 @@
 """The CUDA C++ family, loaded as a worker loads it, and its modules."""
 
-from __future__ import annotations
-
 import importlib
 
 from softbench.measure.worker.loading import load

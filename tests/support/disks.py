@@ -1,7 +1,5 @@
 """Commands on a disk that is too small: a real filesystem where the kernel lets users mount one, and a limit everywhere."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
@@ -47,9 +45,9 @@ class Disk:
 
     def make_read_only(self) -> None:
         assert self.mounting is not None
-        self.mounting.stdin.write("\n")  # type: ignore[union-attr]
-        self.mounting.stdin.flush()  # type: ignore[union-attr]
-        assert self.mounting.stdout.readline() == "ready\n"  # type: ignore[union-attr]
+        self.mounting.stdin.write("\n")
+        self.mounting.stdin.flush()
+        assert self.mounting.stdout.readline() == "ready\n"
 
 
 @contextlib.contextmanager

@@ -1,7 +1,5 @@
 """The pages of this checkout, and the tables in them."""
 
-from __future__ import annotations
-
 from support.paths import ROOT
 
 PAGES = [

@@ -4,8 +4,6 @@ The sources of a kernel and of the tile library run as they are. Addresses are c
 their matrix, asynchronous copies arrive as early or as late as they may, and barriers that nobody completes time out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import itertools

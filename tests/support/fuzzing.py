@@ -4,8 +4,6 @@
 are tried every time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence

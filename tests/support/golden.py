@@ -1,7 +1,5 @@
 """Whole outputs as files in tests/support/data, to be read and compared."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Many values in one test: a grid of pure values needs no id for each."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -37,7 +35,7 @@ def over(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Calla
 
         signature = inspect.signature(test)
         rest = [parameter for name, parameter in signature.parameters.items() if name not in keys]
-        run.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        run.__signature__ = signature.replace(parameters=rest)
         return run
 
     return decorate

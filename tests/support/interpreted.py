@@ -1,7 +1,5 @@
 """Scripts in Triton's interpreter, which is chosen before a kernel is decorated: each in a process of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.scripts import script

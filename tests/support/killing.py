@@ -1,7 +1,5 @@
 """`pytest --softbench` in a folder of its own, whose processes are killed, and what must be left of the run then."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Implementation files that misbehave, contests that they take part in, and the processes that are left."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

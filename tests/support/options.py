@@ -1,7 +1,5 @@
 """pytest's options as softbench declares them, and the settings that they come to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

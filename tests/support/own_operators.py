@@ -1,7 +1,5 @@
 """A project with operators of its own: GELU and GEGLU, element by element, and a scaled L2 norm, row by row."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.readers import FILES

@@ -1,7 +1,5 @@
 """Runs for the tests of the page: one with everything in it, one as large as they come, one of hostile names."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

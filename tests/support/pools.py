@@ -1,7 +1,5 @@
 """Forkservers that start within milliseconds; see `support.warm`."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

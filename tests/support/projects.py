@@ -1,7 +1,5 @@
 """A project of somebody else's, and the benchmark run in it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Readers of docs/tutorial.md and docs/how-to.md who do what the pages say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -8,8 +8,6 @@ it prints. A comment right above says more:
 <!-- gpu -->            needs a GPU               <!-- install -->       changes the machine: not run by tests
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

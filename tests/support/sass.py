@@ -1,7 +1,5 @@
 """The instructions of compiled kernels, many at a time: nvdisasm takes longer to start than to read a hundred of them."""
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

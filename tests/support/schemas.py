@@ -1,7 +1,5 @@
 """What --format json prints, held against softbench/render/schema.json."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

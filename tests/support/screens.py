@@ -1,7 +1,5 @@
 """A terminal that is emulated: what a run in a project shows on it, frame by frame."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Scripts in a process of their own, which starts with torch."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ A question is what the last four digits of a seed decide: operator, shape, dtype
 about the values of many seeds.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import multiprocessing

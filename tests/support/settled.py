@@ -5,8 +5,6 @@ changes. `pytest tests/impls --settle` runs every value and writes what it ran w
 still the same, a run draws an eighth of each grid, by the day, and where anything differs it runs them all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Entrants that are simulated: no process, no clock, no waiting."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -55,7 +53,7 @@ class World:
         **params: int,
     ) -> Entrant:
         entrant = Entrant(variant(name, params=tuple(params.items())), role, slot=len(self.base), tier=tier)
-        entrant.prepared_in = SimpleNamespace(is_alive=True)  # type: ignore[assignment]
+        entrant.prepared_in = SimpleNamespace(is_alive=True)
         self.base[entrant], self.spread[entrant], self.placement[entrant] = ns, spread, (0, 0.0)
         if fault:
             self.faults[entrant] = fault
@@ -105,7 +103,7 @@ class Pool:
             if entrant.variant.implementation == self._refuses:
                 entrant.settle(Status.CRASHED, self._why)
             else:
-                entrant.worker = SimpleNamespace(end=self._end)  # type: ignore[assignment]
+                entrant.worker = SimpleNamespace(end=self._end)
 
     def _end(self) -> None:
         self.ended += 1

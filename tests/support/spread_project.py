@@ -4,8 +4,6 @@ What is real: pytest, pytest-xdist, the plugin, its processes, files and locks. 
 own, which are 1 % slower, without the reports, and without a network where the kernel allows that.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

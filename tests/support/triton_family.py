@@ -1,7 +1,5 @@
 """The Triton family's files and rungs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from softbench.model import Case

@@ -7,8 +7,6 @@ forkserver of its run start: as they would be fresh, and not as forks of a run. 
 Not for what depends on a real start: limits, mounts, what is imported when, and variables that Python itself reads.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import fcntl
@@ -45,7 +43,7 @@ _ROOM = 1024
 _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37
 
 
-class Popen(subprocess.Popen):  # type: ignore[type-arg]
+class Popen(subprocess.Popen):
     """subprocess.Popen, by a server."""
 
     server: ClassVar[socket.socket]
@@ -53,7 +51,7 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
     def _execute_child(self, args: Any, *rest: Any) -> None:
         words = [word for word in args[1:] if word not in ("-u", "-B")]
         if args[0] != sys.executable or words[0] not in ("-c", "-m"):
-            super()._execute_child(args, *rest)  # type: ignore[misc]
+            super()._execute_child(args, *rest)
             return
         pass_fds, cwd, env, *_ = rest[3:]
         pipes, new_session = rest[9:15], rest[20]
@@ -70,7 +68,7 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
         finally:
             libc.prctl(_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
         self._child_created = True
-        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+        self._close_pipe_fds(*pipes)
 
 
 def _by(server: socket.socket) -> type[Popen]:
@@ -125,7 +123,7 @@ def _with_server(request: dict[str, Any], files: list[int]) -> tuple[dict[str, A
             os.close(fd)
         return _with_server(*_serve(theirs))
     theirs.close()
-    subprocess.Popen = _by(ours)  # type: ignore[misc]
+    subprocess.Popen = _by(ours)
     return request, files
 
 
@@ -176,7 +174,7 @@ def _run(how: str, what: str, *arguments: str) -> None:
 def _end(code: int) -> NoReturn:
     """The last that is done at the end: nothing that was imported before is torn down."""
     for stream in (sys.__stdout__, sys.__stderr__):
-        stream.flush()  # type: ignore[union-attr]
+        stream.flush()
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)

@@ -1,7 +1,5 @@
 """A project with operators that read or write integers and bools: a cross-entropy, a router's top-k, a masked softmax."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.readers import FILES

@@ -1,7 +1,5 @@
 """Claims of others against runs, as a document and as data. Pure: files and runs in, parts of a document out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from softbench.analysis import leaderboard

@@ -1,7 +1,5 @@
 """What runs say of one measure of one implementation in one case: a figure with its interval, or whether it was right. Pure."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

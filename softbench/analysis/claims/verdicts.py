@@ -1,7 +1,5 @@
 """Whether a claim holds in some runs, and what would make it hold where it does not. Pure."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence

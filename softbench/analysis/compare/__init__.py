@@ -5,8 +5,6 @@ over that of the roof, which each run takes in the same rounds: one log-ratio pe
 both runs (`stats.compare_apart`). If the trial chose another kernel for the roof, OTHER_ROOF widens the interval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The rows of a forest plot of two runs: each implementation over all cells, then the cells that changed most. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from softbench.analysis.compare import Move

@@ -1,7 +1,5 @@
 """A comparison for the readers of a pull request: the same parts in the same order after every run. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, Pair, RunComparison

@@ -1,7 +1,5 @@
 """A comparison as a document and as datasets. Pure."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """What differs between two runs apart from the cells: driver, versions, settings, clock speeds, sources. Pure."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two versions of an implementation in the same heats: `mine` against `mine@REVISION`, paired. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

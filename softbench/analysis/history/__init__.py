@@ -5,8 +5,6 @@ A step is a change of status, or a change of time over the roof's (`compare`) of
 follows from all timed cases of a run, so scores over different cases are not joined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

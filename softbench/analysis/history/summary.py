@@ -1,7 +1,5 @@
 """A history as a document and as datasets: the steps, scores and cells drawn as a line of text, and the runs. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -19,8 +19,6 @@ fails an untimed (hard) case, or if it was right in the check of a timed case an
 the two apart. A declared failure is still a failure: not passed, and a dagger if the case is hard.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts of a board: frozen data, made by `softbench.analysis.leaderboard.build` and read by all renderers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from softbench.analysis.leaderboard.estimates import Estimate

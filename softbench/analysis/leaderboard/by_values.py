@@ -1,7 +1,5 @@
 """Where a kernel's time depends on its data: the same case with other values than normal ones."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How much the cards of a run differ, from the few cases that all of them measured. Pure."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

@@ -1,7 +1,5 @@
 """Boards as datasets: every cell with all its figures, the standings, and what the boards were made of. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, fields
 

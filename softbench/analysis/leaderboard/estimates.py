@@ -4,8 +4,6 @@ Cases are timed one after the other, so the variance of the mean of n logarithms
 over n². Student's t has the degrees of freedom by Satterthwaite.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

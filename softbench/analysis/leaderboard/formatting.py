@@ -1,7 +1,5 @@
 """The words and number formats that the terminal, the page and the exports share."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A run in one sentence: the leader, or why there is none. One rule for terminal, page, export and badge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from softbench.analysis.leaderboard import estimates

@@ -1,7 +1,5 @@
 """What the cases that an implementation fails have in common, and none that it passes: "widths that are no power of two"."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

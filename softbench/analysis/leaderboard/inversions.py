@@ -1,7 +1,5 @@
 """Where another clock than the one that ranks would rank differently."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 

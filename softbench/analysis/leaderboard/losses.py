@@ -1,7 +1,5 @@
 """Where an implementation loses, by how much, and what the records say of both kernels there. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

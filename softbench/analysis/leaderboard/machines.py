@@ -1,7 +1,5 @@
 """Boards of several machines, and the one figure that may be compared between them: % of roof. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

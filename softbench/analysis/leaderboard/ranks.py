@@ -1,7 +1,5 @@
 """Comparisons of entrants within a heat and between heats, and the ranks of one case."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Regimes: kinds of cases with different demands on a kernel, by rows and bytes per row, or by flops per byte."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from softbench.analysis.leaderboard.board import CaseBoard

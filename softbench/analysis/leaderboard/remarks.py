@@ -1,7 +1,5 @@
 """Sentences about a ranking that the terminal, the page and the exports share."""
 
-from __future__ import annotations
-
 from softbench.analysis.leaderboard.board import Board, Standing
 from softbench.analysis.leaderboard.formatting import plural, some
 from softbench.analysis.leaderboard.tiers import scored_of

@@ -9,8 +9,6 @@ where that code could have changed the clock or the check.
 - Elsewhere (on a CPU, in a run from before there were tiers) all times count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from softbench.analysis.leaderboard.board import Board, CaseBoard

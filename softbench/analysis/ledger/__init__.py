@@ -3,8 +3,6 @@
 An entry keeps what two runs are compared by (`compare`): the logs of its time over the roof's, one per placement.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence

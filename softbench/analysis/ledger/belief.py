@@ -5,8 +5,6 @@
 *sealed*, *open*  Its tier; a time from before there were tiers is open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from softbench.analysis.ledger import Entry, Kept, move

@@ -1,7 +1,5 @@
 """What the pages of a site say. Columns headed machine, operator, implementation, case and run name other pages. Pure."""
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import math

@@ -3,8 +3,6 @@
 A lead passes on beyond the intervals only, so that two equals do not take turns. What was sent and is not reproduced changes none.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass, field

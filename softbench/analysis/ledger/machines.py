@@ -1,7 +1,5 @@
 """The runs by machine: leads, and the history of each operator over cases that its runs share. Pure."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence

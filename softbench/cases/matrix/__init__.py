@@ -4,8 +4,6 @@ The file describes its own form at its top. Every mistake in it is a `PlaceError
 the key and what is accepted there.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -1,7 +1,5 @@
 """`softbench serve`: a local queue with an HTTP interface, which runs kernel files that programs submit."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

@@ -1,7 +1,5 @@
 """The HTTP interface of a queue: JSON in, JSON out, every error one line. Each request has to show the token."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

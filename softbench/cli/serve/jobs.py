@@ -6,8 +6,6 @@ DIR/jobs/ID/events.jsonl   what --softbench-events wrote
 DIR/jobs/ID/output.txt     the end of what pytest printed
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

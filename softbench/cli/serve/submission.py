@@ -1,7 +1,5 @@
 """What is submitted, checked before it is kept: a kernel file and its cases. Nothing of it is run here."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`softbench site`: pages of all runs, as files without a server."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

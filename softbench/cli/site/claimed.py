@@ -1,7 +1,5 @@
 """The claims of others against the newest runs of each machine that have their cells; runs that were sent decide none."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

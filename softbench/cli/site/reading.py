@@ -1,7 +1,5 @@
 """Runs in short from files: each file is read once, then its entries from the site's own folder, by the hash of the file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import multiprocessing

@@ -4,8 +4,6 @@
 then moved to their places: a disk that is full leaves the old site whole.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping

@@ -7,8 +7,6 @@
 Files are read by the names that their folder lists, never by a name that a file gives.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

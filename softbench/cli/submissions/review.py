@@ -1,7 +1,5 @@
 """`softbench review`: which submissions of a folder are new, and which are not taken, by name."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections import Counter

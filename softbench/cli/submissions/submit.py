@@ -1,7 +1,5 @@
 """`softbench submit`: a run with its sources as a folder that others can check."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

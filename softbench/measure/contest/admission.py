@@ -1,7 +1,5 @@
 """Which entrants run together: heats that fit the memory, and what happens to entrants that run out of it."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A worker runs an implementation's file, so only answers to what it was asked are accepted, and only failures that it can know of.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ With a namespace per worker no implementation can end another's process. Without
 signal may be the victim of a rival, or of the system when memory ran out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 

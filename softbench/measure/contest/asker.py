@@ -1,7 +1,5 @@
 """Requests to several entrants at a time, and their workers' answers."""
 
-from __future__ import annotations
-
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer, gather

@@ -1,7 +1,5 @@
 """Checks every clock against kernels of known duration, in a process of its own, before anything is measured."""
 
-from __future__ import annotations
-
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import ask

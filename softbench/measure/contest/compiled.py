@@ -3,8 +3,6 @@
 A failure there becomes a note; the entrant keeps what it has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.measure.contest.entrant import Ask, Entrant

@@ -1,7 +1,5 @@
 """A case from start to end, and again where its ranks are open; `measuring.py` says what happens to a kernel in between."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Open files: the parent holds two per worker, and many machines give a process a low limit that it may raise itself."""
 
-from __future__ import annotations
-
 import os
 import resource
 

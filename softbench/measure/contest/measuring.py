@@ -3,8 +3,6 @@
 Read this file to know what happens to a kernel.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import time

@@ -1,7 +1,5 @@
 """Workers that outlive the forkserver, if it was killed together with their guards: this process adopts and ends them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

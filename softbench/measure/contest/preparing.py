@@ -1,7 +1,5 @@
 """Imports, builds and checks every entrant in its own worker, before anything is timed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """The parent's handles of processes: the forkserver that forks workers, and each worker with its socket and its output."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 A failure there becomes a note; the entrant keeps what the other clocks have read.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import asdict

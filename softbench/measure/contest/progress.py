@@ -1,7 +1,5 @@
 """What a contest is doing, for display while it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Holds operators of files against themselves before they judge anything."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from softbench.cases import operators

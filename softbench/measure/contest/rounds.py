@@ -1,7 +1,5 @@
 """One heat: placements, shuffled paired rounds in each of them, and the rule that ends it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

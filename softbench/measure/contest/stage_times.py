@@ -1,7 +1,5 @@
 """How long each stage of a case took."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

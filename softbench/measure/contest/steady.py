@@ -3,8 +3,6 @@
 Never by the times: to leave out what was slow is to choose the result.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence

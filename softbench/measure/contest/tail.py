@@ -1,7 +1,5 @@
 """The end of what a worker prints: only the last bytes are kept."""
 
-from __future__ import annotations
-
 from softbench.measure.worker.traces import FAULT
 from softbench.texts import printable
 

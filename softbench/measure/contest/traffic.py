@@ -5,8 +5,6 @@ alone and no cache is flushed between kernels. The last tens of MB that a call w
 later calls, so only the mean over a stream of calls is what one call costs.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -3,8 +3,6 @@
 The chosen variant then takes part in the contest with fresh samples, so that luck here gains nothing there.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Sequence

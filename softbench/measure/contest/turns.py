@@ -1,7 +1,5 @@
 """One turn of an entrant, and turns before the first placement that do not count."""
 
-from __future__ import annotations
-
 import random
 import statistics
 import time

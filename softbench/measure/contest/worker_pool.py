@@ -1,7 +1,5 @@
 """The workers of a run: one per version of an implementation and mode, started when needed, after deaths at last given up."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """Requests to workers: ask many at once with a deadline, read the answers, and say what a death means."""
 
-from __future__ import annotations
-
 import math
 import secrets
 import select

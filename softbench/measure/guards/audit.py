@@ -4,8 +4,6 @@ Only for turns on the CPU. There, processes that burned cores while others were 
 torch.softmax. The parent's time is an upper bound of what a worker reports, and this is a lower one.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import time

@@ -3,8 +3,6 @@
 With a mode an output could be computed only while it is compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Notices when an implementation has replaced what a CPU is timed, checked and drawn with."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 Both are taken before any implementation is imported, and every turn checks that they are still Python's own functions.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

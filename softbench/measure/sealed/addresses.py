@@ -4,8 +4,6 @@ Addresses are given out once. Every piece is followed by a guard, which the auth
 known bytes.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 PIECE = 2 << 20

@@ -4,8 +4,6 @@ torch's caching allocator works as ever, in pools of its own; only the memory be
 are captured and never run is one small piece, mapped again and again: it costs nothing.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The CUDA driver, by ctypes: what torch offers no names for. Every structure is as cuda.h of CUDA 12.3 and later has it."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p

@@ -3,8 +3,6 @@
 A hand-over is one file: the length of a JSON text, the text, and the bytes to which it refers as stretches.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

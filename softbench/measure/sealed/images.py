@@ -5,8 +5,6 @@ start and the end of a call that returns a handle belongs to that handle. Code t
 used, has no such call; it is found by the kernel's name, and only if one image has it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import glob
 import hashlib

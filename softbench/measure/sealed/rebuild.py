@@ -1,7 +1,5 @@
 """A referee's graphs: rebuilt, node by node, from what was handed over."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator, Sequence
 from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p

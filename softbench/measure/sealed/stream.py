@@ -1,7 +1,5 @@
 """Launches in a row for a profiler, of those that were handed over. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ On a GPU it hands over what it built, and times only the host's calls. On a CPU,
 built is checked and timed here, and `softbench.measure.guards` watches it.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads kernels of known duration by each clock, exactly as implementations are read."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Sequence

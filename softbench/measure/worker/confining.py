@@ -4,8 +4,6 @@ Landlock limits writes and signals, seccomp the rest; both hold for all that the
 stays allowed, and the passport says so. SOFTBENCH_CONFINE=off switches it off.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

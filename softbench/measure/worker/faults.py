@@ -1,7 +1,5 @@
 """From an exception in a worker to a status and a reason that a person can act on."""
 
-from __future__ import annotations
-
 import faulthandler
 import io
 import re

@@ -16,8 +16,6 @@ Requests, one at a time, each answered:
     {"op": "reap", "pid": N}      the worker has ended or been killed -> {"code": exit code, or -signal}
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

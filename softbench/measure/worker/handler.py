@@ -4,8 +4,6 @@ Every answer is {"ok": true, ...} or {"ok": false, "status", "reason", "fatal"},
 parent for a new process. `softbench.measure.contest.answers` lists what may be in it.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 As a program it reads a request, as JSON, and prepares it: what compute-sanitizer watches (`sanitizing.py`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Makes Triton's interpreter round and multiply as a GPU does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

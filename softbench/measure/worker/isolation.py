@@ -5,8 +5,6 @@ distinct between workers, since compilers name temporary files by them. If any s
 containers often forbid them, and workers then see each other as processes usually do.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Reading and executing stay as they are. https://docs.kernel.org/userspace-api/landlock.html
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

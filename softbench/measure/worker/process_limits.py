@@ -1,7 +1,5 @@
 """What a worker's process may use of its machine."""
 
-from __future__ import annotations
-
 import resource
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A referee's worker: rebuilds, checks and times what an author handed over. It imports no implementation."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One cell under compute-sanitizer's memcheck: the first access that it finds outside the memory that the cell has."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

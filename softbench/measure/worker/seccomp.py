@@ -3,8 +3,6 @@
 What is refused fails with PermissionError and ends nothing. https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

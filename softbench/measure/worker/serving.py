@@ -1,7 +1,5 @@
 """A worker's loop: it answers requests until the parent ends."""
 
-from __future__ import annotations
-
 import os
 import socket
 

@@ -9,8 +9,6 @@ The profiler is switched on for 2 N calls. Calls that together move less than th
 inputs and outputs that no other call has used within at least twice the L2.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Tracebacks as an implementation's author wants them: from the author's own file down, short paths, bounded length. Pure."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence

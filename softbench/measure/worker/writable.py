@@ -1,7 +1,5 @@
 """Where an implementation's process may write: a temporary folder of its own, caches that last, a few devices."""
 
-from __future__ import annotations
-
 import fcntl
 import getpass
 import glob

@@ -9,8 +9,6 @@ Seeds, budgets, profiles and the version of pytest never matter. Nor does the so
 another version, which a table keeps apart and a comparison over time is about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum

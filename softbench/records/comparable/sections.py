@@ -1,7 +1,5 @@
 """Several runs as boards: one per machine, each with the newest of its cases. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

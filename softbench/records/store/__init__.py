@@ -4,8 +4,6 @@ A run is one file, `<folder>/<run id>.jsonl`, or compressed, with `.xz` or `.gz`
 killed process, is ignored; any other line that cannot be read is an error that names it, and `mend` sets it aside.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ All input is bounded: the bytes of a file and of a line, the samples and entries
 A record passes the same reader before it is written (`storable`).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

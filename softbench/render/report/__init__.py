@@ -4,8 +4,6 @@ published holds figures of others by the name of their file (`records.published`
 timed. `drawing` makes the figures, of the page and as files; plotly draws one again where a reader zooms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from softbench.analysis.leaderboard import BASELINE, build

@@ -1,7 +1,5 @@
 """A run as a badge for a README: who leads, with which score, on which GPU."""
 
-from __future__ import annotations
-
 from softbench.analysis.leaderboard import Board, Standing
 from softbench.analysis.leaderboard.estimates import figure
 from softbench.analysis.leaderboard.formatting import short

@@ -1,7 +1,5 @@
 """The contents of a page: the board of a run, the numbers of its cells, its slices and figures."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

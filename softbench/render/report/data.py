@@ -3,8 +3,6 @@
 The script computes speed-ups over any baseline from the samples. Times are nanoseconds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Documents as pages: headings, sentences and tables, with the figures after the first sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A page has all style sheets and scripts of `assets/`, joined in the order given here.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The data of a figure: axes, series, views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

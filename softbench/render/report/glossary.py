@@ -1,7 +1,5 @@
 """The page's terms: the first use of each leads to its meaning, at the foot of the page. `words.md` holds them."""
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 

@@ -1,7 +1,5 @@
 """The data of a figure that is a table of tinted cells."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

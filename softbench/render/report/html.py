@@ -1,7 +1,5 @@
 """HTML elements from escaped text: names, tags, tables, panels."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ The bundle is a row of modules as esbuild writes them, `var NAME=W(...)`, each r
 last one registers the kinds of charts. Without these, what no other calls is left out. A bundle of another form stays whole.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

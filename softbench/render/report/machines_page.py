@@ -1,7 +1,5 @@
 """Several machines on one page: % of roof on all of them, then per machine the ranking and the runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard.formatting import short, unfinished

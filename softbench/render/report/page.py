@@ -1,7 +1,5 @@
 """The page as a whole: head, toolbar, panels in reading order, scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from softbench.analysis.leaderboard import Board

@@ -1,7 +1,5 @@
 """Parts of a board with a ranking of their own: the timed cases of an operator, of a dtype, of a regime."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Standing

@@ -1,7 +1,5 @@
 """Timed cases by implementation, in one of several measures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the figures of a run rest on, as a list of checks. Pure: a board in, words out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

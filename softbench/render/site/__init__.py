@@ -3,8 +3,6 @@
 index.html  machines/  operators/  implementations/  cases/  runs/  records/SHA256.SUFFIX
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """One page of a site: its path, its links, its style, and a script that only chooses the theme."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 The parent draws it between two requests, never in a thread, which would disturb host times.
 """
 
-from __future__ import annotations
-
 from softbench.session.live.terminal import Live, uncaptured
 
 __all__ = ["Live", "uncaptured"]

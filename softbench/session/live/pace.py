@@ -1,7 +1,5 @@
 """How long a run has taken, and about how much longer it will."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Where and when the running contest is drawn on pytest's terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ A case stays on one GPU with all its entrants: only what was timed on one GPU in
 workers check in parallel, and take turns when something is timed (`softbench.measure.device_lock`).
 """
 
-from __future__ import annotations
-
 from softbench.session.multi_gpu.controller import Controller
 from softbench.session.multi_gpu.seats import Seat, places
 from softbench.session.multi_gpu.worker import REPEATS, crew_of, give_up, is_worker, take_orders

@@ -1,7 +1,5 @@
 """The controller's side of a run on several workers: which GPU each has, which cases are done, who has ended."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The hosts that `--tx` names. All have the same files at the same paths; what they measure comes through pytest-xdist."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """What becomes of the work of a host that has died: pytest-xdist by itself would wait for it, or end with an error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

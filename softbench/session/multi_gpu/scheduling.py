@@ -1,7 +1,5 @@
 """pytest-xdist's scheduler with the case as its scope."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which GPU and which cores a worker has for itself."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a worker of pytest-xdist gets from the controller, and how it takes its GPU before anything touches the driver."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 It holds them to their indexing, barriers, exchanges and numerics; not to what is a GPU's own: speed, memory order.
 """
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Right softmaxes that do what could be mistaken for a cheat."""
 
-from __future__ import annotations
-
 from softbench import implementation
 
 

@@ -1,7 +1,5 @@
 """A view of a figure as SVG without a script: in the page, or as a document of its own, in light colours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A forest plot: one row per name with its ratio and interval on a scale of logarithms, and a rule at 1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Scales: values to places along an axis, and the ticks of the axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

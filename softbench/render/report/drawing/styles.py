@@ -1,7 +1,5 @@
 """Looks of series: the family of an implementation decides its hue, its own name its sign and dash, in every run alike."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The elements of drawings: the document, text, lines, signs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A view of a grid as SVG: tinted cells. Columns that do not fit follow below, with the same rows."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Iterator, Sequence

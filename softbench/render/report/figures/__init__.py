@@ -1,7 +1,5 @@
 """The figures of the page as plain data: what is drawn, not how. Each is a function of the board."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from softbench.analysis.leaderboard import Board

@@ -1,7 +1,5 @@
 """Times by other clocks over those by the ranking clock, case by case."""
 
-from __future__ import annotations
-
 from softbench.analysis.leaderboard import Board
 from softbench.analysis.leaderboard.formatting import shape_text
 from softbench.analysis.leaderboard.inversions import OTHERS

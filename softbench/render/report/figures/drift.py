@@ -1,7 +1,5 @@
 """Changes of the machine over the run: the roof's time by placement, and the readings of telemetry."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from dataclasses import replace

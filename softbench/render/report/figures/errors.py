@@ -1,7 +1,5 @@
 """Speed against error: time over that of the roof, and the largest error in units of its bound, case by case."""
 
-from __future__ import annotations
-
 from softbench.analysis.leaderboard import Board, CaseBoard
 from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text
 from softbench.render.report.contents import Cells

@@ -1,7 +1,5 @@
 """Scores and chosen cells over runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby

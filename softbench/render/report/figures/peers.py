@@ -1,7 +1,5 @@
 """Published and measured figures, each as % of the theoretical peak of its own machine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Time over that of the roof, in small multiples: over columns, and shape by shape for few rows or where flops count."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell

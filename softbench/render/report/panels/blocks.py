@@ -1,7 +1,5 @@
 """Elements of several panels: figures, status words, groups of failures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard.formatting import StatusGroup, plural, short, who

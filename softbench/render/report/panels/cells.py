@@ -1,7 +1,5 @@
 """Every cell of the run in one folded table; the script adds a filter and the details of each row."""
 
-from __future__ import annotations
-
 from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, short, status_text
 from softbench.render.report.contents import Contents

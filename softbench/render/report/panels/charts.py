@@ -1,7 +1,5 @@
 """The panels that hold one figure and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from softbench.render.report.contents import Contents

@@ -1,7 +1,5 @@
 """The clocks side by side: the cost of a call, and ranks that another clock would change."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

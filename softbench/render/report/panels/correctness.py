@@ -1,7 +1,5 @@
 """Correctness: counts, the hard cases by implementation, and every failure and refusal with its reason."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell

@@ -1,7 +1,5 @@
 """The first answers of the page: who wins, by how much, is it right, and what the figures rest on."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Timed cases by implementation: % of roof, or with a script the figure that the reader chooses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import CaseBoard, Cell

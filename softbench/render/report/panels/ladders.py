@@ -1,7 +1,5 @@
 """The ladders of families: the gain of each step from one implementation to the next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

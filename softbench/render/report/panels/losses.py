@@ -1,7 +1,5 @@
 """Where each implementation loses to the fastest, by how much, and why, as far as the records say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from softbench.analysis.leaderboard.estimates import mean, plus_minus

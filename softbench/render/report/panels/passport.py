@@ -1,7 +1,5 @@
 """Where and with what the run was made, and how to repeat it."""
 
-from __future__ import annotations
-
 import json
 
 from softbench.analysis.leaderboard.formatting import short

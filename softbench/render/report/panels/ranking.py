@@ -1,7 +1,5 @@
 """The ranking of every operator, over all its cases and over parts of them."""
 
-from __future__ import annotations
-
 from softbench.analysis.leaderboard import Board, Standing, by_values
 from softbench.analysis.leaderboard.estimates import Estimate, figure, plus_minus
 from softbench.analysis.leaderboard.formatting import baseline_text, plural, short
