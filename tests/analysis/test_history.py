@@ -1,7 +1,6 @@
 """Runs over time: scores, chosen cells, and the step at which something changed."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from softbench.analysis.history import summary
 from softbench.model import Record, Run, Status
 from softbench.render.report.figures.history import figures
 
-Says = Callable[..., str]
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from softbench.records import store
 from softbench.records.comparable.sections import Incomparable, Section, arrange, one_machine
 from softbench.render import report, tables
 
-Says = Callable[..., str]
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 H200 = {key: GPU[key] for key in ("name", "sms", "driver")}

@@ -5,7 +5,6 @@ import importlib.util
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from softbench.cli.parser import COMMANDS
 from softbench.measure import device
 from softbench.model import KernelResources, Status, Telemetry
 
-Says = Callable[..., str]
 CASE = softmax_case(4096, 1024)
 
 

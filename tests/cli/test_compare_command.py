@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,6 @@ from softbench.analysis.compare import summary
 from softbench.model import Status
 from softbench.render import export
 from softbench.texts import share
-
-Says = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)

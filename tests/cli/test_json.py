@@ -3,7 +3,6 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from softbench.measure import device
 from softbench.model import KernelResources, Run, Status, Telemetry, Traffic
 from softbench.render import export
 
-Says = Callable[..., str]
 PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
 WITHOUT_TABLES = {"figure", "badge", "new", "capture", "submit", "serve", "site", "completion"}
 LINES = [

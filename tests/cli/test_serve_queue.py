@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,6 @@ from softbench.cli.serve import jobs, runner
 from softbench.cli.serve.jobs import Job, Queue, QueueFull
 from softbench.cli.serve.runner import Runner
 from softbench.texts import InputError
-
-Says = Callable[..., str]
 
 
 def made(number: str, now: str) -> Job:

@@ -19,7 +19,6 @@ from softbench.measure import device
 from softbench.model import Calibration, Record, Status, Telemetry, stats
 from softbench.render import export
 
-Says = Callable[..., str]
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1")
 
 

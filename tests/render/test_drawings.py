@@ -3,7 +3,6 @@
 import itertools
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures import figures
 from softbench.texts import InputError
 
-Says = Callable[..., str]
 CASE = make.softmax_case(4096, 1024)
 SVG = "{http://www.w3.org/2000/svg}"
 

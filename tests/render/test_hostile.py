@@ -5,7 +5,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from softbench.records.claims import read
 from softbench.render import export, report
 from softbench.render.report import html
 
-Says = Callable[..., str]
 CASE, WIDE, HARD = (
     softmax_case(16, 256),
     softmax_case(16, 512),

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ from support.own_operators import GELU, KERNELS
 from support.projects import SHAPES, bench, record_lines
 
 from softbench.records import store
-
-Says = Callable[..., str]
 
 
 def statuses(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
