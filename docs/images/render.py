@@ -88,7 +88,7 @@ def write_tables() -> None:
 
 def draw(browser: Any, page: Path) -> None:
     """The first screen, as HERE/report-desktop.webp."""
-    tab = browser.new_page(viewport={"width": 1280, "height": 945})
+    tab = browser.new_page(viewport={"width": 1280, "height": 545})
     tab.goto(page.as_uri())
     tab.wait_for_selector("html[data-ready=page]", state="attached")
     (HERE / "report-desktop.webp").write_bytes(small(tab.screenshot()))
