@@ -16,7 +16,7 @@ from softbench.model import Status
 CASE, OTHER = softmax_case(), softmax_case(8)
 
 
-def search(count: int, first: int, blind: frozenset[int] = frozenset()) -> tuple[range, int]:
+def search(count, first, blind=frozenset()):
     """What is left, and how many commits were tried, where `first` is the first bad one and the blind ones say nothing."""
     verdicts, tried = [""] * (count - 1) + [BAD], 0
     while (index := bisect.following(verdicts)) is not None:
@@ -45,7 +45,7 @@ def test_what_says_nothing_is_left_only_next_to_the_commit(data):
     assert search(count, first, blind)[0] == range(low, high + 1)
 
 
-def contest(ratio: float, placements: int = 8, status: Status = Status.PASSED, case: object = CASE) -> Contest:
+def contest(ratio, placements=8, status=Status.PASSED, case=CASE):
     """A kernel that takes `ratio` times as long as it did, or ended with another status."""
     new = timed(CASE, "mine@b", 5_000 * ratio, placements=placements)
     if status is not Status.PASSED:
@@ -77,7 +77,7 @@ def test_verdicts(found, limit, verdict):
 
 
 def test_the_question_is_the_case_that_fails_else_the_one_that_lost_the_most():
-    def of(**ratios: float) -> list[Contest]:
+    def of(**ratios):
         return [
             Contest(name, *(contest(ratio).new, contest(1).old), contest(ratio).log_ratios)
             for name, ratio in ratios.items()

@@ -10,7 +10,7 @@ from softbench.model import Run
 from softbench.render import report, tables
 
 
-def board(slower: float, spread: float = 1e-4) -> leaderboard.Board:
+def board(slower, spread=1e-4):
     """Two sizes with normal values and with single peaks; `lazy` takes `slower` as long with those in the first.
 
     spread  between its placements
@@ -40,7 +40,7 @@ def test_times_that_are_apart_by_two_percent_are_named(slower, ratio):
     ) == bool(ratio)
 
 
-def records_of(case: leaderboard.CaseBoard) -> list:
+def records_of(case):
     return [cell.record for cell in case.participants]
 
 

@@ -1,9 +1,7 @@
 """Claims of others next to records: what holds, is refuted, or cannot be told, and what would make it hold."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.builders import ended, run, softmax_case, stored, timed, two_clocks
@@ -13,9 +11,9 @@ from support.paths import KEPT, ROOT
 from softbench import resources
 from softbench.analysis import claims
 from softbench.cases import matrix
-from softbench.model import Record, Run, Status
+from softbench.model import Status
 from softbench.records import store
-from softbench.records.claims import ClaimFile, read
+from softbench.records.claims import read
 from softbench.render import export
 from softbench.texts import InputError
 
@@ -25,21 +23,21 @@ SIZES = (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 HOLDS, NOT, OPEN = "holds", "refuted", "cannot tell"
 
 
-def markdown(runs: list[Run], *files: ClaimFile) -> str:
+def markdown(runs, *files):
     return export.document_markdown(claims.document(runs, files or tuple(BUNDLED.values())))
 
 
-def verdicts(records: list[Record], name: str) -> dict[str, str]:
+def verdicts(records, name):
     """The verdict on each statement of a bundled file; one cell of another case keeps runs without evidence."""
     rows = next(iter(claims.datasets([run(records)], tuple(BUNDLED.values())))).rows
     return {row[1]: row[2] for row in rows if row[0] == BUNDLED[name].title}
 
 
-def row(elements: int, **changes):
+def row(elements, **changes):
     return softmax_case(1, elements, "float32", **changes)
 
 
-def ranges(name: str, status: Status, reason: str = "") -> list[Record]:
+def ranges(name, status, reason=""):
     """A CUDA kernel that is right on [0, 10] and ends like this on [500, 1000]."""
     safe, large = (row(1000, distribution=f"uniform_{word}", timed=False) for word in ("0_10", "500_1000"))
     passed = timed(safe, name, 1, samples=())
@@ -47,11 +45,11 @@ def ranges(name: str, status: Status, reason: str = "") -> list[Record]:
     return [passed, last]
 
 
-def stability(reason: str = "NaN where a number is expected: row 0") -> list[Record]:
+def stability(reason="NaN where a number is expected: row 0"):
     return [*ranges("cuda_naive", Status.INCORRECT, reason), *ranges("cuda_multi_pass", Status.PASSED)]
 
 
-def sizes(**ns_an_element: float) -> list[Record]:
+def sizes(**ns_an_element):
     """Implementations with a time of 2 us and a share in proportion to the size, and a copy as the roof."""
     return [
         timed(row(size), name, 2000 + size * ns, role="roof" if name == "copy" else "entrant")
@@ -60,7 +58,7 @@ def sizes(**ns_an_element: float) -> list[Record]:
     ]
 
 
-def ladder(**us: float) -> list[Record]:
+def ladder(**us):
     """The rungs with a time each on the large matrices and 9 us a call on a small one, with torch eager and a copy."""
     shapes = ((32768, 1024), (32768, 4096), (16384, 8192), (8192, 16384), (4096, 32768), (4096, 131072))
     records = []
@@ -112,7 +110,7 @@ def test_the_overhead_of_the_publication_holds():
     assert shown in markdown([run(records)])
 
 
-def fusion(**changes: float) -> dict[str, str]:
+def fusion(**changes):
     """A copy at 1 ns an element, multi-pass at 2.2 (its traffic's floor is 2), fused at 1.7, the repairs near 1.6."""
     rates = {"copy": 1.0, "cuda_multi_pass": 2.2, "cuda_fused": 1.7, "cuda_fused_wide": 1.7, "cuda_fused_two": 1.65}
     return verdicts(sizes(**{**rates, "cuda_cooperative": 1.3, **changes}), "fusion")
@@ -150,7 +148,7 @@ def test_the_triton_plan():
     assert list(verdicts(failed, "triton").values())[:4] == [HOLDS, NOT, NOT, NOT]
 
 
-def opened(records: list[Record], *names: str) -> list[Record]:
+def opened(records, *names):
     """The records on a GPU, where those of some implementations could not be sealed."""
     return [replace(r, tier="open" if r.variant.implementation in names else "sealed") for r in records]
 
@@ -195,10 +193,10 @@ claims:
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Callable[..., str]:
+def held(tmp_path):
     """The verdict of a file, and what it prints."""
 
-    def held(text: str, records: list[Record]) -> str:
+    def held(text, records):
         path = tmp_path / "x.yaml"
         path.write_text(text)
         return markdown([run(records)], read(path))

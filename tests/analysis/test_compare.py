@@ -3,7 +3,6 @@
 import math
 import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from support.builders import GPU, ended, samples, softmax_case, timed, variant
@@ -12,7 +11,7 @@ from support.grids import over
 
 from softbench.analysis import compare
 from softbench.analysis.compare import summary
-from softbench.model import Record, Status, Telemetry, stats
+from softbench.model import Status, Telemetry, stats
 from softbench.records.comparable.sections import Incomparable
 from softbench.render import tables
 from softbench.texts import InputError
@@ -21,17 +20,17 @@ WIDE = softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 
 
-def of(found: compare.RunComparison, name: str = "mine") -> compare.Pair:
+def of(found, name="mine"):
     (cell,) = (cell for cell in found.cells if cell.implementation == name)
     return cell
 
 
-def compared(before: Record, after: Record, **changes: Any) -> compare.RunComparison:
+def compared(before, after, **changes):
     """Two runs of one case with a roof each; the changes are of the second roof."""
     return compare.compare(old(*contest(CASE, before)), new(*contest(CASE, after, **changes)))
 
 
-def mine(ns: float, **changes: Any) -> Record:
+def mine(ns, **changes):
     return timed(CASE, "mine", ns, **changes)
 
 
@@ -146,7 +145,7 @@ def test_a_limit(after, failing):
 
 
 def test_what_else_changed():
-    def state(mhz: int, throttle: str = "") -> tuple[Telemetry, ...]:
+    def state(mhz, throttle=""):
         return (Telemetry(sm_clock_mhz=mhz, throttle=throttle),) * 8
 
     changed = replace(variant("mine"), source_hash="1" * 16)

@@ -9,8 +9,8 @@ import pytest
 from support import builders as make
 
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard import Board, headline
-from softbench.model import Record, Status
+from softbench.analysis.leaderboard import headline
+from softbench.model import Status
 from softbench.render import report, tables
 from softbench.render.report.badge import badge
 
@@ -18,16 +18,16 @@ CASE = make.softmax_case()
 WIDE = make.softmax_case(columns=2048)
 
 
-def board(*records: Record, clock: str = "graph") -> Board:
+def board(*records, clock="graph"):
     return leaderboard.build(make.run(records, clock))
 
 
-def noisy(case: object, name: str, ns: float) -> Record:
+def noisy(case, name, ns):
     """Two placements of a busy CPU, which say next to nothing."""
     return make.timed(case, name, ns, clock="wall", placements=2, spread=0.4)
 
 
-def open_board() -> Board:
+def open_board():
     times = {"torch_eager": 2e4, "own": 3e4}
     return board(*(noisy(case, name, ns) for case in (CASE, WIDE) for name, ns in times.items()), clock="wall")
 

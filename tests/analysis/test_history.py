@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import outline
@@ -12,19 +11,19 @@ from support.grids import over
 
 from softbench.analysis import history
 from softbench.analysis.history import summary
-from softbench.model import Record, Run, Status
+from softbench.model import Status
 from softbench.render.report.figures.history import figures
 
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 
 
-def day(number: int, *records: Record, **changes: Any) -> Run:
+def day(number, *records, **changes):
     started = f"2026-01-{number:02}T00:00:00+00:00"
     return run(records, run_id=f"r{number}", started=started, **changes)
 
 
-def contest(ns: float, case: Any = CASE, source: str = "0" * 8, **changes: Any) -> list[Record]:
+def contest(ns, case=CASE, source="0" * 8, **changes):
     own = replace(variant("mine"), source_hash=source)
     return [
         timed(case, "mine", ns, variant=own, **changes),
@@ -110,7 +109,7 @@ def test_another_machine_or_clock_has_a_history_of_its_own():
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Three runs in runs/, one of them a correctness run, and a file that is none."""
     monkeypatch.chdir(tmp_path)
     runs = {"a": contest(5_000), "b": contest(6_000), "hard": [ended(HARD, "mine")]}

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from support import builders as make
 
-from softbench.analysis.leaderboard import NOT_PASSED, Board, Standing, build
-from softbench.model import SOURCES_CHANGED, Case, Record, Samples, Status, stats
+from softbench.analysis.leaderboard import NOT_PASSED, build
+from softbench.model import SOURCES_CHANGED, Status, stats
 from softbench.records import retries
 from softbench.render import report, tables
 
@@ -16,15 +16,15 @@ OTHER = make.softmax_case(columns=2048)
 HARD = make.softmax_case(timed=False, distribution="masked")
 
 
-def standing(board: Board, name: str) -> Standing:
+def standing(board, name):
     return next(row for row in board.ranking if row.implementation == name)
 
 
-def times(case: Case = CASE, **ns: float) -> list[Record]:
+def times(case=CASE, **ns):
     return [make.timed(case, name, value) for name, value in ns.items()]
 
 
-def heats(a: float, b: float, drift: float) -> list[Record]:
+def heats(a, b, drift):
     """a runs in heat 0; b in heat 1, where everything takes `drift` times as long."""
     anchors = []
     for name, ns, role in (("copy", 100_000, "roof"), ("torch_eager", 200_000, "reference")):
@@ -154,11 +154,11 @@ def test_entrants_of_different_heats_are_ranked_by_their_ratios_not_by_their_tim
     assert cells["b"].percent_of_roof == pytest.approx(100 / 1.1, rel=1e-3)
 
 
-def scores(records: list[Record]) -> dict[str, float]:
+def scores(records):
     return {row.implementation: row.score or 0.0 for row in build(make.run(records)).ranking}
 
 
-def roofs(*cases: Case) -> list[Record]:
+def roofs(*cases):
     return [make.timed(case, "copy", 10_000, role="roof") for case in cases]
 
 
@@ -203,7 +203,7 @@ def test_replacing_any_pass_of_the_peers_by_a_refusal_lowers_that_entrants_score
 
 
 def test_ranks_do_not_depend_on_the_order_of_records():
-    def ranks(records: list[Record]) -> object:
+    def ranks(records):
         board = build(make.run(records))
         cells = {c.case: {name: (cell.rank, cell.mark) for name, cell in c.cells.items()} for c in board.cases}
         return cells, [(row.implementation, row.rank, row.wins, row.ties) for row in board.ranking]
@@ -233,7 +233,7 @@ def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
     """Each rank is compared with all slower ones: far ones by their extremes alone, or 300 take 18,000 comparisons."""
     calls, compare = [0], stats.compare
 
-    def counted(a: Samples, b: Samples) -> stats.Comparison:
+    def counted(a, b):
         calls[0] += 1
         return compare(a, b)
 

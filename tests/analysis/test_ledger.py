@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from support.builders import GPU, ended, run, softmax_case, timed, variant
@@ -10,13 +9,13 @@ from support.grids import over
 
 from softbench.analysis import ledger
 from softbench.analysis.ledger import Kept, documents
-from softbench.analysis.ledger.machines import Machine, fixed, machines
+from softbench.analysis.ledger.machines import fixed, machines
 from softbench.model import Status
 
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 
 
-def kept(day: int, *cells: Any, card: str = "GPU-a", sent: bool = False, **changes: Any) -> Kept:
+def kept(day, *cells, card="GPU-a", sent=False, **changes):
     """A run of a day; a cell is (name, ns) or (name, ns, changes of its record)."""
     records = [timed(CASE, "copy", 4_000, role="roof")]
     for name, ns, *more in cells:
@@ -27,7 +26,7 @@ def kept(day: int, *cells: Any, card: str = "GPU-a", sent: bool = False, **chang
     return Kept(made.passport, ledger.condense(made), sent=sent)
 
 
-def believed(*runs: Kept) -> list[str]:
+def believed(*runs):
     machines(runs)
     return [entry.belief for own in runs for entry in own.entries]
 
@@ -64,7 +63,7 @@ def test_belief(first, second, expected):
     assert " ".join(filter(None, believed(*runs))) == expected
 
 
-def leads(*runs: Kept) -> list[tuple[str, int]]:
+def leads(*runs):
     (machine,) = machines(runs)
     (kind,) = machine.leads.of_kind.values() or ([],)
     past = machine.leads.of_case.get(CASE.id, [])
@@ -107,7 +106,7 @@ def test_runs_are_compared_over_cases_that_all_of_them_have(asked, expected):
     assert fixed(asked) == expected
 
 
-def stepped() -> Machine:
+def stepped():
     old, new = ({"variant": replace(variant("mine"), source_hash=name * 16)} for name in "ab")
     runs = [
         kept(1, ("mine", 5_000, old)),

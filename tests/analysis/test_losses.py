@@ -7,13 +7,13 @@ from support.grids import over
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.losses import losses
-from softbench.model import KernelResources, Record, Traffic
+from softbench.model import KernelResources, Traffic
 
 CASE = make.softmax_case()
 PLAIN = {"kernels": (KernelResources("k", 40, 0, 0),), "traffic": Traffic(1_000, 1_000, 1)}
 
 
-def lost(*records: Record) -> list[tuple[str, float, tuple[str, ...]]]:
+def lost(*records):
     board = leaderboard.build(make.run(records))
     return [(loss.case.case.id, round(loss.ratio.ratio, 1), loss.why) for loss in losses(board, "softmax", "mine")]
 

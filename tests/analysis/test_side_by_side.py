@@ -4,7 +4,6 @@ import csv
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import GPU, ended, run, softmax_case, stored, timed, variant
@@ -13,9 +12,9 @@ from support.grids import over
 from softbench import cli
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.machines import ACROSS, Machine
-from softbench.model import Record, Run, Status
+from softbench.model import Status
 from softbench.records import store
-from softbench.records.comparable.sections import Incomparable, Section, arrange, one_machine
+from softbench.records.comparable.sections import Incomparable, arrange, one_machine
 from softbench.render import report, tables
 
 CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
@@ -25,17 +24,17 @@ H200 = {key: GPU[key] for key in ("name", "sms", "driver")}
 H100 = {**H200, "name": "NVIDIA H100"}
 
 
-def made(name: str, day: int, *records: Record, **changes: Any) -> Run:
+def made(name, day, *records, **changes):
     return run(records, run_id=name, started=f"2026-01-{day:02}T00:00:00+00:00", **{"device": H200, **changes})
 
 
-def measured(case: Any, ns: float = 5_000, source: str = "0" * 8, name: str = "mine") -> list[Record]:
+def measured(case, ns=5_000, source="0" * 8, name="mine"):
     """A contest of `name` with eager and the roof, in nanoseconds a launch."""
     own = timed(case, name, ns, variant=replace(variant(name), source_hash=source))
     return [own, timed(case, "torch_eager", 10_000), timed(case, "copy", 4_000, role="roof")]
 
 
-def cells(section: Section) -> dict[tuple[str, str], float]:
+def cells(section):
     """(case, implementation) -> median ns a launch, to the next ten, of what counts in a section."""
     found = leaderboard.build(section.run).cases
     return {(c.case.id, name): round(cell.latency_ns or 0, -1) for c in found for name, cell in c.cells.items()}
@@ -152,7 +151,7 @@ def test_claims_take_versions_and_refuse_machines():
             one_machine([here, other])
 
 
-def machines(*runs: Run) -> list[Machine]:
+def machines(*runs):
     return [Machine(s.title, leaderboard.build(s.run), s.passports, s.notes) for s in arrange(runs)]
 
 
@@ -173,7 +172,7 @@ def test_only_the_share_of_the_roof_and_the_word_of_a_failure_are_shown_across_m
 
 
 @pytest.fixture
-def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reports(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "reports"
     stored(folder, *TWO, made("a2", 3, *measured(CASE, 4_500)), run([], "wall", run_id="cpu"))

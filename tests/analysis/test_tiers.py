@@ -10,8 +10,8 @@ from support.grids import over
 
 from softbench.analysis import bisect, compare, history, leaderboard
 from softbench.analysis.compare import pull_request, summary, versions
-from softbench.analysis.leaderboard import Board, Standing, headline, ranks
-from softbench.model import OPEN, SEALED, Record, Status
+from softbench.analysis.leaderboard import Standing, headline, ranks
+from softbench.model import OPEN, SEALED, Status
 from softbench.render import github, tables
 from softbench.texts import InputError
 
@@ -20,15 +20,15 @@ CASE = CASES[0]
 TIMES = {"fast": 4e4, "slow": 5e4}
 
 
-def cell(name: str, ns: float, tier: str = SEALED, case: object = CASE, **more: object) -> Record:
+def cell(name, ns, tier=SEALED, case=CASE, **more):
     return make.timed(case, name, ns, tier=tier, open_because="it allocates" if tier == OPEN else "", **more)
 
 
-def board(*records: Record, clock: str = "graph") -> Board:
+def board(*records, clock="graph"):
     return leaderboard.build(make.run(records, clock))
 
 
-def standing(found: Board, name: str) -> Standing:
+def standing(found, name):
     return next(own for own in found.ranking if own.implementation == name)
 
 

@@ -1,27 +1,26 @@
 """Two versions of an implementation in one run: pairs, verdicts, the limit."""
 
 from dataclasses import replace
-from typing import Any
 
 from support.builders import ended, passport, softmax_case, timed
 from support.grids import over
 
 from softbench.analysis.compare import versions
-from softbench.model import Record, Run, Samples, Status
+from softbench.model import Run, Samples, Status
 
 CASE = softmax_case()
 
 
-def run(*records: Record) -> Run:
+def run(*records):
     return Run(passport(), records)
 
 
-def cell(name: str, ns: float, **changes: Any) -> Record:
+def cell(name, ns, **changes):
     """A cell that takes about ns per launch."""
     return timed(CASE, name, ns, **changes)
 
 
-def paired(ratio: float) -> Run:
+def paired(ratio):
     """`mine` takes ratio times as long as `mine@v1`, with a spread of 1 in 1,000 between placements."""
     old = tuple(tuple(1_000_000 + 1000 * ((p * 7 + r) % 5) for r in range(4)) for p in range(8))
     new = tuple(tuple(round(ns * ratio) + (p % 3) * 500 for ns in rounds) for p, rounds in enumerate(old))
@@ -60,7 +59,7 @@ def test_who_is_paired_with_whom():
 def test_versions_that_choose_other_parameters_are_compared():
     """The trial of each chooses for itself; what was not chosen has no time in the heats."""
 
-    def of(name: str, width: int, **changes: Any) -> Record:
+    def of(name, width, **changes):
         plain = cell(name, 1e4)
         return replace(plain, variant=replace(plain.variant, params=(("w", width),)), **changes)
 
@@ -89,7 +88,7 @@ def test_times_of_different_heats_are_not_compared():
     ],
 )
 def test_statuses(now, then, verdict, fails):
-    def of(name: str, status: Status) -> Record:
+    def of(name, status):
         return cell(name, 1e4) if status is Status.PASSED else ended(CASE, name, status, "why")
 
     (pair,) = versions.pairs(run(of("mine", now), of("mine@v1", then)))

@@ -1,7 +1,7 @@
 """The operators that come with softbench as files: each agrees with itself and with torch, and finds mistakes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from support.grids import over
 from softbench import resources
 from softbench.cases import matrix, operator_files, operators
 from softbench.cases.declarations import RegistryError
-from softbench.cases.operators import FileOperator
 from softbench.cases.operators.recipes import Form
 from softbench.measure.check import check
 from softbench.measure.worker import loading, proving
@@ -24,19 +23,19 @@ PLAIN = {"ignore": -100, "smoothing": 0, "z": 0}
 
 
 @pytest.fixture(autouse=True)
-def known() -> Iterator[None]:
+def known():
     operators.use([loading.operator(found) for found in operators.bundled().values()])
     yield
     operators.use(())
 
 
-def operator(name: str) -> FileOperator:
+def operator(name):
     found = operators.of_file(name)
     assert found is not None
     return found
 
 
-def case(name: str, *shape: int, dtype: str = "float32", layout: str = "contiguous", **params: float) -> Case:
+def case(name, *shape, dtype="float32", layout="contiguous", **params):
     """With values of all parameters."""
     values = {parameter.name: parameter.middle for parameter in operator(name).params} | params
     return Case(name, shape, dtype, dtype, layout, params=tuple(values.items()))
@@ -55,21 +54,21 @@ def test_a_file_agrees_with_itself_and_with_torch(name):
         assert check(each, baseline(each), "cpu", 1).reason == "", each.id
 
 
-def cross_entropy(x: Any, target: Any, ignore: int = -1) -> Any:
+def cross_entropy(x, target, ignore=-1):
     return torch.nn.functional.cross_entropy(x.float(), target, ignore_index=ignore, reduction="none")
 
 
-def gradient(x: Any, target: Any, lse: Any, dloss: Any) -> Any:
+def gradient(x, target, lse, dloss):
     return ((x - lse[:, None]).exp() * dloss[:, None]).to(x.dtype)
 
 
-def near(x: Any, shift: int, window: int) -> Any:
+def near(x, shift, window):
     """Softmax over `window` columns up to the row's number plus `shift`."""
     seen = torch.ones_like(x, dtype=torch.bool).tril(shift).triu(shift - window + 1)
     return x.masked_fill(~seen, -torch.inf).softmax(1)
 
 
-def topk(x: Any, by: Any = lambda rows: rows) -> Any:
+def topk(x, by=lambda rows: rows):
     top = x.topk(4, dim=1)
     return by(top.values).softmax(1), top.indices.int()
 

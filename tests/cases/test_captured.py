@@ -60,7 +60,7 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
 
 
 def test_on_a_full_disk_the_profile_is_printed(tmp_path, monkeypatch, capsys):
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)

@@ -21,11 +21,11 @@ LIFT = 2.0**64
 HARD = [c for c in matrix.load(resources.bundled_shapes()).profile("hard") if c.distribution.startswith("drawn_")]
 
 
-def inputs_of(case: Case, seed: int = 0):
+def inputs_of(case, seed=0):
     return get(case.operator).make_inputs(case, "cpu", seed)
 
 
-def digest(x) -> str:
+def digest(x):
     return hashlib.sha256(x.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
 
 
@@ -73,7 +73,7 @@ def test_rows_keep_to_what_their_operator_has_a_meaning_for():
         assert all(piece.mask != "min" for piece in keys)
 
 
-def in_parts(x, *, early: bool):
+def in_parts(x, *, early):
     """Softmax of rows summed up in parts of 256 columns under their own maxima, powers lifted by 2^64."""
     top = x.float().amax(-1, keepdim=True)
     parts = [part.float() for part in x.split(256, -1)]

@@ -1,7 +1,6 @@
 """Inputs on the device "meta" lie as real ones do, and have no values."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.grids import over
@@ -15,11 +14,11 @@ LAYOUTS = ("contiguous", "offset1", "padded8", "strided2", "transposed", "broadc
 SHAPES = ((3, 5, 8), (0, 4))
 
 
-def lies(x: Any) -> tuple[object, ...]:
+def lies(x):
     return x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()
 
 
-def layouts(operator: operators.Operator, case: Case, device: str) -> object:
+def layouts(operator, case, device):
     """How inputs lie, or why there are none."""
     try:
         inputs = operator.make_inputs(case, device, 1)
@@ -29,7 +28,7 @@ def layouts(operator: operators.Operator, case: Case, device: str) -> object:
     return [lies(x) for x in inputs]
 
 
-def of_file() -> operators.FileOperator:
+def of_file():
     reads = (Stream("x"), Stream("scale", "columns", "float32", 1.0, 0.1), Stream("at", "rows"))
     return operators.FileOperator("mine", Path("mine.py"), "mine.py:1", "", "", reads, (Stream("y"),), "softmax")
 
@@ -38,7 +37,7 @@ def of_file() -> operators.FileOperator:
 @over("layout", LAYOUTS)
 @over("distribution", ("normal", "drawn_7"))
 def test_layouts_are_those_of_real_inputs(name, layout, distribution):
-    operator: operators.Operator = of_file() if name == "mine" else operators.get(name)
+    operator = of_file() if name == "mine" else operators.get(name)
     for shape in ((2, 3, 4, 8),) if "attention" in name else SHAPES:
         case = Case(name, shape, "float16", "float16", layout=layout, distribution=distribution)
         assert layouts(operator, case, "meta") == layouts(operator, case, "cpu")

@@ -19,7 +19,7 @@ def bundled():
     return load(resources.bundled_shapes())
 
 
-def failure(path: Path) -> str:
+def failure(path):
     with pytest.raises(PlaceError) as raised:
         load(path)
     assert "\n" not in str(raised.value)

@@ -1,6 +1,5 @@
 """Operators of files as they are read: what a declaration comes to, and one line for each mistake in one."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from softbench.resources import MAX_BYTES
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """An empty operators folder in the working directory; afterwards no operator of a file is known."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "operators").mkdir()
@@ -23,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     operators.use(())
 
 
-def mistake(text: str, name: str = "gelu.py") -> str:
+def mistake(text, name="gelu.py"):
     """What is said of a file with this text."""
     Path("operators", name).write_text(text)
     with pytest.raises(RegistryError) as error:

@@ -1,15 +1,12 @@
 """Flops, hard inputs and parameters of an operator's file, and what is refused of them."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.grids import over
 from support.own_operators import CAPPED
 
 from softbench.cases import matrix, operator_files, operators
-from softbench.cases.operators import FileOperator
 from softbench.measure.roof import roofline
 from softbench.measure.worker import loading, proving
 from softbench.model import Case
@@ -17,12 +14,11 @@ from softbench.model import Case
 pytest.importorskip("torch")
 CASE = Case("capped", (3, 4, 8), "float32", "float32", params=(("cap", 2),))
 WORDS = ("peaked", "gate-all_inf", "late_spike")
-Read = Callable[..., FileOperator]
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Iterator[Read]:
-    def changed(old: str = "", new: str = "") -> FileOperator:
+def read(tmp_path):
+    def changed(old="", new=""):
         (tmp_path / "capped.py").write_text(CAPPED.replace(old, new))
         loaded = loading.operator(*operator_files.load([tmp_path]))
         operators.use([loaded])

@@ -20,7 +20,7 @@ def bundled():
     return matrix.load(resources.bundled_shapes())
 
 
-def axes(cases) -> Counter:
+def axes(cases):
     return Counter((case.operator, case.dtype) for case in cases)
 
 

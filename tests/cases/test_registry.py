@@ -44,18 +44,18 @@ def plain(case): ...
 '''
 
 
-def failure(*directories: Path) -> str:
+def failure(*directories):
     with pytest.raises(RegistryError) as raised:
         find(directories)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
 
-def names(*directories: Path) -> list[str]:
+def names(*directories):
     return [variant.implementation for variant in find(directories)]
 
 
-def simple(*files: str) -> dict[str, str]:
+def simple(*files):
     """Files, each with one implementation that has the name of the file."""
     return {file: SIMPLE.format(name=Path(file).stem) for file in files}
 
@@ -128,7 +128,7 @@ def test_the_hash_follows_every_source_of_the_family_and_nothing_else(tree):
     files = simple("impls/fam/a.py", "impls/fam/b.py", "impls/other/c.py") | dict.fromkeys(private, "1")
     directory = tree(files)
 
-    def hashes() -> list[str]:
+    def hashes():
         return [variant.source_hash for variant in find([directory])]
 
     before = hashes()

@@ -16,7 +16,7 @@ def mine(case, width): ...
 """
 
 
-def git(folder: Path, *arguments: str) -> str:
+def git(folder, *arguments):
     names = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
     return subprocess.run(
         ["git", "-C", str(folder), *names, *arguments], check=True, capture_output=True, text=True
@@ -24,7 +24,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def kernels(tmp_path, monkeypatch):
     """A folder of kernels in a git repository. Its first commit has the tag v1, and one file has changed since."""
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "project" / "kernels"

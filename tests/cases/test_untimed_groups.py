@@ -10,7 +10,7 @@ TIMED = "profiles:\n  mine:\n    description: d\n    groups:\n"
 UNTIMED = TIMED.replace("    groups", "    timed: false\n    groups")
 
 
-def failure(path) -> str:
+def failure(path):
     with pytest.raises(PlaceError) as raised:
         load(path)
     return str(raised.value)

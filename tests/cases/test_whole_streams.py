@@ -1,7 +1,6 @@
 """Integers and bools of operators in files: how they are drawn, which bytes and roofs follow, which indices are right."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from support import whole_operators
 from support.grids import over
 
 from softbench.cases import matrix, operator_files, operators
-from softbench.cases.operators import FileOperator
 from softbench.cases.operators.streams import Stream
 from softbench.measure import check, roof
 from softbench.measure.worker import loading
@@ -19,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> Iterator[dict[str, FileOperator]]:
+def loaded(tmp_path):
     """The operators of a project, with their code."""
     found = operator_files.load([whole_operators.project(tmp_path) / "operators"])
     with_code = {declared.name: loading.operator(declared) for declared in found}
@@ -31,7 +29,7 @@ def loaded(tmp_path: Path) -> Iterator[dict[str, FileOperator]]:
 PARAMS = {"router": (("k", 3),), "masked": (("scale", 0.5),)}
 
 
-def case(name: str, shape: tuple[int, ...] = (64, 40), dtype: str = "float16", layout: str = "contiguous") -> Case:
+def case(name, shape=(64, 40), dtype="float16", layout="contiguous"):
     return Case(name, shape, dtype, dtype, layout, params=PARAMS.get(name, ()))
 
 

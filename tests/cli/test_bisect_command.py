@@ -1,7 +1,6 @@
 """`softbench bisect`: which commit made a kernel slower, or wrong."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,10 @@ from softbench import cli
 from softbench.cli import measuring
 
 TIMED, CHECKED = (case.id for case in CASES)
-Answer = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
-def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def commits(tmp_path, monkeypatch):
     """The commits of a project, which is the working directory; v1 is the first."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
@@ -24,10 +22,10 @@ def commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.fixture
-def bisected(capsys: pytest.CaptureFixture[str]) -> Answer:
+def bisected(capsys):
     """Runs the command; its output, and what it says on the way or as its one line of error."""
 
-    def run(*words: str, status: int = 0) -> tuple[str, str]:
+    def run(*words, status=0):
         code = cli.main(["bisect", *words, "-k", "mine", "--impls", "kernels"])
         shown = capsys.readouterr()
         assert code == status, shown
@@ -133,7 +131,7 @@ def test_what_cannot_be_searched_is_one_line(commits, bisected, monkeypatch, wor
 
 
 def test_other_folders_and_kernels(commits, capsys, monkeypatch):
-    def error(*words: str) -> str:
+    def error(*words):
         assert cli.main(["bisect", "v1", "HEAD", *words]) == 2
         return capsys.readouterr().err
 
@@ -161,7 +159,7 @@ def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bi
 def test_a_run_that_ends_early_ends_the_search(commits, bisected, monkeypatch):
     simulated = Simulated(monkeypatch)
 
-    def measure(arguments: list[str]) -> object:
+    def measure(arguments):
         if len(simulated.runs) == 2:
             raise measuring.RunFailed("the GPU is gone")
         return simulated.measure(arguments)
@@ -174,7 +172,7 @@ def test_a_run_that_ends_early_ends_the_search(commits, bisected, monkeypatch):
 def test_what_cannot_be_run_at_a_commit_is_left_aside(commits, bisected, monkeypatch):
     simulated = Simulated(monkeypatch)
 
-    def measure(arguments: list[str]) -> object:
+    def measure(arguments):
         if any(commits["three"] in word for word in arguments):
             raise measuring.RunRefused("a file is no Python")
         return simulated.measure(arguments)

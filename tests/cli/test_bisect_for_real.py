@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support import warm
@@ -16,13 +15,13 @@ TIMED, CHECKED = (case.id for case in CASES)
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+def project(tmp_path_factory):
     """The folder, and its commits."""
     folder = tmp_path_factory.mktemp("bisected")
     return folder, committed(folder)
 
 
-def bisected(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def bisected(folder, *words):
     own = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "SOFTBENCH_CACHE_DIR": str(folder / "cache")}
     command = [sys.executable, "-m", "softbench", "bisect", *words, "-k", "mine", "--impls", "kernels"]
     with warm.popen(PYTHONPATH)(

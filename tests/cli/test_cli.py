@@ -4,7 +4,6 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,11 @@ from softbench.model import Status
 from softbench.records import store
 from softbench.render import report
 
-Says = Callable[..., str]
 CASE = softmax_case(4096, 1024)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder with one run, in its reports/."""
     monkeypatch.chdir(tmp_path)
     records = [timed(CASE, "torch_eager", 10_000), timed(CASE, "quick", 5_000), timed(CASE, "copy", 4_000, role="roof")]
@@ -58,7 +56,7 @@ def test_table_is_what_a_session_ends_with(folder, says):
     assert "| [4096, 1024] |" in says("table", "run-1", "--format", "markdown")
 
 
-def table(says: Says, *arguments: str) -> dict[str, dict[str, str]]:
+def table(says, *arguments):
     """The lines of a table as CSV by implementation."""
     text = says("table", *arguments, "--format", "csv")
     return {row["implementation"]: row for row in csv.DictReader(io.StringIO(text))}

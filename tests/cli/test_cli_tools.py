@@ -25,7 +25,7 @@ CASE = softmax_case(4096, 1024)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder with one run in reports/: mine passed, wrong did not."""
     monkeypatch.chdir(tmp_path)
     mine = timed(
@@ -229,7 +229,7 @@ def test_new_in_an_empty_folder_and_in_none(says):
 def test_bash_completes(says):
     script = says("completion", "bash")
 
-    def offered(*words: str) -> list[str]:
+    def offered(*words):
         """For the last word of a line that begins with softbench."""
         line = f"COMP_WORDS=(softbench {shlex.join(words)}); COMP_CWORD={len(words)}; _softbench"
         code = f"{script}\n{line}; printf '%s\\n' \"${{COMPREPLY[@]}}\""

@@ -20,7 +20,7 @@ SHOWN = [line for b in blocks(ROOT / "docs" / "commands.md") if not b.language f
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Two runs in reports/, alike, and the page's claims."""
     made = two_runs(tmp_path_factory.mktemp("commands"))
     (claims,) = (block for block in blocks(ROOT / "docs" / "commands.md") if block.language == "yaml")
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def subparsers() -> dict[str, argparse.ArgumentParser]:
+def subparsers():
     (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
     return dict(found.choices)
 

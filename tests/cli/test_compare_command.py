@@ -18,7 +18,7 @@ from softbench.texts import share
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path, monkeypatch):
     """Two runs in reports/: `mine` lost 10 %, `gained` 10 %, `wrong` became wrong."""
     monkeypatch.chdir(tmp_path)
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")

@@ -4,7 +4,6 @@ import csv
 import io
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -42,7 +41,7 @@ LINES = [
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path, monkeypatch):
     """In reports/ two runs of one machine, one of another, and a file that is no run; a kernel under git."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
@@ -51,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "examine", lambda *given: ())
     monkeypatch.setattr(device, "gpus", lambda: ())
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every\telement is 0 \x1b[2J†", traceback=("a line",))
-    details: dict[str, Any] = {
+    details = {
         "samples": (samples(5_500), samples(9_000, clock="call")),
         "kernels": (KernelResources("kernel", 64, 8, 1024),),
         "telemetry": (Telemetry(1980, None, 500, 40, "power_cap"),),
@@ -77,7 +76,7 @@ def test_every_command_that_prints_a_table_has_the_same_formats():
 
 def test_every_output_is_as_the_schema_says_and_every_table_of_it_occurs(says):
     Draft202012Validator.check_schema(SCHEMA)
-    filled: dict[str, set[str]] = {}
+    filled = {}
     for line in LINES:
         arguments = (*line, "--format", "json")
         tables = valid(says(*arguments, status=1 if "--fail-on" in line else 0))
@@ -96,7 +95,7 @@ def test_words_and_columns_of_the_schema_are_those_of_the_code():
     assert SCHEMA["properties"]["schema"]["const"] == export.SCHEMA
 
 
-def read(text: str) -> list[dict[str, str]]:
+def read(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import fields
 
 import pytest
@@ -27,7 +26,7 @@ CELL = {"right": "PASSED", "wrong": "INCORRECT", "crashes": "CRASHED", "hangs": 
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory):
     yield from serving(tmp_path_factory.mktemp("serve"), "--most-waiting", "5", "--timeout", "20")
 
 
@@ -192,7 +191,7 @@ def test_none_is_lost_if_the_server_is_killed(tmp_path):
         assert not (tmp_path / "queue" / "jobs" / ".new-half").exists()
 
 
-def process_of(server: Server, job: str) -> int:
+def process_of(server, job):
     """The id of the pytest of a job that runs."""
     state = json.loads((server.folder / "queue" / "jobs" / job / "job.json").read_text())
     return int(state["process"][0])

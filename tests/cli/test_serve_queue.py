@@ -6,9 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.grids import over
@@ -21,22 +19,22 @@ from softbench.cli.serve.runner import Runner
 from softbench.texts import InputError
 
 
-def made(number: str, now: str) -> Job:
+def made(number, now):
     return Job(number, "mine.py", ("mine",), (), "cpu", 1, None, jobs.WAITING, now)
 
 
-def add(queue: Queue) -> Job:
+def add(queue):
     with queue.staged() as place:
         (place / "project").mkdir()
         return queue.add(place, made)
 
 
-def ran(queue: Queue, monkeypatch: pytest.MonkeyPatch, code: str, limit_s: float = 20.0, **more: Any) -> Job:
+def ran(queue, monkeypatch, code, limit_s=20.0, **more):
     """One job whose pytest is this program, and what became of it; more: what is done to it while it runs."""
     monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", f"input()\n{code}"])
     job, it = add(queue), Runner(queue, limit_s, 1.0)
 
-    async def run() -> None:
+    async def run():
         task = asyncio.create_task(it.run())
         while queue.jobs[job.id].state in jobs.OPEN:
             await asyncio.sleep(0.01)
@@ -54,7 +52,7 @@ def ran(queue: Queue, monkeypatch: pytest.MonkeyPatch, code: str, limit_s: float
 
 
 @pytest.fixture
-def queue(tmp_path: Path) -> Iterator[Queue]:
+def queue(tmp_path):
     queue = Queue(tmp_path / "queue", 3)
     yield queue
     queue.close()
@@ -93,7 +91,7 @@ def test_a_process_that_ended_before_its_job_came_is_replaced(queue, monkeypatch
     monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", code])
     it = Runner(queue, 20.0, 1.0)
 
-    async def run() -> Job:
+    async def run():
         task = asyncio.create_task(it.run())
         while not (tmp_path / "mark").exists() or it._next is None or it._next.process.returncode is None:
             await asyncio.sleep(0.01)
@@ -175,7 +173,7 @@ def test_a_state_that_cannot_be_written_is_said_and_the_job_goes_on(queue, capsy
 
 
 @pytest.fixture
-def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def token(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "token"
     path.touch(0o600)

@@ -14,12 +14,12 @@ from support.paths import KEPT
 
 from softbench import cli
 from softbench.cli.site import reading
-from softbench.model import DTYPE_BYTES, Run
+from softbench.model import DTYPE_BYTES
 
 CASES = [softmax_case(4096, columns, dtype) for columns in (1024, 2048) for dtype in ("float16", "float32")]
 
 
-def made(day: int, card: str = "GPU-a", cases: int = 4, names: int = 3) -> Run:
+def made(day, card="GPU-a", cases=4, names=3):
     records = []
     for case in CASES[:cases]:
         roof = case.elements * DTYPE_BYTES[case.dtype] / 1500
@@ -31,17 +31,17 @@ def made(day: int, card: str = "GPU-a", cases: int = 4, names: int = 3) -> Run:
     return run(records, run_id=f"run-{day}", started=f"2026-01-{day:02}T00:00:00Z", device=device)
 
 
-def site(*arguments: object) -> int:
+def site(*arguments):
     return cli.main(["site", *map(str, arguments)])
 
 
-def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+def files(folder):
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stored(tmp_path / "runs" / "deeper", made(1), made(2, "GPU-b"), made(4))
     return tmp_path / "runs"

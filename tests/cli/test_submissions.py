@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.bisected import git
@@ -25,7 +24,7 @@ KERNEL = b"raise SystemExit('this file was imported')\n"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """A bare remote and a clone of it in mine/, where the run `first` is in reports/ and its source in kernels/."""
     git(tmp_path, "init", "-q", "--bare", "remote.git")
     git(tmp_path, "clone", "-q", "remote.git", "mine")
@@ -37,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def made(run_id: str, ns: float, clock: str = "graph", **changes: Any) -> None:
+def made(run_id, ns, clock="graph", **changes):
     """Writes a run of one kernel into reports/."""
     known = sources.read(Path("kernels")).hash_of(Path("own.py"))
     own = replace(variant("own", "kernels"), source_hash=known)
@@ -45,13 +44,13 @@ def made(run_id: str, ns: float, clock: str = "graph", **changes: Any) -> None:
     stored(Path("reports"), run(cells, clock, run_id=run_id))
 
 
-def submit(name: str) -> int:
+def submit(name):
     return cli.main(["submit", name, "--to", "sent", "--impls", "kernels"])
 
 
 @pytest.fixture
-def verdicts(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, tuple[str, str]]]:
-    def ask(*arguments: str) -> dict[str, tuple[str, str]]:
+def verdicts(capsys):
+    def ask(*arguments):
         capsys.readouterr()
         code = cli.main(["review", "sent", *arguments, "--format", "json"])
         rows = valid(capsys.readouterr().out)["submissions"]
@@ -61,7 +60,7 @@ def verdicts(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict[str, tupl
     return ask
 
 
-def changed(path: str, data: bytes, name: str = "first") -> None:
+def changed(path, data, name="first"):
     """Changes a file of a submission, and its manifest accordingly."""
     folder = Path("sent", name)
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -117,29 +116,29 @@ def test_a_changed_or_removed_submission_does_not_replace_the_known_one(verdicts
     assert verdicts("--known", "known") == {"first": ("refused", "was removed")}
 
 
-def repacked(old: bytes, new: bytes) -> None:
+def repacked(old, new):
     """Replaces text in the records of the submission, with a right manifest."""
     text = lzma.decompress(Path("sent/first", RECORDS).read_bytes())
     assert old in text
     changed(RECORDS, lzma.compress(text.replace(old, new)))
 
 
-def link(target: str, path: str) -> None:
+def link(target, path):
     Path("sent/first", path).unlink(missing_ok=True)
     Path("sent/first", path).symlink_to(target)
 
 
-def many() -> None:
+def many():
     for number in range(MOST_FILES):
         Path(f"sent/first/{number}").touch()
 
 
-def large() -> None:
+def large():
     with Path("sent/first/large.py").open("wb") as file:
         file.truncate(2**40)
 
 
-def manifest(text: bytes) -> None:
+def manifest(text):
     Path("sent/first", MANIFEST).write_bytes(text)
 
 

@@ -18,7 +18,7 @@ from support.paths import ROOT, SUPPORT
 from softbench import cli
 from softbench.cases import registry
 from softbench.doctor import examples
-from softbench.doctor.examples import EXAMPLES, OTHER_WORK, TIMED, Example
+from softbench.doctor.examples import EXAMPLES, OTHER_WORK, TIMED
 from softbench.doctor.findings import Target
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
@@ -39,11 +39,11 @@ ON_CPU = [e for e in EXAMPLES if e.name not in ON_GPU and not (e.is_confined and
 KINDS = (TIMED, OTHER_WORK, "^impossible: ")
 
 
-def passed(tier: str, why: str = "", ns: float = 100) -> Record:
+def passed(tier, why="", ns=100):
     return replace(builders.timed(builders.softmax_case(), "cheat", ns), tier=tier, open_because=why)
 
 
-def ended(status: Status, reason: str) -> Record:
+def ended(status, reason):
     return builders.ended(builders.softmax_case(), "cheat", status, reason)
 
 
@@ -56,10 +56,10 @@ class Examined(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def examined(tmp_path_factory: pytest.TempPathFactory) -> Examined:
+def examined(tmp_path_factory):
     """A machine without a GPU."""
     folder, said, errors = tmp_path_factory.mktemp("examined"), io.StringIO(), io.StringIO()
-    found: dict[str, Record] = {}
+    found = {}
     really = examples.outcomes
     with pytest.MonkeyPatch.context() as patch, pools.warmed(), redirect_stdout(said), redirect_stderr(errors):
         patch.chdir(folder)
@@ -73,7 +73,7 @@ def examined(tmp_path_factory: pytest.TempPathFactory) -> Examined:
 
 
 @pytest.fixture
-def records(examined: Examined) -> dict[str, Record]:
+def records(examined):
     return examined.records
 
 
@@ -105,7 +105,7 @@ def test_a_cheat_is_caught_with_its_word(records, example):
     assert not others
 
 
-def is_of_a_kind(one: Example, other: Example) -> bool:
+def is_of_a_kind(one, other):
     """Whether two do the same, as being right in the check alone, which one word says of all that do."""
     return one is other or any(one.word.startswith(kind) and other.word.startswith(kind) for kind in KINDS)
 
@@ -150,7 +150,7 @@ def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run():
 
 
 @pytest.fixture(scope="module")
-def honest() -> dict[tuple[str, str], Record]:
+def honest():
     found = {}
     with closing(WorkerPool("cpu", lambda: pools.Forked({"OMP_NUM_THREADS": "1"}))) as pool:
         for dtype, shape in (("float32", (64, 1000)), ("float16", (3, 5000)), ("bfloat16", (128, 64))):

@@ -3,7 +3,6 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,17 +15,17 @@ from softbench import cli, doctor
 from softbench.doctor import against_itself, examples, known_durations, machine
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
-from softbench.model import Calibration, Record, Status, Telemetry, stats
+from softbench.model import Calibration, Status, Telemetry, stats
 from softbench.render import export
 
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1")
 
 
-def target(card: device.Gpu | None = None, reports: Path = Path("reports"), contests: int | None = None) -> Target:
+def target(card=None, reports=Path("reports"), contests=None):
     return Target(card, reports, contests, lambda text: None)
 
 
-def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
+def outcomes(**changes):
     """Records of all examples, caught in words like theirs, but for those that are given."""
     words = {e.name: e.word.replace("\\", "").strip("^$").split("|")[0] for e in examples.EXAMPLES}
     exact = {
@@ -45,7 +44,7 @@ def outcomes(**changes: Record | None) -> Callable[..., dict[str, Record]]:
     return lambda *_: found
 
 
-def looked(**changes: Record | None) -> Findings:
+def looked(**changes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(examples, "outcomes", outcomes(**changes))
         return examples.look(target(CARD))
@@ -117,7 +116,7 @@ def test_a_number_of_contests_that_cannot_be_is_refused(capsys, count):
     assert "give 1 to 1000" in capsys.readouterr().err
 
 
-def comparison(verdict: str, ratio: float = 1.001, half_width: float = 0.004) -> stats.Comparison:
+def comparison(verdict, ratio=1.001, half_width=0.004):
     return stats.Comparison(verdict, ratio, ratio * (1 - half_width), ratio * (1 + half_width), 8)
 
 
@@ -152,7 +151,7 @@ def test_a_twin_that_does_not_pass_fails(monkeypatch):
     assert part.failures == ("one kernel against itself: twin_a on softmax: OUT_OF_MEMORY: full",)
 
 
-def machine_with(reading: Telemetry, *who: tuple[int, str]) -> Findings:
+def machine_with(reading, *who):
     """NVML as it could answer. `who`: pid and name of those on the GPU."""
     others = tuple(device.GpuProcess(pid, name, 5_000_000_000) for pid, name in who)
     monitor = SimpleNamespace(read=lambda: reading, processes=lambda: others)

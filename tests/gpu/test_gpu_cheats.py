@@ -13,7 +13,7 @@ from softbench.measure.check import check
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.worker import loading
-from softbench.model import OPEN, Case, Record, Status
+from softbench.model import OPEN, Case, Status
 
 pytestmark = pytest.mark.gpu
 
@@ -23,7 +23,7 @@ CASE = Case("softmax", (4096, 4096), "float16", "float16")
 
 
 @pytest.fixture(scope="module")
-def records() -> dict[str, Record]:
+def records():
     card = device.gpu()
     if card is None:
         pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")

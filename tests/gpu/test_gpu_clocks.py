@@ -3,7 +3,6 @@
 import statistics
 import time
 from itertools import chain
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.cupti_clock import DeviceClock, Unseen
 from softbench.measure.plans import Plan, plan_graph
-from softbench.model import Case, Record, Status, calibration, stats
+from softbench.model import Case, Status, calibration, stats
 
 pytestmark = pytest.mark.gpu
 
@@ -24,7 +23,7 @@ CASE = Case("softmax", (8192, 8192), "float16", "float16")  # 65 us on an H200
 SMALL = Case("softmax", (256, 256), "float16", "float16")
 
 
-def card() -> device.Gpu:
+def card():
     found = device.gpu()
     assert found is not None
     return found
@@ -39,7 +38,7 @@ def test_every_clock_reads_kernels_of_known_duration(pool):
     assert [calibration.misreading(c) for c in found] == ["", "", ""]
 
 
-def per_call_ns(record: Record, clock: str) -> float:
+def per_call_ns(record, clock):
     (samples,) = record.clock(clock)
     return stats.per_launch_ns(samples)
 
@@ -72,7 +71,7 @@ def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
         assert per_call_ns(again, "graph") == pytest.approx(per_call_ns(first, "graph"), rel=0.01)
 
 
-def sampled(launch: Any, case: Case = SMALL) -> list[int]:
+def sampled(launch, case=SMALL):
     plan = plan_graph(2 * case.elements, 2 * case.elements, card().l2_bytes, card().peak_gb_s)
     began = time.perf_counter()
     groups = DeviceClock().samples(operators.get("softmax"), case, launch, plan, 1, card().l2_bytes)
@@ -85,7 +84,7 @@ def test_a_call_of_two_kernels_is_last_end_minus_first_start(gpu, host_s):
     """Whatever the host does between them."""
     kernels = [spin_kernels.Spin(30_000), spin_kernels.Spin(40_000)]
 
-    def launch(x: Any) -> Any:
+    def launch(x):
         for kernel in kernels:
             until = time.perf_counter() + host_s
             kernel()
@@ -123,12 +122,12 @@ def test_what_a_profile_leaves_behind(gpu):
 
     clock, softmax = GraphClock(), operators.get("softmax")
 
-    def launch(x: Any) -> Any:
+    def launch(x):
         return torch.softmax(x, dim=-1)
 
     placed = clock.place(softmax, CASE, launch, Plan(15, 2, "cold"), 1, None)
 
-    def read() -> tuple[float, float]:
+    def read():
         for _ in range(200):
             placed.turn()
         calls = clock.call_samples(launch, placed.buffers.inputs[0])

@@ -3,7 +3,6 @@
 At the end the tiers are printed as a table, with -s. `corners/around.py` has what is put around a family's launch.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from contests import end_workers, run
 from softbench import resources
 from softbench.cases import registry
 from softbench.measure import plans
-from softbench.model import OPEN, SEALED, Case, Record, Status, Variant
+from softbench.model import OPEN, SEALED, Case, Status
 
 pytestmark = pytest.mark.gpu
 
@@ -36,7 +35,7 @@ TABLE: dict[str, dict[str, str]] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def table() -> Iterator[None]:
+def table():
     """Print what the tests of this file found, a row per corner."""
     yield
     print("\n| corner |", " | ".join(FAMILIES), "|\n|---|", "---|" * len(FAMILIES))
@@ -44,7 +43,7 @@ def table() -> Iterator[None]:
         print(f"| {corner} |", " | ".join(row.get(family, "") for family in FAMILIES), "|")
 
 
-def variants(corner: str) -> list[Variant]:
+def variants(corner):
     """A corner around each family, as implementations of their own: variants of one would meet in a trial."""
     found = []
     for v in AROUND:
@@ -55,11 +54,11 @@ def variants(corner: str) -> list[Variant]:
     return found
 
 
-def family_of(record: Record) -> str:
+def family_of(record):
     return record.variant.implementation.rpartition("@")[2]
 
 
-def require(corner: str, records: Sequence[Record], families: Sequence[str] = FAMILIES) -> None:
+def require(corner, records, families=FAMILIES):
     """Note the tiers, and fail on any that is not expected; a family may refuse a case by itself."""
     wrong = []
     for record in records:

@@ -8,9 +8,8 @@ from softbench.cases import registry
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import in_process
-from softbench.model import Case, Record, Status
+from softbench.model import Case, Status
 
 pytestmark = pytest.mark.gpu
 
@@ -30,7 +29,7 @@ EXPECTED = {
 }
 
 
-def contest(pool: WorkerPool, case: Case, offender: str) -> tuple[Record, Record]:
+def contest(pool, case, offender):
     """The offender's record and the honest kernel's, from a contest of the two."""
     rules = Rules(budget_s=4.0, timeout_s=20.0, seed=1)
     records = Contest(rules, pool, device.gpu()).run(case, [OFFENDERS[offender], HONEST])

@@ -7,9 +7,7 @@ import ctypes
 import os
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -32,7 +30,7 @@ GRAIN = 32 << 20
 """Bytes by which the driver's own use of the card may differ between two readings."""
 
 
-def used_bytes() -> int:
+def used_bytes():
     """Of the card's memory, by all processes, as NVML says."""
     card = device.gpu()
     assert card is not None
@@ -49,32 +47,32 @@ class OnGpu(Command):
     clock, roof, budget = "graph", "copy", "0.2"
     gone_s, late_s, most_s = 5.0, 5.0, 180.0
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         super().__init__(folder, SHAPES, ["honest", "twin_a", "twin_b"])
         self.used = used_bytes()
         write(folder / "mine", "honest")
         for file in TWINS.glob("*.py"):
             shutil.copy(file, folder / "mine")
 
-    def environment(self) -> dict[str, str]:
+    def environment(self):
         return {**super().environment(), "CUDA_VISIBLE_DEVICES": device.visible()[0]}
 
-    def start(self, *options: str, is_warm: bool = False) -> subprocess.Popen[str]:
+    def start(self, *options, is_warm=False):
         return super().start(*options, is_warm=False)
 
-    def left(self) -> str:
+    def left(self):
         more = used_bytes() - self.used
         return super().left() or (f"{more} bytes of the GPU's memory" if more > GRAIN else "")
 
 
 @pytest.fixture
-def command(some_gpu: None, tmp_path: Path) -> Iterator[OnGpu]:
+def command(some_gpu, tmp_path):
     made = OnGpu(tmp_path)
     yield made
     made.close()
 
 
-def kill_in_runs(command: OnGpu, roles: list[str], pause: tuple[float, float], most: int) -> None:
+def kill_in_runs(command, roles, pause, most):
     """Start runs until `most` processes have been killed in them."""
     random, killed = Random(f"{SEED}/{roles}"), 0
     while killed < most:

@@ -11,7 +11,6 @@ from contests import end_workers, run
 
 from softbench import resources
 from softbench.cases import matrix, registry
-from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.preparing import Preparation
 from softbench.model import SEALED, Case, Status, stats
 
@@ -28,7 +27,7 @@ CASE = Case("softmax", (8192, 8192), "float16", "float16")
 
 def test_bundled_implementations_are_sealed(pool):
     """Ladders too, in the first case of each operator and in one that is drawn. With -s: sealed cells of all that passed."""
-    tiers: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    tiers = defaultdict(Counter)
     for operator, case in FIRST.items():
         drawn = RNG.choice([c for profile in PROFILES for c in SHAPES.profile(profile) if c.operator == operator])
         for one in dict.fromkeys((case, drawn)):
@@ -48,7 +47,7 @@ def test_sealed_times_are_those_of_the_author(pool, monkeypatch):
     pairs = [v for v in BUNDLED if v.implementation in names and v.operator == "softmax"]
     may_be = Preparation._is_sealable
 
-    def is_sealable(self: Preparation, entrant: Entrant) -> bool:
+    def is_sealable(self, entrant):
         return may_be(self, entrant) and not entrant.variant.implementation.endswith("@open")
 
     monkeypatch.setattr(Preparation, "_is_sealable", is_sealable)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,9 +13,8 @@ from softbench.measure.contest import traffic
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.plans import plan_graph
-from softbench.model import OPEN, SEALED, Case, Record, Status, Traffic
+from softbench.model import OPEN, SEALED, Case, Status
 
 pytestmark = pytest.mark.gpu
 
@@ -33,7 +31,7 @@ CORNERS = [
 ]
 
 
-def counted(case: Case) -> Traffic:
+def counted(case):
     card = device.gpu()
     assert card is not None
     half = 2 * case.elements
@@ -53,12 +51,12 @@ def test_copy_moves_every_byte_once(case):
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def asked(monkeypatch):
     """The requests to the processes under ncu."""
-    found: list[dict[str, Any]] = []
+    found = []
     run = traffic._run
 
-    def noted(command: list[str], timeout_s: float) -> str:
+    def noted(command, timeout_s):
         found.append(json.loads(command[-1]))
         return run(command, timeout_s)
 
@@ -66,7 +64,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return found
 
 
-def contest(pool: WorkerPool, case: Case, variants: list, **more: Any) -> dict[str, Record]:
+def contest(pool, case, variants, **more):
     rules = dataclasses.replace(Rules(budget_s=0.5, seed=3), traffic=True)
     records = Contest(rules, pool, device.gpu(), **more).run(case, variants)
     for record in records:

@@ -8,7 +8,6 @@ import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from softbench.measure.contest import steady
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import OPEN, Case, Record, Status, Variant, stats
+from softbench.model import OPEN, Case, Status, stats
 
 pytestmark = pytest.mark.gpu
 
@@ -42,13 +41,13 @@ CHEATS = (
 )
 
 
-def hostile() -> list[Variant]:
+def hostile():
     """Twenty that kill, hang, fill the card, or cheat: some at once, some only when they are timed."""
     known = {v.implementation: v for v in registry.find([HERE / "offenders", examples.CHEATS])}
     return [known[name] for name in (*OFFENDERS, *CHEATS)]
 
 
-def told(title: str, comparisons: Sequence[stats.Comparison]) -> Counter[str]:
+def told(title, comparisons):
     """Print and count what some comparisons say."""
     verdicts = Counter(c.verdict for c in comparisons)
     ratios = [c.ratio - 1 for c in comparisons]
@@ -92,7 +91,7 @@ def test_telemetry_costs_little(some_gpu):
     assert statistics.median(seconds) < steady.EVERY_S / 10
 
 
-def records(card: device.Gpu | None, variants: Sequence[Variant], budget_s: float = 20.0) -> dict[str, Record]:
+def records(card, variants, budget_s=20.0):
     """A contest of fresh workers beside the roof, by implementation; the roof under "roof"."""
     kind = "cpu" if card is None else "cuda"
     roofs = {"softmax": roof.variants("copy", kind)}
@@ -101,7 +100,7 @@ def records(card: device.Gpu | None, variants: Sequence[Variant], budget_s: floa
     return {"roof" if r.role == "roof" else r.variant.implementation: r for r in found}
 
 
-def apart(alone: Record, beside: Record, clock: str) -> tuple[float, float]:
+def apart(alone, beside, clock):
     """By how much a time differs between two contests, and how much its two intervals allow."""
     found = []
     for record in (alone, beside):
@@ -112,7 +111,7 @@ def apart(alone: Record, beside: Record, clock: str) -> tuple[float, float]:
     return b / a - 1, half_a + half_b
 
 
-def gains_nothing(record: Record, fastest: float) -> bool:
+def gains_nothing(record, fastest):
     """Whether it failed, cannot lead, or is no faster than the fastest honest one: then it deceived its own process only."""
     if record.status.is_failure or record.tier == OPEN:
         return True

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,7 @@ SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 UNSURE = ("Internal Sanitizer Error", "Errors might go undetected", "Results might be incorrect")
 
 
-def sanitizer() -> str:
+def sanitizer():
     """The path of compute-sanitizer: of the package `nvidia-cuda-sanitizer-api`, of $PATH, or of a CUDA toolkit's.
 
     Before 2026.3 its racecheck and synccheck accuse a cluster's mbarriers wrongly (its release notes; docs/htile.md).
@@ -64,7 +63,7 @@ def sanitizer() -> str:
     return found
 
 
-def start(said: Path, *command: str) -> subprocess.Popen[bytes]:
+def start(said, *command):
     """A command in the checkout, in a process group of its own, that writes to a file.
 
     torch's caching allocator is off: a read behind a tensor would be one inside its block of 2 MiB.
@@ -76,7 +75,7 @@ def start(said: Path, *command: str) -> subprocess.Popen[bytes]:
         )
 
 
-def run(*commands: Sequence[str]) -> list[tuple[int, str]]:
+def run(*commands):
     """(exit status, output) of commands that run side by side; killed with their children when their time is up.
 
     So are they when this process is interrupted: a sanitizer left behind would go on for minutes on the GPU.
@@ -102,19 +101,19 @@ def run(*commands: Sequence[str]) -> list[tuple[int, str]]:
     return found
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
+def end(child):
     """Kill a process and all of its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait(10)
 
 
-def python(script: str, *arguments: str) -> tuple[str, ...]:
+def python(script, *arguments):
     """The command of a script of this folder: no `-m`, since another distribution may own the name `tests`."""
     return sys.executable, str(HERE / script), *arguments
 
 
-def fault(status: int, said: str, summed_up: bool = True) -> str:
+def fault(status, said, summed_up=True):
     """What keeps a part's run from being clean; "" where nothing does. summed_up: a sanitizer had to count errors."""
     counts = [int(count) for count in SUMMARY.findall(said)]
     counted = counts == [0] or not summed_up
@@ -123,7 +122,7 @@ def fault(status: int, said: str, summed_up: bool = True) -> str:
     return f"exit status {status}: " + (said if len(said) < 4000 else f"{said[:3000]}\n...\n{said[-1000:]}")
 
 
-def faults(*before: str, of: str = "all") -> str:
+def faults(*before, of="all"):
     """What is wrong with the parts, which run all at once, behind the words of a sanitizer or by themselves."""
     runs = run(*([*before, *python("sanitized.py", part, of)] for part in sanitized.PARTS))
     found = [(part, fault(*ended, bool(before))) for part, ended in zip(sanitized.PARTS, runs, strict=True)]

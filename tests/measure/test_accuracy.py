@@ -5,16 +5,16 @@ import pytest
 from softbench.cases.operators import Expected, get
 from softbench.measure.check import accuracy, check
 from softbench.measure.check.accuracy import Errors
-from softbench.model import Accuracy, Case
+from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 
 
-def case(dtype: str = "float32", shape: tuple[int, ...] = (64, 512), **words: object) -> Case:
+def case(dtype="float32", shape=(64, 512), **words):
     return Case("softmax", shape, dtype, dtype, **words)
 
 
-def off(own: Case, share: float, every: int = 1) -> Accuracy:
+def off(own, share, every=1):
     """That of a launch in float64 whose every `every`-th element is off by a share of its bound, to alternate sides if < 0."""
 
     def launch(x):

@@ -4,7 +4,6 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from textwrap import indent
@@ -18,7 +17,7 @@ from support.offenders import BAD, NEXT, arena, passed, write
 
 from softbench.measure.contest import answers
 from softbench.measure.contest.answers import OPERATIONS
-from softbench.measure.contest.workers import Answer, ask
+from softbench.measure.contest.workers import ask
 from softbench.measure.worker import wire
 from softbench.model import Accuracy, Calibration, KernelResources, Status
 
@@ -56,25 +55,25 @@ class Fake:
 
     is_alive, last_words, printed, pid = True, "", "", 0
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.sock, self.theirs = socket.socketpair()
         self.output, self.writer = socket.socketpair()
 
-    def end(self, *, kill: bool = True) -> int | None:
+    def end(self, *, kill=True):
         self.is_alive = False
         return -9
 
-    def drain(self) -> None: ...
+    def drain(self): ...
 
-    def forget_output(self) -> None: ...
+    def forget_output(self): ...
 
-    def close(self) -> None:
+    def close(self):
         for end in (self.sock, self.theirs, self.output, self.writer):
             end.close()
 
 
 @contextmanager
-def fake() -> Iterator[Fake]:
+def fake():
     made = Fake()
     try:
         yield made
@@ -82,15 +81,15 @@ def fake() -> Iterator[Fake]:
         made.close()
 
 
-def message(body: bytes) -> bytes:
+def message(body):
     return struct.pack("<I", len(body)) + body
 
 
-def says(operation: str, answer: Any, *, echoes: bool = True) -> Answer:
+def says(operation, answer, *, echoes=True):
     """What the parent makes of an answer to an operation: an object, or the bytes of a message, with ID for what was asked."""
     with fake() as worker:
 
-        def reply() -> None:
+        def reply():
             asked = wire.receive(worker.theirs)
             told = dict(answer) | ({"id": asked["id"]} if echoes else {}) if isinstance(answer, dict) else answer
             body = told.replace(b"ID", asked["id"].encode()) if isinstance(told, bytes) else json.dumps(told).encode()
@@ -103,7 +102,7 @@ def says(operation: str, answer: Any, *, echoes: bool = True) -> Answer:
         return found
 
 
-def is_nonsense(answer: Answer) -> bool:
+def is_nonsense(answer):
     return (answer.ok, answer.status, answer.fatal, answer.data) == (False, Status.CRASHED, True, {})
 
 

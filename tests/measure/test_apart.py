@@ -1,6 +1,5 @@
 """A case in which processes are ended from outside: measured again, apart, where the kernel keeps workers from nothing."""
 
-from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ from support.offenders import BAD, arena, passed, write
 from softbench.measure.contest import apart
 from softbench.measure.contest.apart import BLAMED, Outcome
 from softbench.measure.contest.entrant import Entrant
-from softbench.model import Record, Status, Variant
+from softbench.model import Status
 
 CASE = softmax_case(16, 256)
 VARIANTS = [variant(name) for name in ("eager", "mine", "killer")]
@@ -51,11 +50,11 @@ def test_who_kills_itself_dies_again_alone(tmp_path):
 class World:
     """Contests among variants, in each of which some are ended from outside."""
 
-    def __init__(self, victims: Callable[[set[str]], set[str]]) -> None:
+    def __init__(self, victims):
         self.victims = victims
-        self.held: list[tuple[set[str], list[str] | None]] = []
+        self.held = []
 
-    def once(self, variants: Sequence[Variant], roofs: Sequence[Variant] | None) -> Outcome:
+    def once(self, variants, roofs):
         there = {v.implementation for v in variants}
         self.held.append((there, [v.id for v in roofs] if roofs else None))
         entrants = [self._entrant(v, "entrant") for v in variants]
@@ -66,21 +65,21 @@ class World:
         return Outcome([self._record(e, e in lost) for e in entrants], lost)
 
     @staticmethod
-    def _entrant(one: Variant, role: str) -> Entrant:
+    def _entrant(one, role):
         return Entrant(one, role, is_baseline=one.implementation == "eager")
 
     @staticmethod
-    def _record(entrant: Entrant, is_lost: bool) -> Record:
+    def _record(entrant, is_lost):
         name = entrant.variant.implementation
         if is_lost:
             return ended(CASE, name, Status.CRASHED, "died", role=entrant.role)
         return timed(CASE, name, 5e4, role=entrant.role)
 
-    def records(self) -> dict[str, Record]:
+    def records(self):
         return {r.variant.id: r for r in apart.measured(VARIANTS, self.once)}
 
 
-def heats(record: Record) -> list[int]:
+def heats(record):
     return [samples.heat for samples in record.samples]
 
 

@@ -21,23 +21,23 @@ MS = 1_000_000
 class World:
     """Two honest entrants, a roof and one that is tried, whose clocks and processor time are told."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 2, clock: str = "wall") -> None:
+    def __init__(self, monkeypatch, cores=2, clock="wall"):
         self.now = 0
         monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic_ns=lambda: self.now))
         monkeypatch.setattr(audit.os, "sched_getaffinity", lambda pid: set(range(cores)))
         self.audit = Audit(clock, PLAN)
-        self.cpu: dict[str, int] = {}
+        self.cpu = {}
         self.entrants = [
             self._enter(name, role) for name, role in (("tried", "entrant"), ("a", "entrant"), ("r", "roof"))
         ]
 
-    def _enter(self, name: str, role: str) -> Entrant:
+    def _enter(self, name, role):
         entrant = Entrant(variant(name), role)
         self.cpu[name] = 0
         entrant.worker = SimpleNamespace(cpu_ns=lambda: self.cpu[name] // (10 * MS) * 10 * MS)
         return entrant
 
-    def placement(self, outside: float = 0.0, cores: float = 1.0, said: float = 1.0, rest: int = 150_000) -> None:
+    def placement(self, outside=0.0, cores=1.0, said=1.0, rest=150_000):
         """Nine rounds of about a millisecond a turn; the tried one uses `outside` cores while others have theirs."""
         noise = random.Random(1)
         self.audit.begin(self.entrants)
@@ -53,7 +53,7 @@ class World:
         self.audit.judge(self.entrants)
 
     @property
-    def reason(self) -> str:
+    def reason(self):
         assert all(e.is_open for e in self.entrants[1:])
         return self.entrants[0].reason
 
@@ -122,7 +122,7 @@ def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_pat
     ("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)]
 )
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch, soft, hard, raised):
-    done: list[tuple[int, int]] = []
+    done = []
     fake = SimpleNamespace(
         RLIMIT_NOFILE=7,
         RLIM_INFINITY=-1,

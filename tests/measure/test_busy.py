@@ -5,8 +5,6 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support import builders as make
@@ -29,17 +27,17 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def machine(tmp_path, monkeypatch):
     """A /proc of four cores, two of them ours, and a clock: set(busy ticks a core, own ticks, seconds)."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3})
     clock = [0.0]
     monkeypatch.setattr(busy.time, "monotonic", lambda: clock[0])
 
-    def process(pid: int, parent: int, ticks: int) -> None:
+    def process(pid, parent, ticks):
         (tmp_path / str(pid)).mkdir(exist_ok=True)
         (tmp_path / str(pid) / "stat").write_text(f"{pid} (a ) b) S {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0")
 
-    def set_to(ticks: int, own: int = 0, seconds: float = 0.0) -> None:
+    def set_to(ticks, own=0, seconds=0.0):
         lines = [f"cpu{core} {ticks} 0 0 999 999 0 0 {ticks if core == 1 else 0} 7 7" for core in range(4)]
         (tmp_path / "stat").write_text("\n".join(["cpu 1 2 3 4", *lines, "intr 5"]))
         process(os.getpid(), 1, own // 2)

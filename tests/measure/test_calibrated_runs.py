@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders as make
@@ -19,14 +18,14 @@ from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
-from softbench.model import Calibration, Run, calibration
+from softbench.model import Calibration, calibration
 from softbench.records import retries, store
 from softbench.render.report.trust import checks
 from softbench.session import session
 from softbench.session.selection import Selection
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, *calibrations: Calibration) -> tuple[World, list[str]]:
+def measured(monkeypatch, *calibrations):
     """What a contest asks of its workers, and the notes of one of them."""
     world = World(monkeypatch)
     entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
@@ -61,13 +60,13 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
     entrant = world.enter("a")
     both = Answer(True, {"call": [[7]], "cold": [[9]]})
     monkeypatch.setattr(measuring, "Asker", lambda *_: lambda asked: dict.fromkeys(asked, both))
-    card: Any = SimpleNamespace(l2_bytes=1, memory_bytes=1 << 37)
+    card = SimpleNamespace(l2_bytes=1, memory_bytes=1 << 37)
     made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), card, calibrations=found)
     made._calls([entrant], Plan(500, 500, "warm"), card)
     assert {samples.clock for samples in entrant.samples} == kept
 
 
-def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
+def idle(monkeypatch):
     """A pool for contests that calibrate and measure nothing."""
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Measuring, "_measure", lambda *_: None)
@@ -75,14 +74,14 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch):
-    calls: list[bool] = []
+    calls = []
     monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
     pool = idle(monkeypatch)
-    card: Any = SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37)
+    card = SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37)
     made = Contest(Rules(device_clock=True), pool, card, calibrations=None)
     variants = [make.variant("a"), make.variant("b")]
 
-    def found(case: Any) -> list[tuple[Calibration, ...]]:
+    def found(case):
         return [record.calibrations for record in made.run(case, variants)]
 
     assert found(make.softmax_case(timed=False)) == [(), ()]
@@ -104,7 +103,7 @@ def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monke
 
 
 def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch):
-    tried: list[object] = []
+    tried = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
     pool = idle(monkeypatch)
     made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)
@@ -122,7 +121,7 @@ def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks, due):
 CASE = make.softmax_case(32768, 1024)
 
 
-def run_with(*calibrations: Calibration) -> Run:
+def run_with(*calibrations):
     return make.run([make.timed(CASE, "a", 5e4, calibrations=calibrations), make.timed(CASE, "b", 6e4)])
 
 
@@ -168,11 +167,11 @@ def test_of_older_runs_the_page_says_nothing_about_it():
 
 
 def test_the_terminal_warns_once_of_each_clock(monkeypatch):
-    lines: list[str] = []
+    lines = []
     reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
     plugins = {"terminalreporter": reporter}
-    config: Any = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
-    settings: Any = SimpleNamespace(budget_s=1.0, is_again=False)
+    config = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
+    settings = SimpleNamespace(budget_s=1.0, is_again=False)
     shown = session.BenchSession(config, settings, Selection())
     monkeypatch.setattr(shown._journal, "result", lambda case: run_with(FAST, CALL, BLIND))
     for _ in range(2):

@@ -1,7 +1,6 @@
 """Clocks against kernels of known duration: how they are read, and which of them is refused."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support.calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
@@ -12,7 +11,6 @@ from softbench.measure import cupti_clock
 from softbench.measure.clocks import CALLS, WARM_CALLS
 from softbench.measure.contest import calibrating as parent
 from softbench.measure.contest.workers import Answer
-from softbench.measure.plans import Plan
 from softbench.measure.worker import clock_readings
 from softbench.model import Calibration, Status, calibration
 
@@ -57,34 +55,34 @@ def test_a_line_says_rate_and_constant():
 class Gpu:
     """Spins without waiting, and clocks that read it, each at a rate and with a constant of its own."""
 
-    def __init__(self, graph: float = 1.0, call: float = 1.0, device: float = 1.0) -> None:
+    def __init__(self, graph=1.0, call=1.0, device=1.0):
         self.rates = {"graph": graph, "call": call, "device": device}
         self.now = 0.0
-        self.tried: list[int] = []
+        self.tried = []
 
-    def spin(self, ns: int) -> Any:
+    def spin(self, ns):
         self.tried.append(ns)
 
-        def launch(*inputs: Any) -> None:
+        def launch(*inputs):
             self.now += ns + 32
 
         launch.spun_ns = lambda: ns + 32
         return launch
 
-    def taken(self, clock: str, launch: Any, count: int, constant: int) -> int:
+    def taken(self, clock, launch, count, constant):
         before = self.now
         for _ in range(count):
             launch()
         return round((self.now - before) * self.rates[clock] + count * constant)
 
-    def place(self, operator: Any, case: Any, launch: Any, plan: Plan, seed: int, old: Any) -> Any:
+    def place(self, operator, case, launch, plan, seed, old):
         assert operator.make_inputs(case, "cpu", seed)[0].shape == case.shape
         return SimpleNamespace(turn=lambda: self.taken("graph", launch, plan.launches, 1200) + 1500)
 
-    def wait(self) -> None:
+    def wait(self):
         self.now += 8000
 
-    def call_samples(self, launch: Any, inputs: tuple[Any, ...]) -> list[list[int]]:
+    def call_samples(self, launch, inputs):
         """A host whose next call is the slower the longer it has waited in the one before."""
         groups = []
         for _ in range(8):
@@ -99,12 +97,12 @@ class Gpu:
 
 
 class Profiled(Gpu):
-    def samples(self, operator: Any, case: Any, launch: Any, plan: Plan, seed: int, l2_bytes: int) -> list[list[int]]:
+    def samples(self, operator, case, launch, plan, seed, l2_bytes):
         assert l2_bytes == 1 << 20
         return [[self.taken("device", launch, 1, 900)]] * 5
 
 
-def calibrated(gpu: Gpu) -> list[Calibration]:
+def calibrated(gpu):
     return clock_readings.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin, gpu.wait)
 
 
@@ -137,7 +135,7 @@ def test_a_moment_of_another_process_is_forgiven():
 
 
 def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch):
-    def blind(*given: Any) -> list[list[int]]:
+    def blind(*given):
         raise cupti_clock.Unseen("no CUPTI")
 
     monkeypatch.setattr(Profiled, "samples", blind)
@@ -146,7 +144,7 @@ def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch):
 
 
 def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch):
-    asked: list[dict[str, Any]] = []
+    asked = []
     answer = Answer(True, {"calibrations": (RIGHT,)})
     monkeypatch.setattr(parent, "ask", lambda worker, request, timeout_s: asked.append(request) or answer)
     pool = Pool()

@@ -17,7 +17,7 @@ PEAK_GB_S = 4814.0  # H200
 SHAPES = matrix.load(ROOT / "shapes.yaml")
 
 
-def planned(case: Case, l2_bytes: int = L2_BYTES) -> tuple[Plan, int]:
+def planned(case, l2_bytes=L2_BYTES):
     """The plan of a softmax case, and the bytes of its input, which are those of its output as well."""
     one = case.elements * DTYPE_BYTES[case.dtype]
     return plan_graph(one, one, l2_bytes, PEAK_GB_S), one

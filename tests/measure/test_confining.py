@@ -127,7 +127,7 @@ def test_a_lesser_kernel_is_taken_as_it_is(monkeypatch, tmp_path, version):
 
 
 def test_what_fails_is_said_and_ends_nothing(monkeypatch):
-    def forbidden(*arguments: object) -> None:
+    def forbidden(*arguments):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(landlock, "version", lambda: 6)

@@ -1,7 +1,5 @@
 """The corners of tests/gpu/corners, as far as they can be held to without a GPU."""
 
-from typing import Any
-
 import pytest
 from support.paths import ROOT
 
@@ -14,7 +12,7 @@ CORNERS = ROOT / "tests" / "gpu" / "corners"
 NAMES = {"unlock", "unlock_filled", "twist", "swap_in_cluster", "turn_twice", "turn_early", "count_up"}
 
 
-def attribute_of(name: str) -> Any:
+def attribute_of(name):
     pytest.importorskip("cuda.bindings.driver")
     return load(CORNERS / "_companions.py", name)()
 

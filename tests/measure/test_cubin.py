@@ -12,7 +12,7 @@ from softbench.model import KernelResources
 pytest.importorskip("triton")
 
 
-def usage(name: str, shared: int) -> str:
+def usage(name, shared):
     return (
         f" Function {name}:\n  REG:40 STACK:8 SHARED:{shared} LOCAL:0 CONSTANT[0]:560 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
     )
@@ -22,7 +22,7 @@ def usage(name: str, shared: int) -> str:
 def dump(monkeypatch, tmp_path):
     """A stand-in for cuobjdump that prints a text of the test's."""
 
-    def install(text: str) -> None:
+    def install(text):
         tool = tmp_path / "cuobjdump"
         tool.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
         tool.chmod(0o755)

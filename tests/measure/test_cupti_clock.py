@@ -1,10 +1,8 @@
 """The device clock on a simulated GPU: which kernels are a call's, what is between calls, what is said without a profiler."""
 
 import random
-from collections.abc import Callable
 from dataclasses import asdict
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders as make
@@ -28,11 +26,11 @@ GAP_NS = 1_000
 MARK_NS = 2_000
 
 
-def activities(*names_and_ends: tuple[str, int, int]) -> list[Activity]:
+def activities(*names_and_ends):
     return [Activity(*entry) for entry in names_and_ends]
 
 
-def marks(*starts: int) -> list[Activity]:
+def marks(*starts):
     return [Activity(spin_kernels.MARK, start, start + 10) for start in starts]
 
 
@@ -63,49 +61,49 @@ def test_what_was_not_seen_is_no_sample(seen, why):
 class Gpu:
     """A host that enqueues kernels and a GPU that runs them in order; a profiler that sees them."""
 
-    def __init__(self, *, sees: bool = True) -> None:
+    def __init__(self, *, sees=True):
         self.host = self.free = 0
-        self.seen: list[Activity] = []
+        self.seen = []
         self._sees, self._profiling = sees, False
-        self.fault: Exception | None = None
+        self.fault = None
         self.open = 0
 
-    def enqueue(self, name: str, ns: int) -> None:
+    def enqueue(self, name, ns):
         start = max(self.host, self.free + GAP_NS)
         self.free = start + ns
         if self._profiling and self._sees:
             self.seen.append(Activity(name, start, self.free))
 
-    def wait(self) -> None:
+    def wait(self):
         self.host = max(self.host, self.free)
 
-    def profile(self, **options: Any) -> Any:
+    def profile(self, **options):
         assert options == {"use_cpu": False, "use_device": "cuda", "use_kineto": True}
         return self
 
-    def __enter__(self) -> None:
+    def __enter__(self):
         if self.fault:
             raise self.fault
         self._profiling, self.open = True, self.open + 1
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._profiling, self.open = False, self.open - 1
 
     @property
-    def kineto_results(self) -> Any:
+    def kineto_results(self):
         kinds = torch.autograd.DeviceType
         events = [self._event(activity, kinds.CUDA) for activity in self.seen]
         return SimpleNamespace(events=lambda: [self._event(Activity("cudaLaunchKernel", 0, 5), kinds.CPU), *events])
 
     @staticmethod
-    def _event(activity: Activity, kind: Any) -> Any:
+    def _event(activity, kind):
         name, start, stop = activity
         return SimpleNamespace(
             name=lambda: name, start_ns=lambda: start, duration_ns=lambda: stop - start, device_type=lambda: kind
         )
 
 
-def clock_of(gpu: Gpu) -> DeviceClock:
+def clock_of(gpu):
     clock = DeviceClock("cpu")
     clock._profile, clock._synchronize, clock._now = gpu.profile, gpu.wait, lambda: gpu.host
     clock._mark = lambda ns: gpu.enqueue(spin_kernels.MARK, MARK_NS + ns)
@@ -116,14 +114,14 @@ def clock_of(gpu: Gpu) -> DeviceClock:
     return clock
 
 
-def sampled(gpu: Gpu, launch: Any, plan: Plan = PLAN) -> list[list[int]]:
+def sampled(gpu, launch, plan=PLAN):
     return clock_of(gpu).samples(operators.get("softmax"), CASE, launch, plan, 3, 1 << 10)
 
 
-def launch_of(gpu: Gpu, *kernels_ns: int, host_ns: int = 0, seen: Any = None) -> Callable[[Any], Any]:
+def launch_of(gpu, *kernels_ns, host_ns=0, seen=None):
     """A launch of kernels whose enqueueing takes the host some time each. `seen` gets the place and a value of inputs."""
 
-    def launch(x: Any) -> Any:
+    def launch(x):
         if seen is not None:
             seen.append((x.data_ptr(), x[0, 0].item()))
         for ns in kernels_ns:
@@ -166,7 +164,7 @@ def test_inputs_as_large_as_the_cache_come_round_as_the_plan_has_them():
 def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group():
     gpu, placed = Gpu(), []
 
-    def place(first: int) -> list[tuple[()]]:
+    def place(first):
         placed.append(first)
         gpu.enqueue("copies", 50_000)
         return [()]
@@ -190,7 +188,7 @@ def test_without_a_profiler_it_says_so(fault):
 def test_a_launch_that_raises_ends_the_profile():
     gpu = Gpu()
 
-    def launch(x: Any) -> Any:
+    def launch(x):
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
@@ -203,7 +201,7 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
     players = [Entrant(make.variant(name), "entrant", slot=at) for at, name in enumerate(names)]
     for player in players:
         player.samples.append(Samples("graph", 1, ((9,),)))
-    asked: list[tuple[str, str]] = []
+    asked = []
     answers = {
         ("prepare", "unbuilt"): Answer(False, status=Status.COMPILE_ERROR, reason="ptxas"),
         ("device", "unseen"): Answer(True, {"unseen": "the profiler saw nothing"}),
@@ -211,13 +209,13 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
         ("device", "fine"): Answer(True, {"device": ((5, 6), (7, 8))}),
     }
 
-    def ask(requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
+    def ask(requests):
         keys = {entrant: (str(request["op"]), entrant.variant.implementation) for entrant, request in requests.items()}
         asked.extend(keys.values())
         assert all(request.get("is_checked", True) for request in requests.values())
         return {entrant: answers.get(key, Answer(True)) for entrant, key in keys.items()}
 
-    pool: Any = Pool("unstarted")
+    pool = Pool("unstarted")
     profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, pool, ask, random.Random(1))
     assert {entrant.mode for entrant in pool.hired} == {"device"}
     assert asked == [("prepare", name) for name in names[:4]] + [
@@ -232,13 +230,13 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
 
 def test_a_sealed_entrant_is_profiled_in_a_referee_that_takes_what_was_checked():
     player = Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over="/tmp/file", digest="ab")
-    asked: list[dict[str, Any]] = []
+    asked = []
 
-    def ask(requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
+    def ask(requests):
         asked.extend(requests.values())
         return {entrant: Answer(True, {"device": ((5, 6),)}) for entrant in requests}
 
-    pool: Any = Pool()
+    pool = Pool()
     profiled.measure(CASE, [player], PLAN, 4, pool, ask, random.Random(1))
     assert [WorkerPool._key(twin)[2] for twin in pool.hired] == ["referee-device"]
     assert [request["op"] for request in asked] == ["take", "device"]
@@ -257,14 +255,14 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path, monkeypa
     request |= {"op": "prepare", "role": "entrant", "seed": 1}
     assert served.handle(request)["ok"] is False
     assert served.handle(request | {"is_checked": True})["ok"] is True
-    given: list[Any] = []
+    given = []
     sampling = SimpleNamespace(samples=lambda *arguments: given.append(arguments) or [[3], [4]])
     monkeypatch.setattr(served, "device_clock", sampling)
     asked = {"op": "device", "slot": 4, "plan": asdict(Plan(7, 2, "cold")), "seed": 5, "l2_bytes": 6}
     assert served.handle(asked) == {"ok": True, "device": [[3], [4]]}
     assert given == [(served.operator, CASE, served.slots[4].launch, Plan(7, 2, "cold"), 5, 6)]
 
-    def unseen(*_: object) -> Any:
+    def unseen(*_):
         raise Unseen("no CUPTI")
 
     sampling.samples = unseen

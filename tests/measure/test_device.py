@@ -2,10 +2,8 @@
 
 import ctypes
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support.cards import H200, Nvml
@@ -21,7 +19,7 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def installed(monkeypatch):
     """Distributions of a machine of our own making."""
     found = {"triton": "3.6.0", "whole": "3", "torch": "2.13.0a0+gitabc", "nvidia-cutlass-dsl": "4.8.0.dev1"}
 
@@ -88,7 +86,7 @@ def test_the_peak_of_an_h200_is_its_published_bandwidth():
 
 
 def test_without_the_driver_or_a_device_there_is_no_gpu(monkeypatch):
-    def absent(name: str) -> None:
+    def absent(name):
         raise OSError(name)
 
     empty = SimpleNamespace(cuInit=lambda flags: 100)  # CUDA_ERROR_NO_DEVICE, as with an empty CUDA_VISIBLE_DEVICES
@@ -100,7 +98,7 @@ def test_without_the_driver_or_a_device_there_is_no_gpu(monkeypatch):
 ATTRIBUTES = {16: 132, 38: 62_914_560, 13: 1_980_000, 36: 3_201_000, 37: 6016, 75: 9, 76: 0}
 
 
-def put(place: Any, value: Any) -> int:
+def put(place, value):
     """Writes into a variable that the driver is given, by reference or as it is. Returns the word for success."""
     if isinstance(value, list):
         place[:] = bytes(value)
@@ -126,7 +124,7 @@ UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-0101010
 
 
 @pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def two(monkeypatch):
     """A machine with two GPUs, all of them visible."""
     monkeypatch.setattr(ctypes, "CDLL", lambda name: TWO_H200)
     monkeypatch.setattr(device, "_driver", lambda: "580.1")
@@ -205,7 +203,7 @@ def test_telemetry_names_what_holds_the_clocks(monkeypatch, bits, words, is_thro
 
 
 @pytest.fixture
-def faked(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def faked(pytester, monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: H200)
     pytester.makefile(
         ".yaml",

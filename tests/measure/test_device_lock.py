@@ -7,9 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support import builders
@@ -39,18 +36,18 @@ for _ in range(count):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder of turns that no other test shares."""
     monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "turns"))
     return tmp_path / "turns"
 
 
 @pytest.fixture
-def holder(folder: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def holder(folder, tmp_path):
     """Starts a process that takes turns on the CPU; what it does stands in `log`."""
-    running: list[subprocess.Popen[bytes]] = []
+    running = []
 
-    def start(name: str, count: int = 1, seconds: float = 60, shared: bool = False) -> subprocess.Popen[bytes]:
+    def start(name, count=1, seconds=60, shared=False):
         arguments = [name, str(count), str(seconds), str(int(shared)), str(tmp_path / "log")]
         command = [sys.executable, "-c", HOLDER, *arguments]
         running.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}))
@@ -62,16 +59,16 @@ def holder(folder: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Po
         process.wait()
 
 
-def log(tmp_path: Path) -> list[str]:
+def log(tmp_path):
     path = tmp_path / "log"
     return path.read_text().splitlines() if path.exists() else []
 
 
-def until_begun(tmp_path: Path) -> None:
+def until_begun(tmp_path):
     assert seconds_until(lambda: bool(log(tmp_path)), 20) < 20
 
 
-def never(holder: str, seconds: float) -> None:
+def never(holder, seconds):
     pytest.fail(f"waits for {holder}")
 
 
@@ -90,9 +87,9 @@ def test_two_runs_alternate(holder, tmp_path):
 def test_a_killed_holder_frees_the_device_at_once(holder, tmp_path):
     process = holder("doomed")
     until_begun(tmp_path)
-    waited: list[str] = []
+    waited = []
 
-    def waiting(holder: str, seconds: float) -> None:
+    def waiting(holder, seconds):
         waited.append(holder)
         process.kill()
 
@@ -113,10 +110,10 @@ def test_who_only_checks_shares(holder, tmp_path):
 
 def test_who_wants_to_share_does_not_overtake(folder):
     """Else those that only check could keep one that times waiting for ever."""
-    begun: list[str] = []
+    begun = []
     waits = threading.Event()
 
-    def take(name: str, shared: bool) -> None:
+    def take(name, shared):
         with DeviceLock("cpu", name).hold(shared=shared, waiting=lambda holder, seconds: waits.set()):
             begun.append(name)
 
@@ -159,7 +156,7 @@ def test_a_file_that_may_only_be_read_is_locked_too(folder, holder, tmp_path, mo
     until_begun(tmp_path)
     real, seen = os.open, []
 
-    def refuse(path: Any, flags: int, *mode: int) -> int:
+    def refuse(path, flags, *mode):
         if flags & os.O_RDWR:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         seen.append(path)
@@ -189,7 +186,7 @@ def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder, tmp_path):
         pass
     device_lock, told = DeviceLock("cpu", "r"), []
 
-    def waiting(holder: str, seconds: float) -> None:
+    def waiting(holder, seconds):
         told.append(pool.owns(device_lock.held_by()))
         pool.close()
 

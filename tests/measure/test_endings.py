@@ -1,15 +1,12 @@
 """Implementations that leave a bad end behind: for when they are let go of, or when the interpreter ends."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from textwrap import indent
 
 import pytest
 from support.grids import over
-from support.offenders import BAD, C_ATEXIT, NEXT, PROCESSES_EACH, Arena, arena, passed, processes, write
+from support.offenders import BAD, C_ATEXIT, NEXT, PROCESSES_EACH, arena, passed, processes, write
 from support.projects import bench, project
 
-from softbench.model import Record
 from softbench.records import store
 
 AT_EXIT = {  # left behind by a launch that is right; none of it may be heard of
@@ -37,7 +34,7 @@ DEAD = ("aborts_when_dropped", "exits_when_dropped")
 
 
 @pytest.fixture(scope="module")
-def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+def field(tmp_path_factory):
     """Contests among all of them; no process is left behind them."""
     folder = tmp_path_factory.mktemp("endings")
     _write_endings(folder)
@@ -45,7 +42,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
         yield made
 
 
-def _write_endings(folder: Path, prefix: str = "") -> None:
+def _write_endings(folder, prefix=""):
     for name, code in AT_EXIT.items():
         write(folder, f"{prefix}{name}", "launch", "if calls == 1:\n" + indent(code, "    "))
     for name, code in DROPPED.items():
@@ -53,7 +50,7 @@ def _write_endings(folder: Path, prefix: str = "") -> None:
 
 
 @pytest.fixture(scope="module")
-def contest(field: Arena) -> tuple[dict[str, Record], dict[str, Record]]:
+def contest(field):
     return field.run(BAD), field.run(NEXT)
 
 

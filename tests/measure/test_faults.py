@@ -3,7 +3,6 @@
 import functools
 import os
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,7 +10,7 @@ from support.offenders import BAD, C_ATEXIT, NEXT, PLACES, arena, passed, write
 
 from softbench.measure.contest.worker_pool import MAX_DEATHS
 from softbench.measure.worker import faults
-from softbench.model import Record, Status
+from softbench.model import Status
 
 CXX = "ctypes.CDLL('libstdc++.so.6')"
 THROWS = f"thrown = {CXX}._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctypes.c_char_p]; thrown(b'on purpose')"
@@ -157,15 +156,14 @@ CONTESTS = {  # the files of a contest: name -> place and code
     | {name: ("launch", code) for name, code in NUISANCES.items()},
     "late": {name: ("launch", code) for name, (code, _, _) in LATE.items()},
 }
-Outcome = tuple[dict[str, Record], dict[str, Record], dict[str, list[int]]]
 
 
 @pytest.fixture(scope="module")
-def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome]:
+def outcome(tmp_path_factory):
     """Two contests in a row among the files of one of `CONTESTS`, and the processes that imported each; held once."""
 
     @functools.cache
-    def held(contest: str) -> Outcome:
+    def held(contest):
         folder = tmp_path_factory.mktemp(contest)
         for name, (place, code) in CONTESTS[contest].items():
             write(folder, name, place, code)
@@ -176,7 +174,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome
     return held
 
 
-def _says(record: Record, status: str, reason: str) -> None:
+def _says(record, status, reason):
     assert re.fullmatch(status, record.status.value), record.reason
     assert re.search(reason, record.reason), record.reason
     assert not record.samples

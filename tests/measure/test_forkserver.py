@@ -6,9 +6,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support import offenders
@@ -25,12 +23,12 @@ HELLO = {"op": "hello", "device": "cpu"}
 
 
 @pytest.fixture
-def mark(tmp_path: Path) -> str:
+def mark(tmp_path):
     return f"{os.getpid()}-{tmp_path}"
 
 
 @pytest.fixture
-def forkserver(mark: str) -> Iterator[Forkserver]:
+def forkserver(mark):
     made = Forked({MARK: mark})
     yield made
     made.close()
@@ -38,11 +36,11 @@ def forkserver(mark: str) -> Iterator[Forkserver]:
 
 
 @pytest.fixture
-def hire(forkserver: Forkserver) -> Iterator[Callable[..., Worker]]:
+def hire(forkserver):
     """Makes workers that have said hello."""
-    made: list[Worker] = []
+    made = []
 
-    def start(**environment: str) -> Worker:
+    def start(**environment):
         made.append(Worker(forkserver, environment))
         assert ask(made[-1], HELLO, 30).ok
         return made[-1]
@@ -52,7 +50,7 @@ def hire(forkserver: Forkserver) -> Iterator[Callable[..., Worker]]:
         worker.end()
 
 
-def _prepare(folder: Path, name: str) -> dict[str, object]:
+def _prepare(folder, name):
     case = {"operator": "softmax", "shape": [2, 4], "dtype": "float32", "out_dtype": "float32"}
     variant = {"path": str(folder / f"{name}.py"), "source_hash": "", "name": name, "params": {}}
     return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, **variant}
@@ -99,12 +97,12 @@ def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, mon
     code = "import tempfile\ntempfile.NamedTemporaryFile(prefix='softbench-sealed-', delete=False)\nraise KeyError"
     (tmp_path / "leaves.py").write_text(code)
 
-    def left() -> set[Path]:
+    def left():
         return set(place.glob("*softbench-*"))
 
     workers = []  # whose connections stay open
 
-    def one() -> tuple[Forkserver, Path]:
+    def one():
         before = left()
         made = Forked({MARK: mark, "TMPDIR": str(place)})
         workers.append(Worker(made, {}))
@@ -161,7 +159,7 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with arena(tmp_path) as field:
 
-        def interrupt() -> None:
+        def interrupt():
             assert seconds_until((tmp_path / "sleeps.py.pids").exists, 60) < 60
             time.sleep(1)  # it is asleep by then
             signal.pthread_kill(main, signal.SIGINT)
@@ -211,7 +209,7 @@ def test_what_later_workers_share_is_done_behind_the_first(tmp_path, mark):
     (tmp_path / "shared.py").write_text(f"def begin(): open({str(tmp_path / 'done')!r}, 'w').close()")
     later = ["no_such_module", "shared:no", "shared:begin"]
     forkserver = Forkserver([], {MARK: mark, "PYTHONPATH": str(tmp_path)}, later)
-    hired: list[Worker] = []
+    hired = []
     try:
         time.sleep(0.5)
         assert not (tmp_path / "done").exists()
@@ -234,7 +232,7 @@ def test_answer_in_time_is_not_late(hire, tmp_path, mark, monkeypatch, dies):
     quick, dead = hire(), hire()
     assert not ask(quick, _prepare(tmp_path, "first"), 60).ok  # what follows finds everything imported
 
-    def slow_death(worker: Worker, start: float) -> workers.Answer:
+    def slow_death(worker, start):
         time.sleep(1)  # stands for the reaping of a process that is long in dying
         return real_death(worker, start)
 
@@ -254,7 +252,7 @@ def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered
     quick, idle, slow, dead = (hire() for _ in range(4))
     order = []
 
-    def then(worker: Worker, answer: workers.Answer) -> dict[Worker, dict[str, object]]:
+    def then(worker, answer):
         order.append(worker)
         return {idle: HELLO, slow: HELLO, dead: HELLO} if worker is quick else {}
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support.grids import over
@@ -26,7 +25,7 @@ BASE = BASES[0]
 AT = BASE + PIECE
 
 
-def unit(**changes: Any) -> Unit:
+def unit(**changes):
     """One kernel that reads 64 bytes at the start of a piece, and writes 64 behind them."""
     output = Output(AT + 512, 64, 0, (4, 4), (4, 1), "float32")
     node = Node(driver.KERNEL, Stretch(8, 8), 0, (4, 1, 1), (128, 1, 1), 0, 0)
@@ -35,7 +34,7 @@ def unit(**changes: Any) -> Unit:
     return replace(whole, **changes)
 
 
-def package(**changes: Any) -> HandOver:
+def package(**changes):
     function = Function(Stretch(0, 4), 0, ((0, 8),), ((8, 0),))
     whole = HandOver(
         BASE, (Stretch(0, 8),), (function,), (((4, 16),),), ((AT, PIECE),), ((AT + 1024, 16, 0),), (unit(), unit())
@@ -43,14 +42,14 @@ def package(**changes: Any) -> HandOver:
     return replace(whole, **changes)
 
 
-def written(folder: Path, found: HandOver) -> Path:
+def written(folder, found):
     builder = Builder()
     builder.add(bytes(range(128)))
     builder.write(folder / "hand-over", found)
     return folder / "hand-over"
 
 
-def node(**changes: Any) -> Unit:
+def node(**changes):
     first, *others = unit().nodes
     return unit(nodes=(replace(first, **changes), *others))
 
@@ -58,7 +57,7 @@ def node(**changes: Any) -> Unit:
 NOTHING = unit(nodes=(), edges=(), inputs=(), outputs=(), pieces=(), slack=())
 
 
-def output(**changes: Any) -> Unit:
+def output(**changes):
     return unit(outputs=((replace(unit().outputs[0][0], **changes),),))
 
 

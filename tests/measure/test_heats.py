@@ -6,13 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
-from support.simulated import PLAN, World, at
+from support.simulated import PLAN, at
 
 from softbench.cases import operators
 from softbench.measure.contest import admission
 from softbench.measure.contest.admission import RESERVE
 from softbench.measure.contest.contest import _recorded
-from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status, stats
@@ -20,7 +19,7 @@ from softbench.model import Status, stats
 ALWAYS = ["roof", "eager"]
 
 
-def free_for(placements: int, each: int = 1000) -> int:
+def free_for(placements, each=1000):
     """The smallest free memory that holds this many placements."""
     return next(
         n for n in range(placements * each, 2 * placements * each) if int(n * (1 - RESERVE)) >= placements * each
@@ -53,7 +52,7 @@ def test_there_is_one_heat_without_others_and_none_without_anybody():
 FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
 
 
-def contest(world: World, *entrants: Entrant, free_bytes: int | None = 0) -> None:
+def contest(world, *entrants, free_bytes=0):
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: free_bytes)
     made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))
     made._ask, made.rng = world.ask, random.Random(1)
@@ -78,7 +77,7 @@ def test_no_more_are_placed_at_a_time_than_have_room_for_a_second_placement(worl
     assert sum(len(asked) for asked in sizes if asked[0]["op"] == "place") >= 8 * 4
 
 
-def heats(entrant: Entrant) -> list[int]:
+def heats(entrant):
     return [samples.heat for samples in entrant.samples]
 
 

@@ -63,7 +63,7 @@ def test_namespaces_can_be_switched_off(tmp_path, how):
 
 
 def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch):
-    def forbidden(flags: int) -> None:
+    def forbidden(flags):
         raise PermissionError(1, "Operation not permitted", "unshare")
 
     monkeypatch.setattr(isolation, "_unshare", forbidden)
@@ -83,20 +83,20 @@ def test_an_ordinary_user_has_namespaces_too():
 
 
 def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatch):
-    forkservers: list[dict[str, str]] = []
+    forkservers = []
 
     class Made:
         is_alive = True
 
-        def __init__(self, preload: list[str], environment: dict[str, str], *_: object) -> None:
+        def __init__(self, preload, environment, *_):
             self.is_isolated = "SOFTBENCH_NAMESPACES" not in environment
             forkservers.append(dict(environment))
 
-        def close(self) -> None: ...
+        def close(self): ...
 
-        def end(self, *, kill: bool = True) -> None: ...
+        def end(self, *, kill=True): ...
 
-    def hello(requests: dict[Made, object], timeout_s: float) -> dict[Made, Answer]:
+    def hello(requests, timeout_s):
         failed = Answer(False, status=Status.RUNTIME_ERROR, reason="no CUDA")
         return {worker: failed if worker.is_isolated else Answer(True) for worker in requests}
 

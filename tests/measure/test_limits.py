@@ -1,9 +1,7 @@
 """Times that no machine can reach are refused; those of honest kernels never are."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders as make
@@ -28,11 +26,11 @@ MOVED = 2 * 32768 * 1024 * 2
 LEAST_NS = MOVED / 4814.3
 
 
-def taken(ns: float, clock: str = "graph", cache: str = "cold", launches: int = 36) -> Samples:
+def taken(ns, clock="graph", cache="cold", launches=36):
     return Samples(clock, launches, ((round(ns * launches),) * 3,) * 2, cache)
 
 
-def fault(*samples: Samples, moved: int = MOVED, flops: int = 0, dtype: str = "float16", **device: Any) -> str:
+def fault(*samples, moved=MOVED, flops=0, dtype="float16", **device):
     return Limits.of({**H200, **device}).fault(dtype, moved, flops, samples)
 
 
@@ -99,7 +97,7 @@ def test_one_fast_round_is_no_fault_and_one_fast_placement_is():
     assert fault(Samples("graph", 36, ((honest,) * 3, (forged, forged, honest), ()), "cold"))
 
 
-def forged_run(folder: Path) -> Path:
+def forged_run(folder):
     """A run on disk with an honest cell, a roof, and a cell at 105 TB/s."""
     case = make.softmax_case(32768, 1024)
     cells = [make.timed(case, "copy", 33_000, role="roof"), make.timed(case, "honest", 34_000)]
@@ -139,7 +137,7 @@ PEAK = Limits(memory=4814.0)
 SLOWEST_IMPOSSIBLE = PLAN.launches * MOVED / 4814 * 0.98
 
 
-def impossible(samples: Any) -> str:
+def impossible(samples):
     return PEAK.fault("float16", MOVED, 0, samples)
 
 
@@ -167,7 +165,7 @@ def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock, monkeypatch):
     made = Contest(Rules(), pool, None, limits=Limits.of(H200))
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
 
-    def measure(self: Measuring, *_: Any) -> None:
+    def measure(self, *_):
         for entrant, ns in zip(self.entrants, (1000.0, 40_000.0), strict=True):
             entrant.samples = [taken(LEAST_NS * 1.1), taken(ns, clock, launches=1)]
             entrant.settle(Status.PASSED, "")

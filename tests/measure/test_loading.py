@@ -28,7 +28,7 @@ def mine(case):
 
 
 @pytest.fixture
-def family(tmp_path: Path) -> Path:
+def family(tmp_path):
     folder = tmp_path / "kernels"
     (folder / "deeper").mkdir(parents=True)
     (folder / "mine.py").write_text(MAIN)
@@ -39,7 +39,7 @@ def family(tmp_path: Path) -> Path:
     return folder
 
 
-def load(folder: Path):
+def load(folder):
     (variant,) = registry.find([folder])
     return loading.load(Path(variant.path), variant.implementation, variant.source_hash)
 

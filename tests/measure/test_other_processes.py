@@ -4,11 +4,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders
@@ -17,7 +15,7 @@ from support.cards import H200, Nvml
 from softbench.measure import device
 from softbench.measure.contest.processes import Forkserver, Worker
 from softbench.measure.other_processes import OtherProcesses
-from softbench.model import Record, Status
+from softbench.model import Status
 from softbench.session.bench import Bench
 from softbench.session.journal import Journal
 from softbench.session.selection import Selection
@@ -28,14 +26,14 @@ CARD = replace(H200, uuid="GPU-1")
 
 
 @pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
+def nvml(monkeypatch):
     found = Nvml()
     monkeypatch.setitem(sys.modules, "pynvml", found)
     return found
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> Iterator[int]:
+def stranger(tmp_path):
     """A process that is not ours, though in the tests we have to start it: its parent is gone."""
     (tmp_path / "train.py").write_text("import time; time.sleep(60)")
     start = "import sys, subprocess as s; print(s.Popen([sys.executable, *sys.argv[1:]], stdout=-3, stderr=-3).pid)"
@@ -47,14 +45,14 @@ def stranger(tmp_path: Path) -> Iterator[int]:
     os.kill(pid, 9)
 
 
-def gone() -> int:
+def gone():
     """A number that no process has."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 
 
-def found(nvml: Nvml) -> list[str]:
+def found(nvml):
     return list(OtherProcesses(device.Monitor(CARD)).names().values())
 
 
@@ -131,11 +129,11 @@ def test_without_nvml_nobody_is_there(monkeypatch):
 class Contest:
     """Writes records; during it, somebody may come and go."""
 
-    def __init__(self, card: device.Gpu | None, during: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, card, during=lambda: None):
         self.card, self._during = card, during
         self.pool = SimpleNamespace(close=lambda: None)
 
-    def run(self, case: Any, variants: Any, **_: Any) -> list[Record]:
+    def run(self, case, variants, **_):
         self._during()
         return [
             builders.timed(case, "fast", 2e4, notes=("built and checked in 0.1 s",)),
@@ -145,7 +143,7 @@ class Contest:
         ]
 
 
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contest: Contest) -> list[Record]:
+def measured(tmp_path, monkeypatch, contest):
     """The records of one case whose contest is another."""
     monkeypatch.setattr(device, "gpus", lambda: (CARD,) if contest.card else ())
     case, variant = builders.softmax_case(), builders.variant("fast")

@@ -1,7 +1,6 @@
 """What becomes of a cell on its way from its author to its referee."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support.builders import variant
@@ -17,8 +16,8 @@ CASE = Case("softmax", (8, 32), "float32", "float32")
 DEAD = Answer(False, status=Status.CRASHED, reason="the process died of SIGKILL", fatal=True)
 
 
-def entrant_at_referee(**ended: bool) -> Any:
-    worker: Any = SimpleNamespace(is_alive=False, **({"was_killed": False, "is_lost": False} | ended))
+def entrant_at_referee(**ended):
+    worker = SimpleNamespace(is_alive=False, **({"was_killed": False, "is_lost": False} | ended))
     return Entrant(variant("mine"), "entrant", tier=SEALED, handed_over="/file", worker=worker)
 
 
@@ -26,7 +25,7 @@ def entrant_at_referee(**ended: bool) -> Any:
     ("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])], ids=str
 )
 def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
-    pool: Any = SimpleNamespace(device="cuda")
+    pool = SimpleNamespace(device="cuda")
     preparation, entrant = Preparation(CASE, pool, 1.0, 0), entrant_at_referee(**ended)
     found = []
     for _ in tiers:
@@ -42,17 +41,17 @@ def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
 def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib, most):
     """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
     case = Case("softmax", (4096, 131072), "float32", "float32")
-    pool: Any = SimpleNamespace(device="cuda")
+    pool = SimpleNamespace(device="cuda")
     preparation = Preparation(case, pool, 1.0, 0, plan=lambda: Plan(2, 1, "cold"), memory_bytes=gib << 30)
     preparation._field = [entrant_at_referee() for _ in range(9)]
     assert preparation._at_once() == most
 
 
 def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch):
-    ended: list[str] = []
+    ended = []
     old, new = (SimpleNamespace(is_alive=True, name=n, end=lambda n=n: ended.append(n)) for n in ("old", "new"))
-    pool: Any = SimpleNamespace(device="cuda", everyone=lambda operation, _: ended.append(operation))
-    entrant: Any = Entrant(variant("mine"), "entrant", worker=old)
+    pool = SimpleNamespace(device="cuda", everyone=lambda operation, _: ended.append(operation))
+    entrant = Entrant(variant("mine"), "entrant", worker=old)
     pool.assign = lambda entrants: setattr(entrants[0], "worker", new)
     monkeypatch.setattr(preparing, "ask", lambda worker, *_: Answer(True, {"by": worker.name}))
     assert Preparation(CASE, pool, 1.0, 0)._alone(entrant).data == {"by": "new"}

@@ -1,7 +1,6 @@
 """Operators of files in a worker: their code, what they expect of outputs, and what proves one unsound."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from support.grids import over
 from support.own_operators import GELU, L2NORM
 
 from softbench.cases import operator_files, operators
-from softbench.cases.operators import FileOperator
 from softbench.measure import check
 from softbench.measure.contest.entrant import operator_of
 from softbench.measure.worker import loading, proving
@@ -20,7 +18,7 @@ CASE = Case("gelu", (6, 40), "float32", "float32")
 
 
 @pytest.fixture(autouse=True)
-def _forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _forgets(tmp_path, monkeypatch):
     """Each test has an operators folder, and leaves neither operators nor finders of files behind."""
     monkeypatch.chdir(tmp_path)
     Path("operators").mkdir()
@@ -30,7 +28,7 @@ def _forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     operators.use(())
 
 
-def loaded(text: str, name: str = "gelu") -> FileOperator:
+def loaded(text, name="gelu"):
     """The operator of a file with this text, as a worker has it."""
     Path("operators", f"{name}.py").write_text(text)
     operator_files.load([Path("operators")])
@@ -39,7 +37,7 @@ def loaded(text: str, name: str = "gelu") -> FileOperator:
     return found
 
 
-def block(operator: FileOperator, x: torch.Tensor, case: Case = CASE) -> check.judging.Expected:
+def block(operator, x, case=CASE):
     """What an operator of one input and one output expects of all rows."""
     (found,) = operator.expected(case, (x,), slice(0, case.rows), "cpu")
     return found

@@ -11,7 +11,7 @@ from softbench.measure.sealed.rebuild import _in_order
 PROGRAMMATIC = 0x10001
 
 
-def unit(nodes: int, edges: list[tuple[int, int, int]]) -> Unit:
+def unit(nodes, edges):
     return Unit((Node(EMPTY, Stretch(0, 0)),) * nodes, tuple(edges), (), (), ())
 
 
@@ -19,7 +19,7 @@ def unit(nodes: int, edges: list[tuple[int, int, int]]) -> Unit:
 def test_each_node_comes_once_behind_those_that_it_waits_for(data, order):
     pairs = data.draw(st.sets(st.tuples(st.integers(0, 11), st.integers(0, 11)).filter(lambda pair: pair[0] < pair[1])))
     edges = [(order[a], order[b], data.draw(st.sampled_from((0, PROGRAMMATIC)))) for a, b in sorted(pairs)]
-    made: list[int] = []
+    made = []
     found = []
     for number, before in _in_order(unit(12, edges)):
         assert {first for first, _ in before} <= set(made)

@@ -1,32 +1,27 @@
 """A case that is looked at again: who takes part, what is built anew, and what stands if it fails."""
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders as make
-from support.offenders import Arena, arena
-from support.simulated import PLAN, World
+from support.offenders import arena
+from support.simulated import PLAN
 
 from softbench.cases import registry
 from softbench.measure.contest import apart, measuring
-from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.rounds import Heat
-from softbench.model import OPEN, SEALED, Case, Status, Variant, stats
+from softbench.model import OPEN, SEALED, Case, Status, stats
 
 
-def open_case(world: World, monkeypatch: pytest.MonkeyPatch, *entrants: Entrant) -> tuple[Measuring, list[str]]:
+def open_case(world, monkeypatch, *entrants):
     """A simulated case after its first look, and who was built again."""
-    built: list[str] = []
+    built = []
 
-    def again(self: Preparation, entrants: Sequence[Entrant]) -> None:
+    def again(self, entrants):
         for entrant in entrants:
             assert entrant.is_open
             built.append(entrant.variant.id)
@@ -35,8 +30,8 @@ def open_case(world: World, monkeypatch: pytest.MonkeyPatch, *entrants: Entrant)
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Preparation, "again", again)
-    pool: Any = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
-    card: Any = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
+    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+    card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
     made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card)
     made.run(most_looks=1)
     for entrant in entrants:
@@ -66,7 +61,7 @@ def test_neither_the_roof_nor_an_open_entrant_makes_a_case_close(world):
     field = [a, b, world.enter("copy", 0.99e6, role="roof"), world.enter("forged", 0.98e6, tier=OPEN)]
     heat = Heat(field, PLAN, "graph", 0, world.ask, world.rng, deadline=0.0)
     heat.run()
-    pool: Any = None
+    pool = None
     case = Measuring(make.softmax_case(), field, Rules(), pool, None, heats=[heat])
     assert (case.unfinished, set(heat.racing)) == ([heat], set(field))
     assert case.gap == pytest.approx(math.log(1.2), rel=0.05)
@@ -79,7 +74,7 @@ def test_a_decided_case_is_not_open(world, monkeypatch):
 
 
 @pytest.fixture
-def undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+def undecided(monkeypatch):
     """Nobody is decided at the first look, and everybody at the second."""
     monkeypatch.setattr(
         Heat, "_undecided", lambda self, active: list(active) if len(self.readings) < stats.LOOKS[1] else []
@@ -108,13 +103,13 @@ def good(case):
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Arena]:
+def ground(tmp_path):
     with arena(tmp_path) as ground:
         ground.contest.rules = replace(ground.contest.rules, budget_s=60.0)
         yield ground
 
 
-def entered(ground: Arena, wrong_from: int = 99) -> list[Variant]:
+def entered(ground, wrong_from=99):
     """The honest implementation, and one that is wrong from a build on."""
     (ground.folder / "good.py").write_text(GOOD.replace("WRONG_FROM", str(wrong_from)))
     return registry.find([ground.folder])
@@ -148,6 +143,6 @@ def test_an_end_from_outside_leaves_what_there_was(ground, undecided, monkeypatc
 
 
 def test_without_a_limit_of_looks_nothing_stays_open(ground):
-    made: Contest = ground.contest
+    made = ground.contest
     made.run(CASE, entered(ground))
     assert not made.open

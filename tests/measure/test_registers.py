@@ -2,7 +2,6 @@
 
 import importlib.util
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from support.pools import Forked
@@ -11,7 +10,7 @@ from softbench.cases import registry
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import Case, Record, Status
+from softbench.model import Case, Status
 
 if not importlib.util.find_spec("cuda") or not importlib.util.find_spec("cuda.core"):
     pytest.skip("NVRTC comes with cuda-core", allow_module_level=True)
@@ -56,7 +55,7 @@ def deadly_cubins(case):
 """
 
 
-def records(folder: Path) -> dict[str, Record]:
+def records(folder):
     folder.mkdir()
     (folder / "kernels.py").write_text(KERNELS)
     with closing(WorkerPool("cpu", lambda: Forked({}))) as pool:

@@ -18,11 +18,11 @@ torch = pytest.importorskip("torch")
 MIXES = {"copy": (1, 1), "read2_write1": (2, 1), "read2_write2": (2, 2)}
 
 
-def case(name: str, shape: tuple[int, ...] = (6, 40), dtype: str = "float16", **words: str) -> Case:
+def case(name, shape=(6, 40), dtype="float16", **words):
     return Case(name, shape, dtype, words.pop("out_dtype", dtype), **words)
 
 
-def right(name: str, a, b):
+def right(name, a, b):
     a, b = (x.contiguous().view(torch.int16) for x in (a, b))
     outputs = {"copy": (a,), "read2_write1": (a ^ b,), "read2_write2": (a ^ b, a & b)}[name]
     return tuple(y.clone().view(torch.float16) for y in outputs)

@@ -1,21 +1,18 @@
 """One heat on simulated entrants: pairing, the looks, the budget, and what a failure costs."""
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from support.simulated import PLAN, World, at, placements
 
 from softbench.measure.contest import rounds
-from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS, Heat
 from softbench.measure.contest.workers import Answer
 from softbench.model import OPEN, SEALED, Samples, Status, Telemetry, stats
 
 
-def verdict(a: Entrant, b: Entrant) -> str:
+def verdict(a, b):
     return stats.compare(a.samples[0], b.samples[0]).verdict
 
 
@@ -104,9 +101,9 @@ def test_a_heat_goes_on_behind_a_look_where_ranks_are_open(world):
 
 def test_calls_are_compared_whole_again_when_a_heat_goes_on(world):
     """Its kernels were built anew, and not checked again."""
-    whole: list[int] = []
+    whole = []
 
-    def noted(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
+    def noted(entrant, request, answer):
         if request["op"] == "verify" and not request["is_short"]:
             whole.append(world.placement[entrant][0])
         return answer
@@ -143,10 +140,10 @@ def test_the_last_look_is_the_end(world):
 
 def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world, monkeypatch):
     entrants = [world.enter(name, 1e6 * (1 + 0.05 * i)) for i, name in enumerate("abcd")]
-    orders: list[tuple[Entrant, ...]] = []
+    orders = []
     play = Heat._round
 
-    def noted(self: Heat, entrants: Sequence[Entrant], *, counts: bool) -> None:
+    def noted(self, entrants, *, counts):
         before = len(world.log)
         play(self, entrants, counts=counts)
         orders.extend([tuple(e for _, e in world.log[before:])] if counts else [])
@@ -167,7 +164,7 @@ def test_samples_of_one_place_and_round_are_neighbours_in_time(monkeypatch):
         world = World(monkeypatch, seed)
         a, b = world.enter("a"), world.enter("b", 1.01e6)
 
-        def drifting(entrant: Entrant, request: dict[str, Any], answer: Answer, world: World = world) -> Answer:
+        def drifting(entrant, request, answer, world=world):
             number, _ = world.placement[entrant]
             world.placement[entrant] = number, world.base[entrant] * 1.0006 ** len(world.log)
             return answer
@@ -245,7 +242,7 @@ def test_nobody_left_is_not_called_decided(world):
 def test_warming_up_goes_on_until_the_times_settle(world):
     a = world.enter("a", 1e7, spread=0)
 
-    def cooling(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
+    def cooling(entrant, request, answer):
         slow = 1 + 0.5 * max(0.0, 1 - world.now_ns / 1e9)  # the clocks come up within a second
         number, _ = world.placement[entrant]
         world.placement[entrant] = number, 1e7 * slow

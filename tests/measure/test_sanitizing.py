@@ -1,7 +1,5 @@
 """compute-sanitizer's first finding in a cell, by a program that takes its place: it needs a GPU."""
 
-from pathlib import Path
-
 import pytest
 from support.builders import softmax_case
 from support.grids import over
@@ -52,7 +50,7 @@ def test_the_first_finding_is_read_and_bounded(output, lines):
     assert "read of size 4" not in found
 
 
-def cell(folder: Path, monkeypatch: pytest.MonkeyPatch, after: str, output: str) -> dict[str, object]:
+def cell(folder, monkeypatch, after, output):
     tool = project(folder) / "compute-sanitizer"
     tool.write_text(INSTEAD % (after, output))
     tool.chmod(0o755)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -28,9 +27,9 @@ FOUND = HandOver(BASES[0], (), (Function(Stretch(0, 0), 0, (), ()),), ((),), ((A
 class Fake:
     """Memory of the CPU in the place of the GPU's; how often each place was shown, and which graphs ran."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.base, self.places, self.shown, self.ran = BASES[0], {}, 0, []
-        self.freed: list[tuple[int, int]] = []
+        self.freed = []
         for module in (unit, memory):
             monkeypatch.setattr(module, "tensor_at", self.tensor_at)
         monkeypatch.setattr(unit, "driver", SimpleNamespace(fill=lambda *_: None, driver=lambda: self))
@@ -39,32 +38,32 @@ class Fake:
         )
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
-    def tensor_at(self, address: int, size: int) -> Any:
+    def tensor_at(self, address, size):
         self.shown += 1
         return self.places.setdefault(address, torch.full((size,), 0xFF, dtype=torch.uint8))
 
-    def renew(self, pieces: Any) -> None:
+    def renew(self, pieces):
         for place in self.places.values():
             place.fill_(0xFF)
 
-    def free(self, pieces: Any) -> None:
+    def free(self, pieces):
         self.freed += list(pieces)
 
-    def overrun(self, gaps: Any) -> bool:
+    def overrun(self, gaps):
         return False
 
-    def cuGraphLaunch(self, graph: Unit, stream: Any) -> None:
+    def cuGraphLaunch(self, graph, stream):
         self.ran.append(len(graph.outputs))
         for (y,) in graph.outputs:
             self.places[y.address].view(torch.float32).copy_(torch.arange(32.0))
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+def fake(monkeypatch):
     return Fake(monkeypatch)
 
 
-def launch_of(fake: Any, found: HandOver = FOUND) -> SealedLaunch:
+def launch_of(fake, found=FOUND):
     like = operators.get("softmax").make_inputs(CASE, "meta", 1)
     return SealedLaunch(Package(found, memoryview(b""), ""), fake, like)
 

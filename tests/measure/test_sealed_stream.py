@@ -14,14 +14,14 @@ RAW = bytes(driver.FillParams(element=4, width=24, height=1))
 OUTPUT = (Output(0, 0, 0, (), (), "float32"),)
 
 
-def unit(launches: int, nodes: list[Node] | None = None) -> Unit:
+def unit(launches, nodes=None):
     """Launches in a row, each of a fill and two kernels."""
     found = CALL * launches if nodes is None else nodes
     edges = tuple((at, at + 1, at) for at in range(len(found) - 1))
     return Unit(tuple(found), edges, ((0,),), (OUTPUT,) * launches, ())
 
 
-def found(timed: Unit) -> HandOver:
+def found(timed):
     return HandOver(BASES[0], (), (), (), (), (), (unit(1), unit(1), timed))
 
 
@@ -57,9 +57,9 @@ def test_empty_nodes_are_no_work():
     [(500, 32, 1, 32), (8, 4, 1, 4), (2, 4, 4, 4), (3, 4, 4, 6), (5, 4, 2, 5), (7, 4, 2, 7), (1, 4, 8, 4)],
 )
 def test_halves_are_whole_calls_and_at_least_those_that_are_asked_for(launches, calls, replays, counted):
-    made: list[Unit] = []
+    made = []
 
-    def graph_of(part: Unit) -> str:
+    def graph_of(part):
         made.append(part)
         return "graph"
 

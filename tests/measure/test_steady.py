@@ -1,15 +1,11 @@
 """Placements of a GPU that is throttled, or whose clocks are down: kept out of the statistics, measured again, kept and named."""
 
-from collections.abc import Sequence
-
 import pytest
 from support import builders as make
-from support.simulated import World
 
 from softbench.analysis import leaderboard
 from softbench.measure.contest import steady
-from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.rounds import ROUNDS, Heat
+from softbench.measure.contest.rounds import ROUNDS
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status, Telemetry, stats
 from softbench.records import store
@@ -26,12 +22,12 @@ WHY = {
 }
 
 
-def measured(world: World, readings: Sequence[Telemetry], *entrants: Entrant, budget_s: float = 1e9) -> Heat:
+def measured(world, readings, *entrants, budget_s=1e9):
     """A heat whose placements read these, and then the last of them; slow where the GPU is not fine."""
     left = list(readings)
     slow = {HOT: 1.2, SLOW: 1.3, LOW: 1.3}
 
-    def changed(entrant: Entrant, request: dict[str, object], answer: Answer) -> Answer:
+    def changed(entrant, request, answer):
         if request["op"] == "turn" and answer.ok:
             answer.data["ns"] = round(answer.data["ns"] * slow.get(left[0], 1.0))
             world.now_ns += answer.data["ns"]
@@ -41,7 +37,7 @@ def measured(world: World, readings: Sequence[Telemetry], *entrants: Entrant, bu
     return world.heat(*entrants, budget_s=budget_s, read_telemetry=lambda: left.pop(0) if len(left) > 1 else left[0])
 
 
-def placed(entrant: Entrant, clock: str = "graph") -> list[int]:
+def placed(entrant, clock="graph"):
     """The placements (from 1) in which there are rounds by a clock."""
     return [p + 1 for s in entrant.samples if s.clock == clock for p, rounds in enumerate(s.ns) if rounds]
 
@@ -119,7 +115,7 @@ def test_the_readings_between_rounds_count(world):
     """A throttling that is over when a placement ends is seen, and what is read is the worst of it."""
     calls = 0
 
-    def read() -> Telemetry:
+    def read():
         nonlocal calls
         calls += 1
         return Telemetry(1700, 3201, 650, 80, "power_cap+hw_slowdown") if calls == 2 else FINE

@@ -1,7 +1,6 @@
 """What an author is told of a failure: a traceback from the own file down, what was printed, and where a crash was."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.projects import bench, project, record_lines
@@ -73,7 +72,7 @@ def bad_name(case):
 
 
 @pytest.fixture(scope="module")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def failed(tmp_path_factory):
     """A run of kernels that fail, and what pytest said."""
     folder = project(tmp_path_factory.mktemp("failed"))
     (folder / "kernels" / "mine" / "bad.py").write_text(KERNELS)
@@ -83,12 +82,12 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, bench(folder, "-k", "bad_").stdout
 
 
-def section(failed: tuple[Path, str], name: str) -> str:
+def section(failed, name):
     """What pytest says of one cell."""
     return failed[1].split(f"::{name} __", 1)[1].split("\n____", 1)[0].split("\nsoftmax, float32", 1)[0]
 
 
-def cell(failed: tuple[Path, str], name: str) -> dict[str, Any]:
+def cell(failed, name):
     (found,) = (c for c in record_lines(failed[0])[1:] if c["variant"]["implementation"] == name)
     return found
 
@@ -179,6 +178,6 @@ def test_frames_of_the_harness_are_hidden_in_causes_too():
     assert traces.place(error, here).startswith("test_traces.py:")
 
 
-def _exploding() -> Any:
+def _exploding():
     yield "a"
     yield str(1 / 0)

@@ -6,7 +6,6 @@ import stat
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders as make
@@ -36,7 +35,7 @@ METRICS = {
 }
 
 
-def page(**changed: list[str]) -> str:
+def page(**changed):
     """What `ncu --csv --page raw` writes for eight kernels; of the first four all counters are 9."""
     names = ["ID", "Process ID", "Kernel Name", *METRICS]
     units = ["", "", "", *(unit for unit, _ in METRICS.values())]
@@ -95,7 +94,7 @@ def test_stream_keeps_the_l2_busy_at_both_ends():
     assert traffic.calls_for(10 << 20, 60 << 20) == 12
 
 
-def program(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Path:
+def program(folder, monkeypatch, body):
     """An ncu that writes its arguments to a file and does what the body says; `log` is its --log-file."""
     path = folder / "ncu"
     start = "import json, os, sys, time\nlog = sys.argv[sys.argv.index('--log-file') + 1]\n"
@@ -121,7 +120,7 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
 SAYS = "request = json.loads(sys.argv[-1])\njson.dump({said}, open(request['counts'], 'w'))\nopen(log, 'w').write({page!r})"
 
 
-def sealed() -> Entrant:
+def sealed():
     return Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over="/tmp/file", digest="ab")
 
 
@@ -172,18 +171,18 @@ def test_profiler_that_fails_is_a_reason(tmp_path, monkeypatch, body, reason):
 
 def test_all_calls_but_the_first_are_marked(monkeypatch):
     torch = pytest.importorskip("torch")
-    events: list[Any] = []
+    events = []
     profiler = SimpleNamespace(start=lambda: events.append("start"), stop=lambda: events.append("stop"))
     monkeypatch.setattr(torch.cuda, "profiler", profiler)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: events.append("wait"))
-    held: list[Any] = []
+    held = []
 
     class Output:
-        def __init__(self, number: int) -> None:
+        def __init__(self, number):
             events.append(number)
             held.append(number)
 
-        def __del__(self) -> None:
+        def __del__(self):
             held.remove(held[0])
             assert len(held) <= 3  # two are kept, and the one that is new
 

@@ -1,17 +1,13 @@
 """The choice among an implementation's variants, on simulated entrants."""
 
-from collections.abc import Callable
-from typing import Any
+from support.simulated import PLAN, at
 
-from support.simulated import PLAN, World, at
-
-from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.trials import Trials
 from softbench.measure.contest.workers import Answer
 from softbench.model import OPEN, SEALED, Status
 
 
-def chosen(world: World, entrants: list[Entrant], prepare: Callable[[Any], None] = lambda group: None) -> list[Entrant]:
+def chosen(world, entrants, prepare=lambda group: None):
     return Trials(PLAN, world.ask, world.rng, prepare).choose(entrants)
 
 
@@ -58,7 +54,7 @@ def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world):
     dead = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
     good, better = world.enter("k", 1.2e6, warps=1), world.enter("k", 1e6, warps=4)
     bad = world.enter("k", 0.5e6, warps=2, fault=at("turn", 1, dead, 5))
-    prepared: list[list[Entrant]] = []
+    prepared = []
     assert chosen(world, [good, bad, better], lambda group: prepared.append(list(group))) == [better]
     assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, "died", [])
     assert good.status is Status.PASSED
@@ -68,7 +64,7 @@ def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world):
 def test_a_variant_that_cannot_be_made_ready_again_keeps_its_reason(world):
     good, bad = world.enter("k", warps=1), world.enter("k", warps=2)
 
-    def prepare(group: Any) -> None:
+    def prepare(group):
         if bad.is_open:
             bad.settle(Status.COMPILE_ERROR, "no such instruction")
 
@@ -88,9 +84,9 @@ FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="place: out of memory")
 
 def test_without_room_for_all_each_is_tried_alone(world):
     """A card with room for two placements: the third one finds none."""
-    held: list[int] = []
+    held = []
 
-    def crowded(operation: str, placement: int, turn: int) -> Answer | None:
+    def crowded(operation, placement, turn):
         if operation == "release":
             held.clear()
         if operation != "place":

@@ -1,17 +1,14 @@
 """What a heat does between the turns that count: timed calls are compared, and the turns behind a pause are discarded."""
 
-from typing import Any
-
 import pytest
 from support.simulated import PLAN, World, placements
 
-from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.rounds import LEAD_IN_TURNS, ROUNDS
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status, stats
 
 
-def verifications(world: World, entrant: Entrant) -> list[tuple[int, int]]:
+def verifications(world, entrant):
     """(placement, turns taken in it) at each verification of an entrant; turns that warm up count in the first."""
     found, placement, turns = [], 0, 0
     for op, e in world.log:
@@ -41,9 +38,9 @@ def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world):
 
 
 def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world):
-    kinds: dict[Entrant, list[bool]] = {}
+    kinds = {}
 
-    def seen(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
+    def seen(entrant, request, answer):
         if request["op"] == "verify":
             kinds.setdefault(entrant, []).append(request["is_short"])
         return answer
@@ -66,7 +63,7 @@ def test_a_leader_that_is_wrong_from_some_placement_on_does_not_pass(world, firs
 
 
 def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch):
-    seen: list[tuple[int, int]] = []
+    seen = []
     for seed in range(40):
         world = World(monkeypatch, seed)
         a, b = world.enter("a", spread=12), world.enter("b", spread=12)
@@ -94,7 +91,7 @@ def test_one_slow_round_behind_new_buffers_moves_no_time(world):
     pair = world.enter("a", 4e6), world.enter("far", 6e6)
     placed = [0]
 
-    def slow(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
+    def slow(entrant, request, answer):
         if request["op"] == "place":
             placed[0] = world.now_ns
         is_slow = request["op"] == "turn" and world.now_ns - placed[0] < 38_000_000
@@ -119,9 +116,9 @@ def test_a_verification_costs_two_turns_and_not_a_round(world):
 def test_the_round_after_a_verification_does_not_count(world):
     """A pause makes the next replay slow: here by half."""
     a = world.enter("a", spread=0)
-    paused: list[int] = []
+    paused = []
 
-    def slow_after_a_pause(entrant: Entrant, request: dict[str, Any], answer: Answer) -> Answer:
+    def slow_after_a_pause(entrant, request, answer):
         if request["op"] == "turn" and paused:
             paused.clear()
             world.now_ns += 500_000
@@ -138,9 +135,9 @@ def test_the_round_after_a_verification_does_not_count(world):
 def test_what_ran_out_of_memory_is_compared_again_behind_another_turn(world):
     """The comparison that failed may have changed an input for its last launch: the outputs no longer belong to it."""
     full = Answer(False, status=Status.OUT_OF_MEMORY, reason="launch: out of memory")
-    refused: list[bool] = []
+    refused = []
 
-    def once(op: str, *_: object) -> Answer | None:
+    def once(op, *_):
         if op == "verify" and not refused:
             refused.append(True)
             return full

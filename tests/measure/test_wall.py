@@ -11,13 +11,13 @@ from softbench.measure.clocks import COMPARED_CALLS
 from softbench.measure.guards.two_clocks import disagreement
 from softbench.measure.incorrect import WrongWhenTimed
 from softbench.measure.plans import Plan
-from softbench.measure.wall import WallClock, WallPlacement
+from softbench.measure.wall import WallClock
 from softbench.model import Case
 
 CASE = Case("softmax", (4, 64), "float32", "float32")
 
 
-def placed(launch, launches: int = 5, inputs: int = 2, case: Case = CASE, seed: int = 1) -> WallPlacement:
+def placed(launch, launches=5, inputs=2, case=CASE, seed=1):
     return WallClock().place(operators.get("softmax"), case, launch, Plan(launches, inputs, ""), seed, None)
 
 
@@ -121,7 +121,7 @@ def test_nothing_of_a_placement_hides_the_turn_of_its_class():
 
 def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then():
     torch = pytest.importorskip("torch")
-    threads: list[threading.Thread] = []
+    threads = []
 
     def work(x, y):
         time.sleep(0.02)

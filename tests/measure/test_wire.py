@@ -24,7 +24,7 @@ def test_death_is_named(code, text):
     class Dead:
         last_words = "bye"
 
-        def end(self, *, kill: bool) -> int | None:
+        def end(self, *, kill):
             return code
 
     answer = workers._death(Dead(), 0.0)

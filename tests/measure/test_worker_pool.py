@@ -15,27 +15,27 @@ from softbench.model import SEALED, Status
 class Process:
     is_isolated = False
 
-    def __init__(self, is_alive: bool = True, free_bytes: int = 0) -> None:
+    def __init__(self, is_alive=True, free_bytes=0):
         self.is_alive, self.free_bytes = is_alive, free_bytes
 
-    def close(self) -> None: ...
+    def close(self): ...
 
-    def end(self) -> None:
+    def end(self):
         self.is_alive = False
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> None:
+def answering(monkeypatch):
     monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, Answer(True)))
 
 
 def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch):
-    started: list[Process] = []
+    started = []
     died = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
     monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, died))
     pool = WorkerPool("cpu", forkserver=Process)
 
-    def hire() -> list[str]:
+    def hire():
         entrants = [Entrant(variant("many", params=(("k", k),)), "entrant", slot=k) for k in range(MAX_DEATHS + 1)]
         shared = Process()
         monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(shared) or shared)
@@ -59,7 +59,7 @@ def test_only_authors_run_in_another_environment(monkeypatch, answering):
     assert [e.worker.is_alive for e in found] == ["v2", "", ""]
 
 
-def entrants(*workers: Process | None) -> list[Entrant]:
+def entrants(*workers):
     found = [Entrant(variant(f"v{slot}"), "entrant", slot=slot) for slot in range(len(workers))]
     for entrant, worker in zip(found, workers, strict=True):
         entrant.worker = worker
@@ -67,7 +67,7 @@ def entrants(*workers: Process | None) -> list[Entrant]:
 
 
 def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch):
-    def ask(worker: Process, message: object, timeout_s: float) -> Answer:
+    def ask(worker, message, timeout_s):
         return Answer(worker.free_bytes >= 0, {"free_bytes": worker.free_bytes})
 
     monkeypatch.setattr(pool_module, "ask", ask)
@@ -79,7 +79,7 @@ def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch):
 
 
 def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(monkeypatch, answering):
-    started: list[Process] = []
+    started = []
     monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(Process()) or started[-1])
     pool = WorkerPool("cpu", forkserver=Process)
     for source_hash in ("1", "1", "2", "1"):

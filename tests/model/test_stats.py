@@ -12,12 +12,10 @@ PLACEMENT_SPREAD = 0.0028
 ROUND_SPREAD = 0.002
 
 
-def simulated(
-    rng: random.Random, placements: int, true_ratio: float = 1.0, rounds: int = 10
-) -> tuple[Samples, Samples]:
+def simulated(rng, placements, true_ratio=1.0, rounds=10):
     """Two entrants whose placements and rounds scatter as measured on an H200 (one standard deviation each)."""
 
-    def draw(scale: float) -> Samples:
+    def draw(scale):
         rows = []
         for _ in range(placements):
             base = 65_000 * 20 * scale * (1 + rng.gauss(0, PLACEMENT_SPREAD))
@@ -27,7 +25,7 @@ def simulated(
     return draw(true_ratio), draw(1.0)
 
 
-def verdict_with_looks(rng: random.Random, true_ratio: float) -> str:
+def verdict_with_looks(rng, true_ratio):
     """As a contest does: look after 8, 16 and 32 placements and stop at the first decided verdict."""
     a, b = simulated(rng, stats.LOOKS[-1], true_ratio)
     verdict = "unknown"

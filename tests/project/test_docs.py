@@ -15,7 +15,7 @@ from softbench.session import settings
 CUTE = ROOT / "impls" / "cute"
 
 
-def declared() -> dict[str, argparse.Action]:
+def declared():
     parser = argparse.ArgumentParser()
     parser.addoption = parser.add_argument  # pytest's name for the same
     settings.add_options(parser)

@@ -83,7 +83,7 @@ def test_what_selects_nothing_ends_with_its_own_code(pytester, monkeypatch):
     assert result.ret == 5
 
 
-def collectable(words: list[str]) -> list[str]:
+def collectable(words):
     """A line's arguments without what is tested elsewhere."""
     given = words[words.index("pytest") + 1 :]
     assert {word.split("=")[0] for word in given if word.startswith("--softbench")} <= options()

@@ -4,8 +4,6 @@ import ast
 import functools
 import re
 import resource
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import pytest
 from support.children import python
@@ -68,25 +66,25 @@ EXAMPLES = (PACKAGE / "doctor" / "cheats", PACKAGE / "doctor" / "twins")
 """Folders of implementation files: workers run them, as they run those of impls/."""
 
 
-def files() -> list[Path]:
+def files():
     return sorted(path for path in PACKAGE.rglob("*.py") if path.parent not in EXAMPLES)
 
 
-def module_of(path: Path) -> str:
+def module_of(path):
     """The dotted name below softbench; of softbench itself "__init__"."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-def room_of(module: str) -> str:
+def room_of(module):
     return module.split(".")[0]
 
 
-def is_in(module: str, names: Iterable[str]) -> bool:
+def is_in(module, names):
     return any(module == name or module.startswith(f"{name}.") for name in names)
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+def imported(tree):
     """Every import statement with the full name that it imports; relative ones stay inside their package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -96,7 +94,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
 
 
 @functools.cache
-def edges() -> frozenset[tuple[str, str]]:
+def edges():
     """(importer, imported) between the modules of softbench, inside functions and for type checking included."""
     modules, found = {module_of(path) for path in files()}, set()
     for path in files():
@@ -108,7 +106,7 @@ def edges() -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def reached(module: str, *, without: Sequence[str] = ()) -> set[str]:
+def reached(module, *, without=()):
     """All modules that come along when one is imported, or one of a room; without what those named import."""
     found, waiting = set(), [here for here in {here for here, _ in edges()} if is_in(here, [module])]
     while waiting:
@@ -253,7 +251,7 @@ sys.exit(f"imported {{heavy}}" if heavy else int(code or 0))
 """
 
 
-def without_torch(call: str, *arguments: str, cwd: Path = ROOT) -> tuple[str, float]:
+def without_torch(call, *arguments, cwd=ROOT):
     """What a child prints that runs one expression with `arguments` in sys.argv, and its seconds of a core, which no other
     work adds to. It fails if torch is loaded.
     """

@@ -3,11 +3,8 @@
 import importlib.util
 import json
 import os
-import subprocess
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.children import python
@@ -51,22 +48,22 @@ sys.exit(pytest.main())
 LISTED = "softmax-float32-64x512::torch_eager"
 
 
-def run(*command: str, path: Sequence[Path] = (), **more: Any) -> subprocess.CompletedProcess[str]:
+def run(*command, path=(), **more):
     """A child Python without a GPU, with `path` as its PYTHONPATH."""
     return python(*command, PYTHONPATH=os.pathsep.join(map(str, path)), CUDA_VISIBLE_DEVICES="", **more)
 
 
-def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+def succeeded(done):
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done.stdout
 
 
-def pip(*arguments: str, cwd: Path) -> None:
+def pip(*arguments, cwd):
     succeeded(run("-m", "pip", "--disable-pip-version-check", *arguments, cwd=cwd))
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory) -> Path:
+def sdist(tmp_path_factory):
     if importlib.util.find_spec("hatchling") is None:
         pytest.skip("needs hatchling: pip install 'softbench[test]'")
     folder = tmp_path_factory.mktemp("sdist")
@@ -75,7 +72,7 @@ def sdist(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist, tmp_path_factory) -> Path:
+def wheel(sdist, tmp_path_factory):
     """Built from the sdist, so that what the sdist lacks the wheel lacks too."""
     folder = tmp_path_factory.mktemp("wheel")
     pip("wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(sdist), cwd=folder)
@@ -83,14 +80,14 @@ def wheel(sdist, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory) -> Path:
+def installed(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     pip("install", "-q", "--no-deps", "--target", str(folder), str(wheel), cwd=folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def editable(tmp_path_factory) -> Path:
+def editable(tmp_path_factory):
     """The metadata of an editable install of this checkout; the checkout itself goes onto the path beside it."""
     if importlib.util.find_spec("hatchling") is None or importlib.util.find_spec("editables") is None:
         pytest.skip("needs hatchling and editables: pip install 'softbench[test]'")
@@ -187,7 +184,7 @@ def test_named_paths_are_collected_beside_the_benchmark(installed, tmp_path):
     (tmp_path / "test_other.py").write_text("def test_one(): pass\n")
     (tmp_path / "shapes.yaml").write_text(SHAPES)
 
-    def listed(*paths: str) -> list[str]:
+    def listed(*paths):
         command = ("-m", "pytest", "--softbench", "--softbench-profile=tiny", "--collect-only", "-q", *paths)
         shown = succeeded(run(*command, cwd=tmp_path, path=[installed]))
         return [line.split("::")[-1] for line in shown.splitlines() if "::" in line]

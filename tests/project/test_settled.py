@@ -6,7 +6,7 @@ from support.paths import ROOT
 
 
 @pytest.fixture
-def passed(monkeypatch: pytest.MonkeyPatch) -> None:
+def passed(monkeypatch):
     """All families passed whole with what is here now."""
     monkeypatch.setattr(settled, "is_settling", False)
     monkeypatch.setattr(settled, "_settled", lambda: {family: settled.digest(family) for family in settled.FAMILIES})

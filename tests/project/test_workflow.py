@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,7 +75,7 @@ def test_what_one_job_keeps_the_other_finds():
     assert uses["benchmark-action/github-action-benchmark"]["output-file-path"] in "\n".join(LINES)
 
 
-def scripts(job: str, folder: Path, environment: dict[str, str]) -> list[subprocess.CompletedProcess[str]]:
+def scripts(job, folder, environment):
     """The steps that a job runs, but for the installation, as GitHub's runner starts them."""
     return [
         subprocess.run(

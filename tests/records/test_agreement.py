@@ -10,15 +10,14 @@ from support import agreement as subject
 from support import builders as make
 from support.paths import KEPT, ROOT
 
-from softbench.model import Record, Run
 from softbench.records import store
 
 CASES = [make.softmax_case(rows, 1024) for rows in range(4096, 4116)]
 
 
-def run(ns: float = 50_000, roof: float = 40_000, **changed: float) -> Run:
+def run(ns=50_000, roof=40_000, **changed):
     """Twenty cases of one implementation and the roof; some of its times can be given, by the number of the case."""
-    records: list[Record] = []
+    records = []
     for number, case in enumerate(CASES):
         records.append(make.timed(case, "copy", roof, role="roof", spread=0))
         records.append(make.timed(case, "a", changed.get(f"c{number}", ns), spread=0))

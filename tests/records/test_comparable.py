@@ -1,13 +1,11 @@
 """What one table may hold: on one board, side by side as other machines, or not at all, and why."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from support.builders import GPU, ended, passport, softmax_case, timed, variant
 from support.grids import over
 
-from softbench.model import Passport
 from softbench.records import comparable
 from softbench.records.comparable import Terms
 
@@ -16,7 +14,7 @@ HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 TORCH = {"torch": "2.11.0"}
 
 
-def device(**changes: Any) -> Passport:
+def device(**changes):
     return passport(run_id="r2", device={**GPU, **changes})
 
 

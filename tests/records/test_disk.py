@@ -7,15 +7,12 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 from support import disks
 from support.projects import ROOT, bench, project
 
 from softbench import cli
-from softbench.model import Run
 from softbench.records import store
 
 RUN = ("--softbench-profile=both", "-k", "own_")
@@ -39,31 +36,31 @@ def own_deed(case):
 SECOND, THIRD, FOURTH = "softmax-float32-16x256", "softmax-float16-4x256", "softmax-float16-16x256"
 
 
-def cells(run: Run) -> set[tuple[str, str, str]]:
+def cells(run):
     return {(r.case.id, r.role, r.variant.implementation) for r in run.records}
 
 
-def by_case(run: Run) -> dict[str, int]:
+def by_case(run):
     return Counter(record.case.id for record in run.records)
 
 
 @pytest.fixture
-def whole(whole_run: Any) -> Path:
+def whole(whole_run):
     """A project in which a run of four cases was made, undisturbed; not to be changed."""
-    folder: Path = whole_run[0]
+    folder = whole_run[0]
     return folder
 
 
-def the_run(folder: Path) -> Path:
+def the_run(folder):
     (path,) = folder.glob("*.jsonl")
     return path
 
 
-def reports(disk: disks.Disk) -> list[str]:
+def reports(disk):
     return [f"--softbench-reports={disk.folder}"]
 
 
-def said(done: CompletedProcess[str], words: str) -> None:
+def said(done, words):
     """One line that says it, and no traceback."""
     text = done.stdout + done.stderr
     assert "Traceback" not in text
@@ -133,12 +130,12 @@ def test_a_folder_that_is_a_file(tmp_path):
     said(done, r"ERROR: softbench: .*reports/.*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
 
 
-def with_deeds(folder: Path, deeds: dict[str, str]) -> Path:
+def with_deeds(folder, deeds):
     (project(folder) / "kernels" / "mine" / "deed.py").write_text(DEED.format(deeds=deeds))
     return folder
 
 
-def expected(whole: Path) -> set[tuple[str, str, str]]:
+def expected(whole):
     found = cells(store.read(the_run(whole / "reports")))
     return found | {(case, "entrant", "own_deed") for case, _, _ in found}
 
@@ -187,7 +184,7 @@ def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
     assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
 
 
-def flipped(row: bytes) -> bytes:
+def flipped(row):
     return row[:20] + bytes([row[20] ^ 0x80]) + row[21:]
 
 

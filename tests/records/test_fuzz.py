@@ -2,9 +2,6 @@
 
 import contextlib
 import json
-from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,18 +36,18 @@ RECORDS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path) -> list[Any]:
+def run(folder):
     """The lines of a good run, as data."""
     path = written(folder, *RECORDS, run_id="good")
     return [json.loads(row) for row in path.read_text().splitlines()]
 
 
-def spoilt(random: Random, lines: list[Any]) -> bytes:
+def spoilt(random, lines):
     """A run with values that do not belong, or with bytes that were never JSON, or with both."""
     how = random.randint(0, 3)
     if how != 0:
@@ -114,7 +111,7 @@ def test_what_else_is_made_of_runs(folder, run, capsys, random):
         assert "<script>alert" not in output.read_text(encoding="utf-8")
 
 
-def json_lines(lines: list[Any]) -> bytes:
+def json_lines(lines):
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
@@ -158,7 +155,7 @@ def test_a_run_cut_at_every_byte(folder, run, end):
             assert store.read(path).records[-1].case == HARD
 
 
-def whole_cells(data: bytes) -> int:
+def whole_cells(data):
     """Lines after the header that are JSON; the last one may lack its end."""
     found = 0
     for row in data.split(b"\n")[1:]:

@@ -6,7 +6,7 @@ import lzma
 import re
 import types
 from enum import Enum
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Union, get_args, get_origin, get_type_hints
 
 import pytest
 from support import builders
@@ -31,12 +31,12 @@ STORED = [cls for cls in CLASSES if cls not in (model.Run, model.KnownFailure)]
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", dict: "object"}
 
 
-def words(header: str) -> list[str]:
+def words(header):
     """All names in the first column of a table, in order; a row may have several."""
     return [name for row in rows(PAGE, header) for name in re.findall(r"`(\w+)`", row[0])]
 
 
-def type_word(hint: Any) -> str:
+def type_word(hint):
     """What the page calls the JSON of an annotation."""
     origin, arguments = get_origin(hint), [a for a in get_args(hint) if a not in (type(None), ...)]
     if origin in (Union, types.UnionType):
@@ -53,7 +53,7 @@ def type_word(hint: Any) -> str:
     return "text" if isinstance(hint, type) and issubclass(hint, Enum) else WORDS[origin or hint]
 
 
-def full_line() -> dict[str, Any]:
+def full_line():
     """A cell with a value in every field, as it is written."""
     record = timed(
         softmax_case(),
@@ -77,7 +77,7 @@ def full_line() -> dict[str, Any]:
         tier="open",
         open_because="a host node",
     )
-    found: dict[str, Any] = json.loads(lines.cell_line(record))
+    found = json.loads(lines.cell_line(record))
     return found
 
 
@@ -159,7 +159,7 @@ def test_kept_runs_hold_nothing_else(path):
 def test_the_code_shown_reads_a_run():
     code = re.search(r"```python\n(.*?)```", PAGE, re.S)
     assert code
-    space: dict[str, Any] = {}
+    space = {}
     exec(code[1], space)
     assert len(KEPT) > 1
     for path in KEPT[:2]:

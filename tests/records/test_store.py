@@ -35,7 +35,7 @@ FULL = Record(
 )
 
 
-def as_stored(record: Record) -> Record:
+def as_stored(record):
     """Of a variant the file keeps who it was; the path is the one inside the folder of implementations."""
     found = record.variant
     path = f"{found.family}/{Path(found.path).name}"
@@ -188,7 +188,7 @@ def test_a_case_that_does_not_reach_the_disk_leaves_nothing_and_writes_over_noth
     path = written(tmp_path, timed(CASE, "a", 10))
     before = path.read_bytes()
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -223,7 +223,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
 def test_a_case_reaches_the_disk_in_one_piece(tmp_path, monkeypatch):
     writer = store.Writer.create(tmp_path, passport())
-    synced: list[int] = []
+    synced = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(len(writer.path.read_text().splitlines())))
     writer.append([timed(CASE, "a", 10), timed(CASE, "b", 20)])
     assert synced == [3]

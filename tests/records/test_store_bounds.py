@@ -4,8 +4,6 @@ import gzip
 import json
 import lzma
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import ended, passport, samples, softmax_case, timed, variant, written
@@ -19,7 +17,7 @@ from softbench.texts import MOST_TEXT
 CASE = softmax_case(16, 256)
 
 
-def with_line(folder: Path, **changed: Any) -> Path:
+def with_line(folder, **changed):
     """A run with one record in which fields were changed on the disk."""
     path = written(folder, timed(CASE, "a", 1e5))
     header, row = path.read_text().splitlines()
@@ -99,7 +97,7 @@ def test_a_record_is_kept_as_it_will_be_read(tmp_path):
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> store.Writer:
+def writer(tmp_path):
     found = store.Writer.create(tmp_path, passport())
     found.append([timed(CASE, "a", 1e5)])
     return found

@@ -4,7 +4,6 @@ import gzip
 import lzma
 import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.builders import passport, softmax_case, timed, written
@@ -20,7 +19,7 @@ RECORD = timed(softmax_case(16, 256), "a", 1e5)
 COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress}
 
 
-def compressed(folder: Path, suffix: str, data: bytes, name: str = "run-1") -> Path:
+def compressed(folder, suffix, data, name="run-1"):
     path = folder / f"{name}.jsonl{suffix}"
     path.write_bytes(data)
     return path
@@ -91,7 +90,7 @@ SINCE = "2026-11-22T16:00"
 """From here on a run that is kept says how many cases it was asked for, and names a commit without local changes."""
 
 
-def fault(run: Run) -> str:
+def fault(run):
     """What keeps a run from being kept, or ""."""
     header, cases = run.passport, {record.case for record in run.records}
     if header.cases not in ((len(cases),) if header.started >= SINCE else (0, len(cases))):

@@ -26,17 +26,17 @@ CASE = make.softmax_case(4096, 1024)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(series: list[Series], x: Axis | None = None, y: Axis | None = None, **more: object) -> ET.Element:
+def drawn(series, x=None, y=None, **more):
     view = FigureView("view", series)
     figure = Figure("key", "title", "alt", x or Axis("x"), [y or Axis("y")], [view], **more)
     return ET.fromstring(svg(figure, view, Looks(), "a GPU"))
 
 
-def series(name: str, x: list[float], y: list[float], **more: object) -> Series:
+def series(name, x, y, **more):
     return Series(name, x, y, [""] * len(x), [-1] * len(x), **more)
 
 
-def lines(root: ET.Element) -> list[list[tuple[float, float]]]:
+def lines(root):
     """The points of every line of a series."""
     paths = [e.get("d", "") for e in root.iter(f"{SVG}path") if e.get("fill") == "none"]
     return [[(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)] for path in paths]
@@ -130,7 +130,7 @@ def test_every_view_of_the_committed_runs_is_drawn(path):
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(tmp_path, monkeypatch):
     """A run in reports/ of the working directory; no program that draws is to be found."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
@@ -154,7 +154,7 @@ def test_the_command_writes_a_figure_and_names_its_views(says):
     assert not Path("y.svg").exists()
 
 
-def program(folder: Path, name: str, script: str) -> None:
+def program(folder, name, script):
     """A program of that name, in whose script $out is where the picture is to go."""
     folder.mkdir(exist_ok=True)
     found = 'for word in "$@"; do case $word in --output=*|--screenshot=*) out=${word#*=};; esac; done'

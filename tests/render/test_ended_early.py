@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support import builders as make
@@ -10,7 +9,6 @@ from support import builders as make
 from softbench import cli
 from softbench.analysis import compare, history, leaderboard
 from softbench.analysis.leaderboard.formatting import unfinished
-from softbench.model import Run
 from softbench.records import store
 from softbench.render import export, report, tables
 
@@ -18,12 +16,12 @@ CASES = [make.softmax_case(rows) for rows in (4096, 8192)]
 WORDS = "2 of 5 cases: the run was ended early; --softbench-resume runs the others."
 
 
-def run(cases: int, run_id: str = "r1") -> Run:
+def run(cases, run_id="r1"):
     records = [make.timed(case, name, 5e3 + place) for case in CASES for place, name in enumerate(("mine", "copy"))]
     return make.run(records, cases=cases, run_id=run_id)
 
 
-def shown(found: Run) -> dict[str, str]:
+def shown(found):
     board = leaderboard.build(found)
     return {
         "sentence": unfinished(board),
@@ -49,7 +47,7 @@ def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases):
 
 
 @pytest.fixture
-def reports(tmp_path: Path) -> Path:
+def reports(tmp_path):
     """Three runs, of which r1 was ended early; the third is of another machine."""
     elsewhere = run(2, "other")
     device = {**make.GPU, "name": "H100"}

@@ -13,9 +13,9 @@ from support.compared import CASE, contest, new, old
 from support.golden import differences
 
 from softbench.analysis import compare, leaderboard
-from softbench.analysis.compare import RunComparison, summary
+from softbench.analysis.compare import summary
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.model import Record, Run, Status
+from softbench.model import Run, Status
 from softbench.render import github
 from softbench.texts import InputError
 
@@ -24,12 +24,12 @@ HOSTILE = "died | a `b` <img src=x> @octocat #12\n::error file=a.py,line=1::owne
 TRACE = ('  File "triton/wrong.py", line 12, in launch', "ValueError")
 
 
-def records(mine: float, gained: float, *others: Record) -> list[Record]:
+def records(mine, gained, *others):
     own = (timed(CASE, "mine", mine), timed(WIDE, "mine", mine), timed(CASE, "gained", gained))
     return [*contest(CASE, *own, timed(CASE, "alike", 7_000), *others), *contest(WIDE)]
 
 
-def runs() -> tuple[Run, Run]:
+def runs():
     """`mine` lost 10 % in two cases, `gained` won 10 %, `alike` is the same, `wrong` and `evil` fell, `hers` was declared."""
     right = [timed(CASE, name, 5_000) for name in ("wrong", "evil", "hers", "lost")]
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0: row 0, column 0", traceback=TRACE)
@@ -39,11 +39,11 @@ def runs() -> tuple[Run, Run]:
     return old(*records(5_000, 5_000, *right)), new(*records(5_500, 4_500, wrong, evil, declared, refused))
 
 
-def compared() -> RunComparison:
+def compared():
     return compare.compare(*runs())
 
 
-def place(record: Record) -> github.FileLine:
+def place(record):
     return f"kernels/{record.variant.implementation}.py", 12 if record.traceback else 3
 
 
@@ -137,7 +137,7 @@ def test_a_comment_begins_with_its_marker_and_the_answer():
     ],
 )
 def test_the_answer(before, after, limit, answer):
-    def own(ns: float) -> list[Record]:
+    def own(ns):
         one = (
             timed(CASE, "mine", abs(ns), spread=0.1 if ns < 0 else 1e-4) if ns else ended(CASE, "mine", Status.CRASHED)
         )
@@ -166,7 +166,7 @@ OPTIONAL = {"range": str, "extra": str}
 """The fields of an entry of customSmallerIsBetter, as github-action-benchmark documents them."""
 
 
-def machine(one: Run, title: str = "NVIDIA H200") -> Machine:
+def machine(one, title="NVIDIA H200"):
     return Machine(title, leaderboard.build(one), (one.passport,))
 
 

@@ -12,7 +12,6 @@ from support.grids import over
 
 from softbench import resources
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard import Board
 from softbench.cli.drawings import NAMES
 from softbench.model import Status
 from softbench.records import store
@@ -28,18 +27,18 @@ ROOT = resources.bundled_shapes().parent
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def block(title: str, rows: int, columns: int = 3) -> Block:
+def block(title, rows, columns=3):
     heads = tuple(Column(f"kernel_{number}", of=f"kernel_{number}") for number in range(columns))
     own = (Row(f"{title} {at}", tuple(Tile(f"{at}.{number}") for number in range(columns))) for at in range(rows))
     return Block(title, "case", heads, tuple(own))
 
 
-def drawn(grid: Grid, number: int, board: Board | None = None) -> ET.Element:
+def drawn(grid, number, board=None):
     looks = Cells(board).looks if board else Looks()
     return ET.fromstring(tiles.svg(grid, grid.views[number], looks, "a GPU"))
 
 
-def texts(root: ET.Element) -> list[str]:
+def texts(root):
     return [element.text or "" for element in root.iter(f"{SVG}text")]
 
 

@@ -5,9 +5,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import outline, pages
@@ -45,7 +43,7 @@ HOSTILE = {
 UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def lines(word: str) -> list[dict[str, Any]]:
+def lines(word):
     """A run with the word in every place that holds text."""
     rows = [{"kind": "passport", "schema": 1, **vars(passport())}]
     records = [
@@ -71,7 +69,7 @@ def lines(word: str) -> list[dict[str, Any]]:
     return rows
 
 
-def written(folder: Path, word: str) -> Path:
+def written(folder, word):
     path = folder / "run.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in lines(word)))
     return path
@@ -200,7 +198,7 @@ def test_a_terminal_without_unicode_gets_question_marks(tmp_path):
 FORBIDDEN = re.compile("eval|c?[Pp]ickle|marshal|shelve|dill|(unsafe|full)_load|(Unsafe|Full)Loader")
 
 
-def names(tree: ast.AST) -> Iterator[str]:
+def names(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             yield node.id

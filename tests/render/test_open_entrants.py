@@ -12,9 +12,8 @@ from support import builders as make
 from support import outline
 
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard import Board
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.model import OPEN, SEALED, Record
+from softbench.model import OPEN, SEALED
 from softbench.render import export, github, report, tables
 from softbench.render.report import machines_page
 from softbench.render.report import tinted as heatmap
@@ -29,7 +28,7 @@ CASES = [make.softmax_case(4096, 1024), make.softmax_case(4096, 2048), make.soft
 WHY = "it copies to the host"
 
 
-def records(hidden: str = OPEN, others: str = SEALED) -> list[Record]:
+def records(hidden=OPEN, others=SEALED):
     """Two entrants and one that takes half of their time, in three cases."""
     found = []
     for case in CASES:
@@ -49,7 +48,7 @@ BOARD = leaderboard.build(RUN)
 ONE = [Machine("NVIDIA H200", BOARD, (RUN.passport,))]
 
 
-def rows(text: str) -> list[list[str]]:
+def rows(text):
     """The cells of the lines of a Markdown table."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
 
@@ -109,11 +108,11 @@ def test_the_badge():
         badge(BOARD, "hidden")
 
 
-def _unlinked(page: str) -> str:
+def _unlinked(page):
     return re.sub(r'<a href="#word[^>]*>(.*?)</a>', r"\1", page)
 
 
-def _plain(page: str) -> str:
+def _plain(page):
     return re.sub(r"<[^>]+>", " ", _unlinked(page))
 
 
@@ -201,7 +200,7 @@ def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothi
     sealed, before = (make.run(records(tier, tier)) for tier in (SEALED, ""))
     texts = [[check.text for check in checks(leaderboard.build(run)) if check.good] for run in (sealed, before)]
     assert texts[0] == [SAID, *texts[1]]
-    boards: list[Board] = [leaderboard.build(run) for run in (sealed, before)]
+    boards = [leaderboard.build(run) for run in (sealed, before)]
     assert "open" not in tables.board_tables(boards[1])
     assert tables.board_tables(boards[0]) == tables.board_tables(boards[1])
     assert export.markdown(boards[0]) == export.markdown(boards[1])

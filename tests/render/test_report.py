@@ -14,7 +14,7 @@ from support.paths import ROOT
 from softbench.analysis import document, leaderboard
 from softbench.analysis.leaderboard.formatting import short
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.model import Run, Status
+from softbench.model import Status
 from softbench.records import published, store
 from softbench.render import report
 
@@ -28,12 +28,12 @@ OF_ALL = ["correctness", "passport", "cells"]
 MAX_BYTES = 6_000_000
 
 
-def tree(run: Run, **arguments: object) -> outline.Element:
+def tree(run, **arguments):
     return outline.outline(report.render(run, **arguments))
 
 
 @pytest.fixture(scope="module")
-def page() -> outline.Element:
+def page():
     return tree(pages.everything(), published=pages.published_beside())
 
 
@@ -98,7 +98,7 @@ def test_what_a_run_lacks_is_left_out(run, expected):
         assert 'id="library"' not in text
 
 
-def _full(page: outline.Element) -> None:
+def _full(page):
     """Every panel shows more than its title, and nothing in it is an empty table, list or figure."""
     for key in outline.panels(page):
         panel = page.find(key)

@@ -16,13 +16,13 @@ THIRD = make.softmax_case(4096, 8192)
 NO_TIMES = PublishedTable("a paper", "NVIDIA H800", "ms", ({"metric": "x", "target": "1"},))
 
 
-def drawn(run, **arguments) -> dict[str, dict]:
+def drawn(run, **arguments):
     """Figures by key."""
     page = outline.outline(report.render(run, **arguments))
     return {figure["key"]: figure for figure in outline.data_of(page)["figures"]}
 
 
-def named(view) -> dict[str, dict]:
+def named(view):
     return {series["name"]: series for series in view["series"]}
 
 

@@ -21,11 +21,11 @@ WIDE = make.softmax_case(4096, 131072)
 
 
 @pytest.fixture(scope="module")
-def page() -> outline.Element:
+def page():
     return outline.outline(report.render(pages.everything()))
 
 
-def tables(page: outline.Element, key: str, kind: str) -> list[outline.Element]:
+def tables(page, key, kind):
     return page.find(key).all("table", of=kind)
 
 
@@ -78,7 +78,7 @@ def test_who_was_never_timed_is_named_below_the_ranking():
     assert "Without a timed pass: b, c." in found.find("ranking").text
 
 
-def card(run, question: str) -> str:
+def card(run, question):
     cards = outline.outline(report.render(run)).all("div", of="card")
     return next(found.text.removeprefix(question) for found in cards if found.text.startswith(question))
 

@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from py_mini_racer import MiniRacer
@@ -22,17 +20,16 @@ from softbench.render.report.contents import Cells
 from softbench.render.report.tinted import measures
 
 FOLDER = Path(embed.__file__).with_name("assets")
-Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def js() -> Call:
+def js():
     """Evaluates an expression in which a, b, ... are the arguments."""
     context = MiniRacer()
     for name in ("stats.js", "format.js", "board.js", "heatmap.js"):
         context.eval(embed.text(name))
 
-    def call(expression: str, *arguments: Any) -> Any:
+    def call(expression, *arguments):
         names = ", ".join("abcd"[: len(arguments)])
         given = ", ".join(map(json.dumps, arguments))
         return json.loads(context.eval(f"JSON.stringify((({names}) => ({expression}))({given})) ?? 'null'"))

@@ -9,13 +9,13 @@ import pytest
 from support import builders as make
 
 from softbench.analysis.document import Heading, table
-from softbench.analysis.leaderboard import Board, build, datasets
+from softbench.analysis.leaderboard import build, datasets
 from softbench.analysis.leaderboard.formatting import LEGEND, failures, short
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.inversions import lead_note
 from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.analysis.leaderboard.remarks import clock_note
-from softbench.model import KernelResources, Record, Status, Telemetry
+from softbench.model import KernelResources, Status, Telemetry
 from softbench.render import export, tables
 
 CASE = make.softmax_case(32768, 1024)
@@ -23,11 +23,11 @@ WIDE = make.softmax_case(4096, 131072)
 HARD = make.softmax_case(timed=False, distribution="masked")
 
 
-def board(*records: Record, clock: str = "graph") -> Board:
+def board(*records, clock="graph"):
     return build(make.run(records, clock))
 
 
-def line(text: str, start: str) -> str:
+def line(text, start):
     return next(found for found in text.splitlines() if found.startswith(start))
 
 

@@ -1,9 +1,7 @@
 """The order in which cases are measured, and how long where the run has a budget."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 from support.builders import softmax_case, timed, variant
 from support.grids import over
 
-from softbench.model import Case, Record
+from softbench.model import Case
 from softbench.records import store
 from softbench.session import bench as bench_module
 from softbench.session.bench import LEAST_BUDGET_S, Bench
@@ -21,7 +19,7 @@ from softbench.session.selection import Selection
 from softbench.session.settings import Settings
 
 
-def bench(monkeypatch: pytest.MonkeyPatch, waiting: int, spent_s: float, of_run: float, workers: str = "") -> Bench:
+def bench(monkeypatch, waiting, spent_s, of_run, workers=""):
     """A run of cases that has begun a while ago; one case in two is only checked."""
     now = 1000.0
     monkeypatch.setattr(bench_module.time, "monotonic", lambda: now)
@@ -30,7 +28,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, waiting: int, spent_s: float, of_run:
         monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)
     cases = [softmax_case(rows, timed=timed) for rows in range(1, waiting + 1) for timed in (True, False)]
     settings = SimpleNamespace(run_budget_s=of_run)
-    journal: Any = SimpleNamespace(settings=settings, selection=None, waiting_cases=cases)
+    journal = SimpleNamespace(settings=settings, selection=None, waiting_cases=cases)
     made = Bench(journal)
     now += spent_s
     return made
@@ -65,20 +63,20 @@ class Contest:
     log: list[str] = field(default_factory=list)
     raises: dict[Case, Exception] = field(default_factory=dict)
 
-    def run(self, case: Case, variants: Any, *, most_looks: int, most_s: float) -> list[Record]:
+    def run(self, case, variants, *, most_looks, most_s):
         self.log.append(f"{case.rows} to look {most_looks}")
         if case in self.raises:
             raise self.raises[case]
         return self._looked_at(case, most_looks)
 
-    def refine(self, case: Case, most_s: float) -> list[Record]:
+    def refine(self, case, most_s):
         self.log.append(f"{case.rows} again")
         if case in self.raises:
             del self.open[case]
             raise self.raises[case]
         return self._looked_at(case, 1)
 
-    def _looked_at(self, case: Case, looks: int) -> list[Record]:
+    def _looked_at(self, case, looks):
         self.looks[case] -= looks
         self.open.pop(case, None)
         if self.looks[case] > 0:
@@ -90,10 +88,10 @@ CASES = tuple(softmax_case(rows) for rows in (1, 2, 3, 4))
 
 
 @pytest.fixture
-def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Contest, Bench, list[str]]]:
+def ran(tmp_path, monkeypatch):
     """Measures four cases, of which three are open for one, two and one looks more."""
 
-    def run(raises: dict[Case, Exception] | None = None, run_budget_s: float = 0.0) -> tuple[Contest, Bench, list[str]]:
+    def run(raises=None, run_budget_s=0.0):
         looks = dict(zip(CASES, (1, 2, 3, 2), strict=True))
         gaps = dict(zip(CASES, (0.0, 0.01, 0.02, 0.001), strict=True))
         contest, heard = Contest(looks, gaps, raises=raises or {}), list[str]()
@@ -135,7 +133,7 @@ def test_what_the_contest_of_a_case_raises_is_told_once_by_its_cells(ran):
 
 
 def test_a_second_look_that_fails_leaves_the_first(ran, monkeypatch):
-    def refine(self: Contest, case: Case, most_s: float) -> list[Record]:
+    def refine(self, case, most_s):
         del self.open[case]
         raise OSError("no memory")
 

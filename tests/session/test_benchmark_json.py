@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.projects import bench, project, record_lines
@@ -13,10 +11,8 @@ from support.projects import bench, project, record_lines
 from softbench.model import stats
 from softbench.records import store
 
-Saved = tuple[Path, dict[str, Any]]
 
-
-def made(folder: Path, *options: str) -> Saved:
+def made(folder, *options):
     """A run that was saved and written as JSON."""
     options = ("--benchmark-json=out.json", "--benchmark-save=first", "--softbench-seed=5", *options)
     done = bench(project(folder), "-k", "own_", *options)
@@ -25,18 +21,18 @@ def made(folder: Path, *options: str) -> Saved:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+def alone(tmp_path_factory):
     return made(tmp_path_factory.mktemp("alone"))
 
 
 @pytest.fixture(scope="module")
-def spread(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+def spread(tmp_path_factory):
     """Beside pytest-xdist, where pytest-benchmark itself writes nothing."""
     return made(tmp_path_factory.mktemp("spread"), "-n", "2")
 
 
 @pytest.fixture(params=["alone", "spread"])
-def saved(request: pytest.FixtureRequest) -> Any:
+def saved(request):
     return request.getfixturevalue(request.param)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import ended, passport, softmax_case, timed
@@ -28,7 +27,7 @@ TYPES = {
 """The fields of every event, and their types; docs/records.md has the same."""
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path):
     """The events of a file, each with the fields that its kind has."""
     found = [json.loads(line) for line in path.read_text().splitlines()]
     for event in found:
@@ -98,7 +97,7 @@ def test_a_reader_that_goes_away_ends_the_events_and_not_the_run(tmp_path):
     pipe, notes = tmp_path / "pipe", list[str]()
     os.mkfifo(pipe)
 
-    def read_one() -> None:
+    def read_one():
         with pipe.open() as file:
             file.readline()
 

@@ -1,7 +1,6 @@
 """Whatever stands in shapes.yaml, in published figures or in an option: it is read, or it is one clear error."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -25,7 +24,7 @@ CASES = (softmax_case(16, 256), softmax_case(16, 512), softmax_case(16, 64, time
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
@@ -87,7 +86,7 @@ def test_shapes_of_no_sense(folder, text):
 @tried(250)
 @given(random=RANDOM, text=st.text(max_size=20))
 def test_options(folder, random, text):
-    chosen: dict[str, Any] = {}
+    chosen = {}
     for name, default in Group().options.items():
         if not isinstance(default, bool) and random.random() < 0.3:
             given_text = random.choice([*TEXTS, text, "1", "4-8", "float16,float32", str(10**30), "2%"])
@@ -173,7 +172,7 @@ def test_command_lines(folder, capsys, monkeypatch, random, text):
     ]
     commands = ["table", "report", "compare", "history", "show"]
     arguments = [random.choice(commands), *(random.choice(words) for _ in range(random.randint(0, 4)))]
-    code: Any = 0
+    code = 0
     try:
         rendered(capsys, *arguments)
     except SystemExit as left:  # argparse's own: 0 behind --help, else 2

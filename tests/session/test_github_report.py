@@ -3,8 +3,6 @@
 import os
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import ended, passport, softmax_case, timed
@@ -31,14 +29,14 @@ CASE = softmax_case(16, 256, "float32")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     made = project(tmp_path_factory.mktemp("github"))
     (made / "kernels" / "mine" / "evil.py").write_text(EVIL)
     (made / "kernels" / "mine" / "own_broken.py").write_text("from softbench import implementation\n\ndef (\n")
     return made
 
 
-def on_github(folder: Path, *arguments: str, **environment: str) -> list[str]:
+def on_github(folder, *arguments, **environment):
     """The lines of a run whose checkout is the folder."""
     own = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(folder), **environment}
     done = bench(folder, "-k", "own_", "--softbench-no-page", "--softbench-seed=1", *arguments, **own)
@@ -75,14 +73,14 @@ def test_elsewhere_nothing_is_said(folder):
 
 
 class Terminal:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self):
+        self.lines = []
 
-    def write_line(self, text: str) -> None:
+    def write_line(self, text):
         self.lines.append(text)
 
 
-def reported(run: Run | None, regression: RegressionResult, **environment: str) -> list[str]:
+def reported(run, regression, **environment):
     """What is written after the summary of pytest, by a run without files."""
     report = github.GitHubReport(Selection((), ()), lambda: (run, regression), environment)
     terminal = Terminal()
@@ -94,7 +92,7 @@ def reported(run: Run | None, regression: RegressionResult, **environment: str) 
     return terminal.lines[2:]
 
 
-def run(name: str, *records: Any) -> Run:
+def run(name, *records):
     return Run(passport(run_id=name), (*records, timed(CASE, "copy", 4_000, role="roof")))
 
 

@@ -2,7 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +19,7 @@ PLACE = re.compile(r"[^>\s]*/collect\.py:\d+")
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory):
     folder = project(tmp_path_factory.mktemp("junit"))
     done = bench(folder, "-k", "own_", "--junitxml=junit.xml", "--softbench-seed=1", "--softbench-no-page")
     assert done.returncode == 1, done.stdout + done.stderr

@@ -4,8 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,7 +13,6 @@ from support.offenders import processes, seconds_until, write
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import unfinished
-from softbench.model import Run
 from softbench.records import store
 
 MOMENTS = int(os.environ.get("SOFTBENCH_KILL_MOMENTS", "3"))
@@ -33,12 +30,12 @@ if (Path(__file__).parent / "sleep").exists():
 class Sleepy(Command):
     """With an honest implementation and one that sleeps, in the second case, while asked to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         super().__init__(folder, [(8, 32), (8, 64), (8, 96)], ["honest", "sleeper"])
         write(folder / "mine", "honest")
         write(folder / "mine", "sleeper", "launch", SLEEPER)
 
-    def start_until_asleep(self) -> subprocess.Popen[str]:
+    def start_until_asleep(self):
         """Started, and in the middle of its second case."""
         (self.folder / "mine" / "sleep").touch()
         process = self.start(is_warm=False)
@@ -51,20 +48,20 @@ class Sleepy(Command):
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[Sleepy]:
+def command(tmp_path):
     made = Sleepy(tmp_path)
     yield made
     made.close()
 
 
-def _first_case_is_kept(run: Run) -> None:
+def _first_case_is_kept(run):
     assert {r.case.shape for r in run.records} == {(8, 32)}
     mine = {r.variant.id: r for r in run.records if r.role == "entrant"}
     assert {name: r.status.value for name, r in mine.items()} == {"honest": "PASSED", "sleeper": "PASSED"}
     assert all(r.clock("wall") for r in mine.values())
 
 
-def said_of(command: Sleepy) -> str:
+def said_of(command):
     return unfinished(leaderboard.build(command.records()))
 
 

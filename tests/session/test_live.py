@@ -1,12 +1,9 @@
 """What is shown of a contest while it runs: the standings, the time left, when it is drawn, and that nothing of it stays."""
 
-from __future__ import annotations
-
 import io
 import re
 import socket
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders as make
@@ -14,7 +11,6 @@ from support.screens import all_lines, emulated
 
 from softbench.measure.contest import workers
 from softbench.measure.contest.progress import Player, Progress
-from softbench.model import Case
 from softbench.session.live import Live, terminal
 from softbench.session.live.board import LiveBoard
 
@@ -35,27 +31,27 @@ class Terminal(io.StringIO):
 
     encoding = "utf-8"
 
-    def __init__(self, columns: int = 80, lines: int = 24) -> None:
+    def __init__(self, columns=80, lines=24):
         super().__init__()
-        self.writes: list[str] = []
+        self.writes = []
         self.screen, self._stream = emulated(columns, lines)
 
-    def write(self, text: str) -> int:
+    def write(self, text):
         self.writes.append(text)
         self._stream.feed(text.replace("\n", "\r\n").replace("\r\r", "\r").encode())
         return len(text)
 
     @property
-    def shown(self) -> list[str]:
+    def shown(self):
         return [line for line in all_lines(self.screen) if line]
 
 
 class Reporter:
     """pytest's terminal reporter, as far as it is asked."""
 
-    def __init__(self, file: Terminal, *, isatty: bool = True, hasmarkup: bool = True, line: str = "") -> None:
+    def __init__(self, file, *, isatty=True, hasmarkup=True, line=""):
         self.isatty, self.currentfspath = isatty, "shapes.yaml" if line else None
-        self.rewritten: list[str] = []
+        self.rewritten = []
         columns = file.screen.columns
         self._tw = SimpleNamespace(
             _file=file, fullwidth=columns, hasmarkup=hasmarkup, width_of_current_line=len(line), line=lambda: None
@@ -63,11 +59,11 @@ class Reporter:
         if line:
             file.write(line)
 
-    def rewrite(self, text: str, *, erase: bool) -> None:
+    def rewrite(self, text, *, erase):
         self.rewritten.append(text)
 
 
-def live(reporter: Any, monkeypatch: pytest.MonkeyPatch, cases: tuple[Case, ...] = (CASE,)) -> tuple[Live, Any]:
+def live(reporter, monkeypatch, cases=(CASE,)):
     """The live board of a run of some cases, and the time, which stands still until it is set."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: clock.now))
@@ -79,7 +75,7 @@ def live(reporter: Any, monkeypatch: pytest.MonkeyPatch, cases: tuple[Case, ...]
     return Live(config, journal), clock
 
 
-def scene(stage: str = "rounds", step: str = "", **more: Any) -> Progress:
+def scene(stage="rounds", step="", **more):
     return Progress(stage, CASE, step, lambda: FIELD, **more)
 
 
@@ -184,9 +180,9 @@ def test_the_dots_of_other_tests_stay(monkeypatch):
 def test_four_frames_a_second_and_fewer_where_the_next_turn_counts(monkeypatch):
     file = Terminal()
     shown, clock = live(Reporter(file), monkeypatch)
-    asked: list[float] = []
+    asked = []
 
-    def at(now: float, stage: str = "rounds", **more: bool) -> bool:
+    def at(now, stage="rounds", **more):
         clock.now = now
         shown.show(Progress(stage, CASE, "", lambda: asked.append(now) or FIELD, **more))
         return bool(asked) and asked[-1] == now
@@ -246,19 +242,19 @@ def test_a_terminal_that_goes_away_ends_no_run(monkeypatch):
 
 def test_who_waits_without_being_timed_looks_up_every_second(monkeypatch):
     """And with nobody to tell it sleeps until there is an answer."""
-    waits: list[float] = []
+    waits = []
 
     class Selector:
-        def __enter__(self) -> Selector:
+        def __enter__(self):
             return self
 
-        def __exit__(self, *_: object) -> None: ...
+        def __exit__(self, *_): ...
 
-        def register(self, *_: object) -> None: ...
+        def register(self, *_): ...
 
         unregister = register
 
-        def select(self, seconds: float) -> list[Any]:
+        def select(self, seconds):
             waits.append(seconds)
             return []
 
@@ -267,9 +263,9 @@ def test_who_waits_without_being_timed_looks_up_every_second(monkeypatch):
     monkeypatch.setattr(workers.selectors, "PollSelector", Selector)
     monkeypatch.setattr(workers.wire, "send", lambda *_: None)
     monkeypatch.setattr(workers, "_advance", lambda *_: workers.Answer(True))
-    heard: list[int] = []
+    heard = []
     ours, theirs = socket.socketpair()
-    worker: Any = type("", (), {"sock": ours, "output": 2, "is_alive": True})()
+    worker = type("", (), {"sock": ours, "output": 2, "is_alive": True})()
     workers.gather({worker: {"op": "hello"}}, 10, heard.append)
     assert waits
     assert set(waits) == {1.0}

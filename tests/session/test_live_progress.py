@@ -7,7 +7,7 @@ import pytest
 from support import builders as make
 from support.simulated import PLAN, World
 
-from softbench.measure.contest.progress import CaseView, Player
+from softbench.measure.contest.progress import CaseView
 from softbench.measure.contest.rounds import ROUNDS, Heat
 from softbench.model import OPEN, SEALED, Samples, Status
 from softbench.session.live.pace import Pace, clock_text
@@ -21,7 +21,7 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch):
     fast, slow, roof = world.enter("fast", 1e6), world.enter("slow", 1.2e6), world.enter("copy", 0.9e6, role="roof")
     failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
     failed.settle(Status.INCORRECT, "zeros")
-    seen: list[tuple[str, bool, list[Player]]] = []
+    seen = []
     view = CaseView(
         CASE, [slow, fast, roof, failed, unchosen], lambda s: seen.append((str(s), s.amid_rounds, [*s.players()]))
     )
@@ -71,10 +71,10 @@ def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch):
 def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch):
     """Between two turns there is no word at all; behind the last round of a placement comes one that is thrown away."""
     world = World(monkeypatch)
-    told: list[tuple[str, bool, int]] = []
+    told = []
     a, b = world.enter("a"), world.enter("b", 1.1e6)
 
-    def turns() -> int:
+    def turns():
         return sum(op == "turn" for op, _ in world.log)
 
     view = CaseView(CASE, [a, b], lambda s: told.append((s.step, s.amid_rounds, turns())))

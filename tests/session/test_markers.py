@@ -1,7 +1,6 @@
 """Markers on cells, and pytest-benchmark's options that tell benchmarks from other tests."""
 
 import re
-from pathlib import Path
 
 import pytest
 from support.projects import bench, project, record_lines
@@ -39,7 +38,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
-def marked(tmp_path: Path) -> Path:
+def marked(tmp_path):
     project(tmp_path)
     (tmp_path / "conftest.py").write_text(CONFTEST)
     return tmp_path

@@ -1,8 +1,6 @@
 """What is missing on a machine is named as what to install, and never costs what is finished."""
 
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.projects import PYTHONPATH, bench, project, record_lines
@@ -27,7 +25,7 @@ def lacks_its_own(case):
 """
 
 
-def stub(folder: Path, module: str) -> str:
+def stub(folder, module):
     """PYTHONPATH of a machine without a module."""
     (folder / "stubs").mkdir()
     (folder / "stubs" / f"{module}.py").write_text(f"raise ModuleNotFoundError('no {module}', name={module!r})\n")
@@ -85,7 +83,7 @@ def test_nvrtc_that_is_missing_is_no_compile_error():
 
 
 def test_a_command_that_needs_a_package_says_so(tmp_path, monkeypatch, capsys):
-    def lacking(*_: Any) -> Any:
+    def lacking(*_):
         raise ModuleNotFoundError("no plotly", name="plotly")
 
     monkeypatch.setattr("softbench.cli.boards._machines", lacking)

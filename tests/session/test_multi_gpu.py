@@ -5,7 +5,6 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from support import builders
@@ -19,9 +18,7 @@ from softbench.session.multi_gpu.worker import KEY, Orders
 from softbench.session.settings import SettingsError
 
 
-def seats_on(
-    monkeypatch: pytest.MonkeyPatch, count: int, cards: Any = CARDS, given: str | None = None
-) -> tuple[Seat, ...]:
+def seats_on(monkeypatch, count, cards=CARDS, given=None):
     monkeypatch.setattr(device, "gpus", lambda: cards)
     if given is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -84,7 +81,7 @@ def test_cores_are_divided_among_those_near_them(near, shares):
     ("text", "cores"), [("0-1,8-9\n", {0, 1, 8}), ("9\n", {0, 1, 2, 8}), ("\n", {0, 1, 2, 8}), (None, {0, 1, 2, 8})]
 )
 def test_the_cores_near_a_gpu_are_those_that_the_system_names(monkeypatch, text, cores):
-    def read(path: Path) -> str:
+    def read(path):
         assert str(path) == "/sys/bus/pci/devices/0000:0a:00.0/local_cpulist"
         if text is None:
             raise FileNotFoundError
@@ -96,10 +93,10 @@ def test_the_cores_near_a_gpu_are_those_that_the_system_names(monkeypatch, text,
 
 def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch, tmp_path):
     """And takes its orders as they were given, through text."""
-    asked: list[str] = []
+    asked = []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
     monkeypatch.setattr(device, "gpus", lambda: asked.append(os.environ["CUDA_VISIBLE_DEVICES"]) or (CARDS[2],))
-    pinned: list[Any] = []
+    pinned = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append((pid, tuple(cores))))
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: pinned.append(arguments)))
     orders = Orders(Seat("2", "GPU-2", (1, 3), "b"), shards.Shard(builders.passport(), "gw1", "b"))
@@ -128,5 +125,5 @@ def test_auto_is_a_worker_a_gpu(monkeypatch, cards, count):
     monkeypatch.setattr(device, "gpus", lambda: cards)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for is_on, expected in ((True, count), (False, None)):
-        config: Any = SimpleNamespace(getoption=lambda name, is_on=is_on: is_on)
+        config = SimpleNamespace(getoption=lambda name, is_on=is_on: is_on)
         assert plugin.pytest_xdist_auto_num_workers(config) == expected

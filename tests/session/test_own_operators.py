@@ -13,7 +13,7 @@ from support.projects import SHAPES, bench, record_lines
 from softbench.records import store
 
 
-def statuses(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
+def statuses(folder):
     """(case, implementation) -> status and reason."""
     _, *cells = record_lines(folder)
     return {
@@ -27,7 +27,7 @@ def statuses(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def gelu_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def gelu_run(tmp_path_factory):
     """The project, and what a run of its gelu says."""
     folder = own_operators.project(tmp_path_factory.mktemp("gelu"))
     done = bench(folder, "--softbench-profile=gelu", "--softbench-seed=1")

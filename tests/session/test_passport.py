@@ -22,7 +22,7 @@ INSTALLED = {
 
 
 def test_packages_are_what_implementations_require_and_what_that_requires(monkeypatch):
-    def installed(name: str, path: object) -> SimpleNamespace | None:
+    def installed(name, path):
         return SimpleNamespace(version="1", requires=INSTALLED[name]) if name in INSTALLED else None
 
     monkeypatch.setattr(passport, "installed", installed)

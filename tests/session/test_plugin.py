@@ -13,7 +13,7 @@ from softbench.records import store
 pytest_plugins = ["pytester"]
 
 
-def collected(result: pytest.RunResult) -> list[str]:
+def collected(result):
     return [line for line in result.outlines if line.startswith("shapes.yaml::")]
 
 

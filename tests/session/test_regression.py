@@ -5,16 +5,13 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import ended, passport, softmax_case, timed
 from support.projects import bench, project, record_lines
 
-from softbench.model import Passport, Record, Run, Status
+from softbench.model import Run, Status
 from softbench.records import store
 from softbench.session import settings
 from softbench.session.regression import RegressionCheck
@@ -25,7 +22,7 @@ CASE = softmax_case(16, 256, "float32")
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory):
     """A project in which own_right was measured once."""
     folder = project(tmp_path_factory.mktemp("measured"))
     done = bench(folder, "-k", "own_right", BUDGET)
@@ -34,7 +31,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def earlier(folder: Path, name: str, change: Any, **passports: Any) -> None:
+def earlier(folder, name, change, **passports):
     """The measured run once more as `name`, its records changed."""
     (path,) = (folder / "reports").glob("2*.jsonl")
     run = store.read(path)
@@ -42,7 +39,7 @@ def earlier(folder: Path, name: str, change: Any, **passports: Any) -> None:
     writer.append([change(record) for record in run.records])
 
 
-def scaled(record: Record, of: Sequence[str], launches: int = 1, times: int = 1) -> Record:
+def scaled(record, of, launches=1, times=1):
     """Some implementations as they were when they took 1/launches, or times, as long."""
     if record.variant.implementation not in of:
         return record
@@ -53,15 +50,15 @@ def scaled(record: Record, of: Sequence[str], launches: int = 1, times: int = 1)
     return replace(record, samples=tuple(heats))
 
 
-def quicker(record: Record) -> Record:
+def quicker(record):
     return scaled(record, ["own_right"], launches=30)
 
 
-def slower(record: Record) -> Record:
+def slower(record):
     return scaled(record, ["own_right", "torch_eager"], times=1000)
 
 
-def again(measured: Path, folder: Path, change: Any, *arguments: str, **passports: Any) -> tuple[int, str]:
+def again(measured, folder, change, *arguments, **passports):
     """Another run, with an earlier one as its baseline: exit code, and all that it said."""
     shutil.copytree(measured, folder, dirs_exist_ok=True)
     earlier(folder, "before", change, **passports)
@@ -94,7 +91,7 @@ def test_within_the_limit_nothing_fails(measured, tmp_path):
 
 
 def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured(measured, tmp_path):
-    def other(record: Record) -> Record:
+    def other(record):
         return replace(record, case=softmax_case(4, 256, "float32"))
 
     code, text = again(measured, tmp_path, other, "--softbench-fail-on=5%")
@@ -111,8 +108,8 @@ def test_another_machine_is_refused_before_anything_is_measured(measured, tmp_pa
         assert [path.stem for path in (folder / "reports").glob("*.jsonl")] == ["before"]
 
 
-def plain(**changes: Any) -> settings.Settings:
-    fields: dict[str, Any] = dict.fromkeys(settings.Settings.__dataclass_fields__, "")
+def plain(**changes):
+    fields = dict.fromkeys(settings.Settings.__dataclass_fields__, "")
     return settings.Settings(**{**fields, "fail_on": None, **changes})
 
 
@@ -140,7 +137,7 @@ def test_a_cell_that_fell_exceeds_any_limit():
 
 
 def test_another_clock_is_refused():
-    def made(clock: str) -> Passport:
+    def made(clock):
         return passport(run_id=clock, ranking_clock=clock)
 
     with pytest.raises(settings.SettingsError, match=r"--softbench-baseline: graph is ranked by the clock 'graph'"):

@@ -1,11 +1,10 @@
 """Whole runs on an emulated terminal: the board while a contest runs, and what is left on the screen behind it."""
 
 import re
-from pathlib import Path
 
 import pytest
 from support.projects import bench, project
-from support.screens import Show, on_terminal
+from support.screens import on_terminal
 
 LONG = "own_with_a_name_that_is_longer_than_any_column_of_eighty_can_take_beside_its_figures"
 KERNEL = f"""
@@ -22,7 +21,7 @@ def pytest_unconfigure():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The project with a kernel of a long name, which says at the end whether rich was imported."""
     made = project(tmp_path_factory.mktemp("terminal"))
     kernels = made / "kernels" / "mine" / "own.py"
@@ -32,12 +31,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shown(folder: Path) -> Show:
+def shown(folder):
     """Two cases on a terminal of 80 columns."""
     return on_terminal(folder, "--softbench-profile=both", "-k", "own_ and float32", "--softbench-budget=1")
 
 
-def board_of(screen: list[str]) -> list[str]:
+def board_of(screen):
     """The lines of the board, which is the last thing on a screen."""
     start = next(n for n, line in enumerate(screen) if re.match(r"\[\d/\d\] ", line))
     return [line for line in screen[start:] if line]
@@ -104,9 +103,9 @@ def test_tables_fit_80_columns(shown):
 
 @pytest.mark.parametrize("how", ["NO_COLOR", "--color=no"])
 def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, how):
-    typed: list[str] = []
+    typed = []
 
-    def keys(screen: list[str]) -> bytes:
+    def keys(screen):
         if typed or not any(" undecided" in line for line in screen):
             return b""
         typed.append("^C")

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,7 +65,7 @@ def test_a_file_is_read_when_its_editor_has_written_all(tmp_path, monkeypatch):
     watch, texts = Watch(), iter(["", "half", "half of", "whole"])
     watch.begin([tmp_path], tmp_path / "shapes.yaml")
 
-    def saves(seconds: float) -> None:
+    def saves(seconds):
         if text := next(texts, ""):
             path.write_text(text)
 
@@ -78,22 +77,22 @@ def test_a_file_is_read_when_its_editor_has_written_all(tmp_path, monkeypatch):
 class Screen:
     """What a watch shows, run by run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.kernel = folder / "kernels" / "mine" / "own.py"
         self.save(KERNEL)
         self.process = started(folder, "--softbench-watch", "--softbench-quick", "--softbench-profile=cpu")
 
-    def save(self, text: str) -> None:
+    def save(self, text):
         self.kernel.write_text(text)
 
-    def run(self) -> str:
+    def run(self):
         """All that one run shows, up to the line that says what is watched."""
         assert self.process.stdout is not None
         lines = iter(self.process.stdout.readline, "")
         return "".join([*iter(lambda: self._before(next(lines)), "")])
 
     @staticmethod
-    def _before(line: str) -> str:
+    def _before(line):
         return "" if line.startswith("softbench: watches ") else line
 
 
@@ -116,7 +115,7 @@ def test_a_mistake_in_an_operator_does_not_end_the_watch(tmp_path):
 
 
 @pytest.fixture
-def screen(tmp_path: Path) -> Iterator[Screen]:
+def screen(tmp_path):
     shown = Screen(project(tmp_path))
     yield shown
     shown.process.kill()
@@ -151,7 +150,7 @@ def test_three_saves(screen):
 
 
 def test_workers_stay_and_end_with_the_command(screen):
-    def children() -> set[str]:
+    def children():
         command = ["ps", "--ppid", str(screen.process.pid), "-o", "pid="]
         found = subprocess.run(command, check=True, capture_output=True, text=True)
         return set(found.stdout.split())

@@ -3,10 +3,7 @@
 import os
 import re
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from support.offenders import processes, seconds_until
@@ -20,12 +17,12 @@ HOSTS = ("--tx", "popen", "--tx", "ssh=b")
 ROWS = [2**n for n in range(CASES)]
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition):
     assert seconds_until(condition, 30) < 30
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[Command]:
+def command(tmp_path):
     made = Command(tmp_path)
     yield made
     for pid in processes(made.mark):
@@ -33,7 +30,7 @@ def command(tmp_path: Path) -> Iterator[Command]:
 
 
 @pytest.fixture(scope="module")
-def spread_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, str]:
+def spread_run(tmp_path_factory):
     """A whole run over two of three GPUs, and what it said."""
     made = Command(tmp_path_factory.mktemp("spread"))
     code, text = made.run("-n", "2", "-v", CUDA_VISIBLE_DEVICES="2,0,1")
@@ -45,7 +42,7 @@ def test_a_case_stays_on_one_gpu_and_all_are_used(spread_run):
     made, _ = spread_run
     header, *cells = made.records()
     assert header["cases"] == CASES
-    cards: dict[int, set[str]] = {}
+    cards = {}
     for cell in cells:
         cards.setdefault(cell["case"]["shape"][0], set()).add(cell["gpu"])
     assert all(len(found) == 1 for found in cards.values())
@@ -164,7 +161,7 @@ def test_cuda_that_was_started_before_is_one_error(command):
 
 
 @pytest.fixture(scope="module")
-def on_a_cpu(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def on_a_cpu(tmp_path_factory):
     """The real thing without a GPU: two timed cases, two workers."""
     folder = project(tmp_path_factory.mktemp("cpu"))
     return folder, bench(folder, "--softbench-profile=both", "--softbench-rows=4", "-k", "own_", "-n", "2")
