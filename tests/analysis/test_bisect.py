@@ -35,7 +35,6 @@ def test_it_finds_any_commit_in_as_many_looks_as_it_takes(data):
 
 @given(st.data())
 def test_what_says_nothing_is_left_only_next_to_the_commit(data):
-    """All commits between the last good one and the first bad one are left, and no other."""
     count = data.draw(st.integers(1, 40))
     first = data.draw(st.integers(0, count - 1))
     blind = frozenset(data.draw(st.sets(st.integers(0, count - 2)))) if count > 1 else frozenset()

@@ -136,7 +136,6 @@ def test_a_case_that_nobody_ran_leaves_a_claim_open_and_a_loss_refutes_it():
 
 
 def test_the_triton_plan():
-    """Three passes at 0.75x of torch and a quarter of the roof; A at 1.58x and 53 %; the best at 2.86x and 95 %."""
     (rungs,) = {claim.who for claim in BUNDLED["triton"].claims}
     records = ladder(**dict.fromkeys(rungs, 400) | {"triton_single": 190, "triton_best": 105})
     assert list(verdicts(records, "triton").values()) == [HOLDS, NOT, HOLDS, HOLDS, HOLDS, HOLDS]
@@ -149,7 +148,6 @@ def test_the_triton_plan():
 
 
 def opened(records, *names):
-    """The records on a GPU, where those of some implementations could not be sealed."""
     return [replace(r, tier="open" if r.variant.implementation in names else "sealed") for r in records]
 
 
@@ -194,8 +192,6 @@ claims:
 
 @pytest.fixture
 def held(tmp_path):
-    """The verdict of a file, and what it prints."""
-
     def held(text, records):
         path = tmp_path / "x.yaml"
         path.write_text(text)
@@ -226,7 +222,6 @@ def test_one_placement_decides_nothing(held):
 
 
 def test_what_would_make_a_refuted_claim_hold_is_named(held):
-    """By the clock of a call, and against one that was not compiled."""
     case = softmax_case(4096, 1024)
     records = [
         two_clocks(case, "a", 5_000, 6_000),
@@ -266,7 +261,6 @@ def test_a_mistake_in_a_file_is_one_line_with_its_place(tmp_path, old, new, word
 
 
 def test_the_profiles_ask_what_was_published():
-    """Every published size has its case, every rung that a file names exists, and no code names one of them."""
     bundled = matrix.load(resources.bundled_shapes())
     for name in ("stability", "overhead", "fusion"):
         assert {c.id for c in bundled.profile(f"experiment-{name}")} == set(BUNDLED[name].figures)
@@ -279,7 +273,6 @@ def test_the_profiles_ask_what_was_published():
 
 
 def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, says):
-    """Of the files that are named, else of those that come with softbench; and it writes over nothing by itself."""
     monkeypatch.chdir(tmp_path)
     page = markdown([store.read(stored(tmp_path / "reports", run(stability(), run_id="run-1")))])
     assert says("claims") == says("claims", "--run", "run-1") == page

@@ -26,7 +26,6 @@ def of(found, name="mine"):
 
 
 def compared(before, after, **changes):
-    """Two runs of one case with a roof each; the changes are of the second roof."""
     return compare.compare(old(*contest(CASE, before)), new(*contest(CASE, after, **changes)))
 
 

@@ -83,7 +83,6 @@ def test_scores_of_other_cases_are_not_joined():
 
 
 def test_the_longest_history_is_drawn_first():
-    """One run alone shows no change, so its operator comes last, also where its name comes first."""
     norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest(5_000)]
     (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")
     assert [[view.label for view in figure.views] for figure in figures(found)] == [
@@ -110,7 +109,6 @@ def test_another_machine_or_clock_has_a_history_of_its_own():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Three runs in runs/, one of them a correctness run, and a file that is none."""
     monkeypatch.chdir(tmp_path)
     runs = {"a": contest(5_000), "b": contest(6_000), "hard": [ended(HARD, "mine")]}
     for number, (name, records) in enumerate(runs.items(), 1):

@@ -60,7 +60,6 @@ def _run(*records):
 
 
 def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():
-    """Reasons that differ in numbers are one line; refusals and failures of several kernels get no explanation."""
     reason = "tail from column {0} not written: row 0, column {0}: got 0, expected 0.001"
     cases = [builders.softmax_case(columns=columns) for columns in (781, 1000, 512, 1024)]
     wrong = [

@@ -48,7 +48,6 @@ def heats(a, b, drift):
     ids=["clear", "tied", "tied for second", "one placement", "alone", "over a refusal", "no anchor", "two heats"],
 )
 def test_ranks_and_marks(records, marks):
-    """Name -> rank and mark, "*" for a winner. Of ties those for the lead count."""
     board = build(make.run(records))
     cells = board.cases[0].cells
     found = {name: f"{cell.rank or '-'}{cell.mark}{'*' if cell.is_winner else ''}" for name, cell in cells.items()}

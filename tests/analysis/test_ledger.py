@@ -16,7 +16,6 @@ CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 
 
 def kept(day, *cells, card="GPU-a", sent=False, **changes):
-    """A run of a day; a cell is (name, ns) or (name, ns, changes of its record)."""
     records = [timed(CASE, "copy", 4_000, role="roof")]
     for name, ns, *more in cells:
         records.append(timed(CASE, name, ns, **{"tier": "sealed", **(more[0] if more else {})}))

@@ -29,7 +29,6 @@ def made(name, day, *records, **changes):
 
 
 def measured(case, ns=5_000, source="0" * 8, name="mine"):
-    """A contest of `name` with eager and the roof, in nanoseconds a launch."""
     own = timed(case, name, ns, variant=replace(variant(name), source_hash=source))
     return [own, timed(case, "torch_eager", 10_000), timed(case, "copy", 4_000, role="roof")]
 
@@ -72,7 +71,6 @@ def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given):
 
 
 def test_of_a_case_that_is_checked_the_newest_record_of_each_counts():
-    """Nothing is paired there, and who was found wrong stays wrong in spite of a run that left it out."""
     old = made("old", 1, ended(HARD, "wrong", Status.INCORRECT), ended(HARD, "mine", Status.INCORRECT), *measured(CASE))
     new = made("new", 2, timed(HARD, "mine", 1, samples=()))
     (section,) = arrange([old, new])
@@ -83,7 +81,6 @@ def test_of_a_case_that_is_checked_the_newest_record_of_each_counts():
 
 
 def test_a_changed_source_is_another_implementation():
-    """Also within one run, where some cases were run again after a change."""
     old, new = measured(CASE, 5_000, "a" * 16), measured(OTHER, 3_000, "b" * 16)
     for runs in ([made("old", 1, *old), made("new", 2, *new)], [made("both", 1, *old, *new)]):
         (section,) = arrange(runs)

@@ -146,7 +146,6 @@ def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one():
 
 
 def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is():
-    """And one that gains it fails none."""
     sealed, opened = (
         make.run([cell("mine", ns, tier), cell("yours", 6e4), cell("copy", 3e4, role="roof")])
         for ns, tier in ((4e4, SEALED), (2e4, OPEN))

@@ -16,7 +16,6 @@ def run(*records):
 
 
 def cell(name, ns, **changes):
-    """A cell that takes about ns per launch."""
     return timed(CASE, name, ns, **changes)
 
 

@@ -36,7 +36,6 @@ def operator(name):
 
 
 def case(name, *shape, dtype="float32", layout="contiguous", **params):
-    """With values of all parameters."""
     values = {parameter.name: parameter.middle for parameter in operator(name).params} | params
     return Case(name, shape, dtype, dtype, layout, params=tuple(values.items()))
 
@@ -63,7 +62,6 @@ def gradient(x, target, lse, dloss):
 
 
 def near(x, shift, window):
-    """Softmax over `window` columns up to the row's number plus `shift`."""
     seen = torch.ones_like(x, dtype=torch.bool).tril(shift).triu(shift - window + 1)
     return x.masked_fill(~seen, -torch.inf).softmax(1)
 

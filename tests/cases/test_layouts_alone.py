@@ -19,7 +19,6 @@ def lies(x):
 
 
 def layouts(operator, case, device):
-    """How inputs lie, or why there are none."""
     try:
         inputs = operator.make_inputs(case, device, 1)
     except ValueError as error:

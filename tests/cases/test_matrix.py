@@ -36,7 +36,6 @@ def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
 
 
 def test_bundled_published_and_cpu_are_few_cases(bundled):
-    """Their shapes and sizes: tests/analysis/test_claims.py and test_shrinking.py."""
     published, cpu = bundled.profile("published"), bundled.profile("cpu")
     assert {(case.dtype, case.out_dtype, case.timed) for case in published} == {("float16", "float16", True)}
     assert len(cpu) <= 6

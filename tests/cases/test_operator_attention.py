@@ -33,8 +33,6 @@ def case(
 
 
 def right(asked, weights=lambda p: p, logits=lambda s: s):
-    """The plain formula in float32, with a say over logits and probabilities."""
-
     def launch(q, k, v):
         s = logits(q.float() @ k.float().transpose(-1, -2) / math.sqrt(asked.columns))
         if asked.operator == "attention_causal":
@@ -224,7 +222,6 @@ def test_boards_show_tflops_in_the_place_of_bandwidth():
 
 
 def test_only_operators_and_roofs_know_of_it():
-    """Everything else asks an operator what it is, so that another one needs no change there."""
     named = {
         "/".join(path.relative_to(PACKAGE).parts[:2])
         for path in PACKAGE.rglob("*.*")

@@ -23,7 +23,6 @@ def folder(tmp_path, monkeypatch):
 
 
 def mistake(text, name="gelu.py"):
-    """What is said of a file with this text."""
     Path("operators", name).write_text(text)
     with pytest.raises(RegistryError) as error:
         operator_files.load([Path("operators")])

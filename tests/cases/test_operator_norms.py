@@ -189,8 +189,6 @@ def test_wrong_kernels_are_rejected(operator, dtype):
     first = 0 if NORMS[operator].adds else ()
 
     def changed(change, **words):
-        """The right outputs, the first of them changed."""
-
         def run(*inputs):
             y, *others = norm(operator, *inputs, **words)
             y = change(y, *inputs)

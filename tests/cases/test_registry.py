@@ -56,7 +56,6 @@ def names(*directories):
 
 
 def simple(*files):
-    """Files, each with one implementation that has the name of the file."""
     return {file: SIMPLE.format(name=Path(file).stem) for file in files}
 
 

@@ -85,7 +85,6 @@ def test_several_versions_at_once(kernels, tmp_path):
 
 
 def test_the_commits_that_changed_a_folder(kernels):
-    """Oldest first, and of a merge the merge itself: it has all changes of both sides."""
     git(kernels, "commit", "-am", "second \x1b[31m")
     (kernels.parent / "notes").write_text("")
     git(kernels.parent, "add", "-A")

@@ -18,7 +18,6 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture
 def loaded(tmp_path):
-    """The operators of a project, with their code."""
     found = operator_files.load([whole_operators.project(tmp_path) / "operators"])
     with_code = {declared.name: loading.operator(declared) for declared in found}
     operators.use(with_code.values())

@@ -15,7 +15,6 @@ TIMED, CHECKED = (case.id for case in CASES)
 
 @pytest.fixture
 def commits(tmp_path, monkeypatch):
-    """The commits of a project, which is the working directory; v1 is the first."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
     return committed(tmp_path)
@@ -35,7 +34,6 @@ def bisected(capsys):
 
 
 def test_the_commit_that_made_it_slower(commits, bisected, monkeypatch):
-    """The wrong one between cannot be timed and is left aside; two further contests, and one with the commit before."""
     simulated = Simulated(monkeypatch)
     text, steps = bisected("v1", "HEAD", "--cases", TIMED)
     five, four = commits["five"][:12], commits["four"][:12]
@@ -53,7 +51,6 @@ def test_the_commit_that_made_it_slower(commits, bisected, monkeypatch):
 
 
 def test_the_commit_that_made_it_wrong(commits, bisected, monkeypatch):
-    """A case that is only checked will do; nothing is measured twice."""
     simulated = Simulated(monkeypatch)
     text, _ = bisected("v1", commits["three"], "--cases", CHECKED)
     assert text.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (row 0 is wrong).\n")
@@ -74,7 +71,6 @@ def test_for_programs(commits, bisected, monkeypatch):
 
 
 def test_what_cannot_be_told_is_measured_once_more_with_more_time(commits, bisected, monkeypatch):
-    """Both runs count: their placements are pooled."""
     simulated = Simulated(monkeypatch, vague=1)
     text, _ = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json")
     first = valid(text)["steps"][0]
@@ -98,7 +94,6 @@ def test_a_range_is_left_where_nothing_tells(commits, bisected, monkeypatch):
 
 
 def test_sources_that_came_back_are_not_run_again(commits, bisected, monkeypatch):
-    """One comes back, and is good without a run; then five."""
     kernel = Path("kernels/mine/own.py")
     slow = kernel.read_text()
     git(Path(), "reset", "-q", "--hard", commits["two"])
@@ -143,7 +138,6 @@ def test_other_folders_and_kernels(commits, capsys, monkeypatch):
 
 
 def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bisected, monkeypatch):
-    """In the last two runs the commit and the one before it take the same time."""
     simulated = Simulated(monkeypatch)
     simulated.level = 5
     text, _ = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json", status=1)

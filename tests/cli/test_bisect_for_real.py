@@ -16,7 +16,6 @@ TIMED, CHECKED = (case.id for case in CASES)
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """The folder, and its commits."""
     folder = tmp_path_factory.mktemp("bisected")
     return folder, committed(folder)
 
@@ -50,7 +49,6 @@ def test_a_slowdown_is_found(project):
 
 
 def test_a_wrong_output_is_found(project):
-    """In a case that is only checked."""
     folder, commits = project
     done = bisected(folder, "v1", commits["three"], "--profile", "checked")
     assert done.returncode == 0, done.stdout + done.stderr

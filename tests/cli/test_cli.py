@@ -22,7 +22,6 @@ CASE = softmax_case(4096, 1024)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """A folder with one run, in its reports/."""
     monkeypatch.chdir(tmp_path)
     records = [timed(CASE, "torch_eager", 10_000), timed(CASE, "quick", 5_000), timed(CASE, "copy", 4_000, role="roof")]
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
@@ -57,7 +56,6 @@ def test_table_is_what_a_session_ends_with(folder, says):
 
 
 def table(says, *arguments):
-    """The lines of a table as CSV by implementation."""
     text = says("table", *arguments, "--format", "csv")
     return {row["implementation"]: row for row in csv.DictReader(io.StringIO(text))}
 

@@ -26,7 +26,6 @@ CASE = softmax_case(4096, 1024)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """A folder with one run in reports/: mine passed, wrong did not."""
     monkeypatch.chdir(tmp_path)
     mine = timed(
         CASE,
@@ -230,7 +229,6 @@ def test_bash_completes(says):
     script = says("completion", "bash")
 
     def offered(*words):
-        """For the last word of a line that begins with softbench."""
         line = f"COMP_WORDS=(softbench {shlex.join(words)}); COMP_CWORD={len(words)}; _softbench"
         code = f"{script}\n{line}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=30, check=True)

@@ -21,7 +21,6 @@ SHOWN = [line for b in blocks(ROOT / "docs" / "commands.md") if not b.language f
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two runs in reports/, alike, and the page's claims."""
     made = two_runs(tmp_path_factory.mktemp("commands"))
     (claims,) = (block for block in blocks(ROOT / "docs" / "commands.md") if block.language == "yaml")
     (made / "paper.yaml").write_text(claims.text.replace("my_softmax", "mine"))
@@ -62,7 +61,6 @@ def test_every_line_shown_works(folder, monkeypatch, capsys, line):
 
 
 def test_what_pytest_is_shown_with_is_known():
-    """That it works is tested in test_regression."""
     (line,) = (line for line in SHOWN if line.startswith("pytest"))
     assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= options()
 

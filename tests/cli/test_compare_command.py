@@ -19,7 +19,6 @@ from softbench.texts import share
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Two runs in reports/: `mine` lost 10 %, `gained` 10 %, `wrong` became wrong."""
     monkeypatch.chdir(tmp_path)
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
     for made, mine, gained, last in ((old, 5_000, 5_000, timed(CASE, "wrong", 5_000)), (new, 5_500, 4_500, wrong)):

@@ -42,7 +42,6 @@ LINES = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """In reports/ two runs of one machine, one of another, and a file that is no run; a kernel under git."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
     committed(tmp_path)

@@ -31,7 +31,6 @@ def server(tmp_path_factory):
 
 
 def test_a_job_from_its_submission_to_its_result(server):
-    """Only its implementations and those that it names are ranked, whatever is bundled."""
     data = submission("mine", groups=[{"operator": "softmax", "dtype": "float32", "shapes": [[16, 256]]}], timed=True)
     job = server.submit({**data, "others": ["torch_eager"], "budget_s": 0.2})
     events = server.events(job)
@@ -54,7 +53,6 @@ def test_a_job_from_its_submission_to_its_result(server):
 
 
 def test_cases_of_a_profile(server):
-    """Those of the bundled shapes.yaml, in which others take part as well."""
     job = server.submit(submission("mine", groups=None, profile="cpu", timed=True, budget_s=0.01))
     cells = [event for event in server.events(job) if event["event"] == "cell"]
     assert {cell["implementation"] for cell in cells} == {"mine"}
@@ -151,7 +149,6 @@ def test_a_body_that_is_too_long_or_no_json(server):
 
 
 def test_jobs_are_cancelled_and_the_queue_has_an_end(server):
-    """The first runs and hangs; five wait, and the next is refused."""
     running = server.submit(submission("hangs", DOES["hangs"]))
     server.awaited(running, "running")
     waiting = [server.submit(submission("mine")) for _ in range(5)]
@@ -192,7 +189,6 @@ def test_none_is_lost_if_the_server_is_killed(tmp_path):
 
 
 def process_of(server, job):
-    """The id of the pytest of a job that runs."""
     state = json.loads((server.folder / "queue" / "jobs" / job / "job.json").read_text())
     return int(state["process"][0])
 

@@ -146,7 +146,6 @@ def test_jobs_run_in_their_order_and_no_more_wait_than_may(queue):
 
 
 def test_another_process_finds_every_job_again(queue, tmp_path, capsys):
-    """What ran waits again, but not for ever; ids go on; what cannot be read is left alone, with one line."""
     one, two, three = (add(queue) for _ in range(3))
     queue.update(one, state=jobs.RUNNING, attempts=1, process=(os.getpid(), 1))  # another process has this id now
     queue.update(two, state=jobs.RUNNING, attempts=jobs.MOST_ATTEMPTS)

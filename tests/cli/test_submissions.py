@@ -37,7 +37,6 @@ def here(tmp_path, monkeypatch):
 
 
 def made(run_id, ns, clock="graph", **changes):
-    """Writes a run of one kernel into reports/."""
     known = sources.read(Path("kernels")).hash_of(Path("own.py"))
     own = replace(variant("own", "kernels"), source_hash=known)
     cells = [timed(CASE, "own", ns, variant=own, clock=clock, **changes), timed(CASE, "copy", ns + 9, role="roof")]
@@ -61,7 +60,6 @@ def verdicts(capsys):
 
 
 def changed(path, data, name="first"):
-    """Changes a file of a submission, and its manifest accordingly."""
     folder = Path("sent", name)
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).write_bytes(data)
@@ -117,7 +115,6 @@ def test_a_changed_or_removed_submission_does_not_replace_the_known_one(verdicts
 
 
 def repacked(old, new):
-    """Replaces text in the records of the submission, with a right manifest."""
     text = lzma.decompress(Path("sent/first", RECORDS).read_bytes())
     assert old in text
     changed(RECORDS, lzma.compress(text.replace(old, new)))

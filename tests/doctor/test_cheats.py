@@ -57,7 +57,6 @@ class Examined(NamedTuple):
 
 @pytest.fixture(scope="module")
 def examined(tmp_path_factory):
-    """A machine without a GPU."""
     folder, said, errors = tmp_path_factory.mktemp("examined"), io.StringIO(), io.StringIO()
     found = {}
     really = examples.outcomes

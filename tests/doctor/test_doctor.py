@@ -152,7 +152,6 @@ def test_a_twin_that_does_not_pass_fails(monkeypatch):
 
 
 def machine_with(reading, *who):
-    """NVML as it could answer. `who`: pid and name of those on the GPU."""
     others = tuple(device.GpuProcess(pid, name, 5_000_000_000) for pid, name in who)
     monitor = SimpleNamespace(read=lambda: reading, processes=lambda: others)
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,6 @@ from softbench.model import Case, Record, Variant
 
 
 def run(pool: WorkerPool, case: Case, variants: Sequence[Variant], budget_s: float = 2.0) -> list[Record]:
-    """The records of one case, without roof and baseline."""
     found = Contest(Rules(budget_s=budget_s, timeout_s=60.0, seed=1), pool, device.gpu()).run(case, variants)
     for record in found:
         print(case.id, record.variant.id, record.status.value, record.tier, record.open_because, record.reason)
@@ -18,6 +17,5 @@ def run(pool: WorkerPool, case: Case, variants: Sequence[Variant], budget_s: flo
 
 
 def end_workers(pool: WorkerPool) -> None:
-    """Give back what the processes of earlier contests hold."""
     for worker in pool.living:
         worker.end()

@@ -12,7 +12,6 @@ def randn(*shape: int, dtype: torch.dtype = torch.float16, **more: Any) -> Tenso
 
 
 def close(got: Tensor, x: Tensor, dim: int = -1, slack: float = 0.0) -> None:
-    """got is softmax of x but for rounding, and for a relative error of `slack`."""
     exact = torch.softmax(x.double().cpu(), dim)
     kind = torch.finfo(got.dtype)
     torch.testing.assert_close(got.double().cpu(), exact, rtol=2 * kind.eps + slack, atol=kind.tiny)

@@ -51,7 +51,6 @@ def test_a_graph_replayed_on_another_stream(shape, dtype, warm):
 
 @pytest.mark.parametrize(("shape", "dtype"), GRAPHS)
 def test_a_graph_and_eager_calls_at_once(shape, dtype):
-    """Each has a workspace of its own; with one for both, pairs of the one would be taken for those of the other."""
     a, b = randn(*shape, dtype=dtype), randn(*shape, dtype=dtype) * 3
     softmax(a)
     torch.cuda.synchronize()

@@ -41,7 +41,6 @@ def exact(function, inputs, dy, dtotal):
 
 
 def check(function, inputs):
-    """Forward and gradients are right, have the dtypes of the inputs, and come out the same twice."""
     x, _, _, residual = inputs
     outputs = function(*inputs)
     outputs = [outputs] if residual is None else list(outputs)

@@ -45,7 +45,6 @@ def test_every_hard_case_is_right_but_for_what_is_declared(variant):
 
 
 def nanoseconds(launch, inputs):
-    """The median of ten spans of ten launches each."""
     for _ in range(3):
         launch(*inputs)
     spans = []

@@ -36,7 +36,6 @@ TABLE: dict[str, dict[str, str]] = {}
 
 @pytest.fixture(scope="module", autouse=True)
 def table():
-    """Print what the tests of this file found, a row per corner."""
     yield
     print("\n| corner |", " | ".join(FAMILIES), "|\n|---|", "---|" * len(FAMILIES))
     for corner, row in TABLE.items():
@@ -91,7 +90,6 @@ def test_graphs_of_one_launch_and_of_500(pool, monkeypatch, launches):
 
 
 def test_empty_case(pool):
-    """Cases without elements are checked and never timed."""
     require("empty case", run(pool, EMPTY, [BUNDLED[family] for family in FAMILIES]))
 
 

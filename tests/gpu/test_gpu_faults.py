@@ -30,7 +30,6 @@ EXPECTED = {
 
 
 def contest(pool, case, offender):
-    """The offender's record and the honest kernel's, from a contest of the two."""
     rules = Rules(budget_s=4.0, timeout_s=20.0, seed=1)
     records = Contest(rules, pool, device.gpu()).run(case, [OFFENDERS[offender], HONEST])
     found = {r.variant.implementation: r for r in records}

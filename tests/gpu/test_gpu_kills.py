@@ -31,7 +31,6 @@ GRAIN = 32 << 20
 
 
 def used_bytes():
-    """Of the card's memory, by all processes, as NVML says."""
     card = device.gpu()
     assert card is not None
     nvml, handle, memory = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()

@@ -35,7 +35,6 @@ def test_each_worker_measures_on_its_own_gpu(tmp_path):
 
 
 def test_two_runs_take_turns(tmp_path):
-    """Both begin at once; each has four cases, so that each waits for the other."""
     folders = [project(tmp_path / part) for part in ("a", "b")]
     options = ["--softbench-profile=both", "-k", "own_right"]
     runs = [started(folder, *options, CUDA_VISIBLE_DEVICES=device.visible()[0]) for folder in folders]
@@ -48,7 +47,6 @@ def test_two_runs_take_turns(tmp_path):
 
 
 def test_a_stranger_on_the_gpu_is_named():
-    """Started by a process that has ended, so that it is not ours."""
     start = (
         "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-3, stderr=-3).pid)"
     )

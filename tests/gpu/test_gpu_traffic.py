@@ -52,7 +52,6 @@ def test_copy_moves_every_byte_once(case):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The requests to the processes under ncu."""
     found = []
     run = traffic._run
 

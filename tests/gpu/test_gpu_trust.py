@@ -48,7 +48,6 @@ def hostile():
 
 
 def told(title, comparisons):
-    """Print and count what some comparisons say."""
     verdicts = Counter(c.verdict for c in comparisons)
     ratios = [c.ratio - 1 for c in comparisons]
     placements = Counter(c.placements for c in comparisons)

@@ -102,14 +102,12 @@ def run(*commands):
 
 
 def end(child):
-    """Kill a process and all of its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait(10)
 
 
 def python(script, *arguments):
-    """The command of a script of this folder: no `-m`, since another distribution may own the name `tests`."""
     return sys.executable, str(HERE / script), *arguments
 
 

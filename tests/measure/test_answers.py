@@ -51,8 +51,6 @@ FAILED = {"ok": False, "status": "RUNTIME_ERROR", "reason": "on purpose", "fatal
 
 
 class Fake:
-    """A worker whose process is a thread: it answers one question with the bytes it was given."""
-
     is_alive, last_words, printed, pid = True, "", "", 0
 
     def __init__(self):

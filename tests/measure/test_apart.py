@@ -48,8 +48,6 @@ def test_who_kills_itself_dies_again_alone(tmp_path):
 
 
 class World:
-    """Contests among variants, in each of which some are ended from outside."""
-
     def __init__(self, victims):
         self.victims = victims
         self.held = []

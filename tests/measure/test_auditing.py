@@ -87,7 +87,6 @@ def test_a_time_far_below_what_the_parent_saw_is_incorrect(monkeypatch, said, re
 
 
 def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch):
-    """As on a machine whose cores others use: all of the tried one's turns but one were ten times as long as it says."""
     world = World(monkeypatch)
     tried, _, roof = world.entrants
     world.audit.begin(world.entrants)

@@ -26,7 +26,6 @@ from softbench.session.selection import Selection
 
 
 def measured(monkeypatch, *calibrations):
-    """What a contest asks of its workers, and the notes of one of them."""
     world = World(monkeypatch)
     entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
@@ -55,7 +54,6 @@ def test_clocks_that_are_right_are_used(monkeypatch):
     [((RIGHT, CALL), {"call", "cold"}), ((FAST, CALL), {"call"}), ((RIGHT, replace(FAST, clock="call")), {"cold"})],
 )
 def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
-    """`cold` reads events, as `graph` does."""
     world = World(monkeypatch)
     entrant = world.enter("a")
     both = Answer(True, {"call": [[7]], "cold": [[9]]})
@@ -67,7 +65,6 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
 
 
 def idle(monkeypatch):
-    """A pool for contests that calibrate and measure nothing."""
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Measuring, "_measure", lambda *_: None)
     return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])

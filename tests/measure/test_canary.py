@@ -29,7 +29,6 @@ class Card:
         return bytes(self.storage[at : at + size].tolist())
 
     def cut(self, at, size, dtype=torch.float16):
-        """A tensor of its own storage, as the allocator would give it, with some value in it."""
         self.storage[at : at + size] = 1
         memory = (ctypes.c_uint8 * size).from_address(self.start + at)
         self.keep.append(memory)
@@ -93,7 +92,6 @@ def test_two_outputs_in_one_storage_are_one_allocation(card):
 
 
 def test_canaries_between_outputs(card):
-    """The second output begins 512 bytes after the first: bytes between them are nobody's, its own are not looked at."""
     first, second = card.cut(0, 200), card.cut(512, 512)
     assert card.overrun(first, second, allocated=2) == ""
     card.storage[1030] = 0

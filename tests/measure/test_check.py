@@ -25,7 +25,6 @@ def make(shape=(6, 4096), dtype="float32", out_dtype=None, distribution="normal"
 
 
 def altered(case, change):
-    """A launch that returns `change` of the right output."""
     return lambda x: change(right(case)(x))
 
 
@@ -174,7 +173,6 @@ def test_low_precision_sum():
 
 
 def test_nan_from_masks():
-    """A running maximum that starts with a masked block: exp(-inf - -inf) is NaN."""
     case = make((4, 1024), distribution="segments_inf")
 
     def launch(x):

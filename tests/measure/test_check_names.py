@@ -64,7 +64,6 @@ def test_an_earlier_launch_returned_again(fails):
 
 @pytest.mark.parametrize("known", [1, 2])
 def test_outputs_that_were_computed_before_the_launch(known):
-    """From the seed of the check, for its first launch or for both in which the whole input is drawn again."""
     case, asked = make(), []
     inputs = [get("softmax").make_inputs(case, "cpu", 3 + i)[0] for i in range(known)]
     outputs = [x.softmax(-1) for x in inputs]

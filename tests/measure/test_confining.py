@@ -68,7 +68,6 @@ def test_no_implementation_changes_or_reaches_anything_but_its_own(tmp_path, pla
 
 @pytest.mark.skipif(HERE["writes"] != "yes", reason="writes cannot be confined here")
 def test_temporary_files_caches_and_a_folder_that_is_allowed_can_be_written(tmp_path):
-    """By compilers too, which are processes of their own; what is temporary is gone with its process."""
     code = f"""
 import getpass, subprocess, sys, tempfile
 from multiprocessing import Lock, Pipe

@@ -20,8 +20,6 @@ def usage(name, shared):
 
 @pytest.fixture
 def dump(monkeypatch, tmp_path):
-    """A stand-in for cuobjdump that prints a text of the test's."""
-
     def install(text):
         tool = tmp_path / "cuobjdump"
         tool.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")

@@ -20,7 +20,6 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Distributions of a machine of our own making."""
     found = {"triton": "3.6.0", "whole": "3", "torch": "2.13.0a0+gitabc", "nvidia-cutlass-dsl": "4.8.0.dev1"}
 
     monkeypatch.setattr(
@@ -125,7 +124,6 @@ UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-0101010
 
 @pytest.fixture
 def two(monkeypatch):
-    """A machine with two GPUs, all of them visible."""
     monkeypatch.setattr(ctypes, "CDLL", lambda name: TWO_H200)
     monkeypatch.setattr(device, "_driver", lambda: "580.1")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -37,14 +37,12 @@ for _ in range(count):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of turns that no other test shares."""
     monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "turns"))
     return tmp_path / "turns"
 
 
 @pytest.fixture
 def holder(folder, tmp_path):
-    """Starts a process that takes turns on the CPU; what it does stands in `log`."""
     running = []
 
     def start(name, count=1, seconds=60, shared=False):

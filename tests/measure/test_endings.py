@@ -63,7 +63,6 @@ def test_what_waits_for_the_end_is_not_heard_of(field, contest, name):
 
 
 def test_the_command_ends_as_if_nothing_waited(tmp_path):
-    """The whole of it, with the interpreter's end of pytest itself: in time, with its exit code, and resumed at once."""
     folder = project(tmp_path)
     _write_endings(folder / "kernels" / "mine", "own_")
     names = [f"own_{name}" for name in (*AT_EXIT, *DROPPED)]

@@ -138,11 +138,7 @@ LATE = {  # by then they have been checked, and are in the middle of being timed
     "asked_first": ("if calls == 4: os._exit(6)", "CRASHED", "exit code 6"),  # the estimate, behind the three checks
     "raises": ("if calls > 12: raise RuntimeError('late')", "RUNTIME_ERROR", "launch raised RuntimeError: late"),
     "exits": ("if calls > 12: os._exit(5)", "CRASHED", "exit code 5"),
-    "hangs": (
-        "if calls > 12: time.sleep(600)",
-        "TIMEOUT",
-        "no end of .* within 4 s; --softbench-timeout",
-    ),
+    "hangs": ("if calls > 12: time.sleep(600)", "TIMEOUT", "no end of .* within 4 s; --softbench-timeout"),
     "lies": ("if calls > 12: return x * 0", "INCORRECT", "timed call: every element is 0"),
 }
 
@@ -160,8 +156,6 @@ CONTESTS = {  # the files of a contest: name -> place and code
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """Two contests in a row among the files of one of `CONTESTS`, and the processes that imported each; held once."""
-
     @functools.cache
     def held(contest):
         folder = tmp_path_factory.mktemp(contest)
@@ -240,7 +234,6 @@ def test_failure_while_timed(outcome):
 
 
 def test_variant_dies_alone(tmp_path_factory):
-    """Four points of two parameters in one process: three kinds of end, and one that is fine."""
     folder = tmp_path_factory.mktemp("siblings")
     code = "if way == 1: os._exit(1)\nif way == 2: raise RuntimeError('two')\nif way == 3 and calls > 30: os._exit(3)"
     write(folder, "many", "launch", code, {"way": [0, 1, 2, 3]})

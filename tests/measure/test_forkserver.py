@@ -37,7 +37,6 @@ def forkserver(mark):
 
 @pytest.fixture
 def hire(forkserver):
-    """Makes workers that have said hello."""
     made = []
 
     def start(**environment):
@@ -74,7 +73,6 @@ def test_worker_applies_its_environment(hire, tmp_path):
 
 
 def test_killed_forkserver_takes_its_workers_with_it(mark):
-    """One that is started as in a run, with a module that is not there, and one that fails."""
     forkserver = Forkserver(["no_such_module", "os:setsid"], {MARK: mark})
     worker = Worker(forkserver, {})
     assert ask(worker, HELLO, 30).ok
@@ -154,7 +152,6 @@ def test_contest_survives_the_loss_of_the_forkserver(tmp_path):
 
 
 def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path):
-    """Ctrl-C while a worker sleeps: no question is asked of it any more, which would take a minute."""
     write(tmp_path, "sleeps", "launch", "time.sleep(600)")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with arena(tmp_path) as field:
@@ -225,7 +222,6 @@ def test_what_later_workers_share_is_done_behind_the_first(tmp_path, mark):
 
 @pytest.mark.parametrize("dies", ["before", "meanwhile"])
 def test_answer_in_time_is_not_late(hire, tmp_path, mark, monkeypatch, dies):
-    """Ending one worker takes longer than the other has; the other answers in the meantime."""
     (tmp_path / "first.py").write_text("raise KeyError")
     (tmp_path / "quick.py").write_text("import time; time.sleep(0.4); raise KeyError('quick')")
     (tmp_path / "dying.py").write_text("import os; os._exit(1)")
@@ -276,7 +272,6 @@ def test_death_is_seen_though_a_child_holds_the_connection(hire, tmp_path):
 
 
 def test_children_of_a_worker_end_with_it(tmp_path):
-    """In sessions of their own, and a generation further on; the honest neighbour's process stays."""
     fork = "for _ in range(2):\n    if os.fork() == 0:\n        os.setsid()\n        os.fork()\n        time.sleep(600)"
     write(tmp_path, "forks", "factory", fork)
     with arena(tmp_path) as field:

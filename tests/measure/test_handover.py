@@ -26,7 +26,6 @@ AT = BASE + PIECE
 
 
 def unit(**changes):
-    """One kernel that reads 64 bytes at the start of a piece, and writes 64 behind them."""
     output = Output(AT + 512, 64, 0, (4, 4), (4, 1), "float32")
     node = Node(driver.KERNEL, Stretch(8, 8), 0, (4, 1, 1), (128, 1, 1), 0, 0)
     edges = ((0, 1, 0),)

@@ -20,7 +20,6 @@ ALWAYS = ["roof", "eager"]
 
 
 def free_for(placements, each=1000):
-    """The smallest free memory that holds this many placements."""
     return next(
         n for n in range(placements * each, 2 * placements * each) if int(n * (1 - RESERVE)) >= placements * each
     )

@@ -98,14 +98,12 @@ def test_one_fast_round_is_no_fault_and_one_fast_placement_is():
 
 
 def forged_run(folder):
-    """A run on disk with an honest cell, a roof, and a cell at 105 TB/s."""
     case = make.softmax_case(32768, 1024)
     cells = [make.timed(case, "copy", 33_000, role="roof"), make.timed(case, "honest", 34_000)]
     return make.written(folder, *cells, make.timed(case, "forged", MOVED / 105_000), device={**make.GPU, **H200})
 
 
 def test_a_forged_record_counts_as_incorrect_wherever_it_is_shown(tmp_path):
-    """And who was impossibly fast in one case leads in none."""
     run = store.read(path := forged_run(tmp_path))
     honest, forged = (next(r for r in run.records if r.variant.id == name) for name in ("honest", "forged"))
     assert honest.status is Status.PASSED

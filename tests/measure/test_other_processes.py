@@ -46,7 +46,6 @@ def stranger(tmp_path):
 
 
 def gone():
-    """A number that no process has."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
@@ -127,8 +126,6 @@ def test_without_nvml_nobody_is_there(monkeypatch):
 
 
 class Contest:
-    """Writes records; during it, somebody may come and go."""
-
     def __init__(self, card, during=lambda: None):
         self.card, self._during = card, during
         self.pool = SimpleNamespace(close=lambda: None)
@@ -144,7 +141,6 @@ class Contest:
 
 
 def measured(tmp_path, monkeypatch, contest):
-    """The records of one case whose contest is another."""
     monkeypatch.setattr(device, "gpus", lambda: (CARD,) if contest.card else ())
     case, variant = builders.softmax_case(), builders.variant("fast")
     settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
@@ -187,15 +183,7 @@ def test_nobody_there_is_no_note(nvml, tmp_path, monkeypatch):
         (Status.RUNTIME_ERROR, 140_000_000_000, False),
     ],
 )
-def test_who_was_crowded_out_says_so_and_is_measured_again(
-    nvml,
-    stranger,
-    tmp_path,
-    monkeypatch,
-    status,
-    who,
-    crowded,
-):
+def test_who_was_crowded_out_says_so_and_is_measured_again(nvml, stranger, tmp_path, monkeypatch, status, who, crowded):
     nvml.compute = {stranger: who} if who else {}
     contest, case = Contest(CARD), builders.softmax_case()
     full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]

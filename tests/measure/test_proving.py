@@ -19,7 +19,6 @@ CASE = Case("gelu", (6, 40), "float32", "float32")
 
 @pytest.fixture(autouse=True)
 def _forgets(tmp_path, monkeypatch):
-    """Each test has an operators folder, and leaves neither operators nor finders of files behind."""
     monkeypatch.chdir(tmp_path)
     Path("operators").mkdir()
     before = list(sys.meta_path)
@@ -29,7 +28,6 @@ def _forgets(tmp_path, monkeypatch):
 
 
 def loaded(text, name="gelu"):
-    """The operator of a file with this text, as a worker has it."""
     Path("operators", f"{name}.py").write_text(text)
     operator_files.load([Path("operators")])
     found = proving.take_operator(operator_of(name))
@@ -38,7 +36,6 @@ def loaded(text, name="gelu"):
 
 
 def block(operator, x, case=CASE):
-    """What an operator of one input and one output expects of all rows."""
     (found,) = operator.expected(case, (x,), slice(0, case.rows), "cpu")
     return found
 
@@ -72,10 +69,7 @@ def test_no_other_process_runs_its_functions():
         block(found, torch.ones(6, 40))
 
 
-@over(
-    ("bound", "slack"),
-    [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)],
-)
+@over(("bound", "slack"), [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)])
 def test_each_named_bound_lets_arithmetic_err_by_as_much(bound, slack):
     operators.use(())
     operator = loaded(

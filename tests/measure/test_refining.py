@@ -18,7 +18,6 @@ from softbench.model import OPEN, SEALED, Case, Status, stats
 
 
 def open_case(world, monkeypatch, *entrants):
-    """A simulated case after its first look, and who was built again."""
     built = []
 
     def again(self, entrants):
@@ -117,7 +116,6 @@ def entered(ground, wrong_from=99):
 
 @pytest.mark.parametrize(("wrong_from", "status"), [(99, Status.PASSED), (2, Status.INCORRECT)])
 def test_real_processes_look_again(ground, undecided, wrong_from, status):
-    """What is wrong only in the second build is seen there: its timed calls are compared as always."""
     contest = ground.contest
     first = {r.variant.id: r for r in contest.run(CASE, entered(ground, wrong_from), most_looks=1)}
     assert first["good"].status is Status.PASSED

@@ -41,7 +41,6 @@ def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world, monkeypa
 
 
 def test_a_roof_that_is_much_faster_leaves_the_entrants_their_rounds(world):
-    """With one long row a copy takes a third of any softmax's time; the leader is the fastest entrant all the same."""
     a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.enter("copy", 1e6, role="roof")
     world.heat(a, b, roof)
     assert {len(taken) for e in (a, b, roof) for taken in e.samples[0].ns} == {ROUNDS}
@@ -187,7 +186,6 @@ def test_the_budget_ends_a_heat_and_says_so(world):
 
 @pytest.mark.parametrize(("placement", "turn"), [(1, 3), (3, 1), (3, 4), (3, ROUNDS + 1)])
 def test_a_failure_costs_only_the_one_that_failed(world, placement, turn):
-    """Also in the first placement, while the kernels warm up."""
     dead = Answer(False, status=Status.CRASHED, reason="the process died of SIGSEGV", fatal=True)
     a, b = world.enter("a", 1e6), world.enter("b", 1.02e6)
     bad = world.enter("bad", 1.01e6, fault=at("turn", placement, dead, turn))

@@ -15,7 +15,6 @@ OUTPUT = (Output(0, 0, 0, (), (), "float32"),)
 
 
 def unit(launches, nodes=None):
-    """Launches in a row, each of a fill and two kernels."""
     found = CALL * launches if nodes is None else nodes
     edges = tuple((at, at + 1, at) for at in range(len(found) - 1))
     return Unit(tuple(found), edges, ((0,),), (OUTPUT,) * launches, ())

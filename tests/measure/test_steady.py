@@ -59,7 +59,6 @@ def test_an_unsteady_placement_is_measured_again_and_kept_aside(world, bad, at):
 
 
 def test_a_power_limit_alone_is_a_fact_and_so_is_no_telemetry(world):
-    """Whether it holds in all placements or in some, as long as the clocks are near each other."""
     for readings in ([CAPPED], [CAPPED, Telemetry(1935, 3201, 690, 60), CAPPED], [Telemetry()]):
         a = world.enter(f"a{len(readings)}")
         heat = measured(world, readings, a)
@@ -81,7 +80,6 @@ def test_a_gpu_that_stays_throttled_is_measured_as_it_is(world):
 
 
 def test_clocks_that_stay_down_are_the_heats_from_then_on(world):
-    """What was set aside before that was known stays aside, and a note names it."""
     a = world.enter("a")
     heat = measured(world, [FINE, CAPPED, SLOW], a)
     assert placed(a, "unsteady") == [3, 4]

@@ -73,7 +73,6 @@ def bad_name(case):
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
-    """A run of kernels that fail, and what pytest said."""
     folder = project(tmp_path_factory.mktemp("failed"))
     (folder / "kernels" / "mine" / "bad.py").write_text(KERNELS)
     (folder / "kernels" / "mine" / "_helper.py").write_text(HELPER)
@@ -83,7 +82,6 @@ def failed(tmp_path_factory):
 
 
 def section(failed, name):
-    """What pytest says of one cell."""
     return failed[1].split(f"::{name} __", 1)[1].split("\n____", 1)[0].split("\nsoftmax, float32", 1)[0]
 
 

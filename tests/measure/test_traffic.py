@@ -36,7 +36,6 @@ METRICS = {
 
 
 def page(**changed):
-    """What `ncu --csv --page raw` writes for eight kernels; of the first four all counters are 9."""
     names = ["ID", "Process ID", "Kernel Name", *METRICS]
     units = ["", "", "", *(unit for unit, _ in METRICS.values())]
     values = [changed.get(name.split("__")[0], found) for name, (_, found) in METRICS.items()]
@@ -68,10 +67,7 @@ def test_what_is_no_table_says_why(text, said, reason):
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("launched", "reason"),
-    [(8, ""), (0, "ncu saw 8 of 0 kernels"), (9, "8 of 9"), (4, "8 of 4")],
-)
+@pytest.mark.parametrize(("launched", "reason"), [(8, ""), (0, "ncu saw 8 of 0 kernels"), (9, "8 of 9"), (4, "8 of 4")])
 def test_every_kernel_of_a_referee_must_be_seen(launched, reason):
     if not reason:
         assert read_counters(page(), 2, launched=launched).read_bytes == 8_400_000

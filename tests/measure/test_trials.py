@@ -25,7 +25,6 @@ def test_the_fastest_variant_is_chosen_and_measured_afresh(world):
 
 
 def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world):
-    """Also where they meet in groups: the open one of the first is the fastest of all."""
     slow, fast = (world.enter("k", ns, tier=SEALED, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
     forged = [world.enter("k", 1e3 * (1 + n), tier=OPEN, warps=4 + n) for n in range(10)]
     assert chosen(world, [*forged, slow, fast]) == [fast]
@@ -83,7 +82,6 @@ FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="place: out of memory")
 
 
 def test_without_room_for_all_each_is_tried_alone(world):
-    """A card with room for two placements: the third one finds none."""
     held = []
 
     def crowded(operation, placement, turn):

@@ -114,7 +114,6 @@ def test_a_verification_costs_two_turns_and_not_a_round(world):
 
 
 def test_the_round_after_a_verification_does_not_count(world):
-    """A pause makes the next replay slow: here by half."""
     a = world.enter("a", spread=0)
     paused = []
 

@@ -13,8 +13,6 @@ ROUND_SPREAD = 0.002
 
 
 def simulated(rng, placements, true_ratio=1.0, rounds=10):
-    """Two entrants whose placements and rounds scatter as measured on an H200 (one standard deviation each)."""
-
     def draw(scale):
         rows = []
         for _ in range(placements):
@@ -63,13 +61,7 @@ def test_fixed_placements_would_mislead():
 # Critical values from Student's table (two-sided).
 @pytest.mark.parametrize(
     ("freedom", "error", "value"),
-    [
-        (1, 0.05, 12.706),
-        (2, 0.05, 4.303),
-        (4, 0.05, 2.776),
-        (7, 0.01, 3.499),
-        (31, 0.01, 2.744),
-    ],
+    [(1, 0.05, 12.706), (2, 0.05, 4.303), (4, 0.05, 2.776), (7, 0.01, 3.499), (31, 0.01, 2.744)],
 )
 def test_student_t_matches_the_table(freedom, error, value):
     assert stats.student_t(freedom, error) == pytest.approx(value, abs=2e-3)

@@ -124,7 +124,6 @@ def test_named_files_exist(page):
 
 
 def prose(page):
-    """A page without its code."""
     return re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
 
 

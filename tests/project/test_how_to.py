@@ -36,7 +36,6 @@ def test_every_command_works(tmp_path, monkeypatch, capsys, words):
 
 @pytest.mark.parametrize("words", BENCHMARKS, ids=" ".join)
 def test_every_benchmark_selects_cells(pytester, monkeypatch, words):
-    """Collected, in a folder with the page's own files; each name behind -k is that of a cell."""
     write_blocks(pytester.path, "python")
     if any(word.startswith("--softbench-shapes=") or word == "--softbench-profile=model" for word in words):
         write_blocks(pytester.path, "yaml")

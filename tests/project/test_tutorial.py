@@ -32,7 +32,6 @@ def test_every_block_is_of_a_known_kind():
 
 
 def test_what_is_not_run_here_names_what_there_is():
-    """Blocks for a GPU; tests/gpu/test_gpu_pages.py runs them on one."""
     lines = [words for block in TUTORIAL if block.mark == "gpu" for words in block.commands]
     assert len(lines) >= 3
     assert not [word for words in lines for word in unknown(words)]

@@ -16,7 +16,6 @@ CASES = [make.softmax_case(rows, 1024) for rows in range(4096, 4116)]
 
 
 def run(ns=50_000, roof=40_000, **changed):
-    """Twenty cases of one implementation and the roof; some of its times can be given, by the number of the case."""
     records = []
     for number, case in enumerate(CASES):
         records.append(make.timed(case, "copy", roof, role="roof", spread=0))
@@ -59,7 +58,6 @@ def test_another_machine_or_clock_is_refused():
 
 
 def test_a_committed_run_agrees_with_itself():
-    """And the command prints it, which is how two committed runs are compared."""
     path = max(path for path in KEPT if "-gpu." in path.name)
     found = subject.agreement(*[store.read(path)] * 2)
     assert len(found.ratios) > 100

@@ -46,7 +46,6 @@ def by_case(run):
 
 @pytest.fixture
 def whole(whole_run):
-    """A project in which a run of four cases was made, undisturbed; not to be changed."""
     folder = whole_run[0]
     return folder
 
@@ -61,7 +60,6 @@ def reports(disk):
 
 
 def said(done, words):
-    """One line that says it, and no traceback."""
     text = done.stdout + done.stderr
     assert "Traceback" not in text
     assert "INTERNALERROR" not in text
@@ -70,7 +68,6 @@ def said(done, words):
 
 @pytest.mark.parametrize("kind", disks.kinds())
 def test_a_full_disk(whole, tmp_path, kind):
-    """The run ends with its third case, whose records have no room; once there is room it is completed."""
     rows = the_run(whole / "reports").read_bytes().splitlines(keepends=True)
     header, sizes = len(rows[0]), by_case(store.read(the_run(whole / "reports")))
     each = max(sizes.values())
@@ -189,7 +186,6 @@ def flipped(row):
 
 
 def test_a_damaged_file_is_completed(whole, copied):
-    """One kind of damage a case: the lines are set aside, and their cases are measured again."""
     folder, path = copied
     rows = path.read_bytes().splitlines(keepends=True)
     each = (len(rows) - 1) // 4
@@ -208,7 +204,6 @@ def test_a_damaged_file_is_completed(whole, copied):
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'{"kind":"passp', b"\x00" * 4096, b'{"kind":"cell","schema":1}\n'])
 def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
-    """It is refused before anything is measured, and left as it is."""
     folder, path = copied
     path.write_bytes(content)
     done = bench(folder, *RUN, "--softbench-resume=latest")
@@ -219,7 +214,6 @@ def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
 
 @pytest.mark.parametrize("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
 def test_a_run_cannot_name_a_place_outside(copied, tmp_path, run_id):
-    """Neither its page nor anything else is written where a file that was passed on says."""
     folder, path = copied
     header, *rest = path.read_text().splitlines(keepends=True)
     path.write_text(json.dumps(json.loads(header) | {"run_id": run_id}) + "\n" + "".join(rest))

@@ -42,13 +42,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    """The lines of a good run, as data."""
     path = written(folder, *RECORDS, run_id="good")
     return [json.loads(row) for row in path.read_text().splitlines()]
 
 
 def spoilt(random, lines):
-    """A run with values that do not belong, or with bytes that were never JSON, or with both."""
     how = random.randint(0, 3)
     if how != 0:
         at = random.randint(0, len(lines) - 1)
@@ -88,7 +86,6 @@ def test_pages(folder, run, capsys, random):
 @tried(200)
 @given(random=RANDOM)
 def test_what_else_is_made_of_runs(folder, run, capsys, random):
-    """Two runs of a folder compared, their history, a cell, a figure, a badge."""
     own = folder / "several"
     own.mkdir(exist_ok=True)
     paths = [own / f"{number}.jsonl" for number in range(2)]

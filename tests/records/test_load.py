@@ -17,7 +17,6 @@ CASE = softmax_case()
 
 @pytest.fixture(autouse=True)
 def file(tmp_path, monkeypatch):
-    """The file of a run in the reports/ of the working directory."""
     monkeypatch.chdir(tmp_path)
     records = timed(CASE, "mine", 5_000), ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
     return written(tmp_path / "reports", *records, run_id="run-1")

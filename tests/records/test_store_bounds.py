@@ -18,7 +18,6 @@ CASE = softmax_case(16, 256)
 
 
 def with_line(folder, **changed):
-    """A run with one record in which fields were changed on the disk."""
     path = written(folder, timed(CASE, "a", 1e5))
     header, row = path.read_text().splitlines()
     path.write_text(f"{header}\n{json.dumps(json.loads(row) | changed)}\n")

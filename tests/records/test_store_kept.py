@@ -91,7 +91,6 @@ SINCE = "2026-11-22T16:00"
 
 
 def fault(run):
-    """What keeps a run from being kept, or ""."""
     header, cases = run.passport, {record.case for record in run.records}
     if header.cases not in ((len(cases),) if header.started >= SINCE else (0, len(cases))):
         return f"{len(cases)} of {header.cases} cases"

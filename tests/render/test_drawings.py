@@ -37,7 +37,6 @@ def series(name, x, y, **more):
 
 
 def lines(root):
-    """The points of every line of a series."""
     paths = [e.get("d", "") for e in root.iter(f"{SVG}path") if e.get("fill") == "none"]
     return [[(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)] for path in paths]
 
@@ -114,7 +113,6 @@ def test_names_are_text():
 @pytest.mark.slow
 @over("path", pages.kept())
 def test_every_view_of_the_committed_runs_is_drawn(path):
-    """Within the paper, no value out of its pane."""
     board = leaderboard.build(store.read(path))
     cells = Cells(board)
     for figure in figures(board, cells, published.bundled()):
@@ -131,7 +129,6 @@ def test_every_view_of_the_committed_runs_is_drawn(path):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """A run in reports/ of the working directory; no program that draws is to be found."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -155,7 +152,6 @@ def test_the_command_writes_a_figure_and_names_its_views(says):
 
 
 def program(folder, name, script):
-    """A program of that name, in whose script $out is where the picture is to go."""
     folder.mkdir(exist_ok=True)
     found = 'for word in "$@"; do case $word in --output=*|--screenshot=*) out=${word#*=};; esac; done'
     (folder / name).write_text(f"#!/bin/sh\n{found}\n{script}\n")

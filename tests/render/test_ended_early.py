@@ -48,7 +48,6 @@ def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases):
 
 @pytest.fixture
 def reports(tmp_path):
-    """Three runs, of which r1 was ended early; the third is of another machine."""
     elsewhere = run(2, "other")
     device = {**make.GPU, "name": "H100"}
     elsewhere = replace(elsewhere, passport=replace(elsewhere.passport, device=device))
@@ -94,7 +93,6 @@ def test_comparisons_and_histories_are_those_of_runs_that_do_not_know():
 
 
 def test_a_header_is_put_in_place_of_another(tmp_path):
-    """The cells stay byte by byte, but for a last line that was cut off."""
     path = make.stored(tmp_path, run(0))
     cells = path.read_bytes().partition(b"\n")[2]
     path.write_bytes(b" \n" + path.read_bytes() + b'{"kind":"cell",')

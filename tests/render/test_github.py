@@ -148,7 +148,6 @@ def test_the_answer(before, after, limit, answer):
 
 
 def test_a_comment_changes_only_where_cells_do():
-    """Neither the names, the times nor the order of the runs are in it."""
     before, after = runs()
     later = passport(run_id="r9", started="2027-02-03T00:00:00Z", seed=5, command="another")
     other = (Run(replace(one.passport, run_id="r8"), one.records[::-1]) for one in (before, Run(later, after.records)))
@@ -195,5 +194,5 @@ def test_names_of_several_machines_differ_and_no_time_is_an_error():
 def test_goldens_are_what_tests_name():
     folder = Path(__file__).parents[1] / "support" / "data"
     assert {path.name for path in folder.iterdir()} == {
-        *("annotations.txt", "comment.md", "h200-peers.csv", "junit.xml", "log.txt", "summary.md"),
+        *("annotations.txt", "comment.md", "h200-peers.csv", "junit.xml", "log.txt", "summary.md")
     }

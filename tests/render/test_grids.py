@@ -45,7 +45,6 @@ def texts(root):
 @pytest.mark.slow
 @over("path", pages.kept())
 def test_every_view_of_the_committed_runs_is_drawn(path):
-    """Within the paper; every text of the grid is there; the same bytes each time."""
     board = leaderboard.build(store.read(path))
     looks = Cells(board).looks
     for grid, same in [(tinted.grid(board), tinted.grid(board))]:

@@ -44,7 +44,6 @@ UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 
 
 def lines(word):
-    """A run with the word in every place that holds text."""
     rows = [{"kind": "passport", "schema": 1, **vars(passport())}]
     records = [
         timed(CASE, "mine", 5e4),

@@ -29,7 +29,6 @@ WHY = "it copies to the host"
 
 
 def records(hidden=OPEN, others=SEALED):
-    """Two entrants and one that takes half of their time, in three cases."""
     found = []
     for case in CASES:
         moved = 4 * case.elements
@@ -49,7 +48,6 @@ ONE = [Machine("NVIDIA H200", BOARD, (RUN.passport,))]
 
 
 def rows(text):
-    """The cells of the lines of a Markdown table."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
 
 

@@ -122,7 +122,6 @@ def test_a_page_of_2000_cells_with_every_sample_is_under_6_mb():
 
 
 def test_names_do_not_break_the_layout():
-    """Long ones are shortened, with the whole in the title; every one is isolated from the text around it."""
     found = tree(pages.hostile())
     for key in ("ranking", "heatmap", "correctness", "cells"):
         shown = [e for e in found.find(key).all("bdi") if "nnnn" in e.text]

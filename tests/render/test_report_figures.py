@@ -17,7 +17,6 @@ NO_TIMES = PublishedTable("a paper", "NVIDIA H800", "ms", ({"metric": "x", "targ
 
 
 def drawn(run, **arguments):
-    """Figures by key."""
     page = outline.outline(report.render(run, **arguments))
     return {figure["key"]: figure for figure in outline.data_of(page)["figures"]}
 
@@ -94,7 +93,6 @@ def test_drift_counts_placements_through_the_run():
 
 
 def test_of_several_gpus_each_has_a_drift_of_its_own():
-    """As the passport names them, counted on each."""
     roofs = []
     for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
         states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))

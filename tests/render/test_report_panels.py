@@ -174,10 +174,7 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
 
 @pytest.mark.parametrize(
     ("case", "first", "second", "spread"),
-    [
-        (WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4),
-        (make.softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2),
-    ],
+    [(WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4), (make.softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2)],
     ids=["shorter than the kernels", "overlapping intervals"],
 )
 def test_calls_that_invert_nothing(case, first, second, spread):

@@ -24,7 +24,6 @@ FOLDER = Path(embed.__file__).with_name("assets")
 
 @pytest.fixture(scope="module")
 def js():
-    """Evaluates an expression in which a, b, ... are the arguments."""
     context = MiniRacer()
     for name in ("stats.js", "format.js", "board.js", "heatmap.js"):
         context.eval(embed.text(name))
@@ -43,7 +42,6 @@ def test_every_asset_is_on_the_page_and_the_script_compiles_as_one():
 
 
 def test_a_name_is_declared_once():
-    """All scripts share one scope."""
     lines = "\n".join(map(embed.text, embed.SCRIPTS)).splitlines()
     words = [line.split() for line in lines if line.startswith(("const ", "let ", "function ", "async function "))]
     names = [line[1 + (line[0] == "async")].split("(")[0] for line in words]
@@ -118,7 +116,6 @@ def test_times_and_names_are_as_in_the_terminal_and_on_the_page(js, expression, 
 
 
 def test_the_speed_ups_of_the_heat_map_are_those_that_the_command_draws(js):
-    """Text, tint and its colour."""
     run = pages.everything()
     board, data = leaderboard.build(run), outline.data_of(outline.outline(report.render(run)))
     said = "shownAs(cell, 'speedup', speedups)"

@@ -20,7 +20,6 @@ from softbench.session.settings import Settings
 
 
 def bench(monkeypatch, waiting, spent_s, of_run, workers=""):
-    """A run of cases that has begun a while ago; one case in two is only checked."""
     now = 1000.0
     monkeypatch.setattr(bench_module.time, "monotonic", lambda: now)
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)

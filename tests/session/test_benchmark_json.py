@@ -13,7 +13,6 @@ from softbench.records import store
 
 
 def made(folder, *options):
-    """A run that was saved and written as JSON."""
     options = ("--benchmark-json=out.json", "--benchmark-save=first", "--softbench-seed=5", *options)
     done = bench(project(folder), "-k", "own_", *options)
     assert done.returncode == 1, done.stdout + done.stderr

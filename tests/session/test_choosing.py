@@ -20,7 +20,6 @@ profiles:
 
 
 def refusal(result):
-    """The one line of a command that cannot be used."""
     assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
     (line,) = (line for line in result.errlines if line.strip())
     return line

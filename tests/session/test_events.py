@@ -28,7 +28,6 @@ TYPES = {
 
 
 def read(path):
-    """The events of a file, each with the fields that its kind has."""
     found = [json.loads(line) for line in path.read_text().splitlines()]
     for event in found:
         fields = TYPES[event["event"]]

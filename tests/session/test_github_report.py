@@ -37,7 +37,6 @@ def folder(tmp_path_factory):
 
 
 def on_github(folder, *arguments, **environment):
-    """The lines of a run whose checkout is the folder."""
     own = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(folder), **environment}
     done = bench(folder, "-k", "own_", "--softbench-no-page", "--softbench-seed=1", *arguments, **own)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -81,7 +80,6 @@ class Terminal:
 
 
 def reported(run, regression, **environment):
-    """What is written after the summary of pytest, by a run without files."""
     report = github.GitHubReport(Selection((), ()), lambda: (run, regression), environment)
     terminal = Terminal()
     hook = report.pytest_terminal_summary(terminal)

@@ -34,7 +34,6 @@ def test_another_machine_is_refused_unless_any_will_do(monkeypatch, cards, argum
 
 @pytest.mark.parametrize("any_gpu", [False, True])
 def test_the_command_is_run_or_is_not(any_gpu):
-    """By a Python that finds no package but softbench, as tox's does."""
     command = [sys.executable, "-S", "-m", "softbench.session.guard", "H200", *["--softbench-any-gpu"] * any_gpu]
     installing = [sys.executable, "-c", "print('installed')"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}

@@ -36,7 +36,6 @@ class Sleepy(Command):
         write(folder / "mine", "sleeper", "launch", SLEEPER)
 
     def start_until_asleep(self):
-        """Started, and in the middle of its second case."""
         (self.folder / "mine" / "sleep").touch()
         process = self.start(is_warm=False)
         asleep = self.folder / "mine" / "asleep"
@@ -108,7 +107,6 @@ def test_an_end_at_any_moment_costs_what_was_under_way(command, sign):
 
 @pytest.mark.slow
 def test_processes_of_a_run_may_end_at_any_moment(command):
-    """Workers, their guards and the forkserver are killed; the run ends by itself, with a record for every cell."""
     random = Random(1)
     for _ in range(MOMENTS):
         process = command.start()

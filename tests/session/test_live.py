@@ -47,8 +47,6 @@ class Terminal(io.StringIO):
 
 
 class Reporter:
-    """pytest's terminal reporter, as far as it is asked."""
-
     def __init__(self, file, *, isatty=True, hasmarkup=True, line=""):
         self.isatty, self.currentfspath = isatty, "shapes.yaml" if line else None
         self.rewritten = []
@@ -64,7 +62,6 @@ class Reporter:
 
 
 def live(reporter, monkeypatch, cases=(CASE,)):
-    """The live board of a run of some cases, and the time, which stands still until it is set."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setenv("TERM", "xterm")

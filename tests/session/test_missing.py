@@ -26,7 +26,6 @@ def lacks_its_own(case):
 
 
 def stub(folder, module):
-    """PYTHONPATH of a machine without a module."""
     (folder / "stubs").mkdir()
     (folder / "stubs" / f"{module}.py").write_text(f"raise ModuleNotFoundError('no {module}', name={module!r})\n")
     return os.pathsep.join([str(folder / "stubs"), PYTHONPATH])

@@ -14,7 +14,6 @@ from softbench.records import store
 
 
 def statuses(folder):
-    """(case, implementation) -> status and reason."""
     _, *cells = record_lines(folder)
     return {
         ("-".join([cell["case"]["operator"], cell["case"]["dtype"]]), cell["variant"]["implementation"]): (
@@ -28,7 +27,6 @@ def statuses(folder):
 
 @pytest.fixture(scope="module")
 def gelu_run(tmp_path_factory):
-    """The project, and what a run of its gelu says."""
     folder = own_operators.project(tmp_path_factory.mktemp("gelu"))
     done = bench(folder, "--softbench-profile=gelu", "--softbench-seed=1")
     assert done.returncode == 1, done.stdout + done.stderr
@@ -123,11 +121,7 @@ def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path):
         ),
         ("return 0.5 * x *", "return 0.5, x *", "the reference returned 2 outputs, and writes has 1"),
         ("x * (1 + torch.erf(x", "x.float() * (1 + torch.erf(x.float()", "the reference returned float32"),
-        (
-            "return 0.5 *",
-            "return 1 / 0 *",
-            "operator raised ZeroDivisionError: division by zero (gelu.py:12)",
-        ),
+        ("return 0.5 *", "return 1 / 0 *", "operator raised ZeroDivisionError: division by zero (gelu.py:12)"),
         ("import math\n", "import math, lacking_package\n", "lacking_package"),
     ],
 )

@@ -23,7 +23,6 @@ CASE = softmax_case(16, 256, "float32")
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A project in which own_right was measured once."""
     folder = project(tmp_path_factory.mktemp("measured"))
     done = bench(folder, "-k", "own_right", BUDGET)
     assert done.returncode == 0, done.stdout
@@ -32,7 +31,6 @@ def measured(tmp_path_factory):
 
 
 def earlier(folder, name, change, **passports):
-    """The measured run once more as `name`, its records changed."""
     (path,) = (folder / "reports").glob("2*.jsonl")
     run = store.read(path)
     writer = store.Writer.create(folder / "reports", replace(run.passport, run_id=name, **passports))
@@ -59,7 +57,6 @@ def slower(record):
 
 
 def again(measured, folder, change, *arguments, **passports):
-    """Another run, with an earlier one as its baseline: exit code, and all that it said."""
     shutil.copytree(measured, folder, dirs_exist_ok=True)
     earlier(folder, "before", change, **passports)
     (folder / "reports").joinpath(next((folder / "reports").glob("2*.jsonl")).name).unlink()
@@ -145,7 +142,6 @@ def test_another_clock_is_refused():
 
 
 def test_a_kernel_against_its_last_commit(tmp_path):
-    """It gets slower by a copy; git has it as it was."""
     folder = project(tmp_path)
     names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):

@@ -24,7 +24,6 @@ def test_resuming_a_finished_run_measures_nothing(copied):
 
 
 def test_resuming_runs_the_missing_case_only(copied):
-    """The writer was killed within the last case's lines: that case is run again whole, the others are not."""
     folder, path = copied
     lines = path.read_bytes().splitlines(keepends=True)
     kept = b"".join(lines[:-2])
@@ -77,7 +76,6 @@ ENDED = re.compile(r"^\d+ of \d+ cases?: the run was ended early;.*$", re.M)
 
 
 def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
-    """-x ends it behind the first case; what -k deselects is not asked for, and a resume asks for what it selects."""
     folder = project(tmp_path)
     select = ["--softbench-profile=both", "-k", "own_zeros and not float32-4x256"]
     done = bench(folder, *select, "-x")

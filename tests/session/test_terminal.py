@@ -32,12 +32,10 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shown(folder):
-    """Two cases on a terminal of 80 columns."""
     return on_terminal(folder, "--softbench-profile=both", "-k", "own_ and float32", "--softbench-budget=1")
 
 
 def board_of(screen):
-    """The lines of the board, which is the last thing on a screen."""
     start = next(n for n, line in enumerate(screen) if re.match(r"\[\d/\d\] ", line))
     return [line for line in screen[start:] if line]
 
@@ -68,7 +66,6 @@ def test_nothing_of_a_board_is_wrapped_at_80_columns(shown):
 
 
 def test_nothing_of_the_boards_is_left(shown):
-    """Neither on the screen nor above it, and the tables of the cases and of the run stand there instead."""
     assert shown.returncode == 1
     text = "\n".join(shown.left)
     assert " elapsed" not in text
@@ -124,7 +121,6 @@ def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, how):
 
 
 def test_with_v_every_cell_has_its_line(folder):
-    """The line that pytest had begun for the first one, longer than the terminal, is said again behind the table."""
     shown = on_terminal(folder, "-v", "-k", "own_right or own_with", size=(60, 24))
     assert shown.saw(" elapsed")
     text = "".join(line.ljust(60) for line in shown.left)

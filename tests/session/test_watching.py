@@ -75,8 +75,6 @@ def test_a_file_is_read_when_its_editor_has_written_all(tmp_path, monkeypatch):
 
 
 class Screen:
-    """What a watch shows, run by run."""
-
     def __init__(self, folder):
         self.kernel = folder / "kernels" / "mine" / "own.py"
         self.save(KERNEL)
@@ -86,7 +84,6 @@ class Screen:
         self.kernel.write_text(text)
 
     def run(self):
-        """All that one run shows, up to the line that says what is watched."""
         assert self.process.stdout is not None
         lines = iter(self.process.stdout.readline, "")
         return "".join([*iter(lambda: self._before(next(lines)), "")])

@@ -31,7 +31,6 @@ def command(tmp_path):
 
 @pytest.fixture(scope="module")
 def spread_run(tmp_path_factory):
-    """A whole run over two of three GPUs, and what it said."""
     made = Command(tmp_path_factory.mktemp("spread"))
     code, text = made.run("-n", "2", "-v", CUDA_VISIBLE_DEVICES="2,0,1")
     assert code == 0, text
@@ -111,7 +110,6 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
 
 
 def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command):
-    """Two cases sleep when it is killed."""
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "3")
     until(lambda: len(command.log()) >= 6 and len(command.cases_in_file()) == 4)
@@ -162,7 +160,6 @@ def test_cuda_that_was_started_before_is_one_error(command):
 
 @pytest.fixture(scope="module")
 def on_a_cpu(tmp_path_factory):
-    """The real thing without a GPU: two timed cases, two workers."""
     folder = project(tmp_path_factory.mktemp("cpu"))
     return folder, bench(folder, "--softbench-profile=both", "--softbench-rows=4", "-k", "own_", "-n", "2")
 

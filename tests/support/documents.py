@@ -2,11 +2,7 @@
 
 from support.paths import ROOT
 
-PAGES = [
-    *sorted(ROOT.glob("*.md")),
-    ROOT / "reports" / "README.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "reports" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README, ATTENTION, DESIGN, HTILE, MEASURING, NOTES, OPTIONS, RESULTS = (
     (ROOT / f"{name}.md").read_text(encoding="utf-8")
     for name in (

@@ -30,12 +30,7 @@ def {name}(case):
     return launch
 """
 CHECKED = [{"operator": "softmax", "dtype": "float32", "shapes": [[8, 100]]}]
-DOES = {
-    "right": "pass",
-    "wrong": "x = x + x",
-    "crashes": "os.abort()",
-    "hangs": "time.sleep(600)",
-}
+DOES = {"right": "pass", "wrong": "x = x + x", "crashes": "os.abort()", "hangs": "time.sleep(600)"}
 """What the first line of a launch does."""
 
 
