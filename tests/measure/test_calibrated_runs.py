@@ -24,6 +24,8 @@ from softbench.render.report.trust import checks
 from softbench.session import session
 from softbench.session.selection import Selection
 
+CARD = SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37)
+
 
 def measured(monkeypatch, *calibrations):
     world = World(monkeypatch)
@@ -58,9 +60,8 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
     entrant = world.enter("a")
     both = Answer(True, {"call": [[7]], "cold": [[9]]})
     monkeypatch.setattr(measuring, "Asker", lambda *_: lambda asked: dict.fromkeys(asked, both))
-    card = SimpleNamespace(l2_bytes=1, memory_bytes=1 << 37)
-    made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), card, calibrations=found)
-    made._calls([entrant], Plan(500, 500, "warm"), card)
+    made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), CARD, calibrations=found)
+    made._calls([entrant], Plan(500, 500, "warm"), CARD)
     assert {samples.clock for samples in entrant.samples} == kept
 
 
@@ -74,8 +75,7 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     calls = []
     monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
     pool = idle(monkeypatch)
-    card = SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37)
-    made = Contest(Rules(device_clock=True), pool, card, calibrations=None)
+    made = Contest(Rules(device_clock=True), pool, CARD, calibrations=None)
     variants = [make.variant("a"), make.variant("b")]
 
     def found(case):
@@ -85,7 +85,7 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     assert calls == []
     assert found(make.softmax_case()) == found(make.softmax_case(8)) == [(RIGHT, CALL), ()]
     assert calls == [True]
-    Contest(Rules(), pool, card).run(make.softmax_case(), variants)  # told that nobody needs to know
+    Contest(Rules(), pool, CARD).run(make.softmax_case(), variants)  # told that nobody needs to know
     Contest(Rules(), pool, None, calibrations=None).run(make.softmax_case(), variants)
     assert calls == [True]
 
@@ -94,7 +94,7 @@ def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monke
     answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
     pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)
+    made = Contest(Rules(), pool, CARD, calibrations=None)
     found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
     assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
 
@@ -103,7 +103,7 @@ def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch):
     tried = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
     pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37), calibrations=None)
+    made = Contest(Rules(), pool, CARD, calibrations=None)
     for rows in range(1, 9):
         made.run(make.softmax_case(rows), [make.variant("a")])
     assert len(tried) == contest_module.CALL_CALIBRATIONS
@@ -167,7 +167,7 @@ def test_the_terminal_warns_once_of_each_clock(monkeypatch):
     lines = []
     reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
     plugins = {"terminalreporter": reporter}
-    config = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get))
+    config = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get, get_plugins=tuple))
     settings = SimpleNamespace(budget_s=1.0, is_again=False)
     shown = session.BenchSession(config, settings, Selection())
     monkeypatch.setattr(shown._journal, "result", lambda case: run_with(FAST, CALL, BLIND))

@@ -129,14 +129,6 @@ def test_a_heat_out_of_time_goes_on_where_it_was(world):
     assert placements(a) == placements(b) == 8
 
 
-def test_the_last_look_is_the_end(world):
-    a, b = world.enter("a", spread=5), world.enter("b", spread=5)
-    heat = world.heat(a, b)
-    assert heat.stopped == "the last look, after 32 placements"
-    assert placements(a) == placements(b) == 32
-    assert verdict(a, b) == "unknown"
-
-
 def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world, monkeypatch):
     entrants = [world.enter(name, 1e6 * (1 + 0.05 * i)) for i, name in enumerate("abcd")]
     orders = []

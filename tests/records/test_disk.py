@@ -1,4 +1,4 @@
-"""A disk that is full, read-only, gone or damaged: what was finished is kept, one error says so, resuming completes."""
+"""A disk that is full, gone or damaged: what was finished is kept, one error says so, resuming completes."""
 
 import json
 import os
@@ -104,18 +104,6 @@ def test_a_disk_without_room_for_a_header(tmp_path, kind):
         assert done.returncode == 4, done.stdout
         said(done, r"ERROR: softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
         assert [path.name for path in disk.folder.glob("*") if path.name != "filler"] == []
-
-
-@pytest.mark.parametrize("kind", [kind for kind in disks.kinds() if kind == "tmpfs"])
-def test_a_disk_that_is_read_only_for_everybody(tmp_path, kind):
-    folder = project(tmp_path)
-    with disks.small(folder / "reports", kind) as disk:
-        disk.make_read_only()
-        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix)
-        assert done.returncode == 4
-        said(
-            done, r"ERROR: softbench: .*cannot be written \(Read-only file system\); choose another --softbench-reports"
-        )
 
 
 def test_a_folder_that_is_a_file(tmp_path):

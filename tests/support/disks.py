@@ -17,7 +17,6 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 """Before the words of `python -m MODULE`."""
 _MOUNT = "mount -t tmpfs -o size=8m tmpfs {folder} && echo ready"
-_REMOUNT = "read _ && mount -o remount,ro {folder} && echo ready && exec sleep 600"
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -43,12 +42,6 @@ class Disk:
         self.prefix = ()
         (self.folder / "filler").unlink(missing_ok=True)
 
-    def make_read_only(self) -> None:
-        assert self.mounting is not None
-        self.mounting.stdin.write("\n")
-        self.mounting.stdin.flush()
-        assert self.mounting.stdout.readline() == "ready\n"
-
 
 @contextlib.contextmanager
 def small(folder: Path, kind: str) -> Iterator[Disk]:
@@ -57,8 +50,8 @@ def small(folder: Path, kind: str) -> Iterator[Disk]:
     if kind == "limit":
         yield Disk(folder)
         return
-    script = f"{_MOUNT} && {_REMOUNT}".format(folder=folder)
-    with subprocess.Popen([*_UNSHARE, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    script = f"{_MOUNT} && exec sleep 600".format(folder=folder)
+    with subprocess.Popen([*_UNSHARE, script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         try:
