@@ -4,9 +4,8 @@ import itertools
 import re
 
 import pytest
-from support.grids import over
 from support.sass import sass
-from support.settled import drawn
+from support.settled import drawn, every
 
 from impls.cute import _host, _plans
 from impls.cute.htile.config import SHARED_BYTES, ceil_div
@@ -83,8 +82,7 @@ def run(config, tensors, layer, heads, eps, blocks, late):
             cluster.run(lambda: kernel.kernel(*tensors, heads))
 
 
-@over("kind", ["layer", "rms", "rounded"])
-@over("layout", list(LAYOUTS))
+@every(("layout", "kind"), itertools.product(LAYOUTS, ["layer", "rms", "rounded"]))
 def test_the_threads_of_the_kernel(layout, kind):
     """LayerNorm of two heads, with copies that arrive late; RMSNorm with a gradient of the sum, with copies that arrive at once;
     LayerNorm of rows that a rounded sum changed: their mean, and by six orders of magnitude their deviation."""
