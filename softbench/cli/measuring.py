@@ -15,7 +15,7 @@ from softbench.texts import InputError
 
 _ARGUMENTS = ("-p", "softbench.plugin", "-p", "no:cacheprovider", "-o", "addopts=", "--softbench", "--color=no")
 AHEAD = [sys.executable, "-m", "softbench.session.ahead"]
-"""The command of a process that waits for the `arguments` of its run."""
+"""The command of a process that waits to be told the arguments of its run."""
 _OUTER = ("PYTEST_ADDOPTS", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 """Variables that are for another pytest, or would have GitHub show every run."""
 ONLY = '''"""Only these implementations run."""

@@ -47,6 +47,10 @@ def runs(tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
+KINDS = {"index.html", "machines", "operators", "implementations", "cases", "runs"}
+"""The index, and the folders of pages."""
+
+
 def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs):
     assert site(runs, "--output", "one") == 0
     assert (
@@ -55,14 +59,7 @@ def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(run
     one, two = (files(Path(name)) for name in ("one", "two"))
     assert {path: data for path, (data, _) in one.items()} == {path: data for path, (data, _) in two.items()}
     pages = {path: outline.outline(data.decode()) for path, (data, _) in one.items() if path.endswith(".html")}
-    assert {path.partition("/")[0] for path in pages} == {
-        "index.html",
-        "machines",
-        "operators",
-        "implementations",
-        "cases",
-        "runs",
-    }
+    assert {path.partition("/")[0] for path in pages} == KINDS
     reached = {
         Path(os.path.normpath(Path(path).parent / link.attributes["href"])).as_posix()
         for path, page in pages.items()
@@ -81,15 +78,7 @@ def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
     after = files(Path("site"))
     assert before.keys() <= after.keys()
     changed = {path for path in before if after[path] != before[path]}
-    assert {path.partition("/")[0] for path in changed} == {
-        "index.html",
-        "machines",
-        "operators",
-        "implementations",
-        "cases",
-        "runs",
-        ".softbench",
-    }
+    assert {path.partition("/")[0] for path in changed} == {*KINDS, ".softbench"}
     assert sum(path.startswith("cases/") for path in changed) == 1
     assert {path.partition("-")[2][:1] for path in changed if path.startswith("runs/")} == {"4"}
     (runs / "run-3.jsonl").unlink()

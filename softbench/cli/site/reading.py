@@ -23,7 +23,7 @@ from softbench.texts import InputError
 FORM = "1"
 """Changes with what an entry is."""
 FORKED = 16
-"""From so many unread files on they are read by as many processes as there are cores."""
+"""If at least this many files are new, one process per core reads them."""
 SUFFIXES = (".jsonl", ".jsonl.xz", ".jsonl.gz")
 
 
