@@ -24,6 +24,7 @@ def folder(tmp_path_factory):
     made = two_runs(tmp_path_factory.mktemp("commands"))
     (claims,) = (block for block in blocks(ROOT / "docs" / "commands.md") if block.language == "yaml")
     (made / "paper.yaml").write_text(claims.text.replace("my_softmax", "mine"))
+    (made / "sent").mkdir()
     return made
 
 

@@ -132,6 +132,8 @@ def test_what_holds_no_run_is_left_out_by_name(runs, capsys):
     assert "is another file of the run run-1" in text
     assert site(runs / "bad.jsonl", "--output", "other") == 2
     assert "bad.jsonl" in capsys.readouterr().err
+    assert site("runs", "rums", "--output", "site") == 2
+    assert "rums: no such file or folder" in capsys.readouterr().err
     Path("full").mkdir()
     Path("full/mine.txt").write_text("mine")
     assert site(runs, "--output", "full") == 2

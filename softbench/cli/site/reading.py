@@ -36,7 +36,9 @@ class Source(NamedTuple):
 
 
 def read(names: Sequence[Path], shelf: Shelf) -> tuple[list[tuple[Kept, Path]], list[str]]:
-    """The runs with their files, and "FILE: why" of those left out. Raises InputError if there is no run."""
+    """The runs with their files, and "FILE: why" of those left out. Raises InputError if a name or any run is missing."""
+    if missing := next((name for name in names if not name.exists()), None):
+        raise InputError(f"{shown(missing)}: no such file or folder; name files or folders of records")
     left_out: list[str] = []
     kept: dict[str, tuple[Kept, Path]] = {}
     found = list(_sources(names, shelf.folder.resolve(), left_out))
