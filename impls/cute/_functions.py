@@ -66,11 +66,16 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | 
 
 def again(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor | None:
     """`softmax`, if a call like this one was served before and nothing observes it: at half the host time; else None."""
-    if (
-        traced() or dim != -1 or (run := _again.get((traits(x), id(out_dtype)))) is None
-    ):  # `_again` has plain tensors only
+    if _is_compiling() or _modes() or _transforms() or dim != -1:  # `traced` and `_key`, without their calls
+        return None
+    key = (id(out_dtype), type(x), x.shape, x.stride(), id(x.dtype), x.get_device(), x.data_ptr() & 15)
+    if (run := _again.get(key)) is None:  # it has plain tensors only
         return None
     return _Softmax.apply(x, dim, out_dtype) if x.requires_grad and torch.is_grad_enabled() else run(x)
+
+
+def _key(x: Tensor, out_dtype: torch.dtype | None) -> tuple[Any, ...]:
+    return (id(out_dtype), *traits(x))
 
 
 def traits(t: Tensor | None) -> Any:
@@ -134,23 +139,26 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
     rank = x.dim()
     if (dim != -1 and dim != rank - 1) or rank == 0 or x.numel() == 0:
         return _unusual(x, dim, checked(x, dim, out_dtype))
-    if (run := _again.get(key := (traits(x), id(out_dtype)))) is not None:
+    if (run := _again.get(key := _key(x, out_dtype))) is not None:
         return run(x)
     out, columns = checked(x, dim, out_dtype), x.shape[-1]
     choose = served(_launch.softmax_rows, columns, (x.dtype, out), x.device)
     if choose is None:
         return compose(x, out)
     make, matrix = maker(x.shape, out, x.device), _launch.as_matrix(x, columns)
-    launch, is_matrix = choose(matrix), rank == 2
+    launch = choose(matrix)
 
-    def run(x: Tensor) -> Tensor:
+    def run_matrix(x: Tensor) -> Tensor:
         y = make()
-        if is_matrix:
-            launch(x, y)
-        else:
-            launch(x.view(-1, columns), y.view(-1, columns))
+        launch(x, y)
         return y
 
+    def run_rows(x: Tensor) -> Tensor:
+        y = make()
+        launch(x.view(-1, columns), y.view(-1, columns))
+        return y
+
+    run = run_matrix if rank == 2 else run_rows
     if columns > 1 and matrix.data_ptr() == x.data_ptr():
         remember(_again, key, run)
     return run(matrix)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from .config import MAX_CLUSTER, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div, share
 
 # Of a row that a thread has, and so of sums over rows: a CTA takes more threads before more elements, and these before a cluster,
-# whose exchange takes longer. MOST_ELEMENTS are beyond the largest cluster.
-LEAST_ELEMENTS, ELEMENTS, MOST_ELEMENTS = 8, 16, 32
+# whose exchange takes longer. MOST_ELEMENTS are beyond the largest cluster; staged rows start with LEAST_BYTES of the widest.
+LEAST_BYTES, ELEMENTS, MOST_ELEMENTS = 32, 16, 32
 MIN_THREADS, ROW_THREADS = 256, 512
 # Of a multiprocessor, with 128 registers each: more threads, as CTAs, leave more sums to add up. Without sums, 64 registers do.
 RESIDENT_THREADS = 512
@@ -121,7 +121,7 @@ def choose_strip(
     clusters = [1 << n for n in range(largest.bit_length())]
     sizes = [*((cluster, ELEMENTS, ROW_THREADS) for cluster in clusters), (largest, MOST_ELEMENTS, ROW_THREADS)]
     if can_stage:
-        sizes.insert(0, (1, LEAST_ELEMENTS, ROW_THREADS))
+        sizes.insert(0, (1, LEAST_BYTES // max(itemsizes), ROW_THREADS))
     elif sums:  # a row in registers overlaps nothing, so a multiprocessor has two CTAs
         sizes[:0] = [(cluster, ELEMENTS, ROW_THREADS // 2) for cluster in clusters[:2]]
     for cluster, elements, most in sizes:
