@@ -1,6 +1,7 @@
 """Documents as pages: headings, sentences and tables, with the figures after the first sentences."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from softbench.analysis.document import Document, Heading, Lines, Part, Table
@@ -18,6 +19,8 @@ Link = Callable[[str, str], "str | None"]
 """The head of a column and a text in it, to the page that the text leads to."""
 LONG = 40
 """A longer text is wrapped in its column, so that the following columns stay in sight."""
+ROW = "row"
+"""The side of the cells that name their rows."""
 
 
 def unlinked(head: str, text: str) -> None:
@@ -65,11 +68,10 @@ def element(part: Part, is_verdict: bool = False, link: Link = unlinked, label: 
 
 def _table(part: Table, link: Link, label: str) -> Markup:
     sides = [_side(part, index) for index in range(len(part.header))]
+    sides[0] = ROW
+    columns = [*zip(part.header, sides, strict=True)]
     rows = [
-        [
-            row_head(_text(head, text, link)) if index == 0 else tag("td", _text(head, text, link), class_=sides[index])
-            for index, (head, text) in enumerate(zip(part.header, row, strict=True))
-        ]
+        [_cell(text, link(head, text), side) for (head, side), text in zip(columns, row, strict=True)]
         for row in part.rows
     ]
     element = table(part.header, rows, left=(0, *part.left), label=label)
@@ -78,9 +80,11 @@ def _table(part: Table, link: Link, label: str) -> Markup:
     return tag("section", tag("h2", part.title), element) if part.title else element
 
 
-def _text(head: str, text: str, link: Link) -> Markup:
-    found, to = Markup(f"<bdi>{esc(typeset(text))}</bdi>"), link(head, text)
-    return tag("a", found, href=to) if to else found
+@lru_cache(maxsize=1 << 16)  # the pages of a site repeat most of their cells
+def _cell(text: str, to: str | None, side: str | None) -> Markup:
+    shown = Markup(f"<bdi>{esc(typeset(text))}</bdi>")
+    shown = tag("a", shown, href=to) if to else shown
+    return row_head(shown) if side == ROW else tag("td", shown, class_=side)
 
 
 def _side(part: Table, index: int) -> str | None:
