@@ -32,10 +32,10 @@ ROWS = 8
 
 
 def page_text() -> str:
-    from softbench.records import published, store
+    from softbench.records import claims, store
     from softbench.render import report
 
-    return str(report.render(store.read(ROOT / RUN), published=published.read(ROOT / "reports" / "published")))
+    return str(report.render(store.read(ROOT / RUN), published=claims.bundled()))
 
 
 def page_hash(text: str) -> str:

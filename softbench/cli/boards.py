@@ -24,7 +24,7 @@ from softbench.cli.command import (
     write,
 )
 from softbench.model import Run
-from softbench.records import published, store
+from softbench.records import claims, store
 from softbench.records.comparable.sections import Section, arrange
 from softbench.render import export, github, report, tables
 from softbench.texts import InputError
@@ -43,7 +43,7 @@ def _report(options: argparse.Namespace) -> CommandResult:
     if len(options.runs) > 1 and not options.output:
         raise InputError("a page of several runs has no file of its own; name one with --output")
     page = Path(options.output or path.with_name(f"{store.run_name(path)}.html"))
-    write(page, report.render_machines(machines, published.bundled()))
+    write(page, report.render_machines(machines, claims.bundled()))
     return _text(options, machines) + (f"\npage:    {page}\n" if options.format in FORMATS else ""), 0
 
 

@@ -5,17 +5,15 @@ from pathlib import Path
 
 from softbench.analysis import claims
 from softbench.cli.command import ALL_FORMATS, REPORTS, Command, CommandResult, argument, printed, read, write
-from softbench.records.claims import read as read_claims
+from softbench.records import claims as claim_files
 from softbench.records.comparable.sections import one_machine
-from softbench.resources import bundled_published, listed
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
     runs = one_machine([read(options, name) for name in options.run or ["latest"]])
-    files = [read_claims(Path(name)) for name in options.files] or list(
-        map(read_claims, listed(bundled_published(), "*.yaml"))
-    )
-    text = printed(options, claims.document(runs, files), claims.datasets(runs, files))
+    files = [claim_files.read(Path(name)) for name in options.files] or claim_files.bundled()
+    judged = claims.judge(runs, files)
+    text = printed(options, claims.document(judged), claims.datasets(judged))
     if not options.output:
         return text, 0
     write(Path(options.output), text)

@@ -7,7 +7,7 @@ from pathlib import Path
 from softbench.analysis import leaderboard
 from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument, read, write
 from softbench.cli.pictures import png
-from softbench.records import published
+from softbench.records import claims
 from softbench.render.report import tinted
 from softbench.render.report.badge import badge
 from softbench.render.report.contents import Cells, origin
@@ -39,7 +39,7 @@ def _figure(options: argparse.Namespace) -> CommandResult:
     cells = Cells(board)
     heat = tinted.grid(board)
     by_key: dict[str, Figure | Grid] = {heat.key: heat} if heat.views else {}
-    by_key |= {figure.key: figure for figure in figures(board, cells, published.bundled())}
+    by_key |= {figure.key: figure for figure in figures(board, cells, claims.bundled())}
     if not by_key:
         raise InputError(f"{board.passport.run_id} has no figure: it holds no cells")
     if options.name not in by_key:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from softbench.resources import choose_from, shown
+from softbench.resources import bundled_published, choose_from, listed, shown
 from softbench.texts import printable
 from softbench.typed.places import Place, compose
 
@@ -29,7 +29,7 @@ _KEYS = ("statement", "measure", "who", "than", "where", "least", "most", "strea
 class Claim:
     """One statement: holds where any of `who` meets the bounds in every case of `where`, or in their geometric mean.
 
-    where   patterns of case ids, each of which must match; * stands for any text
+    where   patterns of case ids, each of which must match; * stands for any text; by default the cases of the figures
     least, most  bounds of the measure, in the unit of `FIGURES`
     clock   "" is the one that ranks
     """
@@ -67,28 +67,30 @@ def read(path: Path) -> ClaimFile:
     items = keys["claims"].items()
     if len(items) > MOST_CLAIMS:
         raise keys["claims"].error(f"has {len(items)} claims; {MOST_CLAIMS} are the most")
-    figures = keys["figures"].mapping() if "figures" in keys else {}
-    return ClaimFile(
-        shown(path),
-        _text(keys["title"]),
-        _text(keys["source"]),
-        _text(keys["gpu"]),
-        _text(keys["what"]),
-        tuple(map(_claim, items)),
-        {
-            printable(case): {printable(who): _scalar(p) for who, p in own.mapping().items()}
-            for case, own in figures.items()
-        },
-    )
+    figures = {
+        printable(case): {printable(who): _scalar(p) for who, p in own.mapping().items()}
+        for case, own in (keys["figures"].mapping() if "figures" in keys else {}).items()
+    }
+    title, source, gpu, what = (_text(keys[name]) for name in _HEAD)
+    stated = tuple(_claim(item, tuple(figures)) for item in items)
+    return ClaimFile(shown(path), title, source, gpu, what, stated, figures)
 
 
-def _claim(place: Place) -> Claim:
-    keys = place.mapping(_KEYS, ("statement", "measure", "who", "where"))
+def bundled() -> tuple[ClaimFile, ...]:
+    """Those that come with softbench, if any. Raises as `read` does."""
+    try:
+        return tuple(map(read, listed(bundled_published(), "*.yaml")))
+    except FileNotFoundError:
+        return ()
+
+
+def _claim(place: Place, cases: tuple[str, ...]) -> Claim:
+    keys = place.mapping(_KEYS, ("statement", "measure", "who", *["where"] * (not cases)))
     claim = Claim(
         _text(keys["statement"]),
         _one_of(keys["measure"], (*FIGURES, *STATUSES)),
         _texts(keys["who"]),
-        _texts(keys["where"]),
+        _texts(keys["where"]) if "where" in keys else cases,
         than=_text(keys["than"]) if "than" in keys else "",
         least=_number(keys, "least"),
         most=_number(keys, "most"),

@@ -6,20 +6,21 @@ from pathlib import Path
 
 from softbench import packages
 from softbench.model import Run
+from softbench.texts import InputError
 
 
 def write(run: Run, path: Path, note: Callable[[str], None]) -> Path | None:
     """Write the page, and the same as latest.html. None, after one line to note, if that is impossible."""
-    from softbench.records import published
+    from softbench.records import claims
     from softbench.render import report
 
     try:
-        tables = published.bundled()
-    except published.PublishedError as error:
+        published = claims.bundled()
+    except InputError as error:
         note(f"{error}; the page goes without published figures")
-        tables = {}
+        published = ()
     try:
-        page = report.render(run, published=tables)
+        page = report.render(run, published=published)
     except ModuleNotFoundError as error:
         note(f"no page is written: {packages.advice(error.name or '')}; then: softbench report latest")
         return None

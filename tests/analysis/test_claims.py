@@ -24,12 +24,12 @@ HOLDS, NOT, OPEN = "holds", "refuted", "cannot tell"
 
 
 def markdown(runs, *files):
-    return export.document_markdown(claims.document(runs, files or tuple(BUNDLED.values())))
+    return export.document_markdown(claims.document(claims.judge(runs, files or tuple(BUNDLED.values()))))
 
 
 def verdicts(records, name):
     """The verdict on each statement of a bundled file; one cell of another case keeps runs without evidence."""
-    rows = next(iter(claims.datasets([run(records)], tuple(BUNDLED.values())))).rows
+    rows = next(iter(claims.datasets(claims.judge([run(records)], tuple(BUNDLED.values()))))).rows
     return {row[1]: row[2] for row in rows if row[0] == BUNDLED[name].title}
 
 
@@ -213,6 +213,27 @@ def test_only_a_whole_interval_decides(held, ns, words):
     assert words in held(CLAIM, [timed(case, "a", ns, spread=0.02), timed(case, "b", 9_000, spread=0.02)])
 
 
+@over(
+    ("ns", "words"),
+    [
+        (4_000, "**Cannot tell**: 2.25x [2.25, 2.25] in 1 of its cases; claimed: at least 2.00x."),
+        (5_000, "**Refuted**: 1.80x [1.80, 1.80] in 1 of its cases; claimed: at least 2.00x."),
+    ],
+)
+def test_one_case_of_the_figures_refutes_a_claim_and_only_all_of_them_make_it_hold(held, ns, words):
+    first, second = softmax_case(4096, 1024), softmax_case(4096, 2048)
+    text = (
+        CLAIM.replace("    where: softmax-*\n", "") + f"figures: {{{first.id}: {{a: 1 ms}}, {second.id}: {{a: 2 ms}}}}"
+    )
+    records = [timed(first, "a", ns), timed(first, "b", 9_000)]
+    assert words in held(text, records)
+    with pytest.raises(InputError, match="no case and"):
+        held(text.replace("least: 2", "least: 2\n    over: mean"), records)
+    assert "**Holds**: 2.25x" in held(
+        text, [timed(c, n, ns) for c in (first, second) for n, ns in (("a", 4_000), ("b", 9_000))]
+    )
+
+
 def test_one_placement_decides_nothing(held):
     case = softmax_case(4096, 1024)
     records = [timed(case, "a", 1_000), timed(case, "b", 9_000)]
@@ -249,6 +270,7 @@ def test_what_would_make_a_refuted_claim_hold_is_named(held):
         ("least: 2", "clock: sundial", "'sundial' is not accepted"),
         ("statement", "statment", "unknown key 'statment'"),
         ("gpu: g\n", "", "the key 'gpu' is missing"),
+        ("    where: softmax-*\n", "", "claims[0]: the key 'where' is missing"),
         ("who: a", "who: &a a", "anchors and aliases are not accepted"),
         ("softmax-*\n", "softmax-*\n    streams: 3\n", "streams goes with 'traffic', and only with it"),
     ],
@@ -264,6 +286,7 @@ def test_the_profiles_ask_what_was_published():
     bundled = matrix.load(resources.bundled_shapes())
     for name in ("stability", "overhead", "fusion"):
         assert {c.id for c in bundled.profile(f"experiment-{name}")} == set(BUNDLED[name].figures)
+    assert [c.id for c in bundled.profile("published")] == list(BUNDLED["h800"].figures)
     assert all(c.rows > 1 for c in bundled.profile("experiment-triton"))
     sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "impls").glob("*/[a-z]*.py"))
     names = {n for file in BUNDLED.values() for claim in file.claims for n in (*claim.who, claim.than) if n}
@@ -283,7 +306,11 @@ def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, mon
 
 
 def test_the_page_is_what_the_committed_records_say():
-    text = PAGE.read_text(encoding="utf-8")
-    ids = [line.split("`")[1] for line in text.partition("\n## ")[0].splitlines() if line.startswith("- `")]
-    runs = [store.read(next(path for path in KEPT if path.name.startswith(f"{name}."))) for name in ids]
-    assert text == markdown(runs)
+    """Runs of two machines make two documents, each with some of the files."""
+    whole = ""
+    for text in PAGE.read_text(encoding="utf-8").split("# Claims\n")[1:]:
+        ids = [line.split("`")[1] for line in text.partition("\n## ")[0].splitlines() if line.startswith("- `")]
+        runs = [store.read(next(path for path in KEPT if path.name.startswith(f"{name}."))) for name in ids]
+        whole += markdown(runs, *(own for own in BUNDLED.values() if f"## {own.title}\n" in text))
+    assert PAGE.read_text(encoding="utf-8") == whole
+    assert all(whole.count(f"## {own.title}\n") == 1 for own in BUNDLED.values())

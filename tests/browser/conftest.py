@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.paths import ROOT
 
 from softbench.model import Run
-from softbench.records import published
+from softbench.records import claims
 from softbench.render import report
 
-TABLES = published.read(ROOT / "reports" / "published")
+TABLES = claims.bundled()
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

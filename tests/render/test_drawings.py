@@ -12,7 +12,7 @@ from support.grids import over
 
 from softbench.analysis import leaderboard
 from softbench.cli import pictures
-from softbench.records import published, store
+from softbench.records import claims, store
 from softbench.render.report.badge import badge
 from softbench.render.report.contents import Cells
 from softbench.render.report.drawing import TOP, WIDE, svg
@@ -115,7 +115,7 @@ def test_names_are_text():
 def test_every_view_of_the_committed_runs_is_drawn(path):
     board = leaderboard.build(store.read(path))
     cells = Cells(board)
-    for figure in figures(board, cells, published.bundled()):
+    for figure in figures(board, cells, claims.bundled()):
         for view in figure.views:
             text = svg(figure, view, cells.looks, "")
             root = ET.fromstring(text)

@@ -174,7 +174,7 @@ def test_published_figures_are_text_on_the_page(tmp_path):
     (tmp_path / "x.yaml").write_text(text)
     case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
     runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
-    text = export.document_markdown(claims.document(runs, [read(tmp_path / "x.yaml")]))
+    text = export.document_markdown(claims.document(claims.judge(runs, [read(tmp_path / "x.yaml")])))
     assert all(line.isprintable() for line in text.split("\n"))
     assert "?[31m\\|x" in text
 

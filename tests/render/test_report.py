@@ -9,16 +9,15 @@ from support import builders as make
 from support import outline, pages
 from support.children import python
 from support.grids import over
-from support.paths import ROOT
 
 from softbench.analysis import document, leaderboard
 from softbench.analysis.leaderboard.formatting import short
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.model import Status
-from softbench.records import published, store
+from softbench.records import claims, store
 from softbench.render import report
 
-TABLES = published.read(ROOT / "reports" / "published")
+TABLES = claims.bundled()
 HARD = make.softmax_case(timed=False, distribution="masked")
 EVERY_PANEL = [
     *("ranking", "ratio", "losses", "heatmap", "clocks"),

@@ -7,13 +7,12 @@ from support import builders as make
 from support import outline, pages
 
 from softbench.model import Accuracy, Telemetry
-from softbench.records.published import PublishedTable
+from softbench.records.claims import ClaimFile
 from softbench.render import report
 
 CASE = make.softmax_case(32768, 1024)
 WIDE = make.softmax_case(4096, 131072)
 THIRD = make.softmax_case(4096, 8192)
-NO_TIMES = PublishedTable("a paper", "NVIDIA H800", "ms", ({"metric": "x", "target": "1"},))
 
 
 def drawn(run, **arguments):
@@ -144,14 +143,18 @@ def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
 
 
 @pytest.mark.parametrize(
-    ("gpu", "changed"),
-    [("a GPU that nobody knows", {}), ("NVIDIA H800", {"rows": "5"}), ("NVIDIA H800", {"latency_ms": ""})],
-    ids=["unknown GPU", "other shapes", "refused"],
+    ("gpu", "columns", "text"),
+    [
+        ("NVIDIA H800, CUDA 12", 1024, "1 ms"),
+        ("a GPU that nobody knows", 1024, "1 ms"),
+        ("NVIDIA H800", 5, "1 ms"),
+        *(("NVIDIA H800", 1024, text) for text in ("refused", "0 ms", "nan ms", "٣ ms", "1e3 ms", "9" * 400 + " ms")),
+    ],
 )
-def test_published_figures_that_cannot_be_compared_make_no_panel(gpu, changed):
-    row = {"rows": "32768", "columns": "1024", "latency_ms": "1"}
-    for table in (PublishedTable("a paper", gpu, "ms", (row | changed,)), NO_TIMES):
-        assert "peers" not in drawn(three(), published={"h800": table})
+def test_only_published_figures_that_can_be_compared_make_a_panel(gpu, columns, text):
+    figures = {f"softmax-float16-32768x{columns}": {"theirs": text}}
+    found = drawn(three(), published=[ClaimFile("a.yaml", "t", "a paper", gpu, "ms", (), figures)])
+    assert ("peers" in found) is ("CUDA" in gpu)
 
 
 def test_speed_is_drawn_over_the_error_where_that_was_measured():

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from softbench.model import Accuracy, Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
-from softbench.records.published import PublishedTable
+from softbench.records.claims import ClaimFile
 from support import builders as make
 from support.paths import KEPT
 
@@ -49,19 +49,13 @@ def stored(folder: Path) -> Run:
     return run
 
 
-def published_beside() -> dict[str, PublishedTable]:
+def published_beside() -> list[ClaimFile]:
     """Figures of an H800 for two shapes of `everything`, of which one implementation refused the second."""
-    rows = (
-        ("32768", "1024", "theirs", "0.0485"),
-        ("32768", "1024", "other", "0.0588"),
-        ("16384", "2048", "theirs", "0.0490"),
-    )
-    names = ("rows", "columns", "implementation", "latency_ms")
-    return {
-        "h800": PublishedTable(
-            "a paper", "NVIDIA H800", "ms", tuple(dict(zip(names, row, strict=True)) for row in rows)
-        )
+    figures = {
+        "softmax-float16-32768x1024": {"theirs": "0.0485 ms", "other": "0.0588 ms"},
+        "softmax-float16-16384x2048": {"theirs": "0.0490 ms", "other": "unsupported"},
     }
+    return [ClaimFile("a.yaml", "title", "a paper", "NVIDIA H800", "ms", (), figures)]
 
 
 def _contest(case: Case, number: int) -> list[Record]:

@@ -1,6 +1,7 @@
 """Claims of others against runs, as a document and as data. Pure: files and runs in, parts of a document out."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from softbench.analysis import leaderboard
 from softbench.analysis.claims.verdicts import Verdict, verdict
@@ -11,28 +12,40 @@ from softbench.model import OPEN, Run, Status
 from softbench.records.claims import FIGURES, ClaimFile
 from softbench.texts import InputError
 
-__all__ = ["datasets", "document"]
+__all__ = ["Judged", "datasets", "document", "judge"]
 
 
-def document(runs: Sequence[Run], files: Sequence[ClaimFile]) -> Document:
-    """Per file what it claims, whether that holds in these runs, and its own figures beside those of the runs.
+@dataclass(frozen=True)
+class Judged:
+    """Claims and what became of each, the runs, and their cases, each once: the later run counts."""
 
-    Where several runs have a case, the last one counts. Raises InputError for runs that have no case of any claim.
-    """
-    cases = _cases(runs)
-    verdicts = _verdicts(cases, files)
-    parts: list[Part] = [Heading("Claims", level=1), *_origin(runs)]
-    for own in files:
+    runs: tuple[Run, ...]
+    cases: tuple[CaseBoard, ...]
+    files: tuple[tuple[ClaimFile, tuple[Verdict, ...]], ...]
+
+
+def judge(runs: Sequence[Run], files: Sequence[ClaimFile]) -> Judged:
+    """Hold claims against runs. Raises InputError for runs that have no case of any claim."""
+    cases = tuple({case.case.id: case for run in runs for case in leaderboard.build(run).cases}.values())
+    found = tuple((own, tuple(verdict(claim, cases) for claim in own.claims)) for own in files)
+    if not any(v.measured or v.holds is not None for _, own in found for v in own):
+        raise InputError("these runs have no case and implementation of any claim: nothing to hold against them")
+    return Judged(tuple(runs), cases, found)
+
+
+def document(judged: Judged) -> Document:
+    """Per file what it claims, whether that holds, and its own figures beside those of the runs."""
+    parts: list[Part] = [Heading("Claims", level=1), *_origin(judged.runs)]
+    for own, verdicts in judged.files:
         parts += [Heading(own.title), Lines((f"Claimed by: {own.source}; GPU: {own.gpu}; {own.what}.",), markdown=True)]
-        parts += [Lines(tuple(line for found in verdicts[own.name] for line in _lines(found)), markdown=True)]
-        parts += _figures(own, cases)
+        parts += [Lines(tuple(line for found in verdicts for line in _lines(found)), markdown=True)]
+        parts += _figures(own, judged.cases)
     return parts
 
 
-def datasets(runs: Sequence[Run], files: Sequence[ClaimFile]) -> Iterator[Dataset]:
-    """The verdicts, and the cells of the runs that they are about. Raises as `document` does."""
-    cases = _cases(runs)
-    found = [(own.title, v) for own in files for v in _verdicts(cases, files)[own.name]]
+def datasets(judged: Judged) -> Iterator[Dataset]:
+    """The verdicts, and the cells of the runs that they are about."""
+    found = [(own.title, v) for own, verdicts in judged.files for v in verdicts]
     columns = (
         "source",
         "statement",
@@ -65,19 +78,8 @@ def datasets(runs: Sequence[Run], files: Sequence[ClaimFile]) -> Iterator[Datase
     )
     yield Dataset("claims", columns, rows)
     names = {name for _, v in found for name in (*v.claim.who, v.claim.than)}
-    yield board_datasets.cells(c for case in cases for name, c in case.by_implementation.items() if name in names)
-
-
-def _cases(runs: Sequence[Run]) -> tuple[CaseBoard, ...]:
-    """The cases of all runs, each once: the later run counts."""
-    return tuple({case.case.id: case for run in runs for case in leaderboard.build(run).cases}.values())
-
-
-def _verdicts(cases: Sequence[CaseBoard], files: Sequence[ClaimFile]) -> dict[str, list[Verdict]]:
-    found = {own.name: [verdict(claim, cases) for claim in own.claims] for own in files}
-    if not any(v.measured or v.holds is not None for own in found.values() for v in own):
-        raise InputError("these runs have no case and implementation of any claim: nothing to hold against them")
-    return found
+    cells = (case.by_implementation.items() for case in judged.cases)
+    yield board_datasets.cells(cell for own in cells for name, cell in own if name in names)
 
 
 def _lines(found: Verdict) -> Iterator[str]:

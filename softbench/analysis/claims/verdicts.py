@@ -43,37 +43,41 @@ def verdict(claim: Claim, cases: Sequence[CaseBoard]) -> Verdict:
 
 
 def _judged(claim: Claim, cases: Sequence[CaseBoard]) -> Verdict:
-    asked = _asked(claim, cases)
+    asked, missing = _asked(claim, cases)
     if claim.measure in STATUSES:
-        return _of_statuses(claim, asked)
+        return _of_statuses(claim, asked, missing)
+    if claim.is_mean and missing:
+        return Verdict(claim, None)  # a mean over those that ran would choose the cases
     found = [{name: figure(claim, name, case) for name in claim.who} for case in asked]
     failed = [{name for name in claim.who if has_failed(name, case)} for case in asked]
-    if claim.is_mean and asked:
+    if claim.is_mean:
         found = [{name: _mean([own[name] for own in found]) for name in claim.who}]
         failed = [set().union(*failed)]
     chosen = [_best(claim, own) for own in found]
     parts = [_meets(claim, own, failures) for own, failures in zip(found, failed, strict=True)]
     known = [(name, own) for name, own in chosen if own is not None]
-    holds = _all([*parts, *[None] * (not asked)])
+    holds = _all([*parts, *missing])
     if not known:
         return Verdict(claim, holds)
     one = min((own for _, own in known), key=lambda own: _room(claim, own))
     names = dict.fromkeys(name for name, _ in known)
     by = f" by {', '.join(names)}" if len(claim.who) > 1 else ""
-    return Verdict(claim, holds, f"{_text(claim, [own for _, own in known])}{by}", one.value, one.low, one.high)
+    part = f" in {len(known)} of its cases" if missing else ""
+    return Verdict(claim, holds, f"{_text(claim, [own for _, own in known])}{by}{part}", one.value, one.low, one.high)
 
 
-def _asked(claim: Claim, cases: Sequence[CaseBoard]) -> list[CaseBoard]:
-    """The cases of all patterns; none if a pattern has none."""
+def _asked(claim: Claim, cases: Sequence[CaseBoard]) -> tuple[list[CaseBoard], list[None]]:
+    """The cases of all patterns, and None, which nobody knows, for each pattern without one."""
     groups = [[case for case in cases if fnmatchcase(case.case.id, pattern)] for pattern in claim.where]
-    return list({case.case.id: case for group in groups for case in group}.values()) if all(groups) else []
+    found = {case.case.id: case for group in groups for case in group}
+    return list(found.values()), [None for group in groups if not group]
 
 
-def _of_statuses(claim: Claim, asked: Sequence[CaseBoard]) -> Verdict:
+def _of_statuses(claim: Claim, asked: Sequence[CaseBoard], missing: Sequence[None]) -> Verdict:
     parts = [_any([is_so(claim, name, case) for name in claim.who]) for case in asked]
     own = (case.by_implementation.get(name) for case in asked for name in claim.who)
     reasons = dict.fromkeys(cell.record.reason for cell in own if cell is not None and cell.record.reason)
-    return Verdict(claim, _all([*parts, *[None] * (not asked)]), next(iter(reasons), ""))
+    return Verdict(claim, _all([*parts, *missing]), next(iter(reasons), ""))
 
 
 def _meets(claim: Claim, found: dict[str, Estimate | None], failed: set[str]) -> bool | None:
@@ -121,7 +125,7 @@ def _remedies(claim: Claim, cases: Sequence[CaseBoard]) -> Iterator[str]:
     """Changes of one thing that make a claim hold."""
     changed = [(f"by the clock {clock}", replace(claim, clock=clock)) for clock in CLOCKS if claim.measure in FIGURES]
     if claim.than:
-        names = set.intersection(*(set(case.by_implementation) for case in _asked(claim, cases)))
+        names = set.intersection(*(set(case.by_implementation) for case in _asked(claim, cases)[0]))
         others = sorted(names - {claim.than, *claim.who})
         changed += [(f"against {name}", replace(claim, than=name)) for name in others]
     judged = ((words, _judged(other, cases)) for words, other in changed)

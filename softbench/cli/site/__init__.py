@@ -6,8 +6,8 @@ from pathlib import Path
 from softbench.analysis.ledger.machines import machines
 from softbench.cli.command import Command, CommandResult, argument
 from softbench.cli.site import claimed, reading, writing
+from softbench.records import claims as claim_files
 from softbench.render import site
-from softbench.resources import bundled_published, listed
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
@@ -15,7 +15,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
     shelf = writing.Shelf(folder)
     kept, left_out = reading.read([Path(name) for name in options.runs], shelf)
     found = machines([run for run, _ in kept])
-    files = [Path(name) for name in options.claims or listed(bundled_published(), "*.yaml")]
+    files = [claim_files.read(Path(name)) for name in options.claims or ()] or claim_files.bundled()
     claims = claimed.verdicts(found, files, {run.passport.run_id: path for run, path in kept}, shelf)
     count = shelf.publish(site.pages(found, claims, left_out), {run.file: path for run, path in kept})
     left = f", {len(left_out)} left out" if left_out else ""

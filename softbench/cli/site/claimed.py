@@ -12,32 +12,32 @@ from softbench.analysis import claims
 from softbench.analysis.ledger.machines import Machine
 from softbench.cli.site.writing import Shelf
 from softbench.records import store
-from softbench.records.claims import ClaimFile, read
-from softbench.resources import read_bounded
+from softbench.records.claims import ClaimFile
 from softbench.texts import InputError
+
+FORM = "1"
+"""Changes with what a verdict is."""
 
 
 def verdicts(
-    machines: Sequence[Machine], files: Sequence[Path], paths: Mapping[str, Path], shelf: Shelf
+    machines: Sequence[Machine], files: Sequence[ClaimFile], paths: Mapping[str, Path], shelf: Shelf
 ) -> dict[tuple[str, ...], list[list[str]]]:
     """By key of a machine: source, statement, verdict, measured, would hold. Answers are kept, since runs are read for them."""
-    told = [read(path) for path in files]
-    texts = b"".join(read_bounded(path, InputError) for path in files)
-    return {machine.key: found for machine in machines if (found := _of(machine, told, texts, paths, shelf))}
+    return {machine.key: found for machine in machines if (found := _of(machine, files, paths, shelf))}
 
 
-def _of(
-    machine: Machine, files: Sequence[ClaimFile], texts: bytes, paths: Mapping[str, Path], shelf: Shelf
-) -> list[list[str]]:
+def _of(machine: Machine, files: Sequence[ClaimFile], paths: Mapping[str, Path], shelf: Shelf) -> list[list[str]]:
     needed = _needed(machine, files)
     own = [run for at, run in enumerate(machine.runs) if at in needed]
-    key = hashlib.sha256(texts + repr([run.file for run in own]).encode()).hexdigest()
+    key = hashlib.sha256(
+        repr((FORM, [vars(file) | {"name": ""} for file in files], [run.file for run in own])).encode()
+    ).hexdigest()
     if (kept := shelf.kept(f"{key}-claims")) is not None:
         return cast("list[list[str]]", json.loads(kept))
     runs = [store.read(paths[run.passport.run_id]) for run in own]
     found: list[list[str]] = []
     with suppress(InputError):  # no run has a case of any claim
-        rows, _ = claims.datasets(runs, files)
+        rows, _ = claims.datasets(claims.judge(runs, files))
         index = [rows.columns.index(name) for name in ("source", "statement", "verdict", "measured", "would_hold")]
         found = [[str(row[at]) for at in index] for row in rows.rows]
     shelf.keep(f"{key}-claims", json.dumps(found).encode())

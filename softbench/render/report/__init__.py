@@ -1,15 +1,15 @@
 """Runs as one HTML page that needs no network and no other file. Pure: the same records give the same bytes.
 
-published holds figures of others by the name of their file (`records.published`); the page shows those of cases that the run
-timed. `drawing` makes the figures, of the page and as files; plotly draws one again where a reader zooms.
+published holds claims of others (`records.claims`); the page shows their times of cases that the run timed. `drawing` makes the
+figures, of the page and as files; plotly draws one again where a reader zooms.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import BASELINE, build
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.model import Run
-from softbench.records.published import PublishedTable
+from softbench.records.claims import ClaimFile
 from softbench.render.report import machines_page
 from softbench.render.report.document_page import page as render_document
 from softbench.render.report.page import page
@@ -17,14 +17,14 @@ from softbench.render.report.page import page
 __all__ = ["render", "render_document", "render_machines"]
 
 
-def render(run: Run, baseline: str = BASELINE, published: Mapping[str, PublishedTable] | None = None) -> str:
+def render(run: Run, baseline: str = BASELINE, published: Sequence[ClaimFile] = ()) -> str:
     """The page of a run, encodable as UTF-8. Empty panels are left out; so is the charting library if there is no figure."""
-    return page(build(run, baseline), published or {})
+    return page(build(run, baseline), published)
 
 
-def render_machines(machines: Sequence[Machine], published: Mapping[str, PublishedTable] | None = None) -> str:
+def render_machines(machines: Sequence[Machine], published: Sequence[ClaimFile] = ()) -> str:
     """The page of several runs: the board of one machine, or % of roof on several machines."""
     if len(machines) > 1:
         return machines_page.page(machines)
     machine = machines[0]
-    return page(machine.board, published or {}, machine.notes, machine.passports)
+    return page(machine.board, published, machine.notes, machine.passports)

@@ -1,10 +1,10 @@
 """The page as a whole: head, toolbar, panels in reading order, scripts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from softbench.analysis.leaderboard import Board
 from softbench.model import Passport
-from softbench.records.published import PublishedTable
+from softbench.records.claims import ClaimFile
 from softbench.render.report import data, embed
 from softbench.render.report.contents import Cells, Contents, baselines, origin
 from softbench.render.report.figures import figures
@@ -44,7 +44,7 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
 
 
 def page(
-    board: Board, published: Mapping[str, PublishedTable], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
+    board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
 ) -> str:
     """The page of a board; notes and passports are those of its runs, if there are several."""
     contents = gather(board, published, passports)
@@ -84,7 +84,7 @@ def html_document(name: str, body: Markup) -> str:
     )
 
 
-def gather(board: Board, published: Mapping[str, PublishedTable], passports: Sequence[Passport] = ()) -> Contents:
+def gather(board: Board, published: Sequence[ClaimFile], passports: Sequence[Passport] = ()) -> Contents:
     """The contents of all panels, computed once."""
     numbered = Cells(board)
     parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))

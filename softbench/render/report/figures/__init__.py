@@ -1,9 +1,9 @@
 """The figures of the page as plain data: what is drawn, not how. Each is a function of the board."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board
-from softbench.records.published import PublishedTable
+from softbench.records.claims import ClaimFile
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Figure
 from softbench.render.report.figures import clocks, drift, errors, peers, ratio
@@ -11,7 +11,7 @@ from softbench.render.report.figures import clocks, drift, errors, peers, ratio
 __all__ = ["figures"]
 
 
-def figures(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> list[Figure]:
+def figures(board: Board, cells: Cells, published: Sequence[ClaimFile]) -> list[Figure]:
     """All figures with points, in the order of the page."""
     drawn = (
         ratio.over_columns(board, cells),

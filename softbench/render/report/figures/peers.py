@@ -1,19 +1,18 @@
 """Published and measured figures, each as % of the theoretical peak of its own machine."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import Board
 from softbench.model import DTYPE_BYTES, Case
-from softbench.records.published import PublishedTable
+from softbench.records.claims import ClaimFile
 from softbench.render.report.contents import Cells, peak_gb_s
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures.ratio import points_by_name
 
 PEAKS_GB_S = {"H800": 2619e6 * 2 * 5120 / 8 / 1e9}
-"""First words of a published table's GPU, without "NVIDIA" -> memory clock x 2 x bus width / 8 by NVIDIA's data sheets."""
-TABLES = {"h800": "float16"}
-"""Published tables with times of softmax -> their dtype."""
+"""First words of the GPU of published figures, without "NVIDIA" -> memory clock x 2 x bus width / 8 by NVIDIA's data sheets."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +24,14 @@ class PublishedPoint:
     percent_of_peak: float
 
 
-def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) -> Figure:
-    """One view per published table whose cases this run timed."""
+def figure(board: Board, cells: Cells, published: Sequence[ClaimFile]) -> Figure:
+    """One view per source with times of cases that this run timed."""
     peak = peak_gb_s(board)
     views = []
-    for key, dtype in TABLES.items():
-        points = matches(board, published[key], dtype) if key in published else []
+    for own in published:
+        points = matches(board, own)
         if points and peak is not None:
-            gpu = _gpu(published[key])
-            views.append(FigureView(f"{gpu}: {published[key].source}", _series(board, cells, points, gpu, peak)))
+            views.append(FigureView(f"{_gpu(own)}: {own.source}", _series(board, cells, points, _gpu(own), peak)))
     return Figure(
         "peers",
         "Published figures",
@@ -44,23 +42,18 @@ def figure(board: Board, cells: Cells, published: Mapping[str, PublishedTable]) 
     )
 
 
-def matches(board: Board, table: PublishedTable, dtype: str) -> list[PublishedPoint]:
-    """The published times of cases of this run. Times that are no number, or of an unknown GPU, are left out."""
-    peak = next((value for name, value in PEAKS_GB_S.items() if _gpu(table).startswith(name)), None)
+def matches(board: Board, published: ClaimFile) -> list[PublishedPoint]:
+    """The published times of cases of this run. What is no time in ms, or of an unknown GPU, is left out."""
+    peak = next((value for name, value in PEAKS_GB_S.items() if _gpu(published).startswith(name)), None)
     cases = {case.case.id: case.case for case in board.timed if any(cell.samples for cell in case.cells.values())}
-    points: dict[tuple[str, str], PublishedPoint] = {}
-    for row in table.rows:
-        shape = (row.get("rows", "1"), row.get("columns") or row.get("elements", ""))
-        case = cases.get(f"softmax-{dtype}-{shape[0]}x{shape[1]}")
-        try:
-            latency_ns = float(row.get("latency_ms", "")) * 1e6
-        except ValueError:
-            continue
-        if case is not None and peak is not None and latency_ns > 0:
-            moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
-            point = PublishedPoint(case, row.get("implementation", "?"), 100 * moved / latency_ns / peak)
-            points.setdefault((case.id, point.implementation), point)
-    return list(points.values())
+    points = []
+    for case_id, row in published.figures.items():
+        for name, text in row.items():
+            case, ms = cases.get(case_id), re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ms", text)
+            if case is not None and peak is not None and ms and float(ms[1]):
+                moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
+                points.append(PublishedPoint(case, name, 100 * moved / float(ms[1]) / 1e6 / peak))
+    return points
 
 
 def _series(board: Board, cells: Cells, points: list[PublishedPoint], gpu: str, peak: float) -> list[Series]:
@@ -84,5 +77,5 @@ def _label(case: Case) -> str:
     return f"{case.rows} x {case.columns}"
 
 
-def _gpu(table: PublishedTable) -> str:
-    return table.gpu.removeprefix("NVIDIA ").split(", CUDA")[0]
+def _gpu(published: ClaimFile) -> str:
+    return published.gpu.removeprefix("NVIDIA ").split(", CUDA")[0]
