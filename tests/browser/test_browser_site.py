@@ -46,6 +46,8 @@ def test_a_page(open_page, site, kind):
         assert (found.complaints, found.requests) == ([], [found.path.as_uri()])
         assert found.grave_faults() == []
     found.page.emulate_media(media="print", color_scheme="light")
+    found.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert found.page.locator("details:not([open])").count() == 0
     assert found.page.evaluate("getComputedStyle(document.querySelector('.toolbar')).display") == "none"
 
 

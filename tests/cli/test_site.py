@@ -101,9 +101,14 @@ def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
         "run-1",
     ]
     assert "24 reproduced, 12 sealed" in index.text
-    (page,) = Path("site/implementations").glob("own-1-*")
-    steps = next(t for t in outline.outline(page.read_text()).all("table") if "Steps" in t.attributes["aria-label"])
-    assert steps.rows()[0][3:5] == ["4 slower (+3.85 %)", "card GPU-b to GPU-a"]
+    for where, what in (("implementations/own-1-*", "4 slower"), ("cases/*float16-4096x1024*", "1 slower")):
+        page = outline.outline(next(Path("site").glob(where)).read_text())
+        steps = next(t for t in page.all("table") if "Steps" in t.attributes["aria-label"])
+        (found,) = (row for row in steps.rows() if row[2] == "own_1, softmax")
+        assert found[3].startswith(f"{what} (+3.85 %)")
+        assert (found[0], *found[4:]) == ("run-4", "card GPU-b to GPU-a", "run-2")
+        assert {link.text for link in steps.all("a")} >= {"run-4", "run-2"}
+    assert page.all("figure")
 
 
 def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monkeypatch):
@@ -169,13 +174,16 @@ def test_a_full_disk_leaves_the_old_site_whole(runs, tmp_path):
 
 def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path):
     site(*KEPT, "--output", tmp_path / "site")
-    (page,) = (tmp_path / "site" / "machines").glob("*H200*")
-    rows = next(
-        t for t in outline.outline(page.read_text()).all("table") if "Claims" in t.attributes["aria-label"]
-    ).rows()
-    assert ["The price of the maximum", "The stable form is slower at every size.", "holds"] in [
-        row[:3] for row in rows
-    ]
+    """Those that are decided come first."""
+    for name, (word, statement), source in (
+        ("H200", ("holds", "The stable form is slower at every size."), "The price of the maximum"),
+        ("H100", ("refuted", "1.2 to 2.7 times as fast as torch.compile."), "HTile's softmax"),
+    ):
+        (page,) = (tmp_path / "site" / "machines").glob(f"*{name}*")
+        tables = outline.outline(page.read_text()).all("table")
+        rows = next(t for t in tables if "Claims" in t.attributes["aria-label"]).rows()
+        assert (word, statement, source) in [(*row[:2], row[-1]) for row in rows]
+        assert list(dict.fromkeys(row[0] for row in rows)) == ["holds", "refuted", "cannot tell"]
 
 
 def test_forty_runs_are_few_seconds_and_little_memory(tmp_path, monkeypatch):

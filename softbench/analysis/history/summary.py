@@ -16,7 +16,8 @@ SHOWN_RUNS = 8
 """Runs whose figures a table shows; all of them are drawn."""
 LEAST_SCALE = 5.0
 """Least range of the bars in per cent of roof, so that values that are nearly equal look equal."""
-NAMED_CHANGES = 4
+NAMED_CHANGES, MANY_RUNS = 4, 20
+"""Changes of a step that are named; runs that a page shows unfolded."""
 A_STEP = (
     f"A step: since the run of the last step, a cell's status changed, or its time over the roof's by {percent(STEP)} or more with "
     "an interval that excludes 0."
@@ -124,7 +125,8 @@ def _drawn(history: History, title: str, own: Sequence[Line], what: str) -> list
         known = {point.run: f"{point.value:.1f}" for point in line.points}
         name = short(line.implementation) if what == "implementation" else f"{line.of}::{short(line.implementation)}"
         rows.append((name, *(known.get(run, "") for run in shown), drawing(line, min(values), max(values), count)))
-    return table(title, (what, *(f"#{run + 1}" for run in shown), "drawn"), rows)
+    header = (what, *(f"#{run + 1}" for run in shown), "drawn")
+    return table(title, header if count > 1 else header[:-1], rows if count > 1 else [row[:-1] for row in rows])
 
 
 def _runs(history: History) -> list[Part]:
@@ -133,18 +135,22 @@ def _runs(history: History) -> list[Part]:
     for number, (run, timed) in enumerate(zip(history.runs, history.timed, strict=True)):
         driver = str(run.device.get("driver", ""))
         rows.append((str(number + 1), date(run), short(run.run_id, 60), str(timed), driver, run.commit))
-    return table("Runs", header, rows, left=(1, 2, 4, 5))
+    return table("Runs", header, rows, left=(1, 2, 4, 5), folded=len(rows) > MANY_RUNS)
 
 
-def steps(history: History) -> list[Part]:
-    header = ("#", "date", "implementation", "what", "what else changed", "since")
+def steps(history: History, named: bool = False) -> list[Part]:
+    """The steps with their runs by number, or named where no list has the numbers."""
+
+    def run(at: int) -> str:
+        return short(history.runs[at].run_id, 60) if named else f"#{at + 1}"
+
+    header = ("run" if named else "#", "date", "implementation", "what", "what else changed", "since")
     rows = []
     for step in history.steps:
         name = f"{short(step.implementation)}, {step.operator}"
         causes = "; ".join(_causes(step)) or "nothing that is known"
-        when = (f"#{step.at + 1}", date(history.runs[step.at]))
-        rows.append((*when, name, _what(step), causes, f"#{step.since + 1}"))
-    return table("Steps", header, rows, left=(1, 2, 3, 4), labels=3)
+        rows.append((run(step.at), date(history.runs[step.at]), name, _what(step), causes, run(step.since)))
+    return table("Steps", header, rows, left=(1, 2, 3, 4, *[5] * named), labels=3)
 
 
 def _what(step: Step) -> str:

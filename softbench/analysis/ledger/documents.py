@@ -4,7 +4,7 @@ import difflib
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from softbench.analysis import history
@@ -13,7 +13,7 @@ from softbench.analysis.compare.summary import change_text, interval_text
 from softbench.analysis.compare.surroundings import of_passports
 from softbench.analysis.document import Heading, Lines, Part, lines, table
 from softbench.analysis.history import Line, Point
-from softbench.analysis.history.summary import date, steps
+from softbench.analysis.history.summary import MANY_RUNS, date, steps
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.analysis.leaderboard.regimes import REGIMES
 from softbench.analysis.ledger import Entry, Kept
@@ -23,8 +23,8 @@ from softbench.analysis.ledger.machines import Machine
 
 Claims = Mapping[tuple[str, ...], Sequence[Sequence[str]]]
 """By key of a machine: source, statement, verdict, what was measured, what would make it hold."""
-EXTREMES, MANY_RUNS, MOST_DIFF = 6, 20, 400
-"""Best and worst cells of an implementation; runs that are shown unfolded; lines of a difference."""
+EXTREMES, MOST_DIFF = 6, 400
+"""Best and worst cells of an implementation; lines of a difference."""
 BELIEF = (
     "sealed: timed by a process that never ran the author's code. reproduced: a run on another card of that model agrees "
     "within its interval. open: neither. claimed: only its sender measured it. Only sealed and reproduced times lead."
@@ -43,7 +43,9 @@ def index(machines: Sequence[Machine], claims: Claims, left_out: Sequence[str]) 
     sizes = ((len(kept), "run"), (len(machines), "machine"), (len(entries), "cell"))
     parts = lines(f"{', '.join(plural(*size) for size in sizes)}; times: {times}.")
     header = ("operator", "where", "implementation", "leads", "% of roof", "since", "run")
-    leads = [table(f"Who leads: {m.title}", header, list(_kinds(m)), left=(0, 1, 2, 5, 6), labels=3) for m in machines]
+    leads = [
+        table(f"Who leads: {m.title}", header, list(_kinds(m)), left=(0, 1, 2, 3, 5, 6), labels=3) for m in machines
+    ]
     parts += list(itertools.chain(*leads)) or lines("Nobody leads: no time is sealed or reproduced.")
     rows = [
         (m.title, source, *(str(sum(row[:3:2] == [source, word] for row in own)) for word in _VERDICTS))
@@ -52,8 +54,9 @@ def index(machines: Sequence[Machine], claims: Claims, left_out: Sequence[str]) 
         for source in dict.fromkeys(row[0] for row in own)
     ]
     parts += table("Claims of others", ("machine", "source", *_VERDICTS), rows, left=(0, 1))
+    parts += lines("A machine's page has each statement, and what was measured.") if rows else []
     rows = [(m.title, str(len(m.runs)), str(len(m.cards())), date(m.runs[-1].passport)) for m in machines]
-    parts += table("Machines", ("machine", "runs", "cards", "last run"), rows)
+    parts += table("Machines", ("machine", "runs", "cards", "last run"), rows, left=(0, 3))
     names = sorted({(entry.case.operator, short(entry.implementation), entry.family) for entry in entries})
     for name, listed in itertools.groupby(names, key=lambda row: row[0]):
         columns = ("operator", "implementation", "family")
@@ -104,9 +107,11 @@ def _lead(machine: Machine, lead: Lead) -> tuple[str, ...]:
 
 
 def told(rows: Sequence[Sequence[str]]) -> list[Part]:
-    """What became of the claims of others on a machine."""
-    header = ("source", "statement", "verdict", "here", "would hold")
-    return table("Claims of others", header, [tuple(row) for row in rows], left=(0, 1, 2, 3, 4))
+    """What became of the claims of others on a machine: first those that its runs decide."""
+    header = ("verdict", "statement", "here", "would hold", "source")
+    decided = sorted(rows, key=lambda row: _VERDICTS.index(row[2]))
+    shown = [(word, statement, *rest, source) for source, statement, word, *rest in decided]
+    return table("Claims of others", header, shown, left=(0, 1, 2, 3, 4))
 
 
 def case(machine: Machine, case_id: str) -> list[Part]:
@@ -127,7 +132,7 @@ def case(machine: Machine, case_id: str) -> list[Part]:
 
 
 def over_time(machine: Machine, case_id: str) -> history.History:
-    """A case over the runs that have it, one line per implementation."""
+    """A case over the runs that have it, one line per implementation, and its steps."""
     own = machine.by_case.get(case_id, [])
     number = {at: place for place, at in enumerate(dict.fromkeys(at for at, _ in own))}
     points: dict[str, list[Point]] = {}
@@ -135,7 +140,14 @@ def over_time(machine: Machine, case_id: str) -> history.History:
         if entry.percent and entry.counts:
             points.setdefault(entry.implementation, []).append(Point(number[at], entry.percent))
     drawn = tuple(Line(case_id, name, tuple(found)) for name, found in sorted(points.items()))
-    return history.History(machine.title, tuple(machine.runs[at].passport for at in number), (), (), drawn, ())
+    place = {machine.runs[at].passport.run_id: shown for at, shown in number.items()}
+    stepped = tuple(
+        replace(step, at=place[found.runs[step.at].run_id])
+        for found in machine.histories.values()
+        for step in found.steps
+        if any(cell.case.id == case_id for cell in step.cells)
+    )
+    return history.History(machine.title, tuple(machine.runs[at].passport for at in number), (), (), drawn, stepped)
 
 
 def _cell(own: Entry) -> tuple[str, ...]:
@@ -162,9 +174,16 @@ def implementation(machine: Machine, name: str) -> list[Part]:
     for title, own in (("Best cells", best[:EXTREMES]), ("Worst cells", best[::-1][:EXTREMES])):
         cells = [(entry.id, *_cell(entry), _when(run)[1]) for run, entry in own]
         parts += table(title, ("case", *_CELL, "run"), cells, left=(0, 4, 5, 6))
+    return [*parts, *steps_of(machine, lambda _, own: own == name), *_differences(versions)]
+
+
+def steps_of(machine: Machine, wanted: Callable[[Move, str], bool]) -> Iterator[Part]:
+    """The steps of the cells that are wanted by cell and implementation, and what changed at each."""
     for found in machine.histories.values():
-        parts += steps(replace(found, steps=tuple(step for step in found.steps if step.implementation == name)))
-    return [*parts, *_differences(versions)]
+        cells = ((step, tuple(c for c in step.cells if wanted(c, step.implementation))) for step in found.steps)
+        yield from steps(
+            replace(found, steps=tuple(replace(step, cells=own) for step, own in cells if own)), named=True
+        )
 
 
 def _differences(versions: Mapping[str, Sequence[Kept]]) -> Iterator[Part]:

@@ -5,6 +5,7 @@ index.html  machines/  operators/  implementations/  cases/  runs/  records/SHA2
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from softbench.analysis.compare import forest
 from softbench.analysis.document import Heading, lines
@@ -69,7 +70,9 @@ def _operator(machine: Machine, name: str) -> Iterator[Block]:
 def _case(machine: Machine, name: str) -> Iterator[Block]:
     if name in machine.by_case:
         yield from documents.case(machine, name)
-        yield from figures(documents.over_time(machine, name), _key(machine), together=True)
+        for drawn in figures(documents.over_time(machine, name), _key(machine), together=True):
+            yield replace(drawn, title=f"{machine.title}: everybody over time; marks are steps")
+        yield from documents.steps_of(machine, lambda cell, _: cell.case.id == name)
 
 
 def _key(machine: Machine) -> str:

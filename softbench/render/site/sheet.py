@@ -1,4 +1,4 @@
-"""One page of a site: its path, its links, its style, and a script that only chooses the theme."""
+"""One page of a site: its path, its links, its style, and a script that chooses the theme and unfolds what is printed."""
 
 import hashlib
 import re
@@ -31,7 +31,7 @@ class Names:
             self._paths[kind, text] = path(kind, name or text)
 
     def find(self, head: str, text: str) -> str | None:
-        kind = "run" if head == "last" else head
+        kind = "run" if head in ("last", "since") else head
         return self._paths.get((kind, text)) or self._paths.get((kind, text.rpartition(", ")[0]))
 
 
@@ -63,7 +63,7 @@ def sheet(title: str, blocks: Sequence[Block], names: Names, looks: Looks, up: s
     body = [
         tag("header", nav, theme(), class_="toolbar"),
         tag("main", *shown, id="main", tabindex="-1"),
-        tag("script", embed.script(("theme.js",), "setUpTheme();\n")),
+        tag("script", embed.script(("theme.js", "print.js"), "setUpTheme();\nsetUpPrint();\n")),
     ]
     return html_document(f"{title}, softbench", join(body, "\n"))
 
