@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import outline
 from support.bisected import git
 from support.builders import run, softmax_case, stored, timed, variant
 from support.grids import over
@@ -66,6 +67,20 @@ def changed(path, data, name="first"):
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"][path] = hashlib.sha256(data).hexdigest()
     (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("names", [["sent"], ["reports", "sent"]])
+def test_a_site_shows_the_line_that_changed_between_two_submissions(names):
+    """Also where the runs are in our own reports, which have no sources."""
+    assert submit("first") == 0
+    Path("kernels/own.py").write_bytes(KERNEL + b"<b> = 2\n")
+    made("second", 6_000)
+    assert submit("second") == 0
+    assert cli.main(["site", *names, "--output", "site"]) == 0
+    (page,) = Path("site/implementations").glob("own-*")
+    (shown,) = (own.text for own in outline.outline(page.read_text()).all("pre"))
+    assert shown.splitlines()[2:] == ["@@ -1 +1,2 @@", f" {KERNEL.decode().strip()}", "+<b> = 2"]
+    assert "Left out" not in Path("site/index.html").read_text()
 
 
 def test_a_folder_in_git_takes_runs_and_names_those_that_it_does_not(here, monkeypatch, verdicts):

@@ -5,7 +5,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +51,10 @@ def read(names: Sequence[Path], shelf: Shelf) -> tuple[list[tuple[Kept, Path]], 
             shelf.keep(_key(source), told)
             known[source] = run
     for source, run in sorted(known.items(), key=lambda item: item[0][:0:-1]):  # our own first
-        if kept.setdefault(run.passport.run_id, (run, source.path))[0].file != run.file:
+        first, path = kept.setdefault(run.passport.run_id, (run, source.path))
+        if first.entries == run.entries:  # a run of ours that was sent too: the sources came with what was sent
+            kept[run.passport.run_id] = replace(first, sources=first.sources or run.sources), path
+        elif first.file != run.file:
             left_out.append(f"{shown(source.path)}: is another file of the run {run.passport.run_id}")
     if not kept:
         raise InputError(left_out[0] if left_out else f"{shown(names[0])}: holds no run")
