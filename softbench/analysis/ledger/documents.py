@@ -174,7 +174,10 @@ def implementation(machine: Machine, name: str) -> list[Part]:
     for title, own in (("Best cells", best[:EXTREMES]), ("Worst cells", best[::-1][:EXTREMES])):
         cells = [(entry.id, *_cell(entry), _when(run)[1]) for run, entry in own]
         parts += table(title, ("case", *_CELL, "run"), cells, left=(0, 4, 5, 6))
-    return [*parts, *steps_of(machine, lambda _, own: own == name), *_differences(versions)]
+    parts += [*steps_of(machine, lambda _, own: own == name)] or lines(
+        f"No step in {plural(sum(map(len, versions.values())), 'run')}."
+    )
+    return [*parts, *_differences(versions)]
 
 
 def steps_of(machine: Machine, wanted: Callable[[Move, str], bool]) -> Iterator[Part]:
