@@ -168,7 +168,9 @@ class Telemetry:
 class Traffic:
     """Hardware counters of one call, the mean over several calls: bytes of device memory, ns of its kernels.
 
-    Hit rates are in per cent of the sectors requested from a cache; None if they were not read.
+    Hit rates are in per cent of the sectors requested from a cache. Global loads take load_sectors of 32 bytes in load_requests of
+    warps; what the TMA loads is in neither. local_sectors are loads of local memory, bank_conflicts those of shared memory.
+    warps_percent is the mean share of a multiprocessor's warps in use. None if they were not read.
     """
 
     read_bytes: int
@@ -176,6 +178,11 @@ class Traffic:
     kernels_ns: int
     l1_hit_percent: float | None = None
     l2_hit_percent: float | None = None
+    load_sectors: int | None = None
+    load_requests: int | None = None
+    local_sectors: int | None = None
+    bank_conflicts: int | None = None
+    warps_percent: float | None = None
 
 
 @dataclass(frozen=True)

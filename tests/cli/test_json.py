@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
         "samples": (samples(5_500), samples(9_000, clock="call")),
         "kernels": (KernelResources("kernel", 64, 8, 1024),),
         "telemetry": (Telemetry(1980, None, 500, 40, "power_cap"),),
-        "traffic": Traffic(10**7, 2, 5_000, None, 12.5),
+        "traffic": Traffic(10**7, 2, 5_000, None, 12.5, 4, 1, 0, 0, 80.5),
         "notes": ("one", "two"),
     }
     before = contest(CASE, timed(CASE, "mine", 5_000), timed(CASE, "wrong", 5_000), timed(softmax_case(8), "mine", 900))

@@ -32,6 +32,11 @@ METRICS = {
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": ("sector", ["100", "100", "0", "0"]),
     "lts__t_sectors_lookup_hit.sum": ("sector", ["0", "0", "0", "0"]),
     "lts__t_sectors.sum": ("sector", ["0", "0", "0", "0"]),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": ("request", ["10", "10", "0", "0"]),
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": ("sector", ["1,000", "1,002", "0", "0"]),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": ("", ["8", "8", "0", "0"]),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": ("", ["0", "0", "6", "0"]),
+    "sm__warps_active.avg.pct_of_peak_sustained_active": ("%", ["80", "80", "20", "20"]),
 }
 
 
@@ -45,7 +50,8 @@ def page(**changed):
 
 
 def test_counters_are_means_over_the_second_half_of_the_calls():
-    assert read_counters(page(), calls=2) == Traffic(8_400_000, 8_000_000, 6000, l1_hit_percent=25.0)
+    """The share of warps is weighed by the time of each kernel."""
+    assert read_counters(page(), calls=2) == Traffic(8_400_000, 8_000_000, 6000, 25.0, None, 100, 10, 1001, 11, 70.0)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +128,8 @@ def sealed():
 
 def test_sealed_variant_is_profiled_in_a_process_that_knows_no_implementation(tmp_path, monkeypatch):
     asked = program(tmp_path, monkeypatch, SAYS.format(said={"calls": 2, "kernels": 8, "unseen": 80_000}, page=page()))
-    assert (
-        measure(CASE, sealed(), PLAN, 1, seed=3, timeout_s=60).read_bytes == 8_400_000
-    )  # the two that it says it counted
+    found = measure(CASE, sealed(), PLAN, 1, seed=3, timeout_s=60)
+    assert found.read_bytes == 8_400_000  # of the two calls that it says it counted
     request = json.loads(json.loads(asked.read_text())[-1])
     assert (request["handed_over"], request["digest"], request["calls"]) == ("/tmp/file", "ab", 1)
     assert request.keys().isdisjoint({"path", "name", "source_hash", "params"})
@@ -188,16 +193,8 @@ def test_all_calls_but_the_first_are_marked(monkeypatch):
 
 @pytest.mark.parametrize("option", ["traffic", "device_clock"])
 def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, option):
-    plain = {
-        "profiles": ("cpu",),
-        "traffic": False,
-        "device_clock": False,
-        "axes": (),
-        "impls": (),
-        "operators": (),
-        "drawn": 0,
-        "seed": 0,
-    }
+    plain = {"profiles": ("cpu",), "traffic": False, "device_clock": False, "drawn": 0, "seed": 0}
+    plain |= dict.fromkeys(("axes", "impls", "operators"), ())
     chosen = SimpleNamespace(**{**plain, option: True, "shapes": Path("shapes.yaml"), "drawn_from": 1})
     monkeypatch.setattr(selection.device, "gpus", lambda: ())
     with pytest.raises(settings.SettingsError, match=f"--softbench-{option}: .*no CUDA GPU".replace("_", "-")):

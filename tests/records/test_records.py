@@ -64,7 +64,7 @@ def full_line():
         reproduce="pytest",
         kernels=(KernelResources("softmax", 32, 8, 1024),),
         telemetry=(Telemetry(1980, 3201, 500, 40, "power_cap"),),
-        traffic=Traffic(1, 2, 3, 4.0, 5.0),
+        traffic=Traffic(1, 2, 3, 4.0, 5.0, 6, 7, 8, 9, 10.0),
         accuracy=Accuracy(0.5, 0.25, 0.01, 64),
         notes=("one",),
         known_failure="declared",

@@ -16,6 +16,7 @@ COLUMNS = (
     *("latency_ns", "low_ns", "high_ns", "bandwidth_gb_s", "tflop_s", "percent_of_roof", "speedup", "call_ns"),
     *("device_ns", "cache", "registers", "stack_bytes", "shared_bytes", "traffic_factor", "read_bytes"),
     *("written_bytes", "kernels_ns", "l1_hit_percent", "l2_hit_percent"),
+    *("load_sectors", "load_requests", "local_sectors", "bank_conflicts", "warps_percent"),
     *("error_largest", "error_p99", "error_bias", "error_elements", "reason", "notes", "reproduce"),
 )
 """Of a cell: docs/records.md says what each is."""

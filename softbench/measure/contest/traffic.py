@@ -1,4 +1,4 @@
-"""What a call really moved: Nsight Compute's counters of the device memory, to compare with the ideal bytes.
+"""What a call really did: Nsight Compute's counters of the memory, the loads and the warps.
 
 `ncu` runs the variant in a process of its own (`softbench.measure.worker.streamed`): a referee's, if it is sealed. Clocks are left
 alone and no cache is flushed between kernels. The last tens of MB that a call writes stay in the L2 and reach the memory during
@@ -28,15 +28,20 @@ MIN_CALLS, MAX_CALLS = 4, 32
 UNSEEN_SHARE = 0.005
 """Copies and fills of a sealed call may move this share of what its kernels do; beyond it there is no figure."""
 _BYTES = ("dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum")
+_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 _HITS = {
-    "l1": (
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    ),
+    "l1": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", _SECTORS),
     "l2": ("lts__t_sectors_lookup_hit.sum", "lts__t_sectors.sum"),
 }
-_METRICS = (*_BYTES, *_HITS["l1"], *_HITS["l2"])
-_UNITS = {"byte": 1, "sector": 1, "": 1, "nsecond": 1, "ns": 1, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6}
+_COUNTS = {
+    "load_sectors": (_SECTORS,),
+    "load_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "local_sectors": ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",),
+    "bank_conflicts": tuple(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum" for op in ("ld", "st")),
+}
+_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
+_METRICS = tuple(dict.fromkeys([*_BYTES, *_HITS["l1"], *_HITS["l2"], *sum(_COUNTS.values(), ()), _WARPS]))
+_UNITS = {"byte": 1, "nsecond": 1, "ns": 1, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6}
 _STREAMED = "from softbench.measure.worker.streamed import main; main(sys.argv[1])"
 
 
@@ -118,7 +123,13 @@ def read_counters(text: str, calls: int, printed: str = "", launched: int | None
     sums = {name: sum(_value(row, units, name) for row in kernels) for name in _METRICS}
     read, written, duration = (sums[name] / calls for name in _BYTES)
     hits = {level: _percent(sums[hit], sums[all_of]) for level, (hit, all_of) in _HITS.items()}
-    return Traffic(round(read), round(written), round(duration), hits["l1"], hits["l2"])
+    counts = {name: round(sum(sums[metric] for metric in metrics) / calls) for name, metrics in _COUNTS.items()}
+    busy = sum(_value(row, units, _WARPS) * _value(row, units, _BYTES[2]) for row in kernels) / max(
+        1.0, sums[_BYTES[2]]
+    )
+    return Traffic(
+        round(read), round(written), round(duration), hits["l1"], hits["l2"], **counts, warps_percent=round(busy, 1)
+    )
 
 
 def _names(kernels: Sequence[Mapping[str, str]]) -> Counter[str]:
@@ -127,7 +138,7 @@ def _names(kernels: Sequence[Mapping[str, str]]) -> Counter[str]:
 
 def _value(row: Mapping[str, str], units: Mapping[str, str], name: str) -> float:
     try:
-        return float(row[name].replace(",", "")) * _UNITS[units[name]]
+        return float(row[name].replace(",", "")) * (_UNITS[units[name]] if name in _BYTES else 1)
     except (KeyError, ValueError, AttributeError):
         raise TrafficError(f"ncu gave {row.get(name)!r} {units.get(name)!r} for {name}") from None
 

@@ -143,7 +143,7 @@ def _shown(case: CaseBoard, cell: Cell, measures: Mapping[str, Measure]) -> dict
 
 
 def _traffic(cell: Cell) -> list[float | None] | None:
-    """[factor, bytes read, bytes written, ns of its kernels, hit rates of L1 and L2 in %]."""
+    """[factor, bytes read, bytes written, ns of its kernels, hit rates of L1 and L2 in %, ...as in Traffic]."""
     counted = cell.record.traffic
     return None if counted is None else [_rounded(cell.traffic_factor), *vars(counted).values()]
 

@@ -89,12 +89,16 @@ function cellFigures(board, cell, speedups, baseline) {
     figures.push(["registers per thread", String(most(1))], ["stack (spills)", `${most(2)} B`], ["static shared", bytes(most(3))]);
   }
   if (cell.traffic) {
-    const [factor, read, written, kernels, l1, l2] = cell.traffic;
+    const [factor, read, written, kernels, l1, l2, sectors, requests, local, conflicts, warps] = cell.traffic;
     add("traffic factor", factor, times(factor || 0, 3));
     figures.push(["read", bytes(read)], ["written", bytes(written)]);
     add("kernels under ncu", kernels, `${us(kernels)} µs`);
     add("L1 hits", l1, `${(l1 || 0).toFixed(1)} %`);
     add("L2 hits", l2, `${(l2 || 0).toFixed(1)} %`);
+    add("sectors per load of a warp", requests, ((sectors || 0) / (requests || 1)).toFixed(1));
+    add("loaded from local memory (spills)", local, bytes(32 * (local || 0)));
+    add("bank conflicts", conflicts, `${((conflicts || 0) / 1e6).toFixed(1)} M`);
+    add("warps in use", warps, `${(warps || 0).toFixed(1)} %`);
   }
   figures.push(...errorFigures(cell));
   add("ideal bytes", cell.ideal, bytes(cell.ideal || 0));
