@@ -10,7 +10,7 @@ from softbench.analysis.leaderboard.losses import losses
 from softbench.model import KernelResources, Traffic
 
 CASE = make.softmax_case()
-PLAIN = {"kernels": (KernelResources("k", 40, 0, 0),), "traffic": Traffic(1_000, 1_000, 1)}
+PLAIN = {"kernels": (KernelResources("k", 40, 0, 0),), "traffic": Traffic(1_000, 1_000, 1, None, None, 0, 0, 0, 0)}
 
 
 def lost(*records):
@@ -35,6 +35,13 @@ def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss():
         ({"kernels": (KernelResources("k", 40, 152, 0),)}, "152 B of stack (spills)"),
         ({"kernels": (KernelResources("k", 255, 0, 0),)}, "255 registers allow 8 of 64 warps, best's 40 allow 51"),
         ({"traffic": Traffic(2_000, 1_000, 1)}, "moves 1.50× the ideal bytes, best 1.00×"),
+        (
+            {
+                "kernels": (KernelResources("k", 40, 152, 0),),
+                "traffic": Traffic(5_000, 0, 1, None, None, 0, 0, 10**6, 0),
+            },
+            "spills: loads 32 MB from local memory, best 0 MB",
+        ),
     ],
 )
 def test_a_planted_difference_is_named_and_nothing_else(changed, said):

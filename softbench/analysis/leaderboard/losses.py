@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from softbench.analysis.leaderboard import estimates
+from softbench.analysis.leaderboard import counters, estimates
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import microseconds, short
 from softbench.analysis.leaderboard.ranks import versus
@@ -48,12 +48,14 @@ def losses(board: Board, operator: str, name: str) -> list[Loss]:
 
 def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
     """What was counted of both and differs. A difference is not yet the cause."""
+    counted = counters.differences(own.record.traffic, best.record.traffic, rival)
+    yield from (found.text for found in counted)
     mine, theirs = own.traffic_factor, best.traffic_factor
-    if mine and mine > MORE * (theirs or 1):
+    if mine and mine > MORE * (theirs or 1) and not any(found.moves for found in counted):
         yield f"moves {mine:.2f}× the ideal bytes" + (f", {rival} {theirs:.2f}×" if theirs else "")
     registers, spilled = (max((k[at] for k in _resources(own)), default=0) for at in (0, 1))
     others, kept = (max((k[at] for k in _resources(best)), default=0) for at in (0, 1))
-    if spilled > kept:
+    if spilled > kept and not any(found.cause == "spills" for found in counted):
         yield f"{spilled} B of stack (spills)"
     if registers and others and _warps(registers) < FEWER * _warps(others):
         yield f"{registers} registers allow {_warps(registers)} of {WARPS} warps, {rival}'s {others} allow {_warps(others)}"
