@@ -55,9 +55,9 @@ def asked(monkeypatch):
     found = []
     run = traffic._run
 
-    def noted(command, timeout_s):
+    def noted(command, *how):
         found.append(json.loads(command[-1]))
-        return run(command, timeout_s)
+        return run(command, *how)
 
     monkeypatch.setattr(traffic, "_run", noted)
     return found
@@ -67,15 +67,7 @@ def contest(pool, case, variants, **more):
     rules = dataclasses.replace(Rules(budget_s=0.5, seed=3), traffic=True)
     records = Contest(rules, pool, device.gpu(), **more).run(case, variants)
     for record in records:
-        print(
-            case.id,
-            record.variant.id,
-            record.status.value,
-            record.tier,
-            record.open_because,
-            record.traffic,
-            record.notes,
-        )
+        print(record.variant.id, record.status.value, record.tier, record.open_because, record.traffic, record.notes)
     return {record.variant.implementation: record for record in records}
 
 
