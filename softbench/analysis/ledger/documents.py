@@ -110,7 +110,10 @@ def told(rows: Sequence[Sequence[str]]) -> list[Part]:
     """What became of the claims of others on a machine: first those that its runs decide."""
     header = ("verdict", "statement", "here", "would hold", "source")
     decided = sorted(rows, key=lambda row: _VERDICTS.index(row[2]))
-    shown = [(word, statement, *rest, source) for source, statement, word, *rest in decided]
+    shown = [
+        (word, statement, here or "its cases were not run", *rest, source)
+        for source, statement, word, here, *rest in decided
+    ]
     return table("Claims of others", header, shown, left=(0, 1, 2, 3, 4))
 
 
