@@ -90,7 +90,16 @@ def test_a_reservation_names_its_cells_and_a_loss_its_rival():
     said = [entry.text.split("which") for entry in found.find("top").all("li") if entry.all("details")]
     assert [cells for _, cells in said] == [f"a: {WIDE.id}b: {WIDE.id}", f"b: {CASE.id}"]
     (note,) = [p.text for p in found.find("losses").all("details")[0].all("p")]
-    assert note.startswith("to a: 1 at 1.2")
+    assert note.startswith("a fastest: 1 at 1.2")
+
+
+def test_a_rank_that_is_not_known_is_marked_and_found_below_the_first_too():
+    others = [make.timed(WIDE, name, ns, spread=0.05) for name, ns in (("b", 9e4), ("c", 9.01e4))]
+    found = outline.outline(report.render(make.run([make.timed(WIDE, "a", 5e4, spread=0.001), *others])))
+    assert found.find("heatmap").text.count("?") == 2 + 1  # and the legend's
+    (entry,) = [entry for entry in found.find("top").all("li") if entry.all("details")]
+    assert entry.text.startswith("✓")
+    assert entry.text.endswith(f"whichb: {WIDE.id}c: {WIDE.id}")
 
 
 def test_a_power_limit_is_told_and_is_no_reservation():

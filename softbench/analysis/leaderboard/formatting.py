@@ -185,10 +185,10 @@ def cell_text(cell: Cell) -> str:
 
 
 def sign(cell: Cell) -> str:
-    """The sign of a cell: alone the fastest, tied, cannot tell, or not ranked."""
-    return (
-        "†" if cell.dagger else OPEN if cell.is_open else "*" if cell.is_winner else cell.mark if cell.rank == 1 else ""
-    )
+    """The sign of a cell: not ranked, alone the fastest, tied for it, or of a rank that is not known."""
+    if cell.dagger or cell.is_open:
+        return "†" if cell.dagger else OPEN
+    return "*" if cell.is_winner else cell.mark if cell.rank == 1 or cell.mark == "?" else ""
 
 
 def signs(cell: Cell) -> str:

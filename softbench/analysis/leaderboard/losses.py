@@ -60,7 +60,7 @@ def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
     if registers and others and _warps(registers) < FEWER * _warps(others):
         yield f"{registers} registers allow {_warps(registers)} of {WARPS} warps, {rival}'s {others} allow {_warps(others)}"
     if own.call_ns and own.latency_ns and own.call_ns > own.latency_ns:
-        yield f"for a caller host-bound besides: {microseconds(own.call_ns)} µs a call"
+        yield f"called from Python it takes {microseconds(own.call_ns)} µs, more than its kernel"
 
 
 def _resources(cell: Cell) -> list[tuple[int, int]]:

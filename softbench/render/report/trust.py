@@ -83,7 +83,10 @@ def _calibrated(board: Board) -> Check | None:
         if clock.fault:
             return Check(False, f"the {clock.clock} clock was not checked: {clock.fault}")
     worst = max(map(calibration.share_off, tried))
-    return Check(True, f"clocks checked against kernels of known duration: {names}, right within {worst:.2%}")
+    return Check(
+        True,
+        f"clocks checked against kernels of known duration: {names}, times right within {worst:.2%}; ranks rest on ratios",
+    )
 
 
 def _busy(board: Board) -> Check | None:

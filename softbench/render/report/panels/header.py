@@ -199,7 +199,7 @@ def _trust(contents: Contents) -> Markup:
             tag("span", "✓ " if check.good else "▲ ", class_="good" if check.good else "doubt", aria_hidden="true"),
             None if check.good else tag("span", "Reservation: ", class_="unseen"),
             tag("bdi", check.text),
-            None if check.good else _which(check.cells),
+            _which(check.cells),
         )
         for check in looked_at
     ]
@@ -208,7 +208,7 @@ def _trust(contents: Contents) -> Markup:
 
 
 def _which(found: Sequence[Cell]) -> Markup | None:
-    """The cells that a reservation is about, by implementation."""
+    """The cells that a check is about, by implementation."""
     if not found:
         return None
     by_name: dict[str, list[Markup]] = {}

@@ -24,7 +24,8 @@ from softbench.render.report.panels.blocks import key
 from softbench.render.report.tinted import MATRICES, cell_at, columns, rows, tint, with_figures
 
 LEAD = (
-    "Every timed case; the deeper the tint, the better. A cell opens its details: samples, intervals, how to repeat it."
+    "Every timed case; the deeper the tint, the better. Above 100: faster than the best plain copy that was tried. "
+    "A cell opens its details: samples, intervals, how to repeat it."
 )
 
 ROWS = tag(

@@ -16,7 +16,7 @@ LEAD = (
     "guess; --softbench-registers and --softbench-traffic count more. Focus in the toolbar opens one."
 )
 GROUPS: tuple[Callable[[Loss], str], ...] = (
-    lambda loss: f"to {short(loss.rival)}",
+    lambda loss: f"{short(loss.rival)} fastest",
     lambda loss: dtype_text(loss.case.case.dtype, loss.case.case.out_dtype),
     lambda loss: regime(loss.case).name,
     lambda loss: "whole 16-byte vectors" if is_whole(loss.case.case) else "rows of no whole vectors",
@@ -31,7 +31,7 @@ def lost(contents: Contents) -> Markup:
             if found:
                 who = name(standing.implementation)
                 said = (
-                    f" loses in {len(found)} of {plural(standing.passed, 'case')}, takes {_mean(found)} of the fastest's time"
+                    f" loses in {len(found)} of {plural(standing.passed, 'case')}, on average by {_mean(found)} the fastest's time"
                     + (
                         f", refuses or fails {standing.timed - standing.passed}"
                         if standing.passed < standing.timed
@@ -69,6 +69,7 @@ def _table(contents: Contents, found: Sequence[Loss]) -> Markup:
         for loss in found[:SHOWN]
     ]
     header = ["case", "takes", "of the time of", "difference"]
-    more = f", the first {SHOWN} of {len(found)}" if len(found) > SHOWN else ""
-    label = f"losses of {short(found[0].cell.record.variant.implementation)}{more}"
-    return table(header, rows, left=(0, 2, 3), label=label, data_grid="")
+    label = f"losses of {short(found[0].cell.record.variant.implementation)}"
+    shown = table(header, rows, left=(0, 2, 3), label=label, data_grid="")
+    more = f"The first {SHOWN} of {len(found)}; all are under ", tag("a", "Every cell", href="#cells"), "."
+    return join([shown, tag("p", *more, class_="note")]) if len(found) > SHOWN else shown
