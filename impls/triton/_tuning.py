@@ -21,6 +21,8 @@ from . import _launch, _plans
 ROUNDS = 15
 ROUND_S = 0.5e-3
 """Time of one candidate's turn: events resolve half a microsecond, and launches queue up after the first."""
+CYCLES_PER_S = 2e9
+"""At most, of a Hopper GPU."""
 LIMIT_S = 40.0
 """No further candidate is compiled after this; a factory may take 120 s."""
 MOST_THREADS = 8
@@ -125,23 +127,30 @@ def compile_all(case, plans, deadline):
 
 
 def race(launches, inputs):
-    """Seconds per launch by plan, from rounds in which each plan has a turn of about ROUND_S."""
+    """Seconds per launch by plan, from rounds in which each plan has a turn of about ROUND_S.
+
+    The GPU waits before a turn until all of its launches are queued: short ones would have the host's time, all the same.
+    """
     kept = [None] * len(inputs)
 
-    def turn(launch, repeats):
+    def turn(launch, repeats, queued_s):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(int(repeats * queued_s * CYCLES_PER_S))
         start.record()
+        began = time.perf_counter()
         for i in range(repeats):
             kept[i % len(kept)] = launch(inputs[i % len(inputs)])
+        host_s = time.perf_counter() - began
         end.record()
         end.synchronize()
-        return start.elapsed_time(end) / 1e3 / repeats
+        return start.elapsed_time(end) / 1e3 / repeats, host_s / repeats
 
-    once = {plan: turn(launch, 2) for plan, launch in launches.items()}
-    repeats = max(4, min(200, int(ROUND_S / min(once.values())))) if once else 0
+    tried = [turn(launch, 2, 100e-6) for launch in launches.values()]
+    least, host_s = (min(seconds, default=1.0) for seconds in (zip(*tried, strict=True) if tried else ([], [])))
+    repeats, queued_s = max(4, min(200, int(ROUND_S / least))), 1.5 * host_s
     times = dict.fromkeys(launches, float("inf"))
     order = list(launches)
     for i in range(ROUNDS):
         for plan in order[i % len(order) :] + order[: i % len(order)] if order else ():
-            times[plan] = min(times[plan], turn(launches[plan], repeats))
+            times[plan] = min(times[plan], turn(launches[plan], repeats, queued_s)[0])
     return times

@@ -257,33 +257,39 @@ def test_what_is_not_worth_measuring_has_the_default(which, monkeypatch):
     assert choose(which) == of("_plans", "best")(which)
 
 
-def test_a_race_takes_the_least_of_all_rounds(monkeypatch):
-    """Turns of 3, 2 and 1 ms of which every second is ten times as slow."""
-    now = [0.0]
+@pytest.mark.parametrize("host", [0.5e-6, 30e-6], ids=["quick host", "slow host"])
+def test_a_race_takes_the_least_of_all_rounds_and_not_the_hosts_time(monkeypatch, host):
+    """Kernels of 9, 6 and 3 us, ten times as slow in every second round, behind launches of `host` seconds."""
+    at = {"host": 0.0, "gpu": 0.0, "turn": -1}
+
+    def queue(seconds):
+        at["gpu"] = max(at["gpu"], at["host"]) + seconds
 
     class Event:
         def __init__(self, enable_timing):
-            self.at = math.nan
+            at["turn"] += 0.5
 
         def record(self):
-            self.at = now[0]
+            queue(0)
+            self.at = at["gpu"]
 
         def synchronize(self):
-            pass
+            at["host"] = max(at["host"], at["gpu"])
 
         def elapsed_time(self, other):
-            return other.at - self.at
+            return (other.at - self.at) * 1e3
 
-    calls = dict.fromkeys("abc", 0)
-
-    def launch(name, ms):
+    def launch(seconds):
         def run(x):
-            calls[name] += 1
-            now[0] += ms * (10 if (calls[name] - 3) // 4 % 2 else 1)
+            at["host"] += host
+            queue(seconds * (10 if at["turn"] // 3 % 2 else 1))
             return x
 
         return run
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    times = of("_tuning", "race")({n: launch(n, ms) for n, ms in zip("abc", (3, 2, 1), strict=True)}, [1, 2])
-    assert times == {"a": pytest.approx(3e-3), "b": pytest.approx(2e-3), "c": pytest.approx(1e-3)}
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: queue(cycles / 2e9))
+    monkeypatch.setattr(of("_tuning", "race").__globals__["time"], "perf_counter", lambda: at["host"])
+    kernels = {"a": 9e-6, "b": 6e-6, "c": 3e-6}
+    times = of("_tuning", "race")({name: launch(seconds) for name, seconds in kernels.items()}, [1, 2])
+    assert times == {name: pytest.approx(seconds) for name, seconds in kernels.items()}
