@@ -193,17 +193,17 @@ def test_the_roofs_copies_move_the_ideal_bytes_and_are_compared():
     copies = load(PACKAGE / "measure" / "roof" / "host.py", "host_roofline")(asked)(*inputs)
     moved = 2 * sum(y.numel() * y.element_size() for y in copies)
     assert moved == get("attention").ideal_bytes(asked)
-    assert roof.verify("roofline", inputs, copies) == ""
+    assert roof.verify("roofline", inputs, copies, asked) == ""
     copies[1][0, 0, 8, 63] += 1
-    assert roof.verify("roofline", inputs, copies) == "a copy differs from its source"
-    assert "where roofline has a product" in roof.verify("roofline", inputs, (*copies, copies[0]))
+    assert roof.verify("roofline", inputs, copies, asked) == "a copy differs from its source"
+    assert "where roofline has a product" in roof.verify("roofline", inputs, (*copies, copies[0]), asked)
 
 
 def test_the_roofs_product_is_compared():
     a, b = roofline.factors(40, 96, torch.bfloat16, "cpu")
-    assert roof.verify("roofline", (), a @ b) == ""
-    assert roof.verify("roofline", (), a @ b.T) == "row 0 is not the product's"
-    assert roof.verify("roofline", (), (a @ b).index_fill(0, torch.tensor([39]), 0)) == "row -1 is not the product's"
+    assert roofline.fault((), (a @ b,)) == ""
+    assert roofline.fault((), (a @ b.T,)) == "row 0 is not the product's"
+    assert roofline.fault((), ((a @ b).index_fill(0, torch.tensor([39]), 0),)) == "row -1 is not the product's"
 
 
 def test_boards_show_tflops_in_the_place_of_bandwidth():

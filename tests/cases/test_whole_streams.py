@@ -132,7 +132,7 @@ for declared in operators.own():
             outputs = factory(case, threads, hint)(*inputs)
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
             on_gpu = [torch.empty_like(y).copy_(y) for y in outputs]
-            assert roof._any.fault(inputs, tuple(on_gpu), case, is_folded=True) == "", (case.id, threads)
+            assert roof._any.fault("streams", inputs, tuple(on_gpu), case, is_folded=True) == "", (case.id, threads)
 """
 
 

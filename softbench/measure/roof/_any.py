@@ -1,4 +1,4 @@
-"""The roof of any streams of a case's size, by one kernel; each thread moves one vector of every stream."""
+"""The roof of any streams of a case's size, by one kernel; each thread moves one 16-byte vector of every stream."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from softbench.cases import operators
 from softbench.cases.operators.outputs import STREAM_BYTES
+from softbench.cases.operators.streams import ROOFS
 from softbench.contract import Unsupported
-
-from ._moving import VECTOR_BYTES, check_layout, compile_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +19,13 @@ if TYPE_CHECKING:
 
     from softbench.model import Case
 
+VECTOR_BYTES = 16
 READ_VECTORS = 4
 """Of each thread where nothing is written."""
 PERIOD = 8192
 """Words: the step in which what is read of a stream and what is left out take turns."""
+COUNTS = {name: counts for counts, name in ROOFS.items()}
+"""Sets whose streams, read and written, all have the case's size and dtype."""
 
 
 @dataclass(frozen=True)
@@ -60,47 +62,66 @@ class Moved:
         return dict(self.reads)
 
 
-def moved(case: Case) -> Moved:
-    """The streams of an operator of a file. Raises Unsupported where nothing that is written is as wide as what is read."""
-    declared = operators.of_file(case.operator)
-    if declared is None:
-        raise Unsupported(f"the roof of {case.operator} has a name of its own")
-    reads = tuple((n, s.item_bytes(case)) for n, s in enumerate(declared.reads) if s.shape == "case")
-    writes = tuple(s.written(case).dtype for s in declared.writes if s.shape == "case")
-    found = Moved(reads, writes, declared.needed_share(case))
+def moved(name: str, case: Case) -> Moved:
+    """The streams of a set: of `streams`, those of the case's operator, which is of a file.
+
+    Raises Unsupported where nothing that is written is as wide as what is read.
+    """
+    if name in COUNTS:
+        reads, writes = COUNTS[name]
+        found = Moved(tuple((n, STREAM_BYTES[case.dtype]) for n in range(reads)), (case.out_dtype,) * writes)
+    else:
+        declared = operators.of_file(case.operator)
+        if declared is None:
+            raise Unsupported(f"the roof of {case.operator} has a name of its own")
+        whole = tuple((n, s.item_bytes(case)) for n, s in enumerate(declared.reads) if s.shape == "case")
+        dtypes = tuple(s.written(case).dtype for s in declared.writes if s.shape == "case")
+        found = Moved(whole, dtypes, declared.needed_share(case))
     if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
         raise Unsupported("no stream that is read has elements as wide as those that are written")
     return found
 
 
-def launcher(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+def check_layout(name: str, case: Case) -> None:
+    """Raises Unsupported for a view but a transposed one, whose streams of one dtype all lie alike."""
+    if case.layout != "contiguous" and (case.layout != "transposed" or name not in COUNTS):
+        raise Unsupported(f"the roof moves contiguous memory, not the layout {case.layout}")
+
+
+def compile_options(threads: int) -> dict[str, Any]:
+    """Triton's options for a block of this many threads; 3.9 warns if fusion is left to its default."""
+    return {"num_warps": threads // 32, "enable_fp_fusion": True}
+
+
+def launcher(name: str, case: Case, threads: int, hint: str) -> Callable[..., Any]:
     """launch(*inputs) -> what is written, of the case's shape, and an integer per program if a stream is read alone.
 
+    name     of the set
     threads  per block, a multiple of 32; each moves 16 bytes of every stream, at int64 offsets
     hint     "plain", or "evict_first": evict-first loads with streaming (.cs) stores
-    Raises Unsupported for views.
+    Raises Unsupported as `moved` and `check_layout`.
     """
-    check_layout(case)
+    check_layout(name, case)
     import torch
 
     from . import _kernels
 
-    streams = moved(case)
+    streams = moved(name, case)
     dtypes = [getattr(torch, dtype) for dtype in streams.writes]
     words, scale, constants = layout(case, streams, threads, hint)
     programs = -(-words // constants["BLOCK"])
     options = compile_options(threads)
 
     def launch(*inputs: Any) -> Any:
-        written = [torch.empty(inputs[0].shape, dtype=dtype, device=inputs[0].device) for dtype in dtypes]
+        written = [torch.empty_like(inputs[0], dtype=dtype) for dtype in dtypes]
         sinks = [torch.empty(programs, dtype=torch.int64, device=inputs[0].device)] if streams.alone else []
         found = (*written, *sinks)
         if programs:
             together, alone = (
-                tuple(seen(inputs[n], scale) for n in group) for group in (streams.together, streams.alone)
+                tuple(lying(inputs[n], scale) for n in group) for group in (streams.together, streams.alone)
             )
             _kernels.move_words[(programs,)](
-                tuple(seen(y, scale) for y in written),
+                tuple(lying(y, scale) for y in written),
                 together,
                 alone,
                 sinks[0] if sinks else None,
@@ -113,9 +134,9 @@ def launcher(case: Case, threads: int, hint: str) -> Callable[..., Any]:
     return launch
 
 
-def cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
+def cubins(name: str, case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
     """The kernel of a case with 16-byte aligned buffers, for sm_90a; nothing for an empty case."""
-    check_layout(case)
+    check_layout(name, case)
     if case.elements == 0:
         return
     import triton
@@ -124,7 +145,7 @@ def cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
 
     from . import _kernels
 
-    streams = moved(case)
+    streams = moved(name, case)
     words, scale, constants = layout(case, streams, threads, hint)
     written = [STREAM_BYTES[dtype] for dtype in streams.writes]
     groups = written, *([streams.sizes[n] for n in group] for group in (streams.together, streams.alone))
@@ -159,14 +180,14 @@ def layout(case: Case, streams: Moved, threads: int, hint: str) -> tuple[int, in
     return words, scale, constants | {"PART": streams.part, "PERIOD": PERIOD}
 
 
-def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_folded: bool) -> str:
+def fault(name: str, inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_folded: bool) -> str:
     """What is wrong with what a launch returned; "" if every bit of it follows from the inputs' bits.
 
     is_folded  whether what is read alone was xored, as on a GPU, or added up
     """
     import torch
 
-    streams = moved(case)
+    streams = moved(name, case)
     count = len(streams.writes) + bool(streams.alone)
     if len(outputs) != count:
         return f"the roof wrote {len(outputs)} outputs where there are {count}"
@@ -188,6 +209,11 @@ def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_
     scale = layout(case, streams, 128, "plain")[1]
     totals = [_folded(x.to(torch.int64)) for x in (*(seen(x, scale) for x in read), outputs[-1])]
     return "" if functools.reduce(operator.xor, totals) == 0 else "not all that is read alone was read"
+
+
+def lying(x: Tensor, scale: int) -> Tensor:
+    """The bits of a dense tensor as they lie in memory, as integers of `scale` elements."""
+    return seen(x if x.is_contiguous() else x.mT, scale)
 
 
 def seen(x: Tensor, scale: int = 1) -> Tensor:

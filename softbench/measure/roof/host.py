@@ -6,8 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases import operators
-from softbench.contract import Unsupported, implementation
-from softbench.model import DTYPE_BYTES
+from softbench.contract import implementation
 
 from . import _any
 
@@ -19,55 +18,26 @@ if TYPE_CHECKING:
 
 @implementation(operator="copy", requires=["torch"])
 def host_copy(case: Case) -> Callable[..., Any]:
-    """launch(x, ...) -> a new contiguous tensor of x's shape and the case's out_dtype, filled by Tensor.copy_."""
-    import torch
-
-    out_dtype = getattr(torch, case.out_dtype)
-    return lambda x, *rest: torch.empty(x.shape, dtype=out_dtype, device=x.device).copy_(x)
+    """launch(x, ...) -> a new contiguous tensor with the bytes of x."""
+    return _launcher("copy", case)
 
 
 @implementation(operator="read2_write1", requires=["torch"])
 def host_read2_write1(case: Case) -> Callable[..., Any]:
-    """launch(a, b, ...) -> a xor b of their bits, seen as the case's out_dtype."""
-    import torch
-
-    word, out_dtype = _word(case), getattr(torch, case.out_dtype)
-    return lambda a, b, *rest: torch.bitwise_xor(a.view(word), b.view(word)).view(out_dtype)
+    """launch(a, b, ...) -> a xor b."""
+    return _launcher("read2_write1", case)
 
 
 @implementation(operator="read2_write2", requires=["torch"])
 def host_read2_write2(case: Case) -> Callable[..., Any]:
-    """launch(a, b, ...) -> (a xor b, a and b) of their bits, seen as the case's out_dtype: two loops, four reads."""
-    import torch
-
-    word, out_dtype = _word(case), getattr(torch, case.out_dtype)
-
-    def launch(a: Any, b: Any, *rest: Any) -> Any:
-        a, b = a.view(word), b.view(word)
-        return torch.bitwise_xor(a, b).view(out_dtype), torch.bitwise_and(a, b).view(out_dtype)
-
-    return launch
+    """launch(a, b, ...) -> a xor b, twice: two loops, three reads."""
+    return _launcher("read2_write2", case)
 
 
 @implementation(operator="streams", requires=["torch"])
 def host_streams(case: Case) -> Callable[..., Any]:
-    """As `_any.launcher` returns it, by a loop of torch per stream that is read, and one per stream that is written."""
-    import torch
-
-    streams = _any.moved(case)
-    dtypes = [getattr(torch, dtype) for dtype in streams.writes]
-
-    def launch(*inputs: Any) -> Any:
-        sinks = (
-            [torch.stack([_any.seen(inputs[n]).sum(dtype=torch.int64) for n in streams.alone])] if streams.alone else []
-        )
-        found = []
-        if dtypes:
-            made = functools.reduce(torch.bitwise_xor, [_any.seen(inputs[n]) for n in streams.together])
-            found = [made.clone().view(dtype).view(inputs[0].shape) for dtype in dtypes]
-        return (*found, *sinks) if len(found) + len(sinks) > 1 else (*found, *sinks)[0]
-
-    return launch
+    """launch(*inputs) -> other streams of the case's size of an operator of a file, whatever they are."""
+    return _launcher("streams", case)
 
 
 @implementation(operator="roofline", requires=["torch"])
@@ -82,10 +52,25 @@ def host_roofline(case: Case) -> Callable[..., Any]:
     return lambda q, k, v: (q.clone(memory_format=keep), k.clone(memory_format=keep))
 
 
-def _word(case: Case) -> Any:
-    """The integer type of an element's size. Raises Unsupported where an output element has another size."""
+def _launcher(name: str, case: Case) -> Callable[..., Any]:
+    """As `_any.launcher` returns it, by a loop of torch per stream that is read alone, or with another, or written again."""
     import torch
 
-    if DTYPE_BYTES[case.out_dtype] != DTYPE_BYTES[case.dtype]:
-        raise Unsupported(f"the roof writes as many bytes as it reads, not {case.dtype} to {case.out_dtype}")
-    return {2: torch.int16, 4: torch.int32, 8: torch.int64}[DTYPE_BYTES[case.dtype]]
+    streams = _any.moved(name, case)
+    dtypes = [getattr(torch, dtype) for dtype in streams.writes]
+    word = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+    def bits(x: Any) -> Any:
+        return x.view(word[x.element_size()])
+
+    def launch(*inputs: Any) -> Any:
+        found = []
+        if dtypes:
+            made = functools.reduce(torch.bitwise_xor, [bits(inputs[n]) for n in streams.together])
+            copies = [made.clone(memory_format=torch.contiguous_format) for _ in dtypes[len(streams.together) > 1 :]]
+            found = [y.view(dtype) for y, dtype in zip([*copies, made], dtypes, strict=False)]
+        if streams.alone:
+            found.append(torch.stack([bits(inputs[n]).sum(dtype=torch.int64) for n in streams.alone]))
+        return tuple(found) if len(found) > 1 else found[0]
+
+    return launch

@@ -16,7 +16,6 @@ from softbench.contract import Unsupported, implementation
 from softbench.model import BALANCE
 
 from . import _any
-from ._moving import Roof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 SIDES = (1024, 2048, 4096, 8192)
 MOVES = ((256, "plain"), (512, "plain"), (256, "evict_first"), (512, "evict_first"))
 """Threads and hint of the copies that replace a side if memory is the nearer limit."""
-COPY = Roof("copy_words", reads=1, writes=1)
 SEED = 7
 
 
@@ -70,7 +68,7 @@ def roofline(case: Case, side: int) -> Callable[..., Any]:
     import torch
 
     if moves_streams(case, True):
-        return _any.launcher(case, *MOVES[SIDES.index(side)])
+        return _any.launcher("streams", case, *MOVES[SIDES.index(side)])
     if not is_arithmetic(case):
         return moved(case, *MOVES[SIDES.index(side)])
     side = fitting(case, side)
@@ -86,7 +84,8 @@ def moved(case: Case, threads: int, hint: str) -> Callable[..., Any]:
     if case.layout not in ("contiguous", f"keys-{keys}"):
         raise Unsupported(f"the roof moves contiguous memory, not the layout {case.layout}")
     shapes = (case.shape, (*case.shape[:2], keys, case.columns))
-    one, other = (COPY.launcher(replace(case, shape=shape, layout="contiguous"), threads, hint) for shape in shapes)
+    cases = (replace(case, shape=shape, layout="contiguous") for shape in shapes)
+    one, other = (_any.launcher("copy", each, threads, hint) for each in cases)
     return lambda q, k, v: (one(q), other(k))
 
 

@@ -1,4 +1,4 @@
-"""The roofs that only move memory, by the streams that they read and write; each thread moves one 16-byte vector of every stream.
+"""The roofs that only move memory, by the streams that they read and write: one kernel, of `_any.launcher`.
 
 For one read and one write this is the best of many Triton forms of a copy at every size that was tried.
 """
@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING, Any
 from softbench.contract import implementation
 
 from . import _any
-from ._moving import Roof
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from softbench.model import Case
-
-COPY = Roof("copy_words", reads=1, writes=1)
-MERGE = Roof("merge_words", reads=2, writes=1)
-CROSS = Roof("cross_words", reads=2, writes=2)
 
 
 @implementation(
@@ -28,13 +23,13 @@ CROSS = Roof("cross_words", reads=2, writes=2)
     params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
 )
 def copy(case: Case, threads: int, hint: str) -> Callable[..., Any]:
-    """launch(x, ...) -> y with the bytes of x; see `Roof.launcher`."""
-    return COPY.launcher(case, threads, hint)
+    """launch(x, ...) -> y with the bytes of x."""
+    return _any.launcher("copy", case, threads, hint)
 
 
 @copy.cubins
 def copy_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
-    return COPY.cubins(case, threads, hint)
+    return _any.cubins("copy", case, threads, hint)
 
 
 @implementation(
@@ -43,13 +38,13 @@ def copy_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, byte
     params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
 )
 def read2_write1(case: Case, threads: int, hint: str) -> Callable[..., Any]:
-    """launch(a, b, ...) -> a xor b, as a gradient reads that needs the forward's output; see `Roof.launcher`."""
-    return MERGE.launcher(case, threads, hint)
+    """launch(a, b, ...) -> a xor b, as a gradient reads that needs the forward's output."""
+    return _any.launcher("read2_write1", case, threads, hint)
 
 
 @read2_write1.cubins
 def read2_write1_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
-    return MERGE.cubins(case, threads, hint)
+    return _any.cubins("read2_write1", case, threads, hint)
 
 
 @implementation(
@@ -58,13 +53,13 @@ def read2_write1_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[s
     params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
 )
 def read2_write2(case: Case, threads: int, hint: str) -> Callable[..., Any]:
-    """launch(a, b, ...) -> (a xor b, a and b), as a norm that adds a residual and returns the sum; see `Roof.launcher`."""
-    return CROSS.launcher(case, threads, hint)
+    """launch(a, b, ...) -> a xor b, twice, as a norm that adds a residual and returns the sum."""
+    return _any.launcher("read2_write2", case, threads, hint)
 
 
 @read2_write2.cubins
 def read2_write2_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
-    return CROSS.cubins(case, threads, hint)
+    return _any.cubins("read2_write2", case, threads, hint)
 
 
 @implementation(
@@ -73,10 +68,10 @@ def read2_write2_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[s
     params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
 )
 def streams(case: Case, threads: int, hint: str) -> Callable[..., Any]:
-    """Other streams of the case's size of an operator of a file, whatever they are; see `_any.launcher`."""
-    return _any.launcher(case, threads, hint)
+    """Other streams of the case's size of an operator of a file, whatever they are."""
+    return _any.launcher("streams", case, threads, hint)
 
 
 @streams.cubins
 def streams_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
-    return _any.cubins(case, threads, hint)
+    return _any.cubins("streams", case, threads, hint)
