@@ -190,7 +190,7 @@ def _piece_plans(case):
 
 
 def _chunk_plans(case):
-    """The grid of block sizes, warps and stages in which a thread has one to four vectors of 16 bytes per chunk."""
+    """The grid of block sizes, warps and stages in which a thread has one to four vectors of 16 bytes per chunk; 1024 threads."""
     vector = 16 // ITEM_BYTES[case.dtype]
     base = Plan("chunks", 4096, 16, exp2=True, hints=True, pdl=True)
     return [
@@ -199,4 +199,4 @@ def _chunk_plans(case):
         for n in reversed(NUM_WARPS)
         for stages in NUM_STAGES
         if 1 <= size // (32 * n * vector) <= 4
-    ]
+    ] + [replace(base, block=size, num_warps=32) for size in (8192, 16384)]

@@ -1,8 +1,10 @@
-"""The k largest of short rows and their softmax: each lane of a warp sorts its part of a row, then the largest head of 32 is taken.
+"""The k largest of short rows and their softmax: a few lanes per row sort their parts, then the largest head is taken k times.
 
-Values are compared as integers in their order: a warp finds the largest in one instruction. In float32 the 13 lowest bits of
-16-bit values are 0, and hold the place; equal values then need no second search, and places no registers.
+Values are compared as integers in their order, whose lowest bits name the column: one integer moves where there were two, and no
+two are equal. Of 32-bit values those bits are lost; rows in which they could decide are done again, value by value.
 """
+
+# ruff: noqa: RUF005, SIM108 -- Triton knows no starred tuple
 
 from __future__ import annotations
 
@@ -13,56 +15,122 @@ from ._math import power, widen
 
 LOWEST: tl.constexpr = tl.constexpr(-(2**31))
 """Below every key of a number."""
-LOW: tl.constexpr = tl.constexpr(2**13 - 1)
+WIDE: tl.constexpr = tl.constexpr(32)
+"""Columns that are read at a time where rows are done again."""
 
 
 @triton.jit
 def topk(
-    weight_ptr, expert_ptr, x_ptr, columns, rows,
-    K: tl.constexpr, RENORMALISED: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr, STAGES: tl.constexpr,
+    weight_ptr, expert_ptr, x_ptr, rows, VECTORS: tl.constexpr, K: tl.constexpr, RENORMALISED: tl.constexpr,
+    ROWS: tl.constexpr, LANES: tl.constexpr, PIECES: tl.constexpr, V: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """ROWS dense rows a program, a row per warp where it has 32 lanes; each lane has 2^STAGES of its columns. K <= LANES."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    lane = tl.arange(0, LANES)[None, :]
-    narrow: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth == 16
-    keys, places = (), ()
-    for piece in tl.static_range(1 << STAGES):
-        place = piece * LANES + lane + row.to(tl.int32) * 0
-        inside = (row < rows) & (place < columns)
-        x = widen(tl.load(x_ptr + row * columns + place, mask=inside, other=-float("inf")))
-        key = flipped(x.to(tl.int32, bitcast=True))
-        if narrow:
-            key = (key & ~LOW) | (LOW - place)
-        keys = keys + (tl.where(place < columns, key, LOWEST),)  # noqa: RUF005
-        places = places + (place,)  # noqa: RUF005 -- Triton knows no starred tuple
-    highest = keys[0]
-    for piece in tl.static_range(1, 1 << STAGES):
-        highest = tl.maximum(highest, keys[piece])
-    top = value_of(tl.max(highest, axis=1, keep_dims=True), narrow)
-    total = tl.zeros([ROWS, LANES], tl.float32)
+    """ROWS dense rows a program, LANES lanes a row, PIECES vectors of V columns a lane, of which it sorts the DEPTH largest."""
+    first = tl.program_id(0).to(tl.int64) * ROWS
+    row, lane = tl.arange(0, ROWS)[:, None], tl.arange(0, LANES)[None, :]
+    low: tl.constexpr = LANES * PIECES * V - 1
+    inside, columns = first + row < rows, VECTORS * V
+    x_ptr += first * columns
+    weight_ptr += first * K
+    expert_ptr += first * K
+    values = ()
+    for piece in tl.static_range(PIECES):
+        vector = piece * LANES + lane
+        at = ((row * VECTORS + vector) * V)[:, :, None] + tl.arange(0, V)[None, None, :]
+        mask = tl.broadcast_to((inside & (vector < VECTORS))[:, :, None], at.shape)
+        values = values + apart(widen(tl.load(x_ptr + at, mask=mask, other=-float("inf"))), V)
+    keys = ()
+    for i in tl.static_range(PIECES * V):
+        column = (i // V * LANES + lane) * V + i % V
+        key = (flipped(values[i].to(tl.int32, bitcast=True)) & ~low) | (low - column)
+        if columns <= low:
+            key = tl.where(column < columns, key, LOWEST)
+        keys = keys + (key,)
+    top, total = values[0], tl.zeros([ROWS, LANES], tl.float32)
     if not RENORMALISED:
-        for piece in tl.static_range(1 << STAGES):
-            total += tl.where(places[piece] < columns, power(value_of(keys[piece], narrow) - top, False), 0.0)
-    for stage in tl.static_range(STAGES):
-        for turn in tl.static_range(stage + 1):
-            keys, places = exchanged(keys, places, 1 << (stage - turn), 2 << stage, 1 << STAGES)
-    kept = tl.full([ROWS, LANES], LOWEST, tl.int32)
-    expert = tl.zeros([ROWS, LANES], tl.int32)
+        for i in tl.static_range(1, PIECES * V):
+            top = tl.maximum(top, values[i])
+        top = tl.max(top, axis=1, keep_dims=True)
+        for i in tl.static_range(PIECES * V):
+            total += power(values[i] - top, False)
+        total = tl.sum(total, axis=1, keep_dims=True)
+    keys, last, shares, experts = largest(keys, DEPTH, PIECES * V), LOWEST, (), ()
+    tied = row < 0
+    chosen = tl.zeros([ROWS, LANES], tl.float32)
     for number in tl.static_range(K):
         best = tl.max(keys[0], axis=1, keep_dims=True)
-        if narrow:
-            at, wins = LOW - (best & LOW), keys[0] == best
-        else:
-            at = tl.min(tl.where(keys[0] == best, places[0], 2**30), axis=1, keep_dims=True)
-            wins = places[0] == at
-        kept, expert = tl.where(lane == number, best, kept), tl.where(lane == number, at, expert)
-        keys, places = behind(keys, wins, LOWEST, 1 << STAGES), behind(places, wins, 0, 1 << STAGES)
-    share = tl.where(lane < K, power(value_of(kept, narrow) - top, False), 0.0)
+        tied |= ((best ^ last) & ~low) == 0
+        last = best
+        keys = behind(keys, keys[0] == best, K - number)
+        if number % LANES == 0:
+            expert = tl.zeros([ROWS, LANES], tl.int32)
+        expert = tl.where(lane == number % LANES, low - (best & low), expert)
+        if number % LANES == LANES - 1 or number == K - 1:
+            wanted = inside & (number // LANES * LANES + lane < K)
+            x = widen(tl.load(x_ptr + row * columns + expert, mask=wanted, other=-float("inf")))
+            if RENORMALISED and number < LANES:
+                top = tl.max(x, axis=1, keep_dims=True)
+            shares = shares + (power(x - top, False),)
+            experts = experts + (expert,)
+            chosen += shares[number // LANES]
     if RENORMALISED:
-        total = share
-    written = (row < rows) & (lane < K)
-    tl.store(weight_ptr + row * K + lane, share / tl.sum(total, axis=1, keep_dims=True), mask=written)
-    tl.store(expert_ptr + row * K + lane, expert, mask=written)
+        total = tl.sum(chosen, axis=1, keep_dims=True)
+    for slot in tl.static_range(len(experts)):
+        place = slot * LANES + lane
+        tl.store(weight_ptr + row * K + place, shares[slot] / total, mask=inside & (place < K))
+        tl.store(expert_ptr + row * K + place, experts[slot], mask=inside & (place < K))
+    if x_ptr.dtype.element_ty == tl.float32:
+        tied |= ((tl.max(keys[0], axis=1, keep_dims=True) ^ last) & ~low) == 0
+        if DEPTH < PIECES * V:
+            tied |= tl.min(keys[0], axis=1, keep_dims=True) == LOWEST
+        if tl.max((tied & inside).to(tl.int32)) > 0:
+            tl.debug_barrier()
+            exactly(weight_ptr, expert_ptr, x_ptr, inside, columns, top, total, K, RENORMALISED, ROWS, low + 1)
+
+
+@triton.jit
+def exactly(
+    weight_ptr, expert_ptr, x_ptr, inside, columns, top, total,
+    K: tl.constexpr, RENORMALISED: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The same by whole values, of which each turn takes the largest after the last one: of equal ones the first column."""
+    row, turn = tl.arange(0, ROWS)[:, None], tl.arange(0, 32)[None, :]
+    best, at = tl.full([ROWS, 1], 2**31 - 1, tl.int32), tl.full([ROWS, 1], -1, tl.int32)
+    kept = tl.full([ROWS, 32], -float("inf"), tl.float32)
+    for number in range(K):
+        next_best, next_at = tl.full([ROWS, 1], LOWEST, tl.int32), tl.full([ROWS, 1], 0, tl.int32)
+        for start in range(0, BLOCK, WIDE):
+            column = start + tl.arange(0, WIDE)[None, :]
+            x = tl.load(x_ptr + row * columns + column, mask=inside & (column < columns), other=0.0)
+            key = flipped(x.to(tl.int32, bitcast=True))
+            left = (column < columns) & ((key < best) | ((key == best) & (column > at)))
+            key = tl.where(left, key, LOWEST)
+            largest_one = tl.max(key, axis=1, keep_dims=True)
+            first = tl.min(tl.where(key == largest_one, column, BLOCK), axis=1, keep_dims=True)
+            next_at = tl.where(largest_one > next_best, first, next_at)
+            next_best = tl.maximum(largest_one, next_best)
+        best, at = next_best, next_at
+        kept = tl.where(turn == number, flipped(best).to(tl.float32, bitcast=True), kept)
+        tl.store(expert_ptr + row * K + number, at, mask=inside)
+    share = power(kept - top, False)
+    if RENORMALISED:
+        total = tl.sum(share, axis=1, keep_dims=True)
+    tl.store(weight_ptr + row * K + turn, share / total, mask=inside & (turn < K))
+
+
+@triton.jit
+def apart(x, V: tl.constexpr):
+    """The V values of each vector, which a thread holds, as a tuple."""
+    parts = (x,)
+    for stage in tl.static_range(V.bit_length() - 1):
+        finer = ()
+        for i in tl.static_range(len(parts)):
+            halves = tl.reshape(parts[i], [x.shape[0], x.shape[1], 2, V >> (stage + 1)])
+            finer = finer + tl.split(tl.permute(halves, 0, 1, 3, 2))
+        parts = finer
+    flat = ()
+    for i in tl.static_range(V):
+        flat = flat + (tl.reshape(parts[i], [x.shape[0], x.shape[1]]),)
+    return flat
 
 
 @triton.jit
@@ -72,28 +140,41 @@ def flipped(bits):
 
 
 @triton.jit
-def value_of(key, NARROW: tl.constexpr):
-    return (flipped(key) & (~LOW if NARROW else -1)).to(tl.float32, bitcast=True)
+def largest(keys, DEPTH: tl.constexpr, COUNT: tl.constexpr):
+    """Every lane's DEPTH largest keys in falling order: Batcher's bitonic sort of groups, of two of which the larger half stays."""
+    depth: tl.constexpr = DEPTH.bit_length() - 1
+    for stage in tl.static_range(depth):
+        for turn in tl.static_range(stage + 1):
+            keys = exchanged(keys, 1 << (stage - turn), 2 << stage)
+    for halving in tl.static_range((COUNT // DEPTH).bit_length() - 1):
+        larger = ()
+        for i in tl.static_range(COUNT >> (halving + 1)):
+            larger = larger + (tl.maximum(keys[i + i // DEPTH * DEPTH], keys[i + i // DEPTH * DEPTH + DEPTH]),)
+        keys = larger
+        for turn in tl.static_range(depth):
+            keys = exchanged(keys, DEPTH >> (turn + 1), DEPTH)
+    return keys
 
 
 @triton.jit
-def exchanged(keys, places, STEP: tl.constexpr, SPAN: tl.constexpr, COUNT: tl.constexpr):
-    """One step of Batcher's bitonic sort of every lane's keys, the largest first."""
-    new_keys, new_places = (), ()
-    for i in tl.static_range(COUNT):
-        if ((i & STEP) == 0) == ((i & SPAN) == 0):  # noqa: SIM108 -- Triton's tuples take no computed place
-            swaps = keys[i ^ STEP] > keys[i]
+def exchanged(keys, STEP: tl.constexpr, SPAN: tl.constexpr):
+    """One step of the sort, the largest first in every other span."""
+    found = ()
+    for i in tl.static_range(len(keys)):
+        if ((i & STEP) == 0) == ((i & SPAN) == 0):
+            found = found + (tl.maximum(keys[i], keys[i ^ STEP]),)
         else:
-            swaps = keys[i] > keys[i ^ STEP]
-        new_keys = new_keys + (tl.where(swaps, keys[i ^ STEP], keys[i]),)  # noqa: RUF005
-        new_places = new_places + (tl.where(swaps, places[i ^ STEP], places[i]),)  # noqa: RUF005
-    return new_keys, new_places
+            found = found + (tl.minimum(keys[i], keys[i ^ STEP]),)
+    return found
 
 
 @triton.jit
-def behind(held, wins, last, COUNT: tl.constexpr):
-    """Every lane's values, without the first one in the lane that wins."""
+def behind(held, wins, WANTED: tl.constexpr):
+    """Every lane's first WANTED keys, without the first one in the lane that wins."""
     rest = ()
-    for i in tl.static_range(COUNT - 1):
-        rest = rest + (tl.where(wins, held[i + 1], held[i]),)  # noqa: RUF005
-    return rest + (tl.where(wins, last, held[COUNT - 1]),)  # noqa: RUF005
+    for i in tl.static_range(min(WANTED, len(held))):
+        if i + 1 < len(held):
+            rest = rest + (tl.where(wins, held[i + 1], held[i]),)
+        else:
+            rest = rest + (tl.where(wins, LOWEST, held[i]),)
+    return rest

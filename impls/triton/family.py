@@ -7,6 +7,7 @@ Parameters of a case are constants of its kernel.
 
 from __future__ import annotations
 
+import math
 import os
 
 import torch
@@ -14,14 +15,24 @@ import triton
 
 from softbench import Unsupported, implementation
 
-from . import _rows, _topk
+from . import _rows, _spans, _topk
 from ._launch import Call, bind, build
 from ._plans import ITEM_BYTES, Plan
 
-VECTOR, MOST_LANES = 8, 512
-MOST_EXPERTS, ROUTER_WARPS = 1024, 4
+SPAN_ITEMS, SEGMENT_ITEMS, MOST_ITEMS = 32, 16, 32
+KINDS = {
+    "masked_softmax": ("bools", "bool"),
+    "biased_softmax": ("adds", ""),
+    "causal_softmax": ("causal", "int64"),
+    "ragged_softmax": ("ragged", "int64"),
+}
+"""What a span is, and the dtype of the input that tells it, "" for that of x."""
+MOST_EXPERTS, ROUTER_WARPS = 1024, 1
 HELD_BYTES = 2**17
 """Of rows from here on a program of 1024 threads keeps 64 KiB or 80 in registers: what it reads twice then stays in the L2."""
+
+
+TWICE = ("cross_entropy_both", "log_softmax_backward")
 
 
 @implementation(
@@ -72,51 +83,76 @@ def of_case(case):
     x, out, rows = case.dtype, case.out_dtype, case.rows
     if case.operator == "softmax_topk":
         return _router(case, params), [(rows, params["K"])] * 2, ROUTER_WARPS
-    if case.operator == "ragged_softmax":
-        constants = params | {"V": VECTOR if case.elements % VECTOR == 0 else 1, "LANES": 128}
-        pointers = {"y_ptr": out, "x_ptr": x, "ends_ptr": "int64"}
-        return Call(_rows.ragged, rows * params["SEGMENTS"], pointers, sizes, constants), [case.shape], 4
-    lanes = min(MOST_LANES, triton.next_power_of_2(max(1, -(-case.columns // VECTOR))))
-    chunks, warps = -(-case.columns // (lanes * VECTOR)), max(1, lanes // 32)
-    constants = params | {"CHUNKS": chunks, "LANES": lanes, "V": VECTOR}
+    if case.operator in KINDS:
+        return _of_span(case, params)
+    constants, warps = _chunks(case)
+    constants |= params
     row = {"x_ptr": x, "target_ptr": "int64"}
     if case.operator == "cross_entropy_backward":
         pointers = {"dx_ptr": out} | row | {"lse_ptr": "float32", "dloss_ptr": "float32"}
-        return Call(_rows.loss_backward, rows * chunks, pointers, sizes, constants), [case.shape], warps
+        return Call(_rows.loss_backward, rows * constants["CHUNKS"], pointers, sizes, constants), [case.shape], warps
     if case.operator.startswith("cross_entropy"):
         both = constants["GRADIENT"] = case.operator == "cross_entropy_both"
-        constants |= {"HELD": 0, "PACKED": False}
-        if both and case.columns * ITEM_BYTES[x] >= HELD_BYTES:
-            constants, warps = constants | _held(case), 32
         call = Call(_rows.loss, rows, {"loss_ptr": "float32", "dx_ptr": out} | row, sizes, constants)
         return call, [(rows,), case.shape if both else (1,)], warps
-    if case.operator == "causal_softmax":
-        pointers = {"y_ptr": out, "x_ptr": x, "last_ptr": "int64", "slope_ptr": "float32"}
-        return Call(_rows.causal, rows, pointers, sizes, constants), [case.shape], warps
-    if case.operator == "log_softmax_backward":
-        kernel, other = _rows.log_softmax_backward, x
+    pointers = {"y_ptr": out, "x_ptr": x, "other_ptr": x}
+    return Call(_rows.log_softmax_backward, rows, pointers, sizes, constants), [case.shape], warps
+
+
+def _chunks(case):
+    """Warps for chunks of 8 elements a thread; 1024 threads keep a part of a long row that is read twice in registers."""
+    narrow = ITEM_BYTES[case.dtype] == 2
+    is_long = case.operator in TWICE and case.columns * ITEM_BYTES[case.dtype] >= HELD_BYTES
+    warps = 32 if is_long else min(16, max(1, triton.next_power_of_2(-(-case.columns // 256))))
+    vector = math.gcd(case.columns, 16 // ITEM_BYTES[case.dtype])
+    constants = {"LANES": 256 * warps // vector, "V": vector, "CHUNKS": -(-case.columns // (256 * warps))}
+    if case.operator != "cross_entropy_backward":
+        constants["HELD"] = (5 if narrow else 2) if is_long else 0
+        constants["PACKED"] = narrow and os.environ.get("TRITON_INTERPRET") != "1"
+    return constants, warps
+
+
+def _of_span(case, params):
+    """Threads for 32 elements each of what is seen of a row, or for 16 of a segment of average length; most are no 4 times longer.
+
+    Vectors are as wide as the first row's and the last one's end allow; rows that begin within one have edges. Causal rows do not.
+    """
+    kind, other = KINDS[case.operator]
+    is_ragged = kind == "ragged"
+    constants = {"WINDOW": 0, "ALIBI": 0, "SCALE": 1.0, "SEGMENTS": 1} | params | {"KIND": kind}
+    if constants["WINDOW"] >= case.columns:
+        constants["WINDOW"] = 0
+    seen = (constants["WINDOW"] or case.columns) // constants["SEGMENTS"]
+    warps = triton.next_power_of_2(-(-max(1, seen) // (32 * (SEGMENT_ITEMS if is_ragged else SPAN_ITEMS))))
+    warps = min(warps, 32 if is_ragged else 16)
+    vector = math.gcd(case.columns if kind == "causal" else case.elements, 16 // ITEM_BYTES[case.dtype])
+    lanes = 32 * warps * (1 if vector > 1 else 8)
+    width, most = lanes * vector, MOST_ITEMS * 32 * warps
+    edges = is_ragged or case.columns % vector > 0
+    chunks = -(-(case.columns + edges * (vector - 1)) // width)
+    held = min(chunks, -(-seen * 4 // width), most // width)
+    if not is_ragged:
+        needed = min(chunks, -(-seen // width) + (seen < case.columns))
+        held = needed if needed * width <= most * 5 // 4 else 0
+    constants |= {"CHUNKS": chunks, "HELD": held, "LANES": lanes, "V": vector, "EDGES": edges}
+    pointers = {"y_ptr": case.out_dtype, "x_ptr": case.dtype, "other_ptr": other or case.dtype}
+    if kind == "causal":
+        pointers["slope_ptr"] = "float32"
     else:
-        adds = constants["ADDS"] = case.operator == "biased_softmax"
-        kernel, other = _rows.masked, x if adds else "bool"
-    return Call(kernel, rows, {"y_ptr": out, "x_ptr": x, "other_ptr": other}, sizes, constants), [case.shape], warps
+        constants["slope_ptr"] = None
+    call = Call(_spans.spans, case.rows * constants["SEGMENTS"], pointers, {"columns": case.columns}, constants)
+    return call, [case.shape], warps
 
 
 def _router(case, params):
-    """A warp, or a part of one, per row."""
+    """Lanes of up to 32 columns each, but enough for loads of 64 bytes, and as many rows as they leave room for."""
     if not 0 < case.columns <= MOST_EXPERTS:
         raise Unsupported(f"{case.columns} columns; a warp takes 1 to {MOST_EXPERTS}")
-    block = triton.next_power_of_2(case.columns)
-    lanes = min(block, 32)
-    height = 32 * ROUTER_WARPS // lanes
-    constants = params | {"ROWS": height, "LANES": lanes, "STAGES": (block // lanes).bit_length() - 1}
+    block, k = triton.next_power_of_2(case.columns), params["K"]
+    vector = math.gcd(case.columns, 16 // ITEM_BYTES[case.dtype])
+    lanes = min(max(block // 32, 4), block // vector)
+    depth = triton.next_power_of_2(k + (k < 8 and case.dtype == "float32"))
+    constants = params | {"ROWS": 32 * ROUTER_WARPS // lanes, "LANES": lanes, "PIECES": block // vector // lanes}
+    constants |= {"V": vector, "VECTORS": case.columns // vector, "DEPTH": min(depth, block // lanes)}
     pointers = {"weight_ptr": "float32", "expert_ptr": "int32", "x_ptr": case.dtype}
-    sizes = {"columns": case.columns, "rows": case.rows}
-    return Call(_topk.topk, -(-case.rows // height), pointers, sizes, constants)
-
-
-def _held(case):
-    """Constants of 1024 threads that keep as much of a row as their registers take."""
-    narrow = ITEM_BYTES[case.dtype] == 2
-    packed = narrow and os.environ.get("TRITON_INTERPRET") != "1"
-    chunks = -(-case.columns // (1024 * VECTOR))
-    return {"LANES": 1024, "CHUNKS": chunks, "HELD": 5 if narrow else 2, "PACKED": packed}
+    return Call(_topk.topk, -(-case.rows // constants["ROWS"]), pointers, {"rows": case.rows}, constants)

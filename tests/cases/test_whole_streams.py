@@ -107,9 +107,12 @@ def test_the_generated_kernel_in_the_interpreter_and_one_vector_a_thread(loaded,
     factory = loading.load(Path(roof.variants("streams", "cuda")[0].path), "streams")
     asked = [case("token_loss", (4096, 8192)), case("masked", (4096, 8192))]
     codes = [code for each in asked for _, code in factory.softbench_cubins(each, 256, "plain")]
+    factory = loading.load(Path(roof.variants("read2_write2", "cuda")[0].path), "read2_write2")
+    codes += [code for _, code in factory.softbench_cubins(case("add_rmsnorm", (2**18, 8192)), 256, "evict_first")]
     moves = [sorted(word for word in text.split() if word.startswith(("LDG.", "STG."))) for text in sass(*codes)]
     assert moves[0] == ["LDG.E.128"] * 4 + ["STG.E.64"]
     assert moves[1] == ["LDG.E.128", "LDG.E.64", "STG.E.128", "STG.E.64"]
+    assert moves[2] == ["LDG.E.EF.128"] * 2 + ["STG.E.EF.128"] * 2, "at offsets of 64 bits"
 
 
 INTERPRETED = """

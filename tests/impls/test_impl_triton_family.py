@@ -48,6 +48,7 @@ right((2, 3, 9), layout="transposed", **{params})
 right((0, 64), **{params})
 right((3, 9001), "float32", **{params})
 right((9, 300), words=declared.hard, **{params})
+right((40, 40), words=("padding_inf", "nan_middle"), **{params})
 """
 CASES = [
     ("log_softmax_backward", {}),
@@ -114,24 +115,31 @@ def test_logarithms_by_every_kernel_of_softmax():
 
 
 FAULTS = {
-    "no guard for lanes of -inf": ('tl.where(top == -float("inf"), 0.0, top)', "top", "masked_softmax"),
-    "lanes are not rescaled": ("total * power(maximum - base, True)", "total", "cross_entropy"),
-    "the target's logit is not subtracted": ("dx - (1.0 - SMOOTHING), dx)\n", "dx, dx)\n", "cross_entropy_both"),
-    "ignored rows have a loss": ("if target == IGNORE:", "if target == -7:", "cross_entropy"),
-    "the gradient of z is forgotten": ("grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
-    "an edge is left out": ("tl.arange(0, 2) *", "tl.arange(0, 2) * 0 *", "ragged_softmax"),
-    "a window is one column too wide": ("last - WINDOW)", "last - WINDOW - 1)", "causal_softmax"),
-    "rows that see nothing are not 0": ("y = tl.where(seen,", "y = tl.where(column >= 0,", "masked_softmax"),
+    "no guard for lanes of -inf": ("_rows", 'tl.where(top == -float("inf"), 0.0, top)', "top", "cross_entropy"),
+    "lanes are not rescaled": ("_rows", "total * power(maximum - base, True)", "total", "cross_entropy"),
+    "the target's logit is not subtracted": (
+        "_rows",
+        "dx - (1.0 - SMOOTHING), dx)\n",
+        "dx, dx)\n",
+        "cross_entropy_both",
+    ),
+    "ignored rows have a loss": ("_rows", "if target == IGNORE:", "if target == -7:", "cross_entropy"),
+    "the gradient of z is forgotten": ("_rows", "grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
+    "an edge is left out": ("_spans", "[:, None] * ((last", "[:, None] * 0 * ((last", "ragged_softmax"),
+    "a window is one column too wide": ("_spans", "last - WINDOW,", "last - WINDOW - 1,", "causal_softmax"),
+    "rows that see nothing are not 0": ("_spans", "y = tl.where(mask != 0, y, 0.0)", "y += 0.0", "masked_softmax"),
+    "NaN is where nothing is seen": ("_spans", "total > 0.0, HELD, 0)", "total > 0.0, HELD, HELD)", "causal_softmax"),
+    "columns after the last chunk are not 0": ("_spans", "(begin, end), CHUNKS", "(begin, end), end", "causal_softmax"),
 }
 
 
-@every(("old", "new", "operator"), FAULTS.values())
-def test_faults_are_found(tmp_path, old, new, operator):
+@every(("file", "old", "new", "operator"), FAULTS.values())
+def test_faults_are_found(tmp_path, file, old, new, operator):
     for path in FILE.parent.glob("*.py"):
         (tmp_path / path.name).write_text(path.read_text())
-    text = (FILE.parent / "_rows.py").read_text()
+    text = (FILE.parent / f"{file}.py").read_text()
     assert text.count(old) == 1
-    (tmp_path / "_rows.py").write_text(text.replace(old, new))
+    (tmp_path / f"{file}.py").write_text(text.replace(old, new))
     done = interpret(BODY.format(params=dict(CASES)[operator]), operator, tmp_path / "family.py")
     assert "AssertionError" in done.stderr, done.stderr[-1000:]
 

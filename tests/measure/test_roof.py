@@ -1,12 +1,10 @@
 """The roofs by mix of reads and writes: what they move, what their check refuses, what each operator is held against."""
 
-import itertools
 from pathlib import Path
 
 import pytest
 from support.interpreted import interpreted
 from support.paths import ROOT
-from support.sass import sass
 
 from softbench import Unsupported
 from softbench.cases import operators
@@ -130,18 +128,3 @@ def test_the_kernels_in_the_interpreter(tmp_path):
     """float16 of odd length has 2-byte words, 4099 int32 words leave a partial block; a weight comes along unread."""
     pytest.importorskip("triton")
     interpreted(tmp_path, INTERPRETED)
-
-
-def test_one_vector_of_each_stream_a_thread():
-    """2**18 x 8192 needs 64-bit offsets."""
-    pytest.importorskip("triton")
-    asked = list(itertools.product(("read2_write1", "read2_write2"), ("plain", "evict_first")))
-    codes = []
-    for name, hint in asked:
-        factory = load(Path(roof.variants(name, "cuda")[0].path), name)
-        codes += [code for _, code in factory.softbench_cubins(case(name, (2**18, 8192)), 256, hint)]
-    for (name, hint), text in zip(asked, sass(*codes), strict=True):
-        reads, writes = MIXES[name]
-        first = ".EF" if hint == "evict_first" else ""
-        moves = sorted(word for word in text.split() if word.startswith(("LDG.", "STG.")))
-        assert moves == [f"LDG.E{first}.128"] * reads + [f"STG.E{first}.128"] * writes
