@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from softbench.analysis import leaderboard
-from softbench.analysis.compare.summary import change_text, interval_text
+from softbench.analysis.compare.summary import change_figures
 from softbench.analysis.document import Dataset, Document, Part, lines, table
 from softbench.analysis.leaderboard import Cell, tiers
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short
@@ -206,10 +206,10 @@ def document(result: Sequence[str], steps: Sequence[Step]) -> Document:
     for step in steps:
         contest = step.contest
         status = "" if contest.is_timed else contest.new.status.value if contest.new else "not run"
-        figures = (change_text(contest.change.ratio), interval_text(contest.change)) if contest.is_timed else ("", "")
+        change = change_figures(contest.change if contest.is_timed else None)
         times = (number(cell.latency_ns if cell else None, milliseconds) for cell in (contest.new, contest.old))
         names = (step.commit[:12], short(step.subject), step.name, step.verdict)
-        rows.append((*names, status, *figures, *times))
+        rows.append((*names, status, *change, *times))
     title = plural(len(steps), "step")
     parts: list[Part] = lines(*result)
     return [*parts, *table(title, header, rows, left=(0, 1, 2, 3, 4), labels=2)]

@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
         write(
             Path(options.output),
             report.render_document(
-                title, summary.document(comparison, whole=True, fold=True), forest=forest.rows(comparison.cells)
+                title, summary.document(comparison, whole=True, fold=True), forest=forest.forest(comparison.cells)
             ),
         )
     if options.format == "comment":

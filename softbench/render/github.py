@@ -119,7 +119,7 @@ def _regression(cell: Pair) -> str:
 
 
 def _change(change: stats.Comparison | None) -> str:
-    return f"{summary.change_text(change.ratio)} ({summary.interval_text(change)})" if change else ""
+    return "{} ({})".format(*summary.change_figures(change)) if change else ""
 
 
 def errors(annotations: Sequence[Annotation], place: Callable[[Record], FileLine]) -> Iterator[str]:

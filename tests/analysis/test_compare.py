@@ -10,10 +10,12 @@ from support.compared import CASE, contest, new, old
 from support.grids import over
 
 from softbench.analysis import compare
-from softbench.analysis.compare import summary
+from softbench.analysis.compare import forest, summary
+from softbench.analysis.leaderboard import estimates
 from softbench.model import Status, Telemetry, stats
 from softbench.records.comparable.sections import Incomparable
 from softbench.render import tables
+from softbench.render.report.drawing.forest import forest_plot
 from softbench.texts import InputError
 
 WIDE = softmax_case(4096, 2048)
@@ -128,6 +130,72 @@ def test_what_became_of_a_status(before, after, moved):
     found = compared(before, after)
     assert of(found).moved == moved
     assert bool(found.failures(9)) == (moved == "fell")
+
+
+def test_of_declared_failures_a_change_comes_last():
+    was, now = (ended(CASE, "lost", status, known_failure="x") for status in (Status.CRASHED, Status.INCORRECT))
+    text = text_of(compare.compare(old(*contest(CASE, mine(5_000), was)), new(*contest(CASE, mine(5_500), now))))
+    assert "=\n\nOf 1 timed cell 1 slower, 0 faster, " in text
+    assert f"same. 1 declared failure changed in kind.\nMost: +10.01 % {CASE.id} (mine).\n\nbefore:" in text
+    assert text.index("Slower: 1 cell") < text.index("Declared failures that changed in kind\n")
+
+
+def many(ratios, other_roofs=()):
+    """A kernel in one case per ratio, after over before, some of them with another roof kernel."""
+    before, after = [], []
+    for at, ratio in enumerate(ratios):
+        case, roof = softmax_case(64, 256 * (at + 1)), variant("copy", params=(("x", at in other_roofs),))
+        before += contest(
+            case, timed(case, "mine", 5_000, spread=0), spread=0, variant=replace(roof, params=(("x", False),))
+        )
+        after += contest(case, timed(case, "mine", 5_000 * ratio, spread=0), spread=0, variant=roof)
+    return compare.compare(old(*before), new(*after))
+
+
+def text_of(found):
+    return tables.document_text(summary.document(found), 999)
+
+
+def test_how_many_would_read_as_changed_by_chance():
+    assert "At a level of 1 in 300, of 2 cells that are alike about 0.01 would by chance" in text_of(many([1, 1]))
+    assert "of 400 cells that are alike about 1 would by chance" in text_of(many([1] * 400))
+
+
+def test_what_is_noted_of_nearly_all_cells_is_said_once():
+    lines = text_of(many([1.1] * 10, range(1, 10))).splitlines()
+    assert [line for line in lines if "another roof kernel" in line and "64x256 " not in line] == [
+        "9 of 10 timed cells: another roof kernel."
+    ]
+    assert next(line for line in lines if "64x256  " in line).endswith("  not: another roof kernel")
+    assert text_of(many([1.1] * 10, (1, 2))).count("  another roof kernel\n") == 2
+
+
+@over(
+    ("ratios", "named"),
+    [
+        ([1.6, 0.99, 0.99, 0.99], "The mean of mine is -1.00 % without softmax-float16-64x256 (+60.00 %)."),
+        ([1.6, 1.05, 1.05, 1.05], "The mean of mine is +5.00 % without softmax-float16-64x256 (+60.00 %)."),
+        ([1.06, 1.05, 1.05, 1.05], ""),
+        ([1.6], ""),
+    ],
+)
+def test_the_cell_that_makes_most_of_a_mean_is_named(ratios, named):
+    text = text_of(many(ratios))
+    assert [line for line in text.splitlines() if "The mean of" in line] == [named][: bool(named)]
+
+
+def test_digits_do_not_contradict_a_verdict():
+    off = stats.Comparison("faster", 0.9935, 0.98713, 0.999984, 8)
+    assert summary.change_figures(off) == ("-0.650 %", "-1.287 % to -0.002 %")
+    assert summary.change_figures(replace(off, high=1.00001)) == ("-0.65 %", "-1.29 % to +0.00 %")
+    mean = estimates.Estimate(0.9992, 0.9987, 0.9997)
+    assert "0.9992 [0.9987, 0.9997]" in forest_plot(forest.Forest((("mine", mean),), ""))
+
+
+def test_a_long_plot_says_what_it_leaves_out_and_has_its_scale_at_both_ends():
+    found = forest.forest(many([1.1 + at / 100 for at in range(41)]).cells)
+    assert ". 1 mean (95 % intervals), then the 30 largest of 41 changed cells (intervals that err in" in found.note
+    assert [forest_plot(own).count(">1×<") for own in (found, replace(found, rows=found.rows[:9]))] == [2, 1]
 
 
 def test_hard_cases_are_compared_by_their_status_alone():

@@ -52,6 +52,10 @@ def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
     assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     found.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
     assert found.grave_faults() == []
+    figures = found.page.locator("td:not(.text)").evaluate_all(
+        "all => all.map((one) => getComputedStyle(one).whiteSpace)"
+    )
+    assert {*figures} == {"nowrap"}
 
 
 def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page):

@@ -117,14 +117,6 @@ def test_the_comment():
     assert differences("comment.md", github.comment(compared(), 0.02)) == ""
 
 
-def test_a_comment_begins_with_its_marker_and_the_answer():
-    marker, _, answer, *_ = github.comment(compared()).splitlines()
-    assert marker == "<!-- softbench -->"
-    assert answer == (
-        "This pull request is slower in 2 of 4 timed cells (at most +10.01 %); 4 cells no longer pass. 1 cell is faster."
-    )
-
-
 @pytest.mark.parametrize(
     ("before", "after", "limit", "answer"),
     [

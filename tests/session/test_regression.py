@@ -68,17 +68,10 @@ def again(measured, folder, change, *arguments, **passports):
 def test_a_cell_that_got_slower_fails_the_run(measured, tmp_path, workers):
     code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%", *workers)
     assert code == 1, text
-    assert re.search(r"\S+ against before\n=+\n\nNo status changed\. Of 2 timed cells [12] slower", text)
+    assert re.search(r"\S+ against before\n=+\n\nOf 2 timed cells [12] slower, .*\nMost: .*\n\nbefore: before \(", text)
     assert text.count("--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower by at least 300 %") == 1
     assert re.search(r"^=+ 1 passed[, ].*$", text, re.M)
     assert text.index("rank  implementation") < text.index("against before") < text.index("\nrecords: ")
-
-
-def test_without_a_limit_nothing_fails(measured, tmp_path):
-    code, text = again(measured, tmp_path, quicker)
-    assert code == 0, text
-    assert re.search("[12] slower", text)  # the reference may be as well, beside other load
-    assert "--softbench-fail-on" not in text
 
 
 def test_within_the_limit_nothing_fails(measured, tmp_path):
@@ -131,14 +124,6 @@ def test_a_cell_that_fell_exceeds_any_limit():
     assert RegressionCheck(before, 10.0).judge(after).failed
     assert not RegressionCheck(after, 10.0).judge(before).failed
     assert not RegressionCheck(before, None).judge(after).failed
-
-
-def test_another_clock_is_refused():
-    def made(clock):
-        return passport(run_id=clock, ranking_clock=clock)
-
-    with pytest.raises(settings.SettingsError, match=r"--softbench-baseline: graph is ranked by the clock 'graph'"):
-        RegressionCheck(Run(made("graph"), ()), None).refuse(made("wall"), {})
 
 
 def test_a_kernel_against_its_last_commit(tmp_path):

@@ -42,6 +42,10 @@ class Move:
         """One of the words of `VERDICTS`, or "" without two times."""
         return VERDICTS[self.change.verdict] if self.change else ""
 
+    @property
+    def is_changed(self) -> bool:
+        return self.verdict in ("slower", "faster")
+
 
 @dataclass(frozen=True)
 class Pair(Move):
@@ -50,6 +54,11 @@ class Pair(Move):
     before: Cell
     after: Cell
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether it fails as declared in both runs."""
+        return leaderboard.is_declared(self.before.record) and leaderboard.is_declared(self.after.record)
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,11 @@ class RunComparison:
     gone: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     unsealed: tuple[Pair, ...] = ()
+
+    @property
+    def timed(self) -> int:
+        """The number of cells with two times."""
+        return sum(bool(cell.change) for cell in self.cells)
 
     def of(self, verdict: str) -> list[Pair]:
         """Cells of one verdict, the largest change first."""

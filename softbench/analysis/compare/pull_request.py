@@ -1,24 +1,26 @@
 """A comparison for the readers of a pull request: the same parts in the same order after every run. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, Pair, RunComparison
 from softbench.analysis.compare.summary import (
-    HOW,
     REASON,
-    brief,
+    TIMES,
     by_implementation,
+    change_figures,
     change_text,
-    interval_text,
     percent,
     rest,
+    terms,
     times,
+    unusual,
+    usual,
 )
 from softbench.analysis.document import Document, Part, lines, table
 from softbench.analysis.leaderboard.formatting import first_line, plural, short, status_text
 
 CHANGED = (FELL, "slower", "faster", ROSE, OTHER)
-_HEADER = ("", "case", "implementation", "change", "interval", "ms", "ms was", "% of roof", "% was", "note")
+_HEADER = ("what", "case", "implementation", "change", "interval", *TIMES, "note")
 
 
 def document(comparison: RunComparison, limit: float | None = None) -> Document:
@@ -27,8 +29,9 @@ def document(comparison: RunComparison, limit: float | None = None) -> Document:
     Neither the runs nor the sizes of changes decide the order, so that two comments differ only where the cells do.
     """
     cells = sorted(comparison.cells, key=lambda cell: (cell.case.id, cell.implementation))
-    rows = [_row(cell) for word in CHANGED for cell in cells if _word(cell) == word]
-    others = [_row(cell) for cell in cells if _word(cell) not in CHANGED]
+    known = usual(comparison)
+    rows = [_row(cell, known) for word in CHANGED for cell in cells if _word(cell) == word]
+    others = [_row(cell, known) for cell in cells if _word(cell) not in CHANGED]
     parts: list[Part] = lines(verdict(comparison, limit))
     parts += table("Changed cells", _HEADER, rows)
     parts += by_implementation(comparison, folded=True)
@@ -36,12 +39,12 @@ def document(comparison: RunComparison, limit: float | None = None) -> Document:
     parts += table("What else changed", ("what", "before", "after"), surroundings, folded=True)
     parts += table(f"Other cells: {len(others)}", _HEADER, others, folded=True)
     only = rest(comparison, "the old run", "the new run")
-    return [*parts, *lines(*only, HOW if any(cell.change for cell in cells) else "")]
+    return [*parts, *lines(*only, *terms(comparison))]
 
 
 def verdict(comparison: RunComparison, limit: float | None = None) -> str:
     """Whether the pull request is slower, in one sentence; then whether something is faster."""
-    timed, unclear = sum(bool(cell.verdict) for cell in comparison.cells), comparison.unclear(limit or 0.0)
+    timed, unclear = comparison.timed, comparison.unclear(limit or 0.0)
     failures = comparison.failures(limit or 0.0)
     slower = [cell.change.ratio for cell in failures if cell.moved != FELL and cell.change]
     lost = len(comparison.unsealed)
@@ -63,11 +66,10 @@ def _word(cell: Pair) -> str:
     return cell.moved or cell.verdict or status_text(cell.after.record)
 
 
-def _row(cell: Pair) -> Sequence[str]:
-    a, b, change = cell.before, cell.after, cell.change
-    figures = (change_text(change.ratio), interval_text(change)) if change else ("", "")
-    note = "; ".join(map(brief, cell.notes))
+def _row(cell: Pair, known: Collection[str]) -> Sequence[str]:
+    a, b = cell.before, cell.after
+    note = unusual(cell, known)
     if cell.moved:
         reason = short(first_line(b.record.reason or a.record.reason), REASON)
         note = f"{status_text(a.record)}, now {status_text(b.record)}" + (f": {reason}" if reason else "")
-    return (_word(cell), cell.case.id, short(cell.implementation), *figures, *times(a, b), note)
+    return (_word(cell), cell.case.id, short(cell.implementation), *change_figures(cell.change), *times(a, b), note)

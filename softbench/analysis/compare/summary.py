@@ -2,19 +2,22 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, VERDICTS, Pair, RunComparison
+from softbench.analysis.compare.surroundings import date
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
-from softbench.analysis.leaderboard import Cell
+from softbench.analysis.leaderboard import Cell, estimates
+from softbench.analysis.leaderboard.estimates import OF_A_CASE
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, some, status_text
-from softbench.model import stats
+from softbench.model import Passport, stats
 
 HOW = (
-    "Change: time over that of the roof in the same rounds, after against before. Intervals are Welch's over the placements of "
-    "both runs, and wider where the trial chose another roof kernel. Same: the interval contains 0 and is within ±0.5 %. Cannot "
-    "tell: it contains 0 and is wider."
+    "Change: time over the roof's in the same rounds, after against before. Slower, faster: its interval (Welch's, over the "
+    "placements of both runs) excludes 0; same: it is within ±0.5 %; cannot tell: it is wider. % before, % after: of roof."
 )
+TIMES = ("ms before", "ms after", "% before", "% after")
 COLUMNS = (
     *("case", "implementation", "moved", "status_before", "status_after", "verdict", "ratio", "low", "high"),
     *("placements", "latency_ns_before", "latency_ns_after", "percent_of_roof_before", "percent_of_roof_after"),
@@ -22,52 +25,99 @@ COLUMNS = (
 )
 """Of a cell in two runs; ratio, low and high are time over the roof's, after / before."""
 REASON = 60
+USUAL = 0.9
+"""The share of cells of which a note is said once."""
 
 
 def document(comparison: RunComparison, whole: bool = False, fold: bool = False) -> Document:
-    """Changes of status, what else changed, a row per implementation, and the cells that changed; with whole all others too.
+    """The result and its terms, changes of status, a row per implementation, the cells that changed, and what else did.
 
-    With fold (for a page) those are folded.
+    With whole all other cells too; with fold (for a page) those are folded.
     """
     parts: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
-    parts += lines(verdict(comparison))
-    parts += _moves(comparison)
+    parts += lines(verdict(comparison), _largest(comparison))
+    runs = (("before", comparison.before), ("after", comparison.after))
+    parts += lines(*(f"{word}: {_named(run)}" for word, run in runs), *terms(comparison))
+    parts += _moves("Changes of status", comparison, False)
+    parts += by_implementation(comparison)
+    known = usual(comparison)
+    for word in VERDICTS.values():
+        cells = comparison.of(word)
+        if cells and (whole or cells[0].is_changed):
+            parts += _changes(word, cells, known, folded=fold and not cells[0].is_changed)
     surroundings = [(change.what, change.before, change.after) for change in comparison.changes]
     parts += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
     parts += lines(_roof(comparison))
-    parts += by_implementation(comparison)
-    for word in VERDICTS.values():
-        cells = comparison.of(word)
-        if cells and (whole or word in ("slower", "faster")):
-            title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
-            parts += _changes(title, cells, folded=fold and word not in ("slower", "faster"))
-    others = rest(comparison, comparison.before.run_id, comparison.after.run_id)
-    return [*parts, *lines(*others, HOW if any(cell.change for cell in comparison.cells) else "")]
+    parts += _moves("Declared failures that changed in kind", comparison, True)
+    return [*parts, *lines(*rest(comparison, comparison.before.run_id, comparison.after.run_id))]
 
 
 def cells(comparison: RunComparison) -> Document:
     """For the author of a kernel who has changed a line: one row per cell that was asked for, and nothing else."""
-    header = ("case", "implementation", "", "change", "interval", "ms", "ms was", "% of roof")
+    header = ("case", "implementation", "what", "change", "interval", *TIMES)
     rows = []
     for cell in comparison.cells:
         if cell.after.record.role == "entrant":
-            a, b, change = cell.before, cell.after, cell.change
+            a, b = cell.before, cell.after
             word = f"{cell.moved}: {status_text(b.record)}" if cell.moved else cell.verdict or status_text(b.record)
-            figures = (change_text(change.ratio), interval_text(change)) if change else ("", "")
-            rows.append((cell.case.id, short(cell.implementation), word, *figures, *times(a, b)[:3]))
+            rows.append((cell.case.id, short(cell.implementation), word, *change_figures(cell.change), *times(a, b)))
     return [*table("Since the last run", header, rows, left=(0, 1, 2), labels=2), *lines(*_not_compared(comparison))]
 
 
 def verdict(comparison: RunComparison) -> str:
-    """The result in one sentence, status first."""
-    counts = [(len(comparison.moved(how)), word) for how, word in ((FELL, "fell"), (ROSE, "rose"), (OTHER, "changed"))]
-    changed = ", ".join(f"{count} {word}" for count, word in counts if count)
-    status = f"Status: {changed}." if changed else "No status changed."
-    timed = sum(bool(cell.verdict) for cell in comparison.cells)
-    if not timed:
-        return f"{status} No cell has a time in both runs."
-    verdicts = ", ".join(f"{len(comparison.of(word))} {_plainly(word)}" for word in VERDICTS.values())
-    return f"{status} Of {plural(timed, 'timed cell')} {verdicts}."
+    """What fell, then times, then other statuses; last, failures that were declared in both runs."""
+    moves = [(cell.moved, cell.is_declared) for cell in comparison.cells]
+    fell, rose, other = (f"{moves.count((how, False))} {how}" * ((how, False) in moves) for how in (FELL, ROSE, OTHER))
+    others, declared = ", ".join(filter(None, (rose, other))), moves.count((OTHER, True))
+    found = [f"Status: {fell}." * bool(fell), _times(comparison), f"Status: {others}." * bool(others)]
+    found += [f"{plural(declared, 'declared failure')} changed in kind."] * bool(declared)
+    return " ".join(filter(None, found))
+
+
+def _times(comparison: RunComparison) -> str:
+    if not (timed := comparison.timed):
+        return "No cell has a time in both runs."
+    plain = {"cannot tell": "cannot be told", "same": "the same"}
+    words = (f"{len(comparison.of(word))} {plain.get(word, word)}" for word in VERDICTS.values())
+    return f"Of {plural(timed, 'timed cell')} {', '.join(words)}."
+
+
+def _largest(comparison: RunComparison) -> str:
+    most = (cell for word in ("slower", "faster") for cell in comparison.of(word)[:1])
+    named = [f"{change_figures(cell.change)[0]} {cell.case.id} ({short(cell.implementation)})" for cell in most]
+    return f"Most: {', '.join(named)}." if named else ""
+
+
+def terms(comparison: RunComparison) -> Iterator[str]:
+    """What the verdicts mean, how often they err, and what is noted of nearly all cells; nothing without times."""
+    if timed := comparison.timed:
+        wrong = timed * OF_A_CASE
+        chance = f"of {plural(timed, 'cell')} that are alike about {wrong:.{0 if wrong >= 1 else 2}f} would by chance"
+        yield f"{HOW} At a level of 1 in {1 / OF_A_CASE:.0f}, {chance} read as slower or faster."
+        for note, count in usual(comparison).items():
+            yield f"{f'All {timed}' if count == timed else f'{count} of {timed}'} timed cells: {note}."
+
+
+def usual(comparison: RunComparison) -> dict[str, int]:
+    """The notes of nearly all timed cells, where these are several, and of how many each is."""
+    counts, timed = Counter(note for cell in comparison.cells if cell.change for note in _notes(cell)), comparison.timed
+    return {note: count for note, count in counts.items() if timed > 2 and count >= USUAL * timed}
+
+
+def unusual(cell: Pair, known: Collection[str]) -> str:
+    """The notes of a row without the usual ones, and those of these that it lacks."""
+    lacks = (f"not: {note}" for note in known if cell.change and note not in cell.notes)
+    return "; ".join([*(note for note in _notes(cell) if note not in known), *lacks])
+
+
+def _notes(cell: Pair) -> list[str]:
+    """Without another source: the row of the implementation has that."""
+    return [note for note in cell.notes if not note.startswith("two versions of")]
+
+
+def _named(run: Passport) -> str:
+    card = f"{run.device.get('name', '')} {str(run.device.get('uuid', ''))[:12]}".strip()
+    return f"{run.run_id} ({date(run)}, {short(card, REASON)}, commit {run.commit[:12] or 'unknown'})"
 
 
 def gate(comparison: RunComparison, limit: float) -> str:
@@ -118,36 +168,34 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
-def change_text(ratio: float) -> str:
-    """A factor as a change: "+2.1 %"; "?" without one."""
-    return f"{round(100 * (ratio - 1), 2) + 0.0:+.2f} %" if math.isfinite(ratio) else "?"
+def change_text(ratio: float, places: int = 2) -> str:
+    """A factor as a change: "+2.10 %"; "?" without one."""
+    return f"{round(100 * (ratio - 1), places) + 0.0:+.{places}f} %" if math.isfinite(ratio) else "?"
 
 
-def interval_text(change: stats.Comparison) -> str:
-    """The interval of a change; "unknown" if it may be a factor of two either way."""
-    if change.half_width > math.log(2):
-        return "unknown"
-    return f"{change_text(change.low)} to {change_text(change.high)}"
+def change_figures(change: stats.Comparison | None) -> tuple[str, str]:
+    """A change and its interval, "unknown" if it may be a factor of two either way; two empty texts without one."""
+    if change is None:
+        return "", ""
+    places = estimates.places(change, 4) - 2
+    low, high = (change_text(bound, places) for bound in (change.low, change.high))
+    return change_text(change.ratio, places), "unknown" if change.half_width > math.log(2) else f"{low} to {high}"
 
 
-def _plainly(verdict: str) -> str:
-    return {"cannot tell": "cannot be told", "same": "the same"}.get(verdict, verdict)
-
-
-def _moves(comparison: RunComparison) -> list[Part]:
-    header = ("", "case", "implementation", "before", "after", "reason")
+def _moves(title: str, comparison: RunComparison, declared: bool) -> list[Part]:
+    header = ("what", "case", "implementation", "before", "after", "reason")
     rows = []
-    for cell in [*comparison.moved(FELL), *comparison.moved(ROSE), *comparison.moved(OTHER)]:
+    for cell in (cell for how in (FELL, ROSE, OTHER) for cell in comparison.moved(how) if cell.is_declared == declared):
         a, b = cell.before.record, cell.after.record
         reason = short(first_line(b.reason or a.reason), REASON)
         rows.append((cell.moved, cell.case.id, short(cell.implementation), status_text(a), status_text(b), reason))
-    return table("Changes of status", header, rows, left=(0, 1, 2, 3, 4, 5), labels=3)
+    return table(title, header, rows, left=(0, 1, 2, 3, 4, 5), labels=3, folded=declared)
 
 
 def by_implementation(comparison: RunComparison, folded: bool = False) -> list[Part]:
     """One row per implementation, without zeros; its change is the geometric mean over the cells with one."""
     header = ("implementation", *VERDICTS.values(), "mean change", "fell", "rose", "source")
-    rows = []
+    rows, mostly = [], []
     for name in sorted({cell.implementation for cell in comparison.cells}):
         own = [cell for cell in comparison.cells if cell.implementation == name]
         ratios = [c.change.ratio for c in own if c.change and math.isfinite(c.change.ratio)]
@@ -156,30 +204,39 @@ def by_implementation(comparison: RunComparison, folded: bool = False) -> list[P
         *verdicts, fell, rose = (str(words.count(word) or "") for word in (*VERDICTS.values(), FELL, ROSE))
         mean = change_text(stats.geometric_mean(ratios)) if ratios else ""
         rows.append((short(name), *verdicts, mean, fell, rose, "changed" if changed else ""))
-    return table("By implementation", header, rows, folded=folded)
+        mostly.append(_mostly(name, own))
+    parts = table("By implementation", header, rows, left=(0, 8), folded=folded)
+    return [*parts, *lines(*mostly)]
 
 
-def _changes(title: str, cells: Iterable[Pair], folded: bool) -> list[Part]:
-    header = ("case", "implementation", "change", "interval", "ms", "ms was", "% of roof", "% was", "notes")
+def _mostly(name: str, cells: Iterable[Pair]) -> str:
+    """The changed cell without which a mean changes its sign or at least halves; "" without one."""
+    logs = [(math.log(c.change.ratio), c) for c in cells if c.change and math.isfinite(c.change.ratio)]
+    total = sum(log for log, _ in logs)
+    log, most = max(((log, c) for log, c in logs if c.is_changed), key=lambda own: own[0] * total, default=(0.0, None))
+    if most is None or not total or len(logs) < 2:
+        return ""
+    others = (total - log) / (len(logs) - 1)
+    if others * len(logs) / total > 0.5:
+        return ""
+    without = f"without {most.case.id} ({change_text(math.exp(log))})"
+    return f"The mean of {short(name)} is {change_text(math.exp(others))} {without}."
+
+
+def _changes(word: str, cells: Sequence[Pair], known: Collection[str], folded: bool) -> list[Part]:
+    header = ("case", "implementation", "change", "interval", *TIMES, "notes")
     rows = []
     for cell in cells:
-        a, b, change = cell.before, cell.after, cell.change
-        assert change is not None
         who = (cell.case.id, short(cell.implementation))
-        figures = (change_text(change.ratio), interval_text(change), *times(a, b))
-        rows.append((*who, *figures, "; ".join(map(brief, cell.notes))))
+        rows.append((*who, *change_figures(cell.change), *times(cell.before, cell.after), unusual(cell, known)))
+    title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
     return table(title, header, rows, left=(0, 1, 8), folded=folded, labels=2)
 
 
 def times(a: Cell, b: Cell) -> tuple[str, ...]:
-    """Times and shares of the roof, each after and before."""
-    texts = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (b, a))
-    return (*texts, *(number(x.percent_of_roof, "{:.1f}".format) for x in (b, a)))
-
-
-def brief(note: str) -> str:
-    """A note for the end of a row: the row names the implementation already."""
-    return "another source" if note.startswith("two versions of") else note
+    """Under `TIMES`."""
+    texts = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (a, b))
+    return (*texts, *(number(x.percent_of_roof, "{:.1f}".format) for x in (a, b)))
 
 
 def _roof(comparison: RunComparison) -> str:

@@ -21,6 +21,11 @@ class Change:
     after: str
 
 
+def date(passport: Passport) -> str:
+    """Day and minute of a run, from its passport."""
+    return passport.started[:16].replace("T", " ")
+
+
 def changes(before: Run, after: Run, variants: Mapping[str, tuple[Variant, Variant]]) -> Iterator[Change]:
     """All that differs between two runs of one machine; variants are those of implementations in both.
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from softbench.analysis.compare.summary import change_text, interval_text, percent
+from softbench.analysis.compare import VERDICTS
+from softbench.analysis.compare.summary import change_figures, percent
 from softbench.analysis.document import Document, table
 from softbench.analysis.leaderboard import tiers
 from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text
@@ -36,11 +37,7 @@ class VersionPair:
             return f"{self.old.tier} -> {self.new.tier}"
         if self.fell or self.new.status is not self.old.status:
             return f"{status_text(self.old)} -> {status_text(self.new)}"
-        return (
-            {"unknown": "cannot tell", "tied": "same"}.get(self.change.verdict, self.change.verdict)
-            if self.change
-            else ""
-        )
+        return VERDICTS[self.change.verdict] if self.change else ""
 
     def fails(self, limit: float) -> bool:
         """Whether the new version fell, or is slower by a share of at least limit."""
@@ -82,9 +79,16 @@ def document(found: Iterable[VersionPair], clock: str) -> Document:
     """One row per pair."""
     rows = []
     for pair in found:
-        change = (change_text(pair.change.ratio), interval_text(pair.change)) if pair.change else ("", "")
         times = (number(_ns(record, clock), milliseconds) for record in (pair.new, pair.old))
-        rows.append((pair.new.case.id, short(pair.old.variant.implementation), pair.verdict, *change, *times))
+        rows.append(
+            (
+                pair.new.case.id,
+                short(pair.old.variant.implementation),
+                pair.verdict,
+                *change_figures(pair.change),
+                *times,
+            )
+        )
     header = ("case", "against", "", "change", "interval", "ms", "ms there")
     return table("Against another version, in the same rounds", header, rows, left=(0, 1, 2), labels=2)
 

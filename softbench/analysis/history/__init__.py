@@ -159,5 +159,5 @@ def _changed(name: str, before: CaseBoard, after: CaseBoard) -> Pair | None:
     if _apart(name, before, after):
         return None
     pair = compare.pair(name, before, after)
-    is_step = pair.change is not None and pair.verdict in ("slower", "faster") and abs(pair.change.ratio - 1) >= STEP
+    is_step = pair.change is not None and pair.is_changed and abs(pair.change.ratio - 1) >= STEP
     return pair if is_step or pair.moved else None

@@ -1,15 +1,15 @@
 """A history as a document and as datasets: the steps, scores and cells drawn as a line of text, and the runs. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, Pair
 from softbench.analysis.compare import summary as compare_summary
 from softbench.analysis.compare.summary import change_text, percent
+from softbench.analysis.compare.surroundings import date
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.history import STEP, History, Line, Point, Step
 from softbench.analysis.leaderboard.formatting import plural, short
-from softbench.model import Passport, stats
+from softbench.model import stats
 
 BARS = "▁▂▃▄▅▆▇█"
 SHOWN_RUNS = 8
@@ -92,11 +92,6 @@ def verdict(history: History) -> str:
     last = history.steps[-1]
     named = f"{short(last.implementation)} in #{last.at + 1} ({date(history.runs[last.at])}): {_what(last)}"
     return f"{runs}, {plural(len(history.steps), 'step')}; the last is {named}."
-
-
-def date(passport: Passport) -> str:
-    """Day and minute of a run, from its passport."""
-    return re.sub(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$", r"\1 \2", passport.started)
 
 
 def drawing(line: Line, low: float, high: float, runs: int) -> str:

@@ -79,6 +79,14 @@ def plus_minus(own: Estimate, most: int, unit: str = "") -> str:
     return f"{own.value:.{places}f}{unit} ±{half or 10**-places:.{places}f}"
 
 
+def places(own: Estimate | stats.Comparison, least: int) -> int:
+    """Decimals of a ratio and its bounds: at most three more than least, so that no bound off 1 reads as 1."""
+    if own.low <= 1 <= own.high:
+        return least
+    near = min(abs(own.low - 1), abs(own.high - 1))
+    return min(max(least, 1 + math.floor(-math.log10(2 * near))), least + 3)
+
+
 def bracketed(own: Estimate, most: int) -> str:
     """The interval rounded outward, " [1.14, 1.16]"; "" where it is not known."""
     if not own.is_known or own.low == own.high:

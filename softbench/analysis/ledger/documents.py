@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from softbench.analysis import history
 from softbench.analysis.compare import Move
-from softbench.analysis.compare.summary import change_text, interval_text
-from softbench.analysis.compare.surroundings import of_passports
+from softbench.analysis.compare.summary import change_figures
+from softbench.analysis.compare.surroundings import date, of_passports
 from softbench.analysis.document import Heading, Lines, Part, lines, table
 from softbench.analysis.history import Line, Point
-from softbench.analysis.history.summary import MANY_RUNS, date, steps
+from softbench.analysis.history.summary import MANY_RUNS, steps
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.analysis.leaderboard.regimes import REGIMES
 from softbench.analysis.ledger import Entry, Kept
@@ -216,13 +216,9 @@ def run(own: Kept, before: Kept | None, moves: Sequence[Move]) -> list[Part]:
         others += [(c.what, short(c.before), short(c.after)) for c in of_passports(before.passport, own.passport)]
         title = f"Other than in {_when(before)[1]}"
         parts += table(title, ("what", "before", "after"), others, left=(0, 1, 2), folded=True)
-        changed = [m for m in moves if m.moved or m.verdict in ("slower", "faster")]
-        rows = [(m.case.id, short(m.implementation), m.moved or m.verdict, *_change(m)) for m in changed]
+        changed = [m for m in moves if m.moved or m.is_changed]
+        rows = [(m.case.id, short(m.implementation), m.moved or m.verdict, *change_figures(m.change)) for m in changed]
         header = ("case", "implementation", "what", "change", "interval")
         parts += table("Changed cells", header, rows, left=(0, 1, 2), labels=2)
     cells = [(entry.id, short(entry.implementation), *_cell(entry)) for entry in own.entries]
     return [*parts, *table("Cells", ("case", "implementation", *_CELL), cells, left=(0, 1, 5, 6), labels=2)]
-
-
-def _change(own: Move) -> tuple[str, str]:
-    return (change_text(own.change.ratio), interval_text(own.change)) if own.change else ("", "")

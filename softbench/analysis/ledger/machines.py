@@ -129,5 +129,4 @@ def _changed(name: str, before: Entry, after: Entry) -> Move | None:
     if timed and abs(before.percent / after.percent - 1) < STEP:
         return None
     found = move(before, after)
-    is_step = found is not None and found.change is not None and found.verdict in ("slower", "faster")
-    return found if found and (found.moved or is_step) else None
+    return found if found and (found.moved or found.is_changed) else None

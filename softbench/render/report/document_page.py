@@ -1,13 +1,15 @@
 """Documents as pages: headings, sentences and tables, with the figures after the first sentences."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from softbench.analysis.compare.forest import Forest
 from softbench.analysis.document import Document, Heading, Lines, Part, Table
 from softbench.render.report import embed
 from softbench.render.report.data import figure_data
-from softbench.render.report.drawing.forest import ForestRow, forest_plot
+from softbench.render.report.drawing.forest import forest_plot
 from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.figure import Figure
 from softbench.render.report.html import Markup, copyable, esc, frame, join, panel, row_head, table, tag, typeset
@@ -32,19 +34,20 @@ def page(
     document: Document,
     figures: Sequence[Figure] = (),
     families: Mapping[str, str] | None = None,
-    forest: Sequence[ForestRow] = (),
+    forest: Forest | None = None,
 ) -> str:
     """The whole document; families by name give the figures the colours of the pages of runs, forest is drawn after these."""
     looks = Looks(families or {})
-    # The first sentences are the verdict; the figures follow them.
-    first = next((index for index, part in enumerate(document) if isinstance(part, Lines)), -1) + 1
-    head = [element(part, is_verdict=True) for part in document[:first]]
+    # The title, the verdict and its terms; the figures follow them.
+    first = [*itertools.takewhile(lambda part: not isinstance(part, Table), document)]
+    head = [element(part, is_verdict=True) for part in first[:2]]
+    head += [tag("div", element(part), class_="facts") for part in first[2:]]
     drawn = [panel(shown.key, shown.title, figure(shown, looks)) for shown in figures]
-    drawn += [panel("forest", FOREST, forest_plot(forest))] if forest else []
-    rest = [element(part) for part in document[first:]]
+    drawn += [panel("forest", FOREST, forest_plot(forest))] if forest and forest.rows else []
+    rest = [element(part) for part in document[len(first) :]]
     body = [
         tag("header", theme(), class_="toolbar"),
-        tag("main", tag("header", *head), *drawn, *rest, id="main", tabindex="-1"),
+        tag("main", tag("header", *head), *drawn, *rest, id="main", tabindex="-1", class_="sheet"),
         Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
         *([embed.plotly_element()] if figures else []),
         embed.data_element(_payload(figures, looks)),

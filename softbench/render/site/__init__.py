@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from softbench.analysis.compare import forest
+from softbench.analysis.compare.surroundings import date
 from softbench.analysis.document import Heading, lines
-from softbench.analysis.history.summary import A_STEP, date, document
+from softbench.analysis.history.summary import A_STEP, document
 from softbench.analysis.leaderboard.formatting import short
 from softbench.analysis.ledger import Kept, documents, moves
 from softbench.analysis.ledger.documents import Claims
@@ -84,13 +85,13 @@ def _run(machine: Machine, at: int, own: Kept, names: Names, looks: Looks) -> Pa
     others = (run for run in machine.runs[:at][::-1] if any((e.id, e.implementation) in cells for e in run.entries))
     before = next(others, None)
     found = moves(before.entries, own.entries) if before else []
-    rows = forest.rows(found)
+    drawn = forest.forest(found)
     facts = (machine.title, date(passport), f"driver {passport.device.get('driver', 'unknown')}", passport.commit)
     versions = " ".join(f"{short(name)} {short(version)}" for name, version in sorted(passport.packages.items()))
     blocks: list[Block] = [*lines(", ".join(short(fact, 60) for fact in facts if fact), versions)]
     blocks += [download(own.file)] if own.file else []
-    if before and rows:
+    if before and drawn.rows:
         title = f"{FOREST} ({short(before.passport.run_id, 60)})"
-        blocks.append(panel("forest", title, forest_plot(rows)))
+        blocks.append(panel("forest", title, forest_plot(drawn)))
     blocks += documents.run(own, before, found)
     return path("run", passport.run_id), sheet(short(passport.run_id, 60), blocks, names, looks)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from softbench.analysis.compare.surroundings import date
 from softbench.analysis.history import History, Line
-from softbench.analysis.history.summary import date
 from softbench.analysis.leaderboard.formatting import dtype_text
 from softbench.model import Case
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
