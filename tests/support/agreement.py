@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard import Cell
-from softbench.model import Run, stats
+from softbench.model import stats
 from softbench.records import store
 from softbench.records.comparable import MACHINE, differences
 
@@ -25,11 +24,11 @@ class Agreement:
     left_out: dict[str, int]
 
     @property
-    def share(self) -> float:
+    def share(self):
         """Of the cells, how many are within `WITHIN`."""
         return sum(abs(ratio - 1) <= WITHIN for ratio in self.ratios.values()) / max(1, len(self.ratios))
 
-    def text(self) -> str:
+    def text(self):
         """The figures, and the five cells that are furthest apart."""
         if not self.ratios:
             return "no cell in common"
@@ -44,7 +43,7 @@ class Agreement:
         return "\n".join(lines)
 
 
-def agreement(first: Run, second: Run) -> Agreement:
+def agreement(first, second):
     """Of what both timed by the ranking clock in at least `LEAST_NS` a launch, from the same source. Raises ValueError.
 
     The roof itself is left out: it stands at 100 % in both.
@@ -53,7 +52,7 @@ def agreement(first: Run, second: Run) -> Agreement:
     if apart or first.passport.ranking_clock != second.passport.ranking_clock:
         raise ValueError(f"two machines or clocks: {', '.join(apart) or 'clocks'}")
     one, other = _cells(first), _cells(second)
-    ratios: dict[tuple[str, str], float] = {}
+    ratios = {}
     left_out = dict.fromkeys(("in one run only", "of another source or variant", "below 20 us", "with a warm L2"), 0)
     left_out["in one run only"] = len(one.keys() ^ other.keys())
     for key in sorted(one.keys() & other.keys()):
@@ -72,7 +71,7 @@ def agreement(first: Run, second: Run) -> Agreement:
     return Agreement(ratios, left_out)
 
 
-def _cells(run: Run) -> dict[tuple[str, str], Cell]:
+def _cells(run):
     found = {}
     for case in leaderboard.build(run).timed:
         for name, cell in {**case.references, **case.cells}.items():

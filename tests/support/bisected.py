@@ -2,15 +2,12 @@
 
 import re
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from softbench.cases import revisions
 from softbench.cli import measuring
-from softbench.model import Case, Record, Run, Status
+from softbench.model import Run, Status
 from support.builders import ended, passport, samples, softmax_case, timed, variant
 
 CASES = (softmax_case(16, 256, "float32"), softmax_case(8, 100, "float32", timed=False))
@@ -49,13 +46,13 @@ COMMITS = (
 """Subject, milliseconds of a launch, and a factor of its output, which is wrong unless it is 1."""
 
 
-def git(folder: Path, *words: str) -> str:
+def git(folder, *words):
     own = ("-c", "user.name=Ann", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
     done = subprocess.run(["git", "-C", folder, *own, *words], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
-def committed(folder: Path, commits: Sequence[tuple[str, float, float]] = COMMITS) -> dict[str, str]:
+def committed(folder, commits=COMMITS):
     """A project under git, with a commit of another file after each of these. Returns the first word of a subject -> its hash."""
     kernel = folder / "kernels" / "mine" / "own.py"
     kernel.parent.mkdir(parents=True)
@@ -82,15 +79,15 @@ class Simulated:
 
     level = 99
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, vague: int = 0) -> None:
+    def __init__(self, monkeypatch, vague=0):
         self.vague, self.runs = vague, []  # type: tuple[int, list[list[str]]]
         monkeypatch.setattr(measuring, "measure", self.measure)
         monkeypatch.setattr(measuring, "cells", self.cells)
 
-    def cells(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
+    def cells(self, arguments):
         return [(case.id, f"mine@{name}") for case in CASES for name in self._versions(arguments)]
 
-    def measure(self, arguments: Sequence[str]) -> Run:
+    def measure(self, arguments):
         self.runs.append(list(arguments))
         asked = [case for case in CASES if any(f"::{case.id}::" in word for word in arguments)]
         placements = 1 if len(self.runs) <= self.vague else 8
@@ -98,7 +95,7 @@ class Simulated:
         records = [self._record(case, name, source, placements) for case in asked for name, source in found]
         return Run(passport(run_id=f"run-{len(self.runs)}", settings={"budget_s": 5.0}), tuple(records))
 
-    def _versions(self, arguments: Sequence[str]) -> dict[str, str]:
+    def _versions(self, arguments):
         """The sources of each version."""
         known = {}
         for word in arguments:
@@ -107,7 +104,7 @@ class Simulated:
                 known[commit[1][:12]] = Path(own.path).read_text()
         return known
 
-    def _record(self, case: Case, name: str, source: str, placements: int) -> Record:
+    def _record(self, case, name, source, placements):
         who, ms = f"mine@{name}", float(re.search(r"sleep\(([\d.]+)", source)[1])
         is_level = len(self.runs) >= self.level
         if "* 1\n" not in source:

@@ -2,10 +2,8 @@
 
 import csv
 import random
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from softbench.model import DTYPE_BYTES, Case, Passport, Record, Run, Samples, Status, Variant
 from softbench.records import store
@@ -15,8 +13,8 @@ LAUNCHES = 20
 GPU = {"name": "NVIDIA H200", "sms": 132, "l2_bytes": 62_914_560, "peak_gb_s": 4814.0, "driver": "580.1"}
 
 
-def passport(clock: str = "graph", **changes: Any) -> Passport:
-    fields: dict[str, Any] = {
+def passport(clock="graph", **changes):
+    fields = {
         "run_id": "r1",
         "started": "2026-01-02T03:04:05Z",
         "profiles": ("full",),
@@ -30,22 +28,22 @@ def passport(clock: str = "graph", **changes: Any) -> Passport:
     return Passport(**{**fields, **changes})
 
 
-def softmax_case(rows: int = 4096, columns: int = 1024, dtype: str = "float16", **changes: Any) -> Case:
+def softmax_case(rows=4096, columns=1024, dtype="float16", **changes):
     return Case(**{"operator": "softmax", "shape": (rows, columns), "dtype": dtype, "out_dtype": dtype, **changes})
 
 
-def variant(name: str, family: str = "triton", operator: str = "softmax", **changes: Any) -> Variant:
+def variant(name, family="triton", operator="softmax", **changes):
     return Variant(name, operator, family, f"impls/{family}/{name}.py", "0" * 8, **changes)
 
 
-def samples(ns: float, clock: str = "graph", heat: int = 0, placements: int = 8, spread: float = 1e-4) -> Samples:
+def samples(ns, clock="graph", heat=0, placements=8, spread=1e-4):
     """Samples around ns a launch whose placements differ by `spread`, drawn anew for every time and heat."""
     draw = random.Random(f"{ns} {heat} {clock}")
     rounds = [[round(ns * LAUNCHES * (1 + draw.gauss(0, spread))) for _ in range(3)] for _ in range(placements)]
     return Samples(clock, LAUNCHES, tuple(map(tuple, rounds)), "cold", heat)
 
 
-def timed(case: Case, name: str, ns: float, role: str = "entrant", **changes: Any) -> Record:
+def timed(case, name, ns, role="entrant", **changes):
     """A PASSED record of ns a launch; heat, placements, spread and clock go to its samples, the rest to the record."""
     keys = ("heat", "placements", "spread", "clock")
     taken = samples(ns, **{key: changes.pop(key) for key in keys if key in changes})
@@ -54,23 +52,23 @@ def timed(case: Case, name: str, ns: float, role: str = "entrant", **changes: An
     return Record(case=case, status=Status.PASSED, **{**record, **changes})
 
 
-def two_clocks(case: Case, name: str, ns: float, other_ns: float, clock: str = "call", **more: Any) -> Record:
+def two_clocks(case, name, ns, other_ns, clock="call", **more):
     """A record of ns a launch by the clock that ranks, and other_ns by another one, whose samples take the rest."""
     record = timed(case, name, ns)
     return replace(record, samples=(*record.samples, samples(other_ns, clock, **more)))
 
 
-def ended(case: Case, name: str, status: Status = Status.UNSUPPORTED, reason: str = "no", **changes: Any) -> Record:
+def ended(case, name, status=Status.UNSUPPORTED, reason="no", **changes):
     """A record without samples."""
     fields = {"variant": variant(name), "reproduce": f"pytest -k {case.id}", **changes}
     return Record(case=case, status=status, reason=reason, **fields)
 
 
-def run(records: Iterable[Record], clock: str = "graph", **changes: Any) -> Run:
+def run(records, clock="graph", **changes):
     return Run(passport(clock, **changes), tuple(records))
 
 
-def stored(folder: Path, *runs: Run) -> Path:
+def stored(folder, *runs):
     """Writes runs into a folder. Returns the file of the last."""
     for one in runs:
         writer = store.Writer.create(folder, one.passport)
@@ -78,14 +76,14 @@ def stored(folder: Path, *runs: Run) -> Path:
     return writer.path
 
 
-def written(folder: Path, *records: Record, **changes: Any) -> Path:
+def written(folder, *records, **changes):
     """Writes a run of these records into a folder. Returns its file."""
     return stored(folder, run(records, **changes))
 
 
-def h200_records() -> list[Record]:
+def h200_records():
     """The peers measured on an H200; empty fields of the table are refusals, copy is the roof."""
-    records: list[Record] = []
+    records = []
     lines = [line for line in (DATA / "h200-peers.csv").read_text().splitlines() if not line.startswith("#")]
     for row in csv.DictReader(lines):
         case = softmax_case(int(row["rows"]), int(row["columns"]), row["dtype"])

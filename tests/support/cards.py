@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 from softbench.measure.device import Gpu
 
@@ -18,11 +17,11 @@ class Nvml(ModuleType):
     NVMLError = type("NVMLError", (Exception,), {})
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
 
-    def __init__(self, reasons: int = 0, power_mw: int | None = None) -> None:
+    def __init__(self, reasons=0, power_mw=None):
         super().__init__("pynvml")
-        self.compute: dict[int, int | None] = {}
-        self.graphics: dict[int, int | None] | None = {}
-        self.names: dict[int, bytes] = {}
+        self.compute = {}
+        self.graphics = {}
+        self.names = {}
         self.nvmlInit = lambda: None
         self.nvmlDeviceGetHandleByPciBusId = bytes.decode
         self.nvmlDeviceGetClockInfo = lambda handle, clock: {1: 1980, 2: 3201}[clock]
@@ -33,11 +32,11 @@ class Nvml(ModuleType):
         self.nvmlDeviceGetGraphicsRunningProcesses = lambda handle: self._processes(handle, self.graphics)
         self.nvmlSystemGetProcessName = lambda pid: self._known(self.names.get(pid))
 
-    def _known(self, value: Any) -> Any:
+    def _known(self, value):
         if value is None:
             raise self.NVMLError("not supported")
         return value
 
-    def _processes(self, handle: str, found: dict[int, int | None] | None) -> list[Any]:
+    def _processes(self, handle, found):
         assert handle == H200.pci
         return [SimpleNamespace(pid=pid, usedGpuMemory=memory) for pid, memory in self._known(found).items()]

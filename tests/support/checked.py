@@ -1,13 +1,9 @@
 """Launches that the checker is given, and what it says of them."""
 
-from collections.abc import Callable
-from typing import Any
-
 from softbench.measure.check import check
-from softbench.model import Case
 
 
-def right(case: Case) -> Callable[[Any], Any]:
+def right(case):
     """torch.softmax, as eager users call it."""
     import torch
 
@@ -15,7 +11,7 @@ def right(case: Case) -> Callable[[Any], Any]:
     return lambda x: torch.softmax(x, -1, dtype=None if x.dtype is dtype else dtype)
 
 
-def reason(case: Case, launch: Callable[..., Any]) -> str:
+def reason(case, launch):
     """Why a launch is wrong, in one line."""
     verdict = check(case, launch, "cpu", seed=3)
     assert not verdict.ok

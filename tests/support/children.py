@@ -3,13 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 from support.paths import ROOT
 
 
-def python(*arguments: str | bytes, cwd: Path = ROOT, **changes: Any) -> subprocess.CompletedProcess[str]:
+def python(*arguments, cwd=ROOT, **changes):
     """With this checkout on its path; changes are variables of its environment."""
     return subprocess.run(
         [sys.executable, *arguments],

@@ -1,20 +1,17 @@
 """An old and a new run of one machine, each with its roof."""
 
-from typing import Any
-
-from softbench.model import Record, Run
 from support.builders import run, softmax_case, timed
 
 CASE = softmax_case(4096, 1024)
 
 
-def contest(case: Any, *records: Record, roof: float = 4_000, **changes: Any) -> list[Record]:
+def contest(case, *records, roof=4_000, **changes):
     return [*records, timed(case, "copy", roof, role="roof", **changes)]
 
 
-def old(*records: Record, **changes: Any) -> Run:
+def old(*records, **changes):
     return run(records, run_id="old", **changes)
 
 
-def new(*records: Record, **changes: Any) -> Run:
+def new(*records, **changes):
     return run(records, run_id="new", started="2026-01-03T00:00:00Z", **changes)

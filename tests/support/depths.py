@@ -1,14 +1,7 @@
 """Rows of which much lies far below the peak, down to where a softmax of any dtype has nothing left."""
 
-from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-def rows(columns: int, dtype: str, count: int) -> Tensor:
+def rows(columns, dtype, count):
     """(count, columns): the kinds of this module in turn."""
     import torch
 
@@ -16,7 +9,7 @@ def rows(columns: int, dtype: str, count: int) -> Tensor:
     return torch.stack(some, 1).flatten(0, 1)[:count].to(getattr(torch, dtype))
 
 
-def peaks(columns: int, count: int) -> Tensor:
+def peaks(columns, count):
     """One value, 40 to 110 below the only other one, which is at another place in every row."""
     import torch
 
@@ -26,7 +19,7 @@ def peaks(columns: int, count: int) -> Tensor:
     return x
 
 
-def segments(columns: int, count: int) -> Tensor:
+def segments(columns, count):
     """Sixteen segments, each with normals around a height of its own, in every second row with one of -inf."""
     import torch
 
@@ -39,7 +32,7 @@ def segments(columns: int, count: int) -> Tensor:
     return height.repeat_interleave(width, 1)[:, :columns] + torch.randn(count, columns, generator=generator)
 
 
-def slopes(columns: int, count: int) -> Tensor:
+def slopes(columns, count):
     """Straight lines from 0 down to -120 in all, or by 8 a column; every second one rises."""
     import torch
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +28,7 @@ class Disk:
     prefix: tuple[str, ...] = ()
     mounting: subprocess.Popen[str] | None = None
 
-    def fill(self, room: int) -> None:
+    def fill(self, room):
         """Let each file grow by `room` bytes; with 0 not at all."""
         if self.mounting is None:
             self.prefix = (sys.executable, "-c", _LIMITED, str(room))
@@ -38,13 +37,13 @@ class Disk:
         total = os.statvfs(self.folder).f_blocks
         (self.folder / "filler").write_bytes(bytes((total - used - room // PAGE) * PAGE))
 
-    def clear(self) -> None:
+    def clear(self):
         self.prefix = ()
         (self.folder / "filler").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def small(folder: Path, kind: str) -> Iterator[Disk]:
+def small(folder, kind):
     """A disk in the place of a folder: "tmpfs", or "limit", where no file may grow beyond the room that is left."""
     folder.mkdir()
     if kind == "limit":
@@ -61,7 +60,7 @@ def small(folder: Path, kind: str) -> Iterator[Disk]:
 
 
 @lru_cache(maxsize=1)
-def kinds() -> list[str]:
+def kinds():
     """Those that this machine allows; a limit always."""
     command = [*_UNSHARE, _MOUNT.format(folder="/mnt")]
     try:

@@ -5,15 +5,11 @@ the rest: a number of a thread is an array over all threads of the row, a vector
 kernels to their arithmetic, with the hardware's flushing of small numbers; not to addresses, and not to what is a GPU's own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import math
 import sys
-from collections.abc import Mapping
 from types import MappingProxyType, ModuleType, SimpleNamespace
-from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -29,25 +25,25 @@ SMALLEST_NORMAL = np.float32(2.0**-126)
 class Numbers(np.ndarray):
     """float32 (threads,), or (vector, threads) in the place of a TensorSSA or of a tensor in registers."""
 
-    def reduce(self, operation: np.ufunc, start: Any, _: int) -> Numbers:
+    def reduce(self, operation, start, _):
         for values in self:
             start = operation(start, values)
         return numbers(start)
 
-    def load(self) -> Numbers:
+    def load(self):
         return self.copy()
 
-    def store(self, values: Any) -> None:
+    def store(self, values):
         self[...] = values
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value):
         self[...] = value
 
-    def to(self, _: Any) -> Numbers:
+    def to(self, _):
         return self
 
 
-def numbers(values: Any) -> Numbers:
+def numbers(values):
     return np.asarray(values, dtype=np.float32).view(Numbers)
 
 
@@ -56,10 +52,10 @@ class Dtype:
 
     inf = math.inf
 
-    def __init__(self, name: str, width: int) -> None:
+    def __init__(self, name, width):
         self.name, self.width = name, width
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value):
         return numbers(value)
 
 
@@ -67,24 +63,24 @@ FLOAT32, FLOAT16, BFLOAT16 = Dtype("float32", 32), Dtype("float16", 16), Dtype("
 DTYPES = {dtype.name: dtype for dtype in (FLOAT32, FLOAT16, BFLOAT16)}
 
 
-def flushed(x: Any) -> Numbers:
+def flushed(x):
     """With 0 in the place of subnormals."""
     return numbers(np.where(np.abs(x) < SMALLEST_NORMAL, np.copysign(np.float32(0), x), x))
 
 
-def exp2(x: Any, approx: bool, ftz: bool) -> Numbers:
+def exp2(x, approx, ftz):
     """ex2.approx with .ftz or without, rounded to nearest."""
     assert approx
     power = numbers(np.exp2(np.float64(flushed(x) if ftz else x)))
     return flushed(power) if ftz else power
 
 
-def rcp_approx(x: Any) -> Numbers:
+def rcp_approx(x):
     """rcp.approx.ftz"""
     return flushed(1 / np.float64(flushed(x)))
 
 
-def warp_reduction(value: Any, operation: Any, threads_in_group: int) -> Numbers:
+def warp_reduction(value, operation, threads_in_group):
     """Butterflies over neighbouring threads."""
     threads = np.arange(len(value))
     step = threads_in_group // 2
@@ -94,21 +90,21 @@ def warp_reduction(value: Any, operation: Any, threads_in_group: int) -> Numbers
     return numbers(value)
 
 
-def _fmax(a: Any, b: Any, nan: bool = False) -> Numbers:
+def _fmax(a, b, nan=False):
     return numbers((np.maximum if nan else np.fmax)(a, np.float32(b)))
 
 
 class Cutlass(ModuleType):
     """Whatever else of the DSL a module names when it is imported."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
         return MagicMock()
 
 
-def _dsl(threads: int) -> dict[str, ModuleType]:
-    def rmem(shape: Any, _: Any) -> Numbers:
+def _dsl(threads):
+    def rmem(shape, _):
         return numbers(np.zeros((shape, threads) if isinstance(shape, int) else shape))
 
     cute, cutlass, nvgpu = Cutlass("cutlass.cute"), Cutlass("cutlass"), Cutlass("cutlass.cute.nvgpu")
@@ -142,18 +138,18 @@ def _dsl(threads: int) -> dict[str, ModuleType]:
 class Tile:
     """A thread's vectors, by their number."""
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values):
         self.tile = list(numbers(values))
 
-    def vector(self, turn: int) -> Numbers:
+    def vector(self, turn):
         return self.tile[turn]
 
-    def values(self, turn: int, convert: bool = False) -> Numbers:
+    def values(self, turn, convert=False):
         return self.tile[turn].copy()
 
     values_again = again = values
 
-    def request(self) -> None:
+    def request(self):
         pass
 
     wait = request
@@ -162,20 +158,20 @@ class Tile:
 class Reduction:
     """The exchanges of one row's warps."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config):
         self.config, self.threads = config, config.threads_per_row * config.cluster
-        self.sent: dict[int, list[np.ndarray]] = {}
+        self.sent = {}
         self.reach = min(WARP, 1 << (config.peers - 1).bit_length())
 
-    def exchange(self, values: tuple[Any, ...], stage: int) -> None:
+    def exchange(self, values, stage):
         self.sent[stage] = [np.broadcast_to(value, self.threads) for value in values]
 
     send = exchange
 
-    def receive(self, stage: int) -> None:
+    def receive(self, stage):
         assert stage in self.sent
 
-    def gather(self, which: int, stage: int, absent: float) -> Numbers:
+    def gather(self, which, stage, absent):
         slots = self.sent[stage][which][:: self.config.group]
         turns = -(-len(slots) // self.reach)
         padded = np.full(turns * self.reach, absent, dtype=np.float32)
@@ -188,19 +184,19 @@ class Context:
     """All threads of one row; matrices are pairs of a row's float32 values and a dtype."""
 
     def __init__(
-        self, config: Any, x: Any, fill: float = 0.0, stage: int = 1, width: int = 1, extra_smem_tensors: int = 0,
-        extra_dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self, config, x, fill=0.0, stage=1, width=1, extra_smem_tensors=0,
+        extra_dtype=None,
+    ):  # fmt: skip
         self.config, self.fill, self.extra_sX = config, fill, [None] * extra_smem_tensors
         self.reduction = Reduction(self.config)
         self.x = Loader(self, x)
 
-    def make_fragment(self, _: Any) -> Tile:
+    def make_fragment(self, _):
         config = self.config
         return Tile(np.zeros((config.vectors_per_thread, config.vector, config.cluster * config.threads_per_row)))
 
     @property
-    def columns(self) -> Any:
+    def columns(self):
         """The column of each element: (turn, vector, thread); the row's length where it has none."""
         config = self.config
         turn, element, cta, thread = np.ogrid[
@@ -211,41 +207,41 @@ class Context:
         column = np.where((vector < config.cta_vectors) & (column < config.columns), column, config.columns)
         return column.reshape(*column.shape[:2], -1)
 
-    def masked(self, turn: int, values: Any, absent: float = 0.0) -> Numbers:
+    def masked(self, turn, values, absent=0.0):
         return numbers(np.where(self.columns[turn] < self.config.columns, values, absent))
 
-    def store_row(self, vector: Any, value: Any) -> None:
+    def store_row(self, vector, value):
         """Every thread of a row has the same value."""
         assert np.array_equal(value, np.full_like(value, value[0]), equal_nan=True)
         vector.values[:] = value[0]
 
 
 class Loader(Tile):
-    def __init__(self, context: Context, matrix: Any, _: Any = None) -> None:
+    def __init__(self, context, matrix, _=None):
         super().__init__(np.append(matrix.values, np.float32(context.fill))[context.columns])
 
 
 class ColumnLoader(Loader):
-    def __init__(self, context: Context, vector: Any, delayed: bool = False) -> None:
+    def __init__(self, context, vector, delayed=False):
         super().__init__(context, vector)
 
 
 class Storer:
-    def __init__(self, context: Context, matrix: Any) -> None:
+    def __init__(self, context, matrix):
         self.columns, self.matrix = context.columns, matrix
 
-    def store(self, turn: int, values: Any) -> None:
+    def store(self, turn, values):
         column = self.columns[turn]
         inside = column < len(self.matrix.values)
         self.matrix.values[column[inside]] = np.asarray(values)[inside]
 
 
-def matrix(dtype: str, values: Any) -> SimpleNamespace:
+def matrix(dtype, values):
     """A row in the place of a matrix."""
     return SimpleNamespace(element_type=DTYPES[dtype], values=np.array(values, dtype=np.float32))
 
 
-def norm_arguments(operator: str, given: list[Any], made: list[Any]) -> tuple[Any, ...]:
+def norm_arguments(operator, given, made):
     """(x, weight, bias, residual, y, residual_out, rstd, mean)."""
     adds, layer = operator.startswith("add_"), operator.endswith("layernorm")
     columns = given[1 + adds :]
@@ -262,7 +258,7 @@ STAND_INS = {
 
 
 @contextlib.contextmanager
-def family(threads: int, further: Mapping[str, Any] = MappingProxyType({})) -> Any:
+def family(threads, further=MappingProxyType({})):
     """A function that imports modules of impls/cute, with numpy for the DSL, for rows of so many threads.
 
     further  stand-ins beside STAND_INS
@@ -271,10 +267,10 @@ def family(threads: int, further: Mapping[str, Any] = MappingProxyType({})) -> A
     package = ModuleType(PACKAGE)
     package.__path__ = [str(FOLDER)]
 
-    def tile(_: Any, width: int, count: int) -> Tile:
+    def tile(_, width, count):
         return Tile(np.zeros((count, width, threads)))
 
-    def load(name: str) -> ModuleType:
+    def load(name):
         module = importlib.import_module(f"{PACKAGE}.{name}")
         for stood_for, stand_in in {**STAND_INS, **further, "VectorRegTile": tile}.items():
             if hasattr(module, stood_for):

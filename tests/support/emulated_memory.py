@@ -1,18 +1,15 @@
 """Memory of the CuTe DSL on a CPU: dtypes, pointers, layouts, tensors and vectors, with bounds and alignment checked."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 
 
 class Dtype:
-    def __init__(self, name: str, width: int) -> None:
+    def __init__(self, name, width):
         self.name, self.width = name, width
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value):
         """Rounded to a dtype of floats; integers are Python's."""
         if self.name == "bool":
             return bool(value)
@@ -32,26 +29,26 @@ INT32, INT64 = Dtype("int32", 32), Dtype("int64", 64)
 BASE = 2**20
 
 
-def flat(x: Any) -> list[Any]:
+def flat(x):
     return [leaf for part in x for leaf in flat(part)] if isinstance(x, tuple) else [x]
 
 
 class Pointer:
-    def __init__(self, memory: list[Any], offset: int, dtype: Dtype) -> None:
+    def __init__(self, memory, offset, dtype):
         self.memory, self.offset, self.dtype = memory, int(offset), dtype
 
-    def __add__(self, elements: int) -> Pointer:
+    def __add__(self, elements):
         return Pointer(self.memory, self.offset + elements, self.dtype)
 
-    def toint(self) -> np.int64:
+    def toint(self):
         """Of numpy, so that what follows from it is not True, which only a constant is."""
         return np.int64(BASE + self.offset * self.dtype.width // 8)
 
-    def align(self, bytes_: int) -> Pointer:
+    def align(self, bytes_):
         assert self.offset * self.dtype.width // 8 % bytes_ == 0, f"element {self.offset} is not on {bytes_} bytes"
         return self
 
-    def at(self, index: int) -> int:
+    def at(self, index):
         assert 0 <= self.offset + index < len(self.memory), "beyond its memory"
         return self.offset + index
 
@@ -59,10 +56,10 @@ class Pointer:
 class Layout:
     """shape and strides; modes in the order of `order`, the first as they come."""
 
-    def __init__(self, shape: Any, stride: Any = None, order: Any = None) -> None:
+    def __init__(self, shape, stride=None, order=None):
         self.shape = shape if isinstance(shape, tuple) else (shape,)
         if stride is None:
-            strides: dict[int, Any] = {}
+            strides = {}
             step = 1
             for mode in sorted(range(len(self.shape)), key=lambda m: m if order is None else order[m]):
                 leaves = flat(self.shape[mode])
@@ -72,32 +69,32 @@ class Layout:
             stride = tuple(strides[mode] for mode in range(len(self.shape)))
         self.stride = stride if isinstance(stride, tuple) else (stride,)
 
-    def index(self, place: Any) -> int:
+    def index(self, place):
         return sum(i * s for i, s in zip(flat(place), flat(self.stride), strict=True))
 
 
 class Vector(np.ndarray):
     """float32 values in the place of a TensorSSA."""
 
-    def reduce(self, operation: Any, start: Any, _: int) -> Any:
+    def reduce(self, operation, start, _):
         for value in self:
             start = operation(start, value)
         return np.float32(start)
 
-    def to(self, dtype: Dtype) -> Vector:
+    def to(self, dtype):
         return vector([dtype(value) for value in self])
 
 
-def vector(values: Any) -> Vector:
+def vector(values):
     return np.asarray(values, dtype=np.float32).view(Vector)
 
 
 class Tensor:
-    def __init__(self, iterator: Pointer, layout: Layout) -> None:
+    def __init__(self, iterator, layout):
         self.iterator, self.layout, self.element_type = iterator, layout, iterator.dtype
         self.shape, self.stride = layout.shape, layout.stride
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place):
         place = place if isinstance(place, tuple) else (place,)
         if None in place:
             kept = [mode for mode, index in enumerate(place) if index is None]
@@ -110,29 +107,29 @@ class Tensor:
             return Tensor(self.iterator + start, Layout(shape, stride))
         return self.iterator.memory[self._at(place)]
 
-    def __setitem__(self, place: Any, value: Any) -> None:
+    def __setitem__(self, place, value):
         place = place if isinstance(place, tuple) else (place,)
         self.iterator.memory[self._at(place)] = self.element_type(value)
 
-    def _at(self, place: tuple[Any, ...]) -> int:
+    def _at(self, place):
         shape = flat(self.shape)
         if len(flat(place)) < len(shape):  # a number of all modes
             place = tuple(place[0] // math.prod(shape[:i]) % n for i, n in enumerate(shape))
         assert all(0 <= i < n for i, n in zip(flat(place), shape, strict=True)), f"{place} of {self.shape}"
         return self.iterator.at(self.layout.index(place))
 
-    def load(self) -> Vector:
+    def load(self):
         return vector([self[i] for i in range(size(self))])
 
-    def store(self, values: Any) -> None:
+    def store(self, values):
         for i in range(size(self)):
             self[i] = values[i]
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value):
         self.store([value] * size(self))
 
 
-def size(x: Any, mode: Any = None) -> int:
+def size(x, mode=None):
     shape = x if isinstance(x, tuple) else x.shape
     return math.prod(flat(shape if mode is None else shape[mode[0]]))
 
@@ -140,14 +137,14 @@ def size(x: Any, mode: Any = None) -> int:
 class Partition:
     """A tiled copy of `htile.copy`: of a tile (rows, columns), a thread's vectors (vector, 1, turns)."""
 
-    def __init__(self, config: Any, _: Any) -> None:
+    def __init__(self, config, _):
         self.config = config
 
-    def get_slice(self, thread: int) -> Partition:
+    def get_slice(self, thread):
         self.thread = thread
         return self
 
-    def partition_S(self, tile: Any) -> Any:
+    def partition_S(self, tile):
         config = self.config
         row, lane = divmod(self.thread, config.threads_per_row)
         by_row, by_column = tile.stride
@@ -165,37 +162,37 @@ class Partition:
 class Identity:
     """A tensor of its own coordinates, (row, column)."""
 
-    def __init__(self, shape: Any) -> None:
+    def __init__(self, shape):
         self.shape, self.stride, self.first, self.layout = shape, (shape[1], 1), 0, Layout(shape, (shape[1], 1))
 
-    def part(self, first: int, layout: Layout) -> Identity:
+    def part(self, first, layout):
         made = Identity((1, self.stride[0]))
         made.first, made.layout, made.shape = first, layout, layout.shape
         return made
 
-    def __getitem__(self, place: Any) -> tuple[int, int]:
+    def __getitem__(self, place):
         index = self.first + (self.layout.index(place) if isinstance(place, tuple) else 0)
         return divmod(index, self.stride[0])
 
 
-def tile(x: Tensor, shape: Any, place: Any) -> Tensor:
+def tile(x, shape, place):
     steps = tuple(i * n for i, n in zip(place, shape, strict=True))
     return Tensor(x.iterator + x.layout.index(steps), Layout(shape, x.stride))
 
 
-def vector_copy(atom: Any, source: Tensor, target: Tensor, **_: Any) -> None:
+def vector_copy(atom, source, target, **_):
     assert atom.bits == size(source) * source.element_type.width, "another width than the atom's"
     for x in (source, target):
         x.iterator.align(atom.bits // 8)
     copy(source, target)
 
 
-def copy(source: Tensor, target: Tensor) -> None:
+def copy(source, target):
     assert size(source) == size(target)
     target.store([source[i] for i in range(size(source))])
 
 
-def new(shape: Any, dtype: Dtype) -> Tensor:
+def new(shape, dtype):
     """Registers, of no particular value."""
     layout = shape if isinstance(shape, Layout) else Layout(shape)
     return Tensor(Pointer([float("nan")] * size(layout), 0, dtype), layout)

@@ -10,9 +10,7 @@ import itertools
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +20,6 @@ from support.emulated_memory import (
     DTYPES,
     INT32,
     INT64,
-    Dtype,
     Identity,
     Layout,
     Partition,
@@ -44,19 +41,19 @@ here = threading.local()
 class Cluster:
     """CTAs of one cluster: their shared memory, and how their threads wait for one another."""
 
-    def __init__(self, ctas: int, threads: int, cta: int, grid: int, late: bool) -> None:
+    def __init__(self, ctas, threads, cta, grid, late):
         self.ctas, self.threads, self.cta, self.grid, self.late = ctas, threads, cta, grid, late
         self.lock = threading.Condition()
-        self.shared: list[list[Any]] = [[] for _ in range(ctas)]
+        self.shared = [[] for _ in range(ctas)]
         self.barriers = [threading.Barrier(threads, timeout=TIMEOUT_S) for _ in range(ctas)]
         self.warps = {
             (c, w): threading.Barrier(WARP, timeout=TIMEOUT_S) for c in range(ctas) for w in range(threads // WARP)
         }
-        self.said: dict[tuple[int, int], dict[int, Any]] = {key: {} for key in self.warps}
+        self.said = {key: {} for key in self.warps}
         self.arrived, self.mbarriers = 0, {}
-        self.errors: list[BaseException] = []
+        self.errors = []
 
-    def run(self, kernel: Callable[[], None]) -> None:
+    def run(self, kernel):
         threads = [
             threading.Thread(target=self._thread, args=(kernel, *who))
             for who in itertools.product(range(self.ctas), range(self.threads))
@@ -68,7 +65,7 @@ class Cluster:
         if self.errors:
             raise self.errors[0]
 
-    def _thread(self, kernel: Callable[[], None], rank: int, number: int) -> None:
+    def _thread(self, kernel, rank, number):
         here.cluster, here.rank, here.thread, here.groups, here.group, here.taken = self, rank, number, [], [], 0
         try:
             kernel()
@@ -77,7 +74,7 @@ class Cluster:
             for barrier in (*self.barriers, *self.warps.values()):
                 barrier.abort()
 
-    def wait_for(self, what: Callable[[], bool]) -> None:
+    def wait_for(self, what):
         with self.lock:
             assert self.lock.wait_for(lambda: what() or self.errors, TIMEOUT_S), "nobody completes what is waited for"
 
@@ -85,10 +82,10 @@ class Cluster:
 class SmemAllocator:
     """The allocations of all threads of a CTA are the same, in their order."""
 
-    def allocate_tensor(self, dtype: Dtype, layout: Layout, byte_alignment: int = 16) -> Tensor:
+    def allocate_tensor(self, dtype, layout, byte_alignment=16):
         return Tensor(self.allocate_array(dtype, size(layout)), layout)
 
-    def allocate_array(self, dtype: Dtype, count: int) -> Pointer:
+    def allocate_array(self, dtype, count):
         with here.cluster.lock:
             mine = here.cluster.shared[here.rank]
             if here.taken == len(mine):
@@ -97,7 +94,7 @@ class SmemAllocator:
         return Pointer(mine[here.taken - 1], 0, dtype)
 
 
-def warp_reduction(value: Any, combine: Callable[[Any, Any], Any], threads_in_group: int) -> Any:
+def warp_reduction(value, combine, threads_in_group):
     """Butterflies over neighbouring threads."""
     cluster, warp, lane = here.cluster, (here.rank, here.thread // WARP), here.thread % WARP
     cluster.said[warp][lane] = value
@@ -111,7 +108,7 @@ def warp_reduction(value: Any, combine: Callable[[Any, Any], Any], threads_in_gr
     return np.float32(values[lane])
 
 
-def copy_async(source: Tensor, target: Tensor, bytes_: int, _: Any = None) -> None:
+def copy_async(source, target, bytes_, _=None):
     assert bytes_ in (4, 8, 16)
     assert bytes_ == size(source) * source.element_type.width // 8
     for tensor in (source, target):
@@ -121,29 +118,29 @@ def copy_async(source: Tensor, target: Tensor, bytes_: int, _: Any = None) -> No
     here.group.append((source, target))
 
 
-def commit() -> None:
+def commit():
     here.groups.append(here.group)
     here.group = []
 
 
-def wait_group(pending: int) -> None:
+def wait_group(pending):
     while len(here.groups) > pending:
         for source, target in here.groups.pop(0):
             if here.cluster.late:
                 copy(source, target)
 
 
-def load_shared(source: Pointer, words: Tensor) -> None:
+def load_shared(source, words):
     copy(Tensor(source, words.layout), words)
 
 
 class Mbarrier:
     """One arrival and the bytes that it announces complete a phase."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.phase, self.pending, self.bytes = 0, 1, 0
 
-    def add(self, arrivals: int, bytes_: int) -> None:
+    def add(self, arrivals, bytes_):
         with here.cluster.lock:
             self.pending, self.bytes = self.pending - arrivals, self.bytes + bytes_
             if not self.pending and not self.bytes:
@@ -151,14 +148,14 @@ class Mbarrier:
             here.cluster.lock.notify_all()
 
 
-def mbarrier(place: Pointer, rank: int | None = None) -> Mbarrier:
+def mbarrier(place, rank=None):
     cluster, rank = here.cluster, here.rank if rank is None else rank
     allocation = next(i for i, memory in enumerate(cluster.shared[here.rank]) if memory is place.memory)
     with cluster.lock:
         return cluster.mbarriers.setdefault((rank, allocation, place.offset), Mbarrier())
 
 
-def store_shared_remote(target: Tensor, values: tuple[Any, ...], barrier: Pointer, rank: int) -> None:
+def store_shared_remote(target, values, barrier, rank):
     mine = here.cluster.shared[here.rank]
     allocation = next(i for i, memory in enumerate(mine) if memory is target.iterator.memory)
     other = here.cluster.shared[rank][allocation]
@@ -167,17 +164,17 @@ def store_shared_remote(target: Tensor, values: tuple[Any, ...], barrier: Pointe
     mbarrier(barrier, rank).add(0, -4 * len(values))
 
 
-def sync_threads() -> None:
+def sync_threads():
     here.cluster.barriers[here.rank].wait()
 
 
-def cluster_arrive() -> None:
+def cluster_arrive():
     with here.cluster.lock:
         here.cluster.arrived += 1
         here.cluster.lock.notify_all()
 
 
-def _arch() -> SimpleNamespace:
+def _arch():
     return SimpleNamespace(
         thread_idx=lambda: (here.thread, 0, 0),
         block_idx=lambda: (here.cluster.cta, here.rank, 0),
@@ -203,13 +200,13 @@ def _arch() -> SimpleNamespace:
     )
 
 
-def assume(x: int, divby: int) -> int:
+def assume(x, divby):
     assert x % divby == 0
     return x
 
 
 @contextlib.contextmanager
-def family() -> Iterator[Callable[[str], ModuleType]]:
+def family():
     """A function that imports modules of impls/cute, with this file for the DSL."""
     before = dict(sys.modules)
     cute, cutlass, package = Cutlass("cutlass.cute"), Cutlass("cutlass"), ModuleType(PACKAGE)
@@ -262,7 +259,7 @@ def family() -> Iterator[Callable[[str], ModuleType]]:
         sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] == "cutlass"})
 
 
-def tensor(values: Any, dtype: str = "float32", pad: int = 0) -> Tensor:
+def tensor(values, dtype="float32", pad=0):
     """An array as a tensor of memory of its own; pad: elements between its rows."""
     array = np.asarray(values, dtype=np.float32)
     *outer, columns = array.shape
@@ -275,5 +272,5 @@ def tensor(values: Any, dtype: str = "float32", pad: int = 0) -> Tensor:
     return made
 
 
-def values(x: Tensor) -> Any:
+def values(x):
     return np.array([x[place] for place in np.ndindex(x.shape)], dtype=np.float64).reshape(x.shape)

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -61,7 +60,7 @@ CHUNKS = [
 ]
 
 
-def tried(examples: int) -> Callable[[Any], Any]:
+def tried(examples):
     """How a test of this file is tried: so often, or as often as is wished for."""
     return settings(
         max_examples=WISHED or examples,
@@ -72,40 +71,40 @@ def tried(examples: int) -> Callable[[Any], Any]:
     )
 
 
-def damaged(random: Random, data: bytes) -> bytes:
+def damaged(random, data):
     """The bytes after one to three accidents."""
     for _ in range(random.randint(1, 3)):
         data = random.choice(ACCIDENTS)(random, data)
     return data
 
 
-def _cut(random: Random, data: bytes) -> bytes:
+def _cut(random, data):
     return data[: random.randint(0, len(data))]
 
 
-def _lose(random: Random, data: bytes) -> bytes:
+def _lose(random, data):
     start = random.randint(0, len(data))
     return data[:start] + data[start + random.choice([1, 2, 8, 60, 400]) :]
 
 
-def _repeat(random: Random, data: bytes) -> bytes:
+def _repeat(random, data):
     start = random.randint(0, len(data))
     return data[: start + random.choice([1, 8, 60, 400])] + data[start:]
 
 
-def _insert(random: Random, data: bytes) -> bytes:
+def _insert(random, data):
     start = random.randint(0, len(data))
     return data[:start] + random.choice(CHUNKS) + data[start + random.choice([0, 0, 1, 5]) :]
 
 
-def _flip(random: Random, data: bytes) -> bytes:
+def _flip(random, data):
     if not data:
         return data
     at = random.randint(0, len(data) - 1)
     return data[:at] + bytes([data[at] ^ (1 << random.randint(0, 7))]) + data[at + 1 :]
 
 
-def _move_line(random: Random, data: bytes) -> bytes:
+def _move_line(random, data):
     rows = data.splitlines(keepends=True) or [b""]
     row = rows[random.randint(0, len(rows) - 1)]
     if random.random() < 0.5:
@@ -114,7 +113,7 @@ def _move_line(random: Random, data: bytes) -> bytes:
     return b"".join(rows)
 
 
-def _recode(random: Random, data: bytes) -> bytes:
+def _recode(random, data):
     how = random.randint(0, 3)
     if how == 0:
         return b"\xef\xbb\xbf" + data
@@ -128,7 +127,7 @@ def _recode(random: Random, data: bytes) -> bytes:
 ACCIDENTS: Sequence[Callable[[Random, bytes], bytes]] = (_cut, _lose, _repeat, _insert, _flip, _move_line, _recode)
 
 
-def hostile(random: Random, depth: int = 0) -> Any:
+def hostile(random, depth=0):
     """Any JSON value, mostly one that does not belong where it comes to stand."""
     kind = random.randint(0, 8 if depth < 3 else 5)
     if kind <= 1:
@@ -141,13 +140,13 @@ def hostile(random: Random, depth: int = 0) -> Any:
         return [hostile(random, depth + 1) for _ in range(random.randint(1, 3))]
     if kind == 7:
         return {random.choice(TEXTS): hostile(random, depth + 1) for _ in range(random.randint(1, 3))}
-    nested: Any = 1
+    nested = 1
     for _ in range(random.choice([5, 30, 300])):
         nested = [nested] if random.random() < 0.5 else {"a": nested}
     return nested
 
 
-def twisted(random: Random, value: Any) -> Any:
+def twisted(random, value):
     """The JSON value with one to three of its parts deleted, renamed, repeated, swapped or replaced."""
     value = json.loads(json.dumps(value))
     for _ in range(random.randint(1, 3)):
@@ -158,7 +157,7 @@ def twisted(random: Random, value: Any) -> Any:
     return value
 
 
-def _places(value: Any) -> Any:
+def _places(value):
     """Every (container, key) below a value."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
@@ -166,7 +165,7 @@ def _places(value: Any) -> Any:
         yield from _places(value[key])
 
 
-def _twist(random: Random, where: Any, key: Any, places: list[Any]) -> None:
+def _twist(random, where, key, places):
     how = random.randint(0, 5)
     if how == 0:
         del where[key]
@@ -182,14 +181,14 @@ def _twist(random: Random, where: Any, key: Any, places: list[Any]) -> None:
         where[key] = hostile(random)
 
 
-def one_line(error: BaseException) -> None:
+def one_line(error):
     assert isinstance(error, InputError), repr(error)
     text = str(error)
     assert text.isprintable(), text
     assert len(text) > 10
 
 
-def rendered(capsys: Any, *arguments: str) -> str:
+def rendered(capsys, *arguments):
     """What the command prints; an error must be one line, and what is printed must be fit for a terminal."""
     capsys.readouterr()
     code = cli.main(list(arguments))

@@ -8,7 +8,7 @@ _ELEMENT = re.compile(r"(?<=expected )[\d.e-]+ \(allowed \+-[\d.e-]+\)")
 DATA = Path(__file__).parent / "data"
 
 
-def differences(name: str, text: str) -> str:
+def differences(name, text):
     """Why a text is not the golden file of that name; "" if it is. A file that is missing is written: delete it to renew it."""
     path, text = DATA / name, _ELEMENT.sub("#", text)
     if not path.exists():

@@ -2,13 +2,11 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any
 
 import pytest
 
 
-def over(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def over(names, values):
     """As pytest.mark.parametrize, but one test: it tries every value and then fails with all that failed, each named.
 
     For tests that keep nothing from one value to the next. It is skipped where every value is.
@@ -16,9 +14,9 @@ def over(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Calla
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     rows = [tuple(row) if len(keys) > 1 else (row,) for row in values]
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+    def decorate(test):
         @functools.wraps(test)
-        def run(**fixtures: Any) -> None:
+        def run(**fixtures):
             failures, skipped = [], []
             for row in rows:
                 try:

@@ -1,11 +1,9 @@
 """Scripts in Triton's interpreter, which is chosen before a kernel is decorated: each in a process of its own."""
 
-from pathlib import Path
-
 from support.scripts import script
 
 
-def interpreted(folder: Path, code: str) -> None:
+def interpreted(folder, code):
     """Run a script, from a file in the folder, where the interpreter reads its kernels. It must end well."""
     path = folder / "script.py"
     path.write_text(code)

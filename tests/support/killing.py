@@ -6,14 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 
 from softbench.measure import procfs
 from softbench.measure.contest.apart import BLAMED
 from softbench.measure.contest.worker_pool import MAX_DEATHS
-from softbench.model import Record, Run
 from softbench.records import store
 from support import warm
 from support.offenders import processes, seconds_until
@@ -43,24 +40,24 @@ class Command:
     clock, roof, budget = "wall", "host_copy", "0.05"
     gone_s, late_s, most_s = 2.0, 0.1, 90.0
 
-    def __init__(self, folder: Path, shapes: Sequence[tuple[int, int]], names: Sequence[str]) -> None:
+    def __init__(self, folder, shapes, names):
         self.folder, self.names, self.shapes = folder, names, shapes
         self.mark, self.temporary = f"{os.getpid()}-{folder}", folder / "tmp"
         self.temporary.mkdir()
-        self.running: subprocess.Popen[str] | None = None
+        self.running = None
         listed = ", ".join(str([*shape]) for shape in shapes)
         group = f"{{operator: softmax, dtype: float32, shapes: [{listed}]}}"
         text = f"profiles:\n  tiny:\n    description: small cases\n    timed: true\n    groups: [{group}]\n"
         (folder / "shapes.yaml").write_text(text)
 
-    def environment(self) -> dict[str, str]:
+    def environment(self):
         own = {"PYTHONPATH": PYTHONPATH, "CUDA_VISIBLE_DEVICES": "", "SOFTBENCH_WRITABLE": str(self.folder)}
         return {**os.environ, **own, "TMPDIR": str(self.temporary), MARK: self.mark}
 
-    def start(self, *options: str, is_warm: bool = True) -> subprocess.Popen[str]:
+    def start(self, *options, is_warm=True):
         words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench", *options]
         words += ["--softbench-profile", "tiny", "--softbench-impls", "mine", "--softbench-budget", self.budget]
-        popen: type[subprocess.Popen[str]] = warm.popen(PYTHONPATH) if is_warm else subprocess.Popen
+        popen = warm.popen(PYTHONPATH) if is_warm else subprocess.Popen
         self.running = popen(
             [sys.executable, *words, "-k", " or ".join(self.names)],
             cwd=self.folder,
@@ -72,17 +69,17 @@ class Command:
         )
         return self.running
 
-    def go_on(self) -> subprocess.Popen[str]:
+    def go_on(self):
         """Started, with the run of the command before if there was one."""
         return self.start(*(("--softbench-resume", "latest") if self.files() else ()))
 
-    def finish(self, *codes: int) -> Run:
+    def finish(self, *codes):
         """Resume the latest run; it must end by itself with one of these codes. Its records."""
         self.start("--softbench-resume", "latest")
         self.ended(*codes)
         return self.records()
 
-    def ended(self, *codes: int) -> str:
+    def ended(self, *codes):
         """What it has said when it has ended with one of these codes; nothing of it is left."""
         assert self.running is not None
         text, _ = self.running.communicate(timeout=self.most_s)
@@ -91,27 +88,27 @@ class Command:
         assert seconds_until(lambda: self.left() == "", self.late_s) < self.late_s, self.left()
         return text
 
-    def files(self) -> list[Path]:
+    def files(self):
         return list((self.folder / "reports").glob("*.jsonl"))
 
-    def lines(self) -> int:
+    def lines(self):
         return sum(file.read_bytes().count(b"\n") for file in self.files())
 
-    def records(self) -> Run:
+    def records(self):
         return store.read(store.find(self.folder / "reports", "latest"))
 
-    def whole(self) -> set[Cell]:
+    def whole(self):
         """The cells of a run that nothing has disturbed."""
         who = [*(("entrant", name) for name in self.names), ("reference", "torch_eager"), ("roof", self.roof)]
         return {(f"softmax-float32-{rows}x{columns}", *one) for rows, columns in self.shapes for one in who}
 
-    def left(self) -> str:
+    def left(self):
         """What there is of it although it has ended: processes, temporary files; "" for nothing."""
         alive = {pid: name_of(pid) for pid in processes(self.mark)}
         files = [str(path) for path in self.temporary.glob("*softbench-*")]
         return "; ".join(str(found) for found in (alive, files) if found)
 
-    def of(self, role: str) -> list[int]:
+    def of(self, role):
         """The authors, the referees ("author", "referee"), or the forkserver ("forkserver") if it has workers."""
         assert self.running is not None
         found = {pid: name_of(pid) for pid in processes(self.mark)}
@@ -120,7 +117,7 @@ class Command:
         ours = set(procfs.children(self.running.pid)) & found.keys() if "sb-author" in found.values() else ()
         return [pid for pid in ours if procfs.stat(pid)[3:4] == [str(pid)]]  # in a session of its own
 
-    def close(self) -> None:
+    def close(self):
         if self.running is not None and self.running.poll() is None:
             self.running.kill()
         for pid in processes(self.mark):
@@ -130,26 +127,24 @@ class Command:
             self.running.communicate()
 
 
-def name_of(pid: int) -> str:
+def name_of(pid):
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text().strip()
     return ""
 
 
-def statuses(run: Run) -> dict[Cell, str]:
+def statuses(run):
     return {(r.case.id, r.role, r.variant.implementation): r.status.value for r in run.records}
 
 
-def cells(run: Run) -> set[Cell]:
+def cells(run):
     return set(statuses(run))
 
 
-def kill_while_running(
-    command: Command, random: Random, roles: Sequence[str], pause: tuple[float, float], most: int
-) -> list[str]:
+def kill_while_running(command, random, roles, pause, most):
     """Kill processes of these roles at random moments until the command ends, but `most` of them; what was killed."""
     assert command.running is not None
-    killed: list[str] = []
+    killed = []
     while len(killed) < most:
         with contextlib.suppress(subprocess.TimeoutExpired):
             command.running.wait(random.uniform(*pause))
@@ -163,7 +158,7 @@ def kill_while_running(
     return killed
 
 
-def hold_to_kills(command: Command, run: Run, kills: int) -> None:
+def hold_to_kills(command, run, kills):
     """Every cell has one record, and each of the kills has cost at most one entrant's cell, which says so."""
     found = cells(run)
     assert len(run.records) == len(found)
@@ -175,7 +170,7 @@ def hold_to_kills(command: Command, run: Run, kills: int) -> None:
     assert kills >= MAX_DEATHS or not any(reason.startswith(GIVEN_UP) for reason in mine)
 
 
-def hold_to_kill(command: Command, record: Record) -> None:
+def hold_to_kill(command, record):
     """A record is of a cell that passed, with its times, or whose process was killed."""
     if record.status.value == "PASSED":
         # The process that checks the clocks may be the one that was killed.
@@ -186,9 +181,9 @@ def hold_to_kill(command: Command, record: Record) -> None:
         assert OF_A_KILL.match(record.reason.removeprefix(f"{GIVEN_UP}the last time: ")), record.reason
 
 
-def end_at_moments(command: Command, sign: signal.Signals, random: Random, moments: int, most_s: float) -> None:
+def end_at_moments(command, sign, random, moments, most_s):
     """The same run is ended again and again; what was finished stays, and in the end it is complete."""
-    kept: dict[Cell, str] = {}
+    kept = {}
     for number in range(moments):
         options = ("--softbench-resume", "latest") if command.files() else ()
         process = command.start(*options, is_warm=number > 0)  # the first end comes in the middle of the imports

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import isolation
-from softbench.model import Case, Record
+from softbench.model import Case
 from support.pools import MARK, Forked
 
 BAD = Case("softmax", (8, 64), "float32", "float32")
@@ -66,16 +65,16 @@ class Arena:
     mark: str
     contest: Contest
 
-    def run(self, case: Case) -> dict[str, Record]:
+    def run(self, case):
         """The records of a contest by variant."""
         return {r.variant.id: r for r in self.contest.run(case, registry.find([self.folder]))}
 
-    def pids(self, name: str) -> list[int]:
+    def pids(self, name):
         """The processes that imported an implementation's file, in order."""
         return [int(line) for line in (self.folder / f"{name}.py.pids").read_text().split()]
 
 
-def write(folder: Path, name: str, place: str = "launch", code: str = "", params: Mapping[str, list[int]] = {}) -> None:
+def write(folder, name, place="launch", code="", params=()):
     """An implementation that is honest but for `code` at a place ("import", "factory" or "launch")."""
     code = f"{code}\n"
     text = _FILE.format(
@@ -91,7 +90,7 @@ def write(folder: Path, name: str, place: str = "launch", code: str = "", params
 
 
 @contextmanager
-def arena(folder: Path, timeout_s: float = 60.0, **environment: str) -> Iterator[Arena]:
+def arena(folder, timeout_s=60.0, **environment):
     """Runs contests on what is in the folder; no process may be left afterwards."""
     mark = f"{os.getpid()}-{folder}"
     write(folder, "honest")
@@ -104,7 +103,7 @@ def arena(folder: Path, timeout_s: float = 60.0, **environment: str) -> Iterator
     assert processes(mark) == []
 
 
-def processes(mark: str) -> list[int]:
+def processes(mark):
     """The living processes that were started, directly or not, with this mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     found = []
@@ -120,7 +119,7 @@ def processes(mark: str) -> list[int]:
     return found
 
 
-def seconds_until(condition: Callable[[], bool], limit_s: float) -> float:
+def seconds_until(condition, limit_s):
     """How long it takes until a condition holds; infinite where that is longer than the limit."""
     start = time.monotonic()
     while time.monotonic() - start < limit_s:
@@ -130,7 +129,7 @@ def seconds_until(condition: Callable[[], bool], limit_s: float) -> float:
     return float("inf")
 
 
-def passed(records: Mapping[str, Record], names: Sequence[str] = ("honest",)) -> bool:
+def passed(records, names=("honest",)):
     """Whether these variants passed, with samples where the case is timed."""
     return all(
         records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed)

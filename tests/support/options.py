@@ -1,8 +1,6 @@
 """pytest's options as softbench declares them, and the settings that they come to."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from softbench.session import settings
 
@@ -10,17 +8,17 @@ from softbench.session import settings
 class Group:
     """Collects options as pytest's group would: defaults and helps by name."""
 
-    def __init__(self) -> None:
-        self.options: dict[str, Any] = {}
-        self.help: dict[str, str] = {}
+    def __init__(self):
+        self.options = {}
+        self.help = {}
         settings.add_options(self)
 
-    def addoption(self, name: str, **how: Any) -> None:
+    def addoption(self, name, **how):
         self.options[name] = how.get("default", False)
         self.help[name] = how["help"]
 
 
-def read(folder: Path, **given: Any) -> settings.Settings:
+def read(folder, **given):
     """The settings of a command in a folder on a CPU, with some options given."""
     options = Group().options
     for key, value in given.items():

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import Any
 
 VOID = {"meta", "input", "wbr", "br"}
 
@@ -21,7 +19,7 @@ class Element:
     attributes: dict[str, str] = field(default_factory=dict)
     children: list[Element | str] = field(default_factory=list)
 
-    def __iter__(self) -> Iterator[Element]:
+    def __iter__(self):
         """Every element below this one, in order."""
         for child in self.children:
             if isinstance(child, Element):
@@ -29,34 +27,34 @@ class Element:
                 yield from child
 
     @property
-    def text(self) -> str:
+    def text(self):
         return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
     @property
-    def classes(self) -> set[str]:
+    def classes(self):
         return set(self.attributes.get("class", "").split())
 
-    def all(self, *names: str, of: str = "") -> list[Element]:
+    def all(self, *names, of=""):
         """Elements of these names, of a class where one is named."""
         return [e for e in self if e.name in names and (not of or of in e.classes)]
 
-    def find(self, key: str) -> Element:
+    def find(self, key):
         """The element of an id."""
         (found,) = [e for e in self if e.attributes.get("id") == key]
         return found
 
-    def rows(self) -> list[list[str]]:
+    def rows(self):
         """The cells of a table's body, as texts."""
         body = self.all("tbody")[0]
         return [[cell.text for cell in row.all("td", "th")] for row in body.all("tr")]
 
 
 class _Reader(HTMLParser):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.open = [Element("document")]
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         names = [name for name, _ in attrs]
         assert len(names) == len(set(names)), f"<{tag}> has an attribute twice: {names}"
         element = Element(tag, {name: value or "" for name, value in attrs})
@@ -64,14 +62,14 @@ class _Reader(HTMLParser):
         if tag not in VOID:
             self.open.append(element)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop().name == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.open[-1].children.append(data)
 
 
-def outline(page: str) -> Element:
+def outline(page):
     """The page's tree. Fails where elements do not nest."""
     reader = _Reader()
     reader.feed(page)
@@ -80,17 +78,17 @@ def outline(page: str) -> Element:
     return root
 
 
-def unpacked(page: Element, key: str) -> str:
+def unpacked(page, key):
     """What a packed element of the page holds."""
     return gzip.decompress(base64.b64decode(page.find(key).text)).decode()
 
 
-def data_of(page: Element) -> dict[str, Any]:
+def data_of(page):
     """What the page's script is given."""
     return json.loads(unpacked(page, "data"))
 
 
-def reaching(page: Element) -> list[str]:
+def reaching(page):
     """What could run, or load something from elsewhere: handlers, sources, links that leave the page."""
     every = [(element.name, *pair) for element in page for pair in element.attributes.items()]
     return [
@@ -100,6 +98,6 @@ def reaching(page: Element) -> list[str]:
     ]
 
 
-def panels(page: Element) -> list[str]:
+def panels(page):
     """Ids of the panels in order."""
     return [e.attributes["id"] for e in page.find("main").children if isinstance(e, Element) and e.name != "header"]

@@ -1,7 +1,5 @@
 """A project with operators of its own: GELU and GEGLU, element by element, and a scaled L2 norm, row by row."""
 
-from pathlib import Path
-
 from support.readers import FILES
 
 GELU = FILES["operators/gelu.py"]
@@ -142,7 +140,7 @@ def gelu_tail(case):
 """
 
 
-def project(folder: Path) -> Path:
+def project(folder):
     """The project: shapes.yaml, three operators and three implementations of gelu, of which one is right."""
     (folder / "operators").mkdir()
     (folder / "kernels").mkdir()

@@ -2,9 +2,8 @@
 
 import random
 from dataclasses import replace
-from pathlib import Path
 
-from softbench.model import Accuracy, Case, KernelResources, Record, Run, Samples, Status, Telemetry, Traffic, Variant
+from softbench.model import Accuracy, KernelResources, Record, Samples, Status, Telemetry, Traffic
 from softbench.records.claims import ClaimFile
 from support import builders as make
 from support.paths import KEPT
@@ -23,14 +22,14 @@ HOSTILE = (
 )
 
 
-def kept() -> list[Path]:
+def kept():
     """Kept runs of every kind."""
     return KEPT
 
 
-def everything() -> Run:
+def everything():
     """Two operators, three dtypes, all regimes, hard cases, a ladder, every clock, counters, telemetry, every status."""
-    records: list[Record] = []
+    records = []
     for operator, dtypes in (("softmax", ("float16", "float32")), ("rmsnorm", ("bfloat16",))):
         for dtype in dtypes:
             for number, (rows, columns) in enumerate(SHAPES):
@@ -42,14 +41,14 @@ def everything() -> Run:
     return make.run(records, sources=sources, packages={"torch": "2.11.0", "triton": "3.6.0"})
 
 
-def stored(folder: Path) -> Run:
+def stored(folder):
     """`everything`, as the only run of a folder's reports."""
     run = everything()
     make.stored(folder / "reports", run)
     return run
 
 
-def published_beside() -> list[ClaimFile]:
+def published_beside():
     """Figures of an H800 for two shapes of `everything`, of which one implementation refused the second."""
     figures = {
         "softmax-float16-32768x1024": {"theirs": "0.0485 ms", "other": "0.0588 ms"},
@@ -58,7 +57,7 @@ def published_beside() -> list[ClaimFile]:
     return [ClaimFile("a.yaml", "title", "a paper", "NVIDIA H800", "ms", (), figures)]
 
 
-def _contest(case: Case, number: int) -> list[Record]:
+def _contest(case, number):
     base = 2.0 * case.elements * 2 / 4000 + 1500
     found = [
         _timed(case, name, base * (1.6 - 0.25 * rung), path="ladder/rungs.py", family="ladder")
@@ -81,7 +80,7 @@ def _contest(case: Case, number: int) -> list[Record]:
     return found
 
 
-def _timed(case: Case, name: str, ns: float, path: str, family: str = "library", role: str = "entrant") -> Record:
+def _timed(case, name, ns, path, family="library", role="entrant"):
     """All clocks, with heats of their own; the tallest cases were warm."""
     cache = "warm" if case.elements < 2**22 else "cold"
     taken = replace(make.samples(ns, heat=0), cache=cache)
@@ -106,7 +105,7 @@ def _timed(case: Case, name: str, ns: float, path: str, family: str = "library",
     )
 
 
-def _hard(case: Case, wrong: bool = True) -> list[Record]:
+def _hard(case, wrong=True):
     found = [make.timed(case, name, 1, samples=()) for name in (*LADDER, "other")]
     found = [replace(record, variant=_rung(name, case)) for record, name in zip(found, LADDER, strict=False)]
     flawed = make.variant("flawed", "library", case.operator)
@@ -118,14 +117,14 @@ def _hard(case: Case, wrong: bool = True) -> list[Record]:
     ]
 
 
-def _rung(name: str, case: Case) -> Variant:
+def _rung(name, case):
     return replace(make.variant(name, "ladder", case.operator), path="ladder/rungs.py")
 
 
-def large(cells: int = 2000, implementations: int = 10, placements: int = 8) -> Run:
+def large(cells=2000, implementations=10, placements=8):
     """Raw samples as a GPU gives them: 8 rounds a placement in steps of 32 ns, 100 calls, telemetry."""
     draw = random.Random(1)
-    records: list[Record] = []
+    records = []
     shapes = (
         (rows, columns)
         for columns in (2**p + odd for odd in (0, 1, 3, 5) for p in range(5, 20))
@@ -142,7 +141,7 @@ def large(cells: int = 2000, implementations: int = 10, placements: int = 8) -> 
     raise ValueError(f"too few shapes for {cells} cells")
 
 
-def _measured(draw: random.Random, case: Case, name: str, ns: float, placements: int) -> Record:
+def _measured(draw, case, name, ns, placements):
     launches = max(2, min(500, round(1e6 / ns)))
     graph = [[32 * round(ns * launches * draw.gauss(1, 0.002) / 32) for _ in range(8)] for _ in range(placements)]
     call = [[round(draw.gauss(6000, 500)) for _ in range(20)] for _ in range(5)]
@@ -156,9 +155,9 @@ def _measured(draw: random.Random, case: Case, name: str, ns: float, placements:
     return make.timed(case, name, ns, role, samples=samples, telemetry=states, notes=notes)
 
 
-def hostile() -> Run:
+def hostile():
     """Whatever can be named is named badly."""
-    records: list[Record] = []
+    records = []
     for number, name in enumerate(HOSTILE):
         variant = make.variant(name, family=name, summary=name, params=(("p", name),))
         for case in (make.softmax_case(4096, 1024, layout=name), make.softmax_case(8192, 2048)):
@@ -172,7 +171,7 @@ def hostile() -> Run:
     return make.run(records, commit=EVIL, device=device, settings={"x": [*HOSTILE]}, profiles=HOSTILE[:3], command=EVIL)
 
 
-def failures() -> Run:
+def failures():
     """Nothing but failures."""
     case, hard = make.softmax_case(), make.softmax_case(timed=False, distribution="all_inf")
     return make.run(
@@ -184,7 +183,7 @@ def failures() -> Run:
     )
 
 
-def told_in_flops() -> Run:
+def told_in_flops():
     """Cases of an operator that arithmetic may bind, from 64 flops per byte to 256; two of them with 256."""
     records = []
     for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):

@@ -1,7 +1,6 @@
 """Forkservers that start within milliseconds; see `support.warm`."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -14,7 +13,7 @@ MARK = warm.MARK
 
 
 @contextmanager
-def warmed() -> Iterator[None]:
+def warmed():
     """Forkservers of this process start so meanwhile."""
     popen = warm.popen(PYTHONPATH)
     with pytest.MonkeyPatch.context() as patch:
@@ -25,6 +24,6 @@ def warmed() -> Iterator[None]:
 class Forked(Forkserver):
     """A forkserver that has torch from its first moment."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment):
         with warmed():
             super().__init__(["torch"], environment)

@@ -5,9 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from support import warm
 from support.paths import ROOT
@@ -63,7 +60,7 @@ def own_lacking(case):
 OWN = ("own_declared", "own_lacking", "own_mended", "own_refusing", "own_right", "own_zeros")
 
 
-def project(folder: Path) -> Path:
+def project(folder):
     """Somebody else's project: a shapes.yaml and one kernel file."""
     (folder / "kernels" / "mine").mkdir(parents=True)
     (folder / "kernels" / "mine" / "own.py").write_text(KERNELS)
@@ -71,9 +68,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def bench(
-    folder: Path, *arguments: str, prefix: Sequence[str] = (), **environment: str
-) -> subprocess.CompletedProcess[str]:
+def bench(folder, *arguments, prefix=(), **environment):
     """pytest --softbench in a process of its own, on the CPU, with a short budget; a prefix goes before the command.
 
     It starts warm, except with a prefix other than Python, or a variable that Python or torch may read at its start.
@@ -87,7 +82,7 @@ def bench(
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
-def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environment: str) -> subprocess.Popen[str]:
+def started(folder, *arguments, prefix=(), **environment):
     """The same while it runs."""
     command = [sys.executable, "-m", "pytest", "-p", "softbench.plugin", "--softbench", "--softbench-budget=0.2"]
     own = {
@@ -98,7 +93,7 @@ def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environ
         **environment,
     }
     is_real = environment.keys() & {"PYTHONPATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"}
-    popen: type[subprocess.Popen[str]] = subprocess.Popen if is_real else warm.popen(PYTHONPATH)
+    popen = subprocess.Popen if is_real else warm.popen(PYTHONPATH)
     return popen(
         [*prefix, *command, "--softbench-impls=kernels", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
@@ -111,11 +106,11 @@ def started(folder: Path, *arguments: str, prefix: Sequence[str] = (), **environ
     )
 
 
-def heed_interrupts() -> None:
+def heed_interrupts():
     """A job in the background inherits that Ctrl-C is ignored, and CI is such a job."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def record_lines(folder: Path) -> list[dict[str, Any]]:
+def record_lines(folder):
     (path,) = (folder / "reports").glob("*.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,11 +1,8 @@
 """Readers of docs/tutorial.md and docs/how-to.md who do what the pages say."""
 
-from pathlib import Path
-from typing import Any
-
 from support.paths import ROOT
 from support.projects import bench, record_lines
-from support.recipes import Block, Reader, blocks, missing
+from support.recipes import blocks, missing
 
 TUTORIAL = blocks(ROOT / "docs" / "tutorial.md")
 SECOND_HALF = blocks(ROOT / "docs" / "tutorial-operators.md")
@@ -15,9 +12,9 @@ FILES = {block.value: block.text for block in SECOND_HALF if block.mark == "file
 VIEWS = ("padded-1", "strided-2", "offset-1")
 
 
-def follow(reader: Reader, with_gpu: bool, page: list[Block] = TUTORIAL) -> list[Block]:
+def follow(reader, with_gpu, page=TUTORIAL):
     """Do what a page says; the blocks of commands that were typed."""
-    typed: list[Block] = []
+    typed = []
     said = ""
     for block in page:
         where = f"line {block.line}"
@@ -33,7 +30,7 @@ def follow(reader: Reader, with_gpu: bool, page: list[Block] = TUTORIAL) -> list
     return typed
 
 
-def write_blocks(folder: Path, language: str) -> None:
+def write_blocks(folder, language):
     for block in HOW_TO:
         if block.language == language:
             path = folder / block.value
@@ -41,7 +38,7 @@ def write_blocks(folder: Path, language: str) -> None:
             path.write_text(block.text, encoding="utf-8")
 
 
-def ran(folder: Path, **environment: str) -> dict[tuple[str, str], str]:
+def ran(folder, **environment):
     """{(implementation, layout): status} of the page's kernels on the page's shapes; one word where all shapes agree."""
     write_blocks(folder, "python")
     write_blocks(folder, "yaml")
@@ -49,7 +46,7 @@ def ran(folder: Path, **environment: str) -> dict[tuple[str, str], str]:
     done = bench(folder, "--softbench-profile=model", "-k", names, **environment)
     assert done.returncode == 0, done.stdout[-3000:]
     _, *cells = record_lines(folder)
-    found: dict[tuple[str, str], set[str]] = {}
+    found = {}
     for cell in cells:
         if cell["role"] == "entrant":
             key = cell["variant"]["implementation"], cell["case"]["layout"]
@@ -57,7 +54,7 @@ def ran(folder: Path, **environment: str) -> dict[tuple[str, str], str]:
     return {key: "+".join(sorted(statuses)) for key, statuses in found.items()}
 
 
-def expected(**words: Any) -> dict[tuple[str, str], str]:
+def expected(**words):
     """What each comes to on dense rows; any_view on views as well, which the others refuse."""
     found = {(name, "contiguous"): word for name, word in words.items()}
     for view in VIEWS:

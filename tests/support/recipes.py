@@ -17,9 +17,6 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from softbench import cli, doctor, resources
 from softbench.cli import bisect
@@ -54,14 +51,14 @@ class Block:
     line: int
 
     @property
-    def commands(self) -> list[list[str]]:
+    def commands(self):
         """The words of each line that is typed, comments left out."""
         lines = self.text.splitlines() if self.language == "sh" else []
         found = (shlex.split(line, comments=True) for line in lines)
         return [words for words in found if words]
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page):
     """All blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found = []
@@ -74,7 +71,7 @@ def blocks(page: Path) -> list[Block]:
 class Reader:
     """Somebody with one shell, in a folder of their own beside the checkout; without a GPU, blocks of our commands start warm."""
 
-    def __init__(self, folder: Path, *, has_gpu: bool = True, path: str = PYTHONPATH) -> None:
+    def __init__(self, folder, *, has_gpu=True, path=PYTHONPATH):
         self._has_gpu, self._path = has_gpu, path
         self.folder = folder / "mine"
         self.folder.mkdir()
@@ -89,13 +86,13 @@ class Reader:
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "COV_"))}
         self._environment = {**outer, "OMP_NUM_THREADS": "1", **own}
 
-    def write(self, block: Block) -> None:
+    def write(self, block):
         path = self.folder / block.value
         path.parent.mkdir(parents=True, exist_ok=True)
         before = [path.read_text(encoding="utf-8")] if block.mark == "append" else []
         path.write_text("\n\n".join([*before, block.text]), encoding="utf-8")
 
-    def type(self, block: Block) -> subprocess.CompletedProcess[str]:
+    def type(self, block):
         """What is exported stays, as in one shell; the first command that fails ends the block."""
         if not self._has_gpu and "$" not in block.text and {words[0] for words in block.commands} <= _MODULES.keys():
             return self._typed(block.commands)
@@ -113,7 +110,7 @@ class Reader:
             check=False,
         )
 
-    def _typed(self, commands: list[list[str]]) -> subprocess.CompletedProcess[str]:
+    def _typed(self, commands):
         """Commands of ours without a shell."""
         said = ""
         for name, *words in commands:
@@ -131,7 +128,7 @@ class Reader:
         return subprocess.CompletedProcess(commands, process.returncode, said)
 
 
-def missing(shown: Block, said: str) -> list[str]:
+def missing(shown, said):
     """Lines of a `text` block that were not printed. Figures, ranks' marks and widths may differ, unless it is exact."""
     if shown.mark == "exact":
         return [] if shown.text.strip() in said else [shown.text]
@@ -139,13 +136,13 @@ def missing(shown: Block, said: str) -> list[str]:
     return [line for line in shown.text.splitlines() if line != "..." and _flat(line) not in printed]
 
 
-def _flat(line: str) -> str:
+def _flat(line):
     text = re.sub(r"# placements?\b", "# %", _FIGURE.sub("#", line))  # an interval, of many or of few
     text = re.sub(r"[-_=]{3,}", "---", text)
     return re.sub(r"^# ?[*=?] ", "# ", " ".join(text.split()))
 
 
-def two_runs(folder: Path) -> Path:
+def two_runs(folder):
     """Two runs in the folder's reports/, alike: mine and torch_eager."""
     for name in ("run-1", "run-2"):
         writer = store.Writer.create(folder / "reports", passport(run_id=name))
@@ -156,7 +153,7 @@ def two_runs(folder: Path) -> Path:
     return folder
 
 
-def run_softbench(line: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+def run_softbench(line, monkeypatch):
     """A command line of the pages in the folder of `two_runs`, in this process: its exit code. Nothing is measured."""
     monkeypatch.setattr(doctor, "examine", lambda *given: ())  # test_cheats has what it measures
     # test_captured has what it runs, test_serve what it does until it is stopped, and test_submissions the other two.
@@ -171,14 +168,14 @@ def run_softbench(line: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     return cli.main([STANDS_FOR.get(word, word) for word in words])
 
 
-def options() -> set[str]:
+def options():
     """All of pytest's options that are ours."""
-    declared: dict[str, Any] = {}
+    declared = {}
     settings.add_options(type("Group", (), {"addoption": lambda self, name, **how: declared.update({name: how})})())
     return set(declared)
 
 
-def unknown(words: list[str]) -> list[str]:
+def unknown(words):
     """What of a command line of ours there is not: options, profiles, commands of softbench. Of others, nothing."""
     while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words = words[1:]

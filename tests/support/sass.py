@@ -10,14 +10,14 @@ from softbench.measure.cubin import cuobjdump
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]+)\*/\s+(\S.*?)\s*;", re.M)
 
 
-def kernels(*cubins: bytes) -> list[dict[str, str]]:
+def kernels(*cubins):
     """{kernel: its instructions, one a line} of each cubin. Addresses of branches are not those in the cubin."""
     code, ends = b"", []
     for number, cubin in enumerate(cubins):
         for name, text in _texts(cubin):
             code += text
             ends.append((len(code), number, name))
-    found: list[dict[str, str]] = [{} for _ in cubins]
+    found = [{} for _ in cubins]
     with tempfile.NamedTemporaryFile(suffix=".bin") as file:
         file.write(code)
         file.flush()
@@ -33,12 +33,12 @@ def kernels(*cubins: bytes) -> list[dict[str, str]]:
     return found
 
 
-def sass(*cubins: bytes) -> list[str]:
+def sass(*cubins):
     """The instructions of each cubin, of all its kernels."""
     return ["\n".join(named.values()) for named in kernels(*cubins)]
 
 
-def _texts(cubin: bytes) -> list[tuple[str, bytes]]:
+def _texts(cubin):
     """The sections of an ELF that hold instructions, by the kernels' names."""
     assert cubin[:4] == b"\x7fELF"
     (headers,) = struct.unpack_from("<Q", cubin, 0x28)

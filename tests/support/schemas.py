@@ -1,7 +1,6 @@
 """What --format json prints, held against softbench/render/schema.json."""
 
 import json
-from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
@@ -11,17 +10,17 @@ from support.paths import ROOT
 SCHEMA = json.loads((ROOT / "softbench" / "render" / "schema.json").read_text(encoding="utf-8"))
 
 
-def tables_of(command: str) -> dict[str, Any]:
+def tables_of(command):
     """The tables of a command in the schema."""
     for form in SCHEMA["oneOf"]:
         known = form["properties"]["command"]
         if command in known.get("enum", [known.get("const")]):
-            found: dict[str, Any] = form["properties"]["tables"]["properties"]
+            found = form["properties"]["tables"]["properties"]
             return found
     raise AssertionError(f"the schema has no command {command}")
 
 
-def valid(text: str) -> dict[str, list[dict[str, Any]]]:
+def valid(text):
     """The tables of an output, which is one line of ASCII and as the schema says."""
     assert text.isascii()
     assert text.index("\n") == len(text) - 1
@@ -32,9 +31,9 @@ def valid(text: str) -> dict[str, list[dict[str, Any]]]:
         error = best_match(Draft202012Validator({**own[name], "$defs": SCHEMA["$defs"]}).iter_errors(rows))
         assert error is None, f"{whole['command']}, {name}, {list(error.path)}: {error.message}"
     Draft202012Validator(SCHEMA).validate(whole)
-    tables: dict[str, list[dict[str, Any]]] = whole["tables"]
+    tables = whole["tables"]
     return tables
 
 
-def refused(name: str) -> None:
+def refused(name):
     raise AssertionError(f"{name} is no JSON")

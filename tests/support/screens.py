@@ -5,13 +5,10 @@ import os
 import pty
 import select
 import struct
-import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyte
 
@@ -29,28 +26,28 @@ class Show:
     left: list[str] = field(default_factory=list)
     is_cursor_hidden: bool = False
 
-    def saw(self, text: str) -> list[list[str]]:
+    def saw(self, text):
         return [screen for screen in self.screens if any(text in line for line in screen)]
 
 
-def emulated(columns: int, lines: int) -> tuple[pyte.HistoryScreen, pyte.ByteStream]:
+def emulated(columns, lines):
     screen = pyte.HistoryScreen(columns, lines, history=10_000, ratio=0.5)
     return screen, pyte.ByteStream(screen)
 
 
-def all_lines(screen: pyte.HistoryScreen) -> list[str]:
+def all_lines(screen):
     """Those that have scrolled out of sight as well."""
     gone = ["".join(line[column].data for column in range(screen.columns)) for line in screen.history.top]
     return [line.rstrip() for line in [*gone, *screen.display]]
 
 
 def on_terminal(
-    folder: Path,
-    *arguments: str,
-    size: tuple[int, int] = (80, 24),
-    keys: Callable[[list[str]], bytes] = lambda screen: b"",
-    **environment: str,
-) -> Show:
+    folder,
+    *arguments,
+    size=(80, 24),
+    keys=lambda screen: b"",
+    **environment,
+):
     """pytest --softbench on a terminal of (columns, lines); keys says what is typed at the sight of a screen."""
     screen, stream = emulated(*size)
     show = Show()
@@ -72,9 +69,7 @@ def on_terminal(
     return show
 
 
-def _started(
-    folder: Path, arguments: Sequence[str], size: tuple[int, int], environment: dict[str, str]
-) -> tuple[subprocess.Popen[bytes], int]:
+def _started(folder, arguments, size, environment):
     """The process, and the end of its terminal that is ours."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
@@ -100,7 +95,7 @@ def _started(
     return process, master
 
 
-def _read(master: int, deadline: float) -> bytes:
+def _read(master, deadline):
     """What has come, b"" at the end."""
     if not select.select([master], [], [], max(0.0, deadline - time.monotonic()))[0]:
         raise TimeoutError("the run did not end")

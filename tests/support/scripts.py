@@ -9,7 +9,7 @@ from support.paths import ROOT
 from support.projects import PYTHONPATH
 
 
-def script(code: str, *arguments: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
+def script(code, *arguments, timeout_s=240, **environment):
     """Run code that may import softbench, impls and support."""
     process = warm.popen(PYTHONPATH)(
         [sys.executable, "-c", f"import sys; sys.path.append({str(ROOT / 'tests')!r})\n{code}", *arguments],

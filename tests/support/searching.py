@@ -10,12 +10,10 @@ import multiprocessing
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from softbench.cases import registry
 from softbench.cases.operators import get
@@ -24,7 +22,6 @@ from softbench.cases.operators.inputs import bits
 from softbench.contract import Unsupported
 from softbench.measure.check import judging
 from softbench.measure.worker.loading import load
-from softbench.model import Case, Variant
 from softbench.texts import repeat_command
 
 SHARES = {
@@ -64,7 +61,7 @@ class Wrong:
     reason: str
     again: str
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.case}: {self.implementation}: {self.reason}\n    {self.again}"
 
 
@@ -78,16 +75,16 @@ class Found:
 
 
 def search(
-    folders: Sequence[Path],
+    folders,
     *,
-    device: str,
-    cases: int,
-    seconds: float,
-    workers: int,
-    seed: int,
-    log: Path | None = None,
-    operators: Sequence[str] = tuple(SHARES),
-) -> Found:
+    device,
+    cases,
+    seconds,
+    workers,
+    seed,
+    log=None,
+    operators=tuple(SHARES),
+):
     """Ask about so many distinct drawn cases, or for so long; a case that no implementation serves does not count.
 
     workers: processes; 0 for this one. Every question's outcome is one line of JSON in `log`, as it comes.
@@ -96,7 +93,7 @@ def search(
     deadline = time.monotonic() + seconds
     asked = questions(random.Random(seed), tuple(folders), device, deadline, operators, min(SEEDS, cases))
     with _pool(workers) as pool:
-        running: dict[Future[Found], Question] = {}
+        running = {}
         while time.monotonic() < deadline and len(found.wrong) < ENOUGH:
             under_way = sum(len(question.seeds) for question in running.values())
             while found.cases + under_way < cases and len(running) < 2 * max(1, workers):
@@ -115,11 +112,9 @@ def search(
     return found
 
 
-def questions(
-    rng: random.Random, folders: tuple[Path, ...], device: str, deadline: float, operators: Sequence[str], seeds: int
-) -> Iterator[Question]:
+def questions(rng, folders, device, deadline, operators, seeds):
     """Any number of questions, none twice."""
-    had: set[tuple[str, int]] = set()
+    had = set()
     while len(had) < QUESTIONS * len(operators):
         (operator,) = rng.choices(operators, [SHARES[name] for name in operators])
         digits = rng.randrange(QUESTIONS)
@@ -129,7 +124,7 @@ def questions(
             yield Question(operator, tuple(digits + QUESTIONS * h for h in highest), folders, device, deadline)
 
 
-def ask(question: Question) -> Found:
+def ask(question):
     """Answer a question in this process, until the deadline."""
     import torch
 
@@ -168,7 +163,7 @@ def ask(question: Question) -> Found:
     return found
 
 
-def _launches(case: Case, question: Question, found: Found) -> dict[Variant, Callable[..., Any]]:
+def _launches(case, question, found):
     """Those that serve a case, but for those that declare that they fail it."""
     launches = {}
     for variant in registry.find(question.folders):
@@ -184,7 +179,7 @@ def _launches(case: Case, question: Question, found: Found) -> dict[Variant, Cal
     return launches
 
 
-def _reason(case: Case, launch: Callable[..., Any], inputs: Any, before: Any, changed: Sequence[int]) -> str:
+def _reason(case, launch, inputs, before, changed):
     """What is wrong, from a launch of its own."""
     if any(changed):
         return "the input was overwritten"
@@ -194,14 +189,14 @@ def _reason(case: Case, launch: Callable[..., Any], inputs: Any, before: Any, ch
     return fault.reason if fault else "wrong once, and right when it was launched again"
 
 
-def _wrong(case: Case, variant: Variant, reason: str) -> Wrong:
+def _wrong(case, variant, reason):
     text = " ".join(reason.split())[:500]
     profile = {"softmax": "hard", "attention": "hard-attention", "attention_causal": "hard-attention"}
     selection = f"--softbench-profile={profile.get(case.operator, 'hard-operators')}"
     return Wrong(case.id, variant.id, text, repeat_command(selection, case.id, variant.id))
 
 
-def _add(found: Found, question: Question, more: Found, log: Path | None) -> None:
+def _add(found, question, more, log):
     found.cases += more.cases
     found.answers += more.answers
     found.wrong += more.wrong
@@ -215,26 +210,26 @@ def _add(found: Found, question: Question, more: Found, log: Path | None) -> Non
 class _Here(Executor):
     """Runs what is submitted at once, in this process."""
 
-    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
+    def submit(self, function, /, *arguments, **named):
+        done = Future()
         done.set_result(function(*arguments, **named))
         return done
 
 
-def _pool(workers: int) -> Executor:
+def _pool(workers):
     if not workers:
         return _Here()
     context = multiprocessing.get_context("spawn")  # a fork of a process that has used CUDA cannot use it
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread)
 
 
-def _one_thread() -> None:
+def _one_thread():
     import torch
 
     torch.set_num_threads(1)
 
 
-def from_environment(folders: Sequence[Path], device: str) -> tuple[Found, int, int]:
+def from_environment(folders, device):
     """A search as SOFTBENCH_SEARCH_CASES, _SECONDS, _WORKERS, _SEED and _LOG say; with it the cases asked for and the seed."""
     read = os.environ.get
     cases = int(read("SOFTBENCH_SEARCH_CASES", "20000"))

@@ -1,7 +1,5 @@
 """A server of `softbench serve` on a Unix socket, and somebody who submits kernels to it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -10,9 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from support import warm
 from support.projects import PYTHONPATH
@@ -35,17 +30,17 @@ DOES = {"right": "pass", "wrong": "x = x + x", "crashes": "os.abort()", "hangs":
 
 
 class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__("localhost", timeout=60)
         self._path = path
 
-    def connect(self) -> None:
+    def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(60)
         self.sock.connect(str(self._path))
 
 
-def submission(name: str, first: str = "pass", **changes: Any) -> dict[str, Any]:
+def submission(name, first="pass", **changes):
     """A kernel of that name and one case that is only checked."""
     source = KERNEL.format(name=name, first=first)
     return {"name": f"{name}.py", "source": source, "groups": CHECKED, "timed": False, **changes}
@@ -54,20 +49,20 @@ def submission(name: str, first: str = "pass", **changes: Any) -> dict[str, Any]
 class Server:
     """A server in a folder, which is ended with the block; it may be killed and started again."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder, *options):
         self.folder, self._options = folder, options
         token = folder / "token"
         token.touch(0o600)
         token.write_text(f"{TOKEN}\n")
         self.start()
 
-    def __enter__(self) -> Server:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error):
         self.end()
 
-    def start(self) -> None:
+    def start(self):
         command = [sys.executable, "-m", "softbench", "serve", "--queue", "queue", "--socket", "s"]
         own = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONPATH": PYTHONPATH}
         self._said = (self.folder / "said").open("a")
@@ -92,10 +87,10 @@ class Server:
         raise AssertionError(f"no answer: {self.said}")
 
     @property
-    def said(self) -> str:
+    def said(self):
         return (self.folder / "said").read_text()
 
-    def end(self, how: int = signal.SIGTERM) -> None:
+    def end(self, how=signal.SIGTERM):
         """Send a signal and wait."""
         if self.process.poll() is None:
             self.process.send_signal(how)
@@ -107,7 +102,7 @@ class Server:
         finally:
             self._said.close()
 
-    def raw(self, method: str, path: str, body: bytes | None = None, token: str = TOKEN) -> tuple[int, bytes]:
+    def raw(self, method, path, body=None, token=TOKEN):
         """Status and body of an answer."""
         connection = _Connection(self.folder / "s")
         try:
@@ -117,37 +112,37 @@ class Server:
         finally:
             connection.close()
 
-    def ask(self, method: str, path: str, data: Any = None, status: int = 0) -> Any:
+    def ask(self, method, path, data=None, status=0):
         """The JSON of an answer, which has this status if one is given."""
         found, body = self.raw(method, path, None if data is None else json.dumps(data).encode())
         assert status in (0, found), body
         return json.loads(body)
 
-    def submit(self, data: dict[str, Any]) -> str:
+    def submit(self, data):
         """The id of a job that was accepted."""
         return str(self.ask("POST", "/jobs", data, status=201)["id"])
 
-    def jobs(self) -> dict[str, dict[str, Any]]:
+    def jobs(self):
         return {job["id"]: job for job in self.ask("GET", "/jobs", status=200)["jobs"]}
 
-    def events(self, job: str) -> list[dict[str, Any]]:
+    def events(self, job):
         """All events of a job; returns when it has ended."""
         status, body = self.raw("GET", f"/jobs/{job}/events")
         assert status == 200, body
         return [json.loads(line) for line in body.splitlines()]
 
-    def awaited(self, job: str, state: str, patience_s: float = 30) -> dict[str, Any]:
+    def awaited(self, job, state, patience_s=30):
         """The job once it is in this state."""
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
-            found: dict[str, Any] = self.ask("GET", f"/jobs/{job}", status=200)
+            found = self.ask("GET", f"/jobs/{job}", status=200)
             if found["state"] == state:
                 return found
             time.sleep(0.05)
         raise AssertionError(found)
 
 
-def serving(folder: Path, *options: str) -> Iterator[Server]:
+def serving(folder, *options):
     """For a fixture."""
     with Server(folder, *options) as server:
         yield server

@@ -13,11 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any
 
 from support.grids import over
 from support.paths import ROOT
@@ -33,16 +30,16 @@ is_settling = False
 """Whether this session runs every value, to write settled.json at its end."""
 
 
-def every(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def every(names, values):
     """As `over`; of a family that is settled, a drawn eighth of the values."""
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+    def decorate(test):
         return over(names, drawn(values, test.__module__, test.__name__))(test)
 
     return decorate
 
 
-def drawn(values: Iterable[Any], module: str, test: str) -> list[Any]:
+def drawn(values, module, test):
     """All values, or a drawn eighth where the family of the module is settled: neighbours, which share what is built."""
     rows = list(values)
     if not is_drawn(family_of(module)):
@@ -51,28 +48,28 @@ def drawn(values: Iterable[Any], module: str, test: str) -> list[Any]:
     return [*rows[start:], *rows[:start]][: -(-len(rows) // EIGHTH)]
 
 
-def family_of(module: str) -> str:
+def family_of(module):
     """ "cute" of test_impl_cute_table."""
     return module.rpartition(".")[2].removeprefix("test_impl_").partition("_")[0]
 
 
-def is_drawn(family: str) -> bool:
+def is_drawn(family):
     """Whether nothing has changed since the family's tests passed whole."""
     return not is_settling and _settled().get(family) == digest(family)
 
 
-def settle() -> None:
+def settle():
     """Write that all families passed whole with what is here now."""
     FILE.write_text(json.dumps({family: digest(family) for family in FAMILIES}, indent=2) + "\n")
 
 
 @cache
-def _settled() -> dict[str, str]:
+def _settled():
     return dict(json.loads(FILE.read_text())) if FILE.exists() else {}
 
 
 @cache
-def digest(family: str) -> str:
+def digest(family):
     """SHA-256 of what the outcome of a family's tests depends on: files, packages, Python, g++."""
     found = hashlib.sha256(repr([*map(_version, PACKAGES), sys.version_info[:2], _compiler()]).encode())
     for path in sorted(files(family)):
@@ -80,7 +77,7 @@ def digest(family: str) -> str:
     return found.hexdigest()
 
 
-def files(family: str) -> set[Path]:
+def files(family):
     """The tests of a family, its folder, the cases of shapes.yaml, and what any of these imports from this checkout."""
     found = {ROOT / "shapes.yaml"}
     ahead = [*(ROOT / "tests" / "impls").glob(f"test_impl_{family}*.py"), *(ROOT / "impls" / family).rglob("*")]
@@ -96,7 +93,7 @@ def files(family: str) -> set[Path]:
     return found
 
 
-def _imported(text: str) -> list[Path]:
+def _imported(text):
     """Files of this checkout that a source imports, in strings of code too; no kernel's test runs the command line."""
     modules = re.findall(r"^ *import ((?:softbench|support|impls)[\w.]*)", text, re.M)
     for module, names in re.findall(r"^ *from ((?:softbench|support|impls)[\w.]*) import (\([^)]*\)|.*)", text, re.M):
@@ -106,7 +103,7 @@ def _imported(text: str) -> list[Path]:
     return [path for place in places for path in (place.with_suffix(".py"), place / "__init__.py")]
 
 
-def _version(package: str) -> str:
+def _version(package):
     try:
         return version(package)
     except PackageNotFoundError:
@@ -114,7 +111,7 @@ def _version(package: str) -> str:
 
 
 @cache
-def _compiler() -> str:
+def _compiler():
     """The version of g++, which compiles CUDA sources for the CPU; "" without one."""
     if not shutil.which("g++"):
         return ""

@@ -3,9 +3,6 @@
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
-
-import pytest
 
 from softbench.measure.contest import rounds, steady, trials, turns
 from softbench.measure.contest.entrant import Entrant
@@ -26,17 +23,17 @@ Fault = Callable[[str, int, int], Answer | None]
 class World:
     """Simulated workers and the time that their turns take. A fault sees (operation, placement, turn), both from 1."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> None:
+    def __init__(self, monkeypatch, seed=1):
         self.now_ns = 0
         self.noise = random.Random(seed)
         self.rng = random.Random(seed + 1)
-        self.base: dict[Entrant, float] = {}
-        self.spread: dict[Entrant, float] = {}
-        self.faults: dict[Entrant, Fault] = {}
-        self.placement: dict[Entrant, tuple[int, float]] = {}
-        self.turns: dict[Entrant, int] = {}
-        self.log: list[tuple[str, Entrant]] = []
-        self.changed: Callable[[Entrant, dict[str, Any], Answer], Answer] = lambda entrant, request, answer: answer
+        self.base = {}
+        self.spread = {}
+        self.faults = {}
+        self.placement = {}
+        self.turns = {}
+        self.log = []
+        self.changed = lambda entrant, request, answer: answer
         """What the contest hears in place of each answer."""
         clock = SimpleNamespace(monotonic=lambda: self.now_ns / 1e9, perf_counter_ns=lambda: self.now_ns)
         for module in (rounds, trials, turns, steady):
@@ -44,14 +41,14 @@ class World:
 
     def enter(
         self,
-        name: str,
-        ns: float = 1e6,
-        role: str = "entrant",
-        spread: float = 1.0,
-        fault: Fault | None = None,
-        tier: str = "",
-        **params: int,
-    ) -> Entrant:
+        name,
+        ns=1e6,
+        role="entrant",
+        spread=1.0,
+        fault=None,
+        tier="",
+        **params,
+    ):
         entrant = Entrant(variant(name, params=tuple(params.items())), role, slot=len(self.base), tier=tier)
         entrant.prepared_in = SimpleNamespace(is_alive=True)
         self.base[entrant], self.spread[entrant], self.placement[entrant] = ns, spread, (0, 0.0)
@@ -59,10 +56,10 @@ class World:
             self.faults[entrant] = fault
         return entrant
 
-    def ask(self, requests: dict[Entrant, dict[str, Any]]) -> dict[Entrant, Answer]:
+    def ask(self, requests):
         return {e: self.changed(e, request, self._answer(e, request)) for e, request in requests.items()}
 
-    def _answer(self, entrant: Entrant, request: dict[str, Any]) -> Answer:
+    def _answer(self, entrant, request):
         operation = request["op"]
         self.log.append((operation, entrant))
         number, _ = self.placement[entrant]
@@ -82,7 +79,7 @@ class World:
         self.now_ns += ns + 1000
         return Answer(True, {"ns": ns})
 
-    def heat(self, *entrants: Entrant, budget_s: float = 1e9, lead_in_s: float = 0.02, **more: Any) -> Heat:
+    def heat(self, *entrants, budget_s=1e9, lead_in_s=0.02, **more):
         more |= {"lead_in_s": lead_in_s, "deadline": self.now_ns / 1e9 + budget_s}
         heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, **more)
         heat.run()
@@ -92,12 +89,12 @@ class World:
 class Pool:
     """Gives each entrant a worker that can only end, and none to one implementation."""
 
-    def __init__(self, refuses: str = "", why: str = "not started again") -> None:
-        self.hired: list[Entrant] = []
+    def __init__(self, refuses="", why="not started again"):
+        self.hired = []
         self.ended = 0
         self._refuses, self._why = refuses, why
 
-    def assign(self, entrants: list[Entrant]) -> None:
+    def assign(self, entrants):
         self.hired += entrants
         for entrant in entrants:
             if entrant.variant.implementation == self._refuses:
@@ -105,15 +102,15 @@ class Pool:
             else:
                 entrant.worker = SimpleNamespace(end=self._end)
 
-    def _end(self) -> None:
+    def _end(self):
         self.ended += 1
 
 
-def at(operation: str, placement: int, answer: Answer, turn: int = 0) -> Fault:
+def at(operation, placement, answer, turn=0):
     """A fault at one point: an operation of a placement, and of its turns from a given one on."""
     return lambda op, number, turns: answer if op == operation and number == placement and turns >= turn else None
 
 
-def placements(entrant: Entrant) -> int:
+def placements(entrant):
     """How many its only samples have."""
     return len(entrant.samples[0].ns)

@@ -8,8 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 from support import warm
 from support.projects import KERNELS, PYTHONPATH, ROOT
@@ -118,7 +116,7 @@ FAKE_HOST=$host PYTHONPATH="bin:$PWD:$PYTHONPATH" exec $away sh -c "$command"
 class Command:
     """`pytest --softbench` in a folder of its own, on three GPUs that there are not, with four implementations."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         (folder / "kernels" / "mine").mkdir(parents=True)
         (folder / "kernels" / "mine" / "own.py").write_text(KERNELS)
         (folder / "shapes.yaml").write_text(SHAPES)
@@ -129,7 +127,7 @@ class Command:
         (folder / "bin" / "ssh").chmod(0o755)
         self.folder, self.mark = folder, f"{os.getpid()}-{folder}"
 
-    def start(self, *options: str, **environment: str) -> subprocess.Popen[str]:
+    def start(self, *options, **environment):
         words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench"]
         own = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "COLUMNS": "160"}
         own["PATH"] = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -143,25 +141,25 @@ class Command:
             text=True,
         )
 
-    def run(self, *options: str, **environment: str) -> tuple[int, str]:
+    def run(self, *options, **environment):
         """Exit code and output."""
         process = self.start(*options, **environment)
         text, _ = process.communicate(timeout=60)
         return process.returncode, text
 
-    def log(self) -> list[tuple[str, str | None, int]]:
+    def log(self):
         """Contests in the order of their beginnings: case, CUDA_VISIBLE_DEVICES, process."""
         path = self.folder / "log"
         return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self):
         """The passport and the cells of the only run, without those that another card measured again."""
         return [line for line in map(json.loads, self.file().read_text().splitlines()) if line.get("role") != "repeat"]
 
-    def file(self) -> Path:
+    def file(self):
         (path,) = (self.folder / "reports").glob("*.jsonl")
         return path
 
-    def cases_in_file(self) -> list[int]:
+    def cases_in_file(self):
         """The rows of each case, in the order in which the file has them."""
         return list(dict.fromkeys(cell["case"]["shape"][0] for cell in self.records()[1:]))

@@ -1,7 +1,5 @@
 """The Triton family's files and rungs."""
 
-from pathlib import Path
-
 from softbench.model import Case
 from support.paths import ROOT
 
@@ -11,9 +9,9 @@ ANY_LENGTH = ("three_pass", "chunked", "exp2", "unrolled", "two_reads", "best")
 RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best")
 
 
-def file(rung: str) -> Path:
+def file(rung):
     return FAMILY / ("best.py" if rung == "best" else "ladder.py")
 
 
-def case(rows: int, columns: int, dtype: str = "float16", out_dtype: str = "") -> Case:
+def case(rows, columns, dtype="float16", out_dtype=""):
     return Case("softmax", (rows, columns), dtype, out_dtype or dtype)

@@ -25,7 +25,7 @@ import sys
 import termios
 import types
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar
 
 IMPORTED = (
     "torch",
@@ -48,7 +48,7 @@ class Popen(subprocess.Popen):
 
     server: ClassVar[socket.socket]
 
-    def _execute_child(self, args: Any, *rest: Any) -> None:
+    def _execute_child(self, args, *rest):
         words = [word for word in args[1:] if word not in ("-u", "-B")]
         if args[0] != sys.executable or words[0] not in ("-c", "-m"):
             super()._execute_child(args, *rest)
@@ -71,12 +71,12 @@ class Popen(subprocess.Popen):
         self._close_pipe_fds(*pipes)
 
 
-def _by(server: socket.socket) -> type[Popen]:
+def _by(server):
     return type("Popen", (Popen,), {"server": server})
 
 
 @functools.cache
-def popen(path: str) -> type[Popen]:
+def popen(path):
     """By a server of this process, which finds packages by this PYTHONPATH."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", MARK: " " * _ROOM}
@@ -87,7 +87,7 @@ def popen(path: str) -> type[Popen]:
     return _by(ours)
 
 
-def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _serve(control):
     """Start what is asked for until the other side ends. Returns in what is started, with the request and its files."""
     while True:
         data, files, _, _ = socket.recv_fds(control, 1 << 20, 16)
@@ -113,7 +113,7 @@ def _serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
         os.close(reader)
 
 
-def _with_server(request: dict[str, Any], files: list[int]) -> tuple[dict[str, Any], list[int]]:
+def _with_server(request, files):
     """Give this process a server, which is as this process is now. Returns in what that one starts as well."""
     if request["is_leaf"]:
         return request, files
@@ -127,7 +127,7 @@ def _with_server(request: dict[str, Any], files: list[int]) -> tuple[dict[str, A
     return request, files
 
 
-def _become(request: dict[str, Any], files: list[int]) -> None:
+def _become(request, files):
     """What a fresh process has from its parent."""
     above = [fcntl.fcntl(fd, fcntl.F_DUPFD, max(request["files"]) + 1) for fd in files]
     for fd in files:
@@ -153,14 +153,14 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     random.seed()
 
 
-def _show(mark: str) -> None:
+def _show(mark):
     """Write a mark into what the kernel shows as this process's environment, where a place was kept for it."""
     start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
     place = ctypes.string_at(start, end - start).index(f"\0{MARK}=".encode()) + len(MARK) + 2
     ctypes.memmove(start + place, mark.encode().ljust(_ROOM, b"\0"), _ROOM)
 
 
-def _run(how: str, what: str, *arguments: str) -> None:
+def _run(how, what, *arguments):
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     sys.argv = [how, *arguments]
     own = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -171,7 +171,7 @@ def _run(how: str, what: str, *arguments: str) -> None:
         runpy.run_module(what, run_name="__main__", alter_sys=True)
 
 
-def _end(code: int) -> NoReturn:
+def _end(code):
     """The last that is done at the end: nothing that was imported before is torn down."""
     for stream in (sys.__stdout__, sys.__stderr__):
         stream.flush()
@@ -181,7 +181,7 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def main(control: socket.socket) -> None:
+def main(control):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in IMPORTED:
         importlib.import_module(name)
@@ -194,7 +194,7 @@ def main(control: socket.socket) -> None:
         watching.PATIENCE_S = 0.05  # as for the tests themselves
     request, files = _with_server(request, files)
     _become(request, files)
-    code: Any = 1
+    code = 1
     atexit.register(lambda: _end(code))
     try:
         _run(*request["words"])

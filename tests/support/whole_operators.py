@@ -1,7 +1,5 @@
 """A project with operators that read or write integers and bools: a cross-entropy, a router's top-k, a masked softmax."""
 
-from pathlib import Path
-
 from support.readers import FILES
 
 MASKED = '''"""Softmax of the elements that a mask lets pass; 0 elsewhere, and in rows without any. And which rows those are."""
@@ -95,7 +93,7 @@ def mask_of_the_first_row(case):
 OPERATORS = {name: FILES[f"operators/{name}.py"] for name in ("token_loss", "router")} | {"masked": MASKED}
 
 
-def project(folder: Path) -> Path:
+def project(folder):
     """The project: shapes.yaml, three operators, and implementations of which one is right."""
     (folder / "operators").mkdir()
     (folder / "kernels").mkdir()
