@@ -190,7 +190,7 @@ def _piece_plans(case):
 
 
 def _chunk_plans(case):
-    """The grid of block sizes, warps and stages in which a thread has one to four vectors of 16 bytes per chunk; 1024 threads."""
+    """Block sizes, warps and stages of which a thread has one to four vectors of 16 bytes per chunk, and large ones of 32 warps."""
     vector = 16 // ITEM_BYTES[case.dtype]
     base = Plan("chunks", 4096, 16, exp2=True, hints=True, pdl=True)
     return [

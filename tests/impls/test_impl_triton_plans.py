@@ -94,17 +94,17 @@ def test_the_best_follows_rows_and_bytes():
 
 
 def test_candidates_are_the_plans_grid():
-    """The default first; for long rows every block size, warps and stages that leave a thread one to four vectors."""
+    """The default first; for long rows all that leave a thread one to four vectors, and large blocks of 32 warps."""
     candidates = of("_plans", "candidates")
     for shape in SHAPES:
         found = candidates(case(*shape))
         assert found[0] == plan("best", *shape)
         assert len(set(found)) == len(found) <= 40
     grid = candidates(case(4096, 131072, "float32"))
-    assert {p.num_warps for p in grid} == {4, 8, 16}
+    assert {p.num_warps for p in grid} == {4, 8, 16, 32}
     assert {p.num_stages for p in grid} == {1, 2, 3, 4}
-    assert {p.block for p in grid} == {512, 1024, 2048, 4096}
-    assert {p.block for p in candidates(case(4096, 131072))} == {1024, 2048, 4096}
+    assert {p.block for p in grid} == {512, 1024, 2048, 4096, 8192, 16384}
+    assert {p.block for p in candidates(case(4096, 131072))} == {1024, 2048, 4096, 8192, 16384}
     assert any(p.reread for p in candidates(case(4096, 8192)))
 
 

@@ -78,7 +78,8 @@ def moved(name: str, case: Case) -> Moved:
         dtypes = tuple(s.written(case).dtype for s in declared.writes if s.shape == "case")
         found = Moved(whole, dtypes, declared.needed_share(case))
     if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
-        raise Unsupported("no stream that is read has elements as wide as those that are written")
+        widths = f"of {case.operator} from {case.dtype} to {case.out_dtype}"
+        raise Unsupported(f"no stream that is read has elements as wide as those that are written: {widths}")
     return found
 
 
