@@ -10,7 +10,7 @@ import pytest
 from support.documents import rows
 from support.grids import over
 from support.paths import ROOT
-from support.recipes import blocks, options, run_softbench, two_runs
+from support.recipes import blocks, run_softbench, two_runs
 
 from softbench import cli
 from softbench.cli.parser import COMMANDS, parser
@@ -45,7 +45,7 @@ def test_every_command_stands_there_with_its_options():
 
 def test_every_command_is_shown():
     assert {line.split()[1] for line in SHOWN if line.startswith("softbench ")} == {c.name for c in COMMANDS}
-    assert all(line.startswith(("softbench ", "pytest --softbench ")) for line in SHOWN)
+    assert all(line.startswith("softbench ") for line in SHOWN)
 
 
 @over("line", [line for line in SHOWN if line.startswith("softbench ")])
@@ -59,11 +59,6 @@ def test_every_line_shown_works(folder, monkeypatch, capsys, line):
     shown = capsys.readouterr()
     assert shown.err == ""
     assert shown.out or line.split()[1] in ("capture", "doctor", "serve", "submit", "review")
-
-
-def test_what_pytest_is_shown_with_is_known():
-    (line,) = (line for line in SHOWN if line.startswith("pytest"))
-    assert {word.split("=")[0] for word in shlex.split(line)[1:]} <= options()
 
 
 @over("name", ["", *subparsers()])
