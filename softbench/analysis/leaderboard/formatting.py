@@ -184,11 +184,16 @@ def cell_text(cell: Cell) -> str:
     return " ".join(filter(None, [f"{milliseconds(cell.latency_ns)} / {rate}", sign(cell), conditions(cell)]))
 
 
+def rank_mark(cell: Cell) -> str:
+    """The sign behind a rank."""
+    return "*" if cell.is_winner else cell.mark
+
+
 def sign(cell: Cell) -> str:
     """The sign of a cell: not ranked, alone the fastest, tied for it, or of a rank that is not known."""
     if cell.dagger or cell.is_open:
         return "†" if cell.dagger else OPEN
-    return "*" if cell.is_winner else cell.mark if cell.rank == 1 or cell.mark == "?" else ""
+    return rank_mark(cell) if cell.rank == 1 or cell.mark == "?" else ""
 
 
 def signs(cell: Cell) -> str:
@@ -272,7 +277,7 @@ def first_line(text: str) -> str:
 def cell_figures(cell: Cell) -> list[str]:
     """The texts of `FIGURES`; "" if unknown."""
     return [
-        f"{cell.rank}{'*' if cell.is_winner else cell.mark}" if cell.rank else OPEN * cell.is_open,
+        f"{cell.rank}{rank_mark(cell)}" if cell.rank else OPEN * cell.is_open,
         number(cell.latency_ns, milliseconds),
         interval_text(cell),
         number(cell.bandwidth_gb_s, "{:.0f}".format),

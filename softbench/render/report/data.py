@@ -10,7 +10,7 @@ from typing import Any
 
 from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.estimates import ERROR, FREEDOM
-from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, shape_text, status_text
+from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, rank_mark, shape_text, status_text
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN, Passport, Record, Samples, notes, stats
 from softbench.render.report.contents import Contents, baselines, kind, peak_gb_s, repeat_command
@@ -98,7 +98,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, M
         "status": status_text(record),
         "kind": kind(record),
         "rank": cell.rank,
-        "mark": "*" if cell.is_winner else cell.mark,
+        "mark": rank_mark(cell),
         "dagger": cell.dagger,
         "warm": cell.is_warm,
         "unsteady": cell.is_unsteady,
