@@ -219,10 +219,14 @@ def lying(x: Tensor, scale: int) -> Tensor:
 
 def seen(x: Tensor, scale: int = 1) -> Tensor:
     """The bits of a tensor, in order, as integers of `scale` elements."""
+    return x.contiguous().view(-1).view(word(x.element_size() * scale))
+
+
+def word(size: int) -> Any:
+    """The integer type of so many bytes."""
     import torch
 
-    word = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return x.contiguous().view(-1).view(word[x.element_size() * scale])
+    return {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
 
 
 def _folded(x: Tensor) -> int:

@@ -58,10 +58,9 @@ def _launcher(name: str, case: Case) -> Callable[..., Any]:
 
     streams = _any.moved(name, case)
     dtypes = [getattr(torch, dtype) for dtype in streams.writes]
-    word = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
     def bits(x: Any) -> Any:
-        return x.view(word[x.element_size()])
+        return x.view(_any.word(x.element_size()))
 
     def launch(*inputs: Any) -> Any:
         found = []
