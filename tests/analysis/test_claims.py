@@ -6,18 +6,15 @@ from dataclasses import replace
 import pytest
 from support.builders import ended, run, softmax_case, stored, timed, two_clocks
 from support.grids import over
-from support.paths import KEPT, ROOT
+from support.paths import ROOT
 
-from softbench import resources
 from softbench.analysis import claims
-from softbench.cases import matrix
 from softbench.model import Status
 from softbench.records import store
 from softbench.records.claims import read
 from softbench.render import export
 from softbench.texts import InputError
 
-PAGE = ROOT / "docs" / "claims.md"
 BUNDLED = {path.stem: read(path) for path in sorted((ROOT / "reports" / "published").glob("*.yaml"))}
 SIZES = (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 HOLDS, NOT, OPEN = "holds", "refuted", "cannot tell"
@@ -282,20 +279,6 @@ def test_a_mistake_in_a_file_is_one_line_with_its_place(tmp_path, old, new, word
     assert words in str(caught.value)
 
 
-def test_the_profiles_ask_what_was_published():
-    bundled = matrix.load(resources.bundled_shapes())
-    for name in ("stability", "overhead", "fusion"):
-        assert {c.id for c in bundled.profile(f"experiment-{name}")} == set(BUNDLED[name].figures)
-    assert [c.id for c in bundled.profile("published")] == list(BUNDLED["h800"].figures)
-    assert all(c.rows > 1 for c in bundled.profile("experiment-triton"))
-    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "impls").glob("*/[a-z]*.py"))
-    names = {n for file in BUNDLED.values() for claim in file.claims for n in (*claim.who, claim.than) if n}
-    assert all(f'"{name}"' in sources or f"def {name}(case" in sources for name in names)
-    files = (p for p in (ROOT / "softbench").rglob("*.py") if "cli" not in p.parts and p.name != "packages.py")
-    code = "".join(p.read_text(encoding="utf-8") for p in files)
-    assert not [name for name in names - {"torch_eager"} if name in code]
-
-
 def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, says):
     monkeypatch.chdir(tmp_path)
     page = markdown([store.read(stored(tmp_path / "reports", run(stability(), run_id="run-1")))])
@@ -304,14 +287,3 @@ def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, mon
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == page
     assert "none/page.md: cannot be written" in says("claims", "--output", "none/page.md", status=2)
     assert "elsewhere.yaml: " in says("claims", "elsewhere.yaml", status=2)
-
-
-def test_the_page_is_what_the_committed_records_say():
-    """Runs of two machines make two documents, each with some of the files."""
-    whole = ""
-    for text in PAGE.read_text(encoding="utf-8").split("# Claims\n")[1:]:
-        ids = [line.split("`")[1] for line in text.partition("\n## ")[0].splitlines() if line.startswith("- `")]
-        runs = [store.read(next(path for path in KEPT if path.name.startswith(f"{name}."))) for name in ids]
-        whole += markdown(runs, *(own for own in BUNDLED.values() if f"## {own.title}\n" in text))
-    assert PAGE.read_text(encoding="utf-8") == whole
-    assert all(whole.count(f"## {own.title}\n") == 1 for own in BUNDLED.values())
