@@ -141,7 +141,7 @@ def flipped(bits):
 
 @triton.jit
 def largest(keys, DEPTH: tl.constexpr, COUNT: tl.constexpr):
-    """Every lane's DEPTH largest keys in falling order: Batcher's bitonic sort of groups, of two of which the larger half stays."""
+    """Every lane's DEPTH largest keys in falling order, by Batcher's bitonic sort: of two sorted groups the larger half stays."""
     depth: tl.constexpr = DEPTH.bit_length() - 1
     for stage in tl.static_range(depth):
         for turn in tl.static_range(stage + 1):

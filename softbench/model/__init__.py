@@ -168,9 +168,8 @@ class Telemetry:
 class Traffic:
     """Hardware counters of one call, the mean over several calls: bytes of device memory, ns of its kernels.
 
-    Hit rates are in per cent of the sectors requested from a cache. Global loads take load_sectors of 32 bytes in load_requests of
-    warps; what the TMA loads is in neither. local_sectors are loads of local memory, bank_conflicts those of shared memory.
-    warps_percent is the mean share of a multiprocessor's warps in use. None if they were not read.
+    Hit rates: % of the sectors asked of a cache. Global loads take load_sectors of 32 bytes in load_requests of warps, without
+    the TMA's; local_sectors are loads of local memory; warps_percent is a multiprocessor's share in use. None: not read.
     """
 
     read_bytes: int

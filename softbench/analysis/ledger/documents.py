@@ -111,8 +111,7 @@ def told(rows: Sequence[Sequence[str]]) -> list[Part]:
     header = ("verdict", "statement", "here", "would hold", "source")
     decided = sorted(rows, key=lambda row: _VERDICTS.index(row[2]))
     shown = [
-        (word, statement, here or "its cases were not run", *rest, source)
-        for source, statement, word, here, *rest in decided
+        (word, statement, here or "not measured", *rest, source) for source, statement, word, here, *rest in decided
     ]
     return table("Claims of others", header, shown, left=(0, 1, 2, 3, 4))
 
