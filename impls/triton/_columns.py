@@ -17,7 +17,7 @@ from ._launch import Call, bind, build
 from ._math import meet, opaque, power, result, result_base, result_scale, widen
 from ._plans import ITEM_BYTES, MULTIPROCESSORS, Plan
 
-WIDTH_BYTES, LEAST_BYTES = 256, 32
+WIDTH_BYTES, LEAST_BYTES = 128, 32
 ITEMS, MOST_WARPS = 64, 32
 
 

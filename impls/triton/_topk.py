@@ -1,7 +1,8 @@
 """The k largest of short rows and their softmax: a few lanes per row sort their parts, then the largest head is taken k times.
 
 Values are compared as integers in their order, whose lowest bits name the column: one integer moves where there were two, and no
-two are equal. Of 32-bit values those bits are lost; rows in which they could decide are done again, value by value.
+two are equal. Of 32-bit values those bits are lost. Where they could decide the order of the chosen, these are ranked again; where
+they could decide who is chosen, a row is done again, value by value.
 """
 
 # ruff: noqa: RUF005, SIM108 -- Triton knows no starred tuple
@@ -79,12 +80,32 @@ def topk(
         tl.store(weight_ptr + row * K + place, shares[slot] / total, mask=inside & (place < K))
         tl.store(expert_ptr + row * K + place, experts[slot], mask=inside & (place < K))
     if x_ptr.dtype.element_ty == tl.float32:
-        tied |= ((tl.max(keys[0], axis=1, keep_dims=True) ^ last) & ~low) == 0
+        torn = ((tl.max(keys[0], axis=1, keep_dims=True) ^ last) & ~low) == 0
         if DEPTH < PIECES * V:
-            tied |= tl.min(keys[0], axis=1, keep_dims=True) == LOWEST
-        if tl.max((tied & inside).to(tl.int32)) > 0:
+            torn |= tl.min(keys[0], axis=1, keep_dims=True) == LOWEST
+        if tl.max(((tied | torn) & inside).to(tl.int32)) > 0:
             tl.debug_barrier()
-            exactly(weight_ptr, expert_ptr, x_ptr, inside, columns, top, total, K, RENORMALISED, ROWS, low + 1)
+            if tl.max((torn & inside).to(tl.int32)) > 0:
+                exactly(weight_ptr, expert_ptr, x_ptr, inside, columns, top, total, K, RENORMALISED, ROWS, low + 1)
+            else:
+                ranked(weight_ptr, expert_ptr, x_ptr, inside, columns, top, total, K, ROWS)
+
+
+@triton.jit
+def ranked(weight_ptr, expert_ptr, x_ptr, inside, columns, top, total, K: tl.constexpr, ROWS: tl.constexpr):
+    """The chosen ones again, each at the place that follows from how many of them come before it."""
+    row, one = tl.arange(0, ROWS)[:, None], tl.arange(0, 32)[None, :]
+    wanted = inside & (one < K)
+    expert = tl.load(expert_ptr + row * K + one, mask=wanted, other=0)
+    x = tl.load(x_ptr + row * columns + expert, mask=wanted, other=0.0)
+    key, place = flipped(x.to(tl.int32, bitcast=True)), tl.zeros([ROWS, 32], tl.int32)
+    for number in range(K):
+        other = tl.load(expert_ptr + row * K + number, mask=inside, other=0)
+        rival = flipped(tl.load(x_ptr + row * columns + other, mask=inside, other=0.0).to(tl.int32, bitcast=True))
+        place += ((rival > key) | ((rival == key) & (other < expert))).to(tl.int32)
+    tl.debug_barrier()
+    tl.store(expert_ptr + row * K + place, expert, mask=wanted)
+    tl.store(weight_ptr + row * K + place, power(x - top, False) / total, mask=wanted)
 
 
 @triton.jit

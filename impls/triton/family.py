@@ -19,7 +19,7 @@ from . import _rows, _spans, _topk
 from ._launch import Call, bind, build
 from ._plans import ITEM_BYTES, Plan
 
-SPAN_ITEMS, SEGMENT_ITEMS, MOST_ITEMS = 32, 16, 32
+SPAN_ITEMS, SEGMENT_ITEMS, SEGMENT_BYTES = 32, 16, 32
 KINDS = {
     "masked_softmax": ("bools", "bool"),
     "biased_softmax": ("adds", ""),
@@ -113,7 +113,7 @@ def _chunks(case):
 
 
 def _of_span(case, params):
-    """Threads for 32 elements each of what is seen of a row, or for 16 of a segment of average length; most are no 4 times longer.
+    """Threads for 32 elements each of what is seen of a row, or for 32 bytes of a segment of average length, of which each holds 16.
 
     Vectors are as wide as the first row's and the last one's end allow; rows that begin within one have edges. Causal rows do not.
     """
@@ -123,11 +123,12 @@ def _of_span(case, params):
     if constants["WINDOW"] >= case.columns:
         constants["WINDOW"] = 0
     seen = (constants["WINDOW"] or case.columns) // constants["SEGMENTS"]
-    warps = triton.next_power_of_2(-(-max(1, seen) // (32 * (SEGMENT_ITEMS if is_ragged else SPAN_ITEMS))))
+    each = SEGMENT_BYTES // ITEM_BYTES[case.dtype] if is_ragged else SPAN_ITEMS
+    warps = triton.next_power_of_2(-(-max(1, seen) // (32 * each)))
     warps = min(warps, 32 if is_ragged else 16)
     vector = math.gcd(case.columns if kind == "causal" else case.elements, 16 // ITEM_BYTES[case.dtype])
     lanes = 32 * warps * (1 if vector > 1 else 8)
-    width, most = lanes * vector, MOST_ITEMS * 32 * warps
+    width, most = lanes * vector, (SEGMENT_ITEMS if is_ragged else SPAN_ITEMS) * 32 * warps
     edges = is_ragged or case.columns % vector > 0
     chunks = -(-(case.columns + edges * (vector - 1)) // width)
     held = min(chunks, -(-seen * 4 // width), most // width)

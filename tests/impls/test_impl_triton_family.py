@@ -84,6 +84,7 @@ def test_rows_of_any_length_are_right(operator, params):
 TOPK = """
 for dtype in ("float16", "bfloat16", "float32"):
     right((19, 65), dtype, k=5, renormalised=1)
+right((19, 65), "float32", words=("shifted_1e2", "shifted_1e4"), k=5, renormalised=1)  # ranked again, done again
 right((3, 8), k=8, renormalised=0)
 right((2, 3, 9), layout="transposed", k=1, renormalised=1)
 right((0, 64), k=1, renormalised=1)
@@ -125,6 +126,8 @@ FAULTS = {
     ),
     "ignored rows have a loss": ("_rows", "if target == IGNORE:", "if target == -7:", "cross_entropy"),
     "the gradient of z is forgotten": ("_rows", "grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
+    "equal keys keep the order of their columns": ("_topk", "(rival > key) |", "", "softmax_topk"),
+    "who is chosen among equal keys is left open": ("_topk", "if tl.max((torn", "if tl.max(((row < 0)", "softmax_topk"),
     "an edge is left out": ("_spans", "[:, None] * ((last", "[:, None] * 0 * ((last", "ragged_softmax"),
     "a window is one column too wide": ("_spans", "last - WINDOW,", "last - WINDOW - 1,", "causal_softmax"),
     "rows that see nothing are not 0": ("_spans", "y = tl.where(mask != 0, y, 0.0)", "y += 0.0", "masked_softmax"),
@@ -140,7 +143,8 @@ def test_faults_are_found(tmp_path, file, old, new, operator):
     text = (FILE.parent / f"{file}.py").read_text()
     assert text.count(old) == 1
     (tmp_path / f"{file}.py").write_text(text.replace(old, new))
-    done = interpret(BODY.format(params=dict(CASES)[operator]), operator, tmp_path / "family.py")
+    body = TOPK if operator == "softmax_topk" else BODY.format(params=dict(CASES)[operator])
+    done = interpret(body, operator, tmp_path / "family.py")
     assert "AssertionError" in done.stderr, done.stderr[-1000:]
 
 
