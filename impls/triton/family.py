@@ -113,7 +113,7 @@ def _chunks(case):
 
 
 def _of_span(case, params):
-    """Threads for 32 elements each of what is seen of a row, or for 32 bytes of a segment of average length, of which each holds 16.
+    """Threads for 32 elements each of what is seen of a row, or for 32 bytes of a segment of average length; each holds 16 of one.
 
     Vectors are as wide as the first row's and the last one's end allow; rows that begin within one have edges. Causal rows do not.
     """

@@ -70,6 +70,8 @@ KERNEL(bank_conflict) {
     float4 v = x[i];
     s[threadIdx.x * 32] = v.x;
     v.x = s[threadIdx.x * 32];
+    s[threadIdx.x * 32] = v.y;  // twice, so that it takes longer than a memory that is waited for
+    v.y = s[threadIdx.x * 32];
     y[i] = times(v, .5f);
   }
 }
