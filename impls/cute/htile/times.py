@@ -13,9 +13,9 @@ MIB = 0.5  # a MiB that is read and written
 CTA_EXCHANGE, CLUSTER_EXCHANGE = 0.3, 0.6  # among the warps of a CTA, the CTAs of a cluster
 SHARED_TRIP = 0.25  # to shared memory and back
 SHARE_KIB = 1 / 30  # of a CTA's share, which comes before the exchange and goes after it
-TRIM = 0.06  # of the bytes' time: unaligned 16-bit rows are trimmed in registers
+TRIM_KIB = 1 / 100  # the same, where unaligned 16-bit rows are trimmed in registers
 CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
-SINGLE, SINGLE_KIB = 2.6, 1 / 48  # one row over the whole GPU: its exchange, and a KiB of a share
+SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
 RING = 3.2  # several: from the first row's arrival to the last one's way out
 RING_ROW = 1.2  # the least between two of its rows
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
@@ -29,12 +29,13 @@ def cluster_time(rows: int, config: RowTileConfig, processors: int) -> float:
     """
     in_registers = config.keep == "registers"
     wait = CLUSTER_EXCHANGE if config.cluster > 1 else CTA_EXCHANGE
-    wait += config.cta_vectors * VECTOR_BYTES / 1024 * SHARE_KIB + (0 if in_registers else SHARED_TRIP)
+    is_trimmed = in_registers and not config.aligned and config.itemsize == 2
+    kib = config.cta_vectors * VECTOR_BYTES / 1024
+    wait += kib * (SHARE_KIB + TRIM_KIB * is_trimmed) + (0 if in_registers else SHARED_TRIP)
     beside = ctas(config)
     room = processors * (CLUSTERS_OF_16 if config.cluster == 16 else 1) * beside / config.cluster
     wait *= 1 + max(0.0, rows / room - 1) / beside
-    is_trimmed = in_registers and not config.aligned and config.itemsize == 2
-    return COPY + rows * _row(config) * (1 + TRIM * is_trimmed) + wait
+    return COPY + rows * _row(config) + wait
 
 
 def ctas(config: RowTileConfig) -> int:
