@@ -24,8 +24,30 @@ def move_words(
     Streams are `words` integers, of which a program moves BLOCK; WHOLE if BLOCK divides words.
     `sink` is None where nothing is read alone. Streams that are read together have words of the written ones' size; of the first
     of them, PART of each PERIOD words are read, and the others count as 0.
+    Only the last program compares places with `words`: a mask that may end within a vector has every word read by itself.
     """
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    if WHOLE or first + BLOCK <= words:
+        _move(written, together, alone, sink, first, words, BLOCK, True, STREAM, PART, PERIOD)
+    else:
+        _move(written, together, alone, sink, first, words, BLOCK, False, STREAM, PART, PERIOD)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _move(
+    written: tl.tuple,
+    together: tl.tuple,
+    alone: tl.tuple,
+    sink: tl.tensor,
+    first: tl.tensor,
+    words: tl.tensor,
+    BLOCK: tl.constexpr,
+    WHOLE: tl.constexpr,
+    STREAM: tl.constexpr,
+    PART: tl.constexpr,
+    PERIOD: tl.constexpr,
+) -> None:
+    at = first + tl.arange(0, BLOCK)
     inside = None if WHOLE else at < words
     if len(together) > 0:
         if PART < PERIOD:
