@@ -39,7 +39,7 @@ RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VE
 RING_VECTORS = 8
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
-MOST_FEW_ROWS, MOST_FEW_ROW_BYTES = 128, 2**20
+MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
 MANY_ROWS = 256  # more rows have the layout of this many
 FEW_ROWS = 32  # of a norm
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
@@ -281,7 +281,7 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
     """The predicted time of each of `few`'s layouts that the rows have, in µs; none where they are many or short."""
     row_bytes, rows = columns * itemsize, min(rows, MANY_ROWS)
     can_be_cluster = rows <= MOST_FEW_ROWS and row_bytes <= MOST_FEW_ROW_BYTES
-    is_long = row_bytes > MOST_FEW_ROW_BYTES
+    is_long = row_bytes > LEAST_LONG_ROW_BYTES
     if row_bytes <= SINGLE_BYTES or gpu.architecture not in MAX_CLUSTER or not (can_be_cluster or is_long):
         return {}
     times, whole_gpu = {}, "single" if rows == 1 else "split"

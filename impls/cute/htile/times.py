@@ -13,11 +13,11 @@ MIB = 0.5  # a MiB that is read and written
 CTA_EXCHANGE, CLUSTER_EXCHANGE = 0.3, 0.6  # among the warps of a CTA, the CTAs of a cluster
 SHARED_TRIP = 0.25  # to shared memory and back
 SHARE_KIB = 1 / 30  # of a CTA's share, which comes before the exchange and goes after it
-TRIM_KIB = 1 / 100  # the same, where unaligned 16-bit rows are trimmed in registers
+TRIM_KIB = 1 / 140  # more of it where rows of 16 bits start anywhere
 CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
 SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
 RING = 3.2  # several: from the first row's arrival to the last one's way out
-RING_ROW = 1.2  # the least between two of its rows
+RING_ROW = 0.8  # the least between two of its rows
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
 THREADS, REGISTERS, CTA_BYTES = 2048, 65536, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
 
@@ -29,7 +29,7 @@ def cluster_time(rows: int, config: RowTileConfig, processors: int) -> float:
     """
     in_registers = config.keep == "registers"
     wait = CLUSTER_EXCHANGE if config.cluster > 1 else CTA_EXCHANGE
-    is_trimmed = in_registers and not config.aligned and config.itemsize == 2
+    is_trimmed = not config.aligned and config.itemsize == 2
     kib = config.cta_vectors * VECTOR_BYTES / 1024
     wait += kib * (SHARE_KIB + TRIM_KIB * is_trimmed) + (0 if in_registers else SHARED_TRIP)
     beside = ctas(config)
