@@ -1,7 +1,7 @@
 """A kernel whose time depends on its values is named, with its ratio; one whose time does not is not."""
 
 import pytest
-from support.builders import passport, softmax_case, timed, variant
+from support.builders import passport, roof_of, softmax_case, timed
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import by_values
@@ -23,7 +23,7 @@ def board(slower, spread=1e-4):
             records += [
                 timed(case, "steady", 5000 * columns / 1024),
                 timed(case, "lazy", factor * 6000 * columns / 1024, spread=spread),
-                timed(case, "copy", 4900 * columns / 1024, role="roof", variant=variant("copy")),
+                roof_of(case, 4900 * columns / 1024),
             ]
     return leaderboard.build(Run(passport(), tuple(records)))
 

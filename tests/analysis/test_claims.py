@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.builders import ended, run, softmax_case, stored, timed, two_clocks
+from support.builders import ended, roof_of, run, softmax_case, stored, timed, two_clocks
 from support.grids import over
 from support.paths import ROOT
 
@@ -60,7 +60,7 @@ def ladder(**us):
     shapes = ((32768, 1024), (32768, 4096), (16384, 8192), (8192, 16384), (4096, 32768), (4096, 131072))
     records = []
     for case in (softmax_case(*shape, "float32") for shape in shapes):
-        records += [timed(case, "copy", 100_000, role="roof"), timed(case, "torch_eager", 300_000)]
+        records += [roof_of(case, 100_000), timed(case, "torch_eager", 300_000)]
         records += [two_clocks(case, name, time * 1000, 20_000) for name, time in us.items()]
     return records + [two_clocks(softmax_case(16, 256, "float32"), name, 2000, 9000) for name in us]
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from support import builders as make
 
-from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import headline
 from softbench.model import Status
 from softbench.render import report, tables
@@ -19,7 +18,7 @@ WIDE = make.softmax_case(columns=2048)
 
 
 def board(*records, clock="graph"):
-    return leaderboard.build(make.run(records, clock))
+    return make.board(records, clock)
 
 
 def noisy(case, name, ns):
@@ -95,7 +94,7 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none():
     pairs = [(case, name, 5e4 + 7 * at) for at, case in enumerate(cases[1:]) for name in "ab"]
     close = [make.timed(case, name, ns + (name == "b"), spread=0.05) for case, name, ns in pairs]
     clear = [make.timed(cases[0], name, ns) for name, ns in (("a", 5e4), ("b", 5.02e4))]
-    roofs = [make.timed(case, "copy", 4e4, role="roof") for case in cases]
+    roofs = [make.roof_of(case, 4e4) for case in cases]
     said = headline.verdict(board(*close, *clear, *roofs))
     assert re.match(r"Nobody leads softmax on NVIDIA H200: \w scores best, 8\d(\.\d)? ±\d", said)
     assert re.search(r"but \w, 8\S+ ±\S+, may be as fast: 1\.0\d?x \[0\.\d+, 1\.\d+\]\.$", said)

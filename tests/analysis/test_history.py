@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support import outline
-from support.builders import GPU, ended, run, samples, softmax_case, timed, variant, written
+from support.builders import GPU, ended, roof_of, run, samples, softmax_case, timed, variant, written
 from support.grids import over
 
 from softbench.analysis import history
@@ -28,7 +28,7 @@ def contest(ns, case=CASE, source="0" * 8, **changes):
     return [
         timed(case, "mine", ns, variant=own, **changes),
         timed(case, "steady", 8_000),
-        timed(case, "copy", 4_000, role="roof"),
+        roof_of(case, 4_000),
     ]
 
 

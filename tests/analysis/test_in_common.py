@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import builders
 
-from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import status_groups
 from softbench.analysis.leaderboard.in_common import only
 from softbench.model import Status
@@ -56,7 +55,7 @@ def test_any_cases_have_an_answer_or_none(failed, passed):
 
 
 def _run(*records):
-    return leaderboard.build(builders.run(records))
+    return builders.board(records)
 
 
 def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():

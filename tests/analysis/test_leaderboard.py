@@ -48,7 +48,7 @@ def heats(a, b, drift):
     ids=["clear", "tied", "tied for second", "one placement", "alone", "over a refusal", "no anchor", "two heats"],
 )
 def test_ranks_and_marks(records, marks):
-    board = build(make.run(records))
+    board = make.board(records)
     cells = board.cases[0].cells
     found = {name: f"{cell.rank or '-'}{cell.mark}{'*' if cell.is_winner else ''}" for name, cell in cells.items()}
     assert found == marks
@@ -58,7 +58,7 @@ def test_ranks_and_marks(records, marks):
 
 def test_bandwidth_share_of_roof_and_speedup_follow_from_the_samples():
     eager = make.timed(CASE, "torch_eager", 40_000, role="reference")
-    board = build(make.run([make.timed(CASE, "a", 20_000, spread=0), *roofs(CASE), eager]))
+    board = make.board([make.timed(CASE, "a", 20_000, spread=0), *roofs(CASE), eager])
     cell = board.cases[0].cells["a"]
     assert cell.latency_ns == pytest.approx(20_000)
     assert cell.bandwidth_gb_s == pytest.approx(2 * 4096 * 1024 * 2 / 20_000)
@@ -107,7 +107,7 @@ CHANGED = make.ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the s
     ids=["wrong in the check of a timed case", "refused", "not installed", "not run: somebody changed its files"],
 )
 def test_what_brings_no_dagger(ended):
-    board = build(make.run([*times(a=50_000), ended]))
+    board = make.board([*times(a=50_000), ended])
     assert standing(board, "a").failed_hard == ()
     assert not board.find(CASE.id).cells["a"].dagger
     assert ended is not CHANGED or retries.is_due([CHANGED], "graph")  # which a resumed run measures again
@@ -116,7 +116,7 @@ def test_what_brings_no_dagger(ended):
 def test_a_declared_failure_still_counts_as_not_passed():
     declared = make.ended(OTHER, "a", Status.INCORRECT, "wrong", known_failure="upstream issue")
     records = [make.timed(CASE, "a", 50_000), make.timed(CASE, "b", 60_000), declared, make.timed(OTHER, "b", 60_000)]
-    row = standing(build(make.run(records)), "a")
+    row = standing(make.board(records), "a")
     assert (row.passed, row.timed, row.failed_hard) == (1, 2, ())
 
 
@@ -124,41 +124,41 @@ def test_a_failing_variant_counts_for_its_implementation_in_a_hard_case_only():
     good, bad = (make.variant("a", params=(("warps", n),)) for n in (4, 8))
     timed = make.timed(CASE, "a", 50_000, variant=good, best_of=2)
     records = [timed, make.ended(CASE, "a", Status.TIMEOUT, variant=bad)]
-    board = build(make.run(records))
+    board = make.board(records)
     assert board.cases[0].cells["a"].record.variant == good
     assert [record.variant for record in board.cases[0].others] == [bad]
     hard = [make.timed(HARD, "a", 1, samples=(), variant=good), make.ended(HARD, "a", Status.CRASHED, variant=bad)]
-    assert standing(build(make.run(records + hard)), "a").failed_hard == (HARD.id,)
+    assert standing(make.board(records + hard), "a").failed_hard == (HARD.id,)
 
 
 def test_a_variant_with_a_trial_clock_only_is_not_in_the_contest():
     chosen, trial = (make.variant("a", params=(("warps", n),)) for n in (4, 8))
     tried = make.timed(CASE, "a", 10_000, clock="trial", variant=trial)
-    cell = build(make.run([tried, make.timed(CASE, "a", 50_000, variant=chosen, best_of=2)])).cases[0].cells["a"]
+    cell = make.board([tried, make.timed(CASE, "a", 50_000, variant=chosen, best_of=2)]).cases[0].cells["a"]
     assert (cell.record.variant, cell.latency_ns) == (chosen, pytest.approx(50_000, rel=1e-3))
 
 
 def test_what_shows_the_call_clock_only_is_not_ranked_and_not_covered():
     records = [make.timed(CASE, "a", 50_000), make.timed(CASE, "b", 10_000, clock="call")]
-    board = build(make.run(records))
+    board = make.board(records)
     assert board.cases[0].cells["b"].rank is None
     assert board.cases[0].cells["b"].call_ns == pytest.approx(10_000, rel=1e-2)
     assert (standing(board, "b").passed, standing(board, "b").score) == (0, None)
 
 
 def test_entrants_of_different_heats_are_ranked_by_their_ratios_not_by_their_times():
-    cells = build(make.run(heats(a=120_000, b=110_000, drift=1.3))).cases[0].cells
+    cells = make.board(heats(a=120_000, b=110_000, drift=1.3)).cases[0].cells
     assert cells["b"].latency_ns > cells["a"].latency_ns
     assert (cells["b"].rank, cells["b"].is_winner, cells["a"].rank) == (1, True, 2)
     assert cells["b"].percent_of_roof == pytest.approx(100 / 1.1, rel=1e-3)
 
 
 def scores(records):
-    return {row.implementation: row.score or 0.0 for row in build(make.run(records)).ranking}
+    return {row.implementation: row.score or 0.0 for row in make.board(records).ranking}
 
 
 def roofs(*cases):
-    return [make.timed(case, "copy", 10_000, role="roof") for case in cases]
+    return [make.roof_of(case, 10_000) for case in cases]
 
 
 REFUSED = make.ended(OTHER, "a")
@@ -203,7 +203,7 @@ def test_replacing_any_pass_of_the_peers_by_a_refusal_lowers_that_entrants_score
 
 def test_ranks_do_not_depend_on_the_order_of_records():
     def ranks(records):
-        board = build(make.run(records))
+        board = make.board(records)
         cells = {c.case: {name: (cell.rank, cell.mark) for name, cell in c.cells.items()} for c in board.cases}
         return cells, [(row.implementation, row.rank, row.wins, row.ties) for row in board.ranking]
 
@@ -214,7 +214,7 @@ def test_ranks_do_not_depend_on_the_order_of_records():
 def test_operators_are_ranked_apart():
     norm = make.softmax_case(operator="rmsnorm")
     other = make.timed(norm, "b", 10_000, variant=make.variant("b", operator="rmsnorm"))
-    rows = build(make.run([*times(a=50_000), other])).ranking
+    rows = make.board([*times(a=50_000), other]).ranking
     assert [(row.operator, row.implementation, row.rank, row.timed) for row in rows] == [
         ("softmax", "a", 1, 1),
         ("rmsnorm", "b", 1, 1),
@@ -222,8 +222,8 @@ def test_operators_are_ranked_apart():
 
 
 def test_an_empty_run_and_one_of_failures_have_no_scores():
-    assert build(make.run([])).ranking == ()
-    board = build(make.run([make.ended(CASE, "a", Status.CRASHED, "signal 11")]))
+    assert make.board([]).ranking == ()
+    board = make.board([make.ended(CASE, "a", Status.CRASHED, "signal 11")])
     assert not board.has_scores
     assert (standing(board, "a").rank, standing(board, "a").passed, standing(board, "a").timed) == (None, 0, 1)
 
@@ -237,8 +237,8 @@ def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
         return compare(a, b)
 
     monkeypatch.setattr(stats, "compare", counted)
-    records = [make.timed(make.softmax_case(), "copy", 9_000, role="roof")]
+    records = [make.roof_of(make.softmax_case(), 9_000)]
     records += [make.timed(make.softmax_case(), f"i{number}", 10_000 * 1.003**number) for number in range(300)]
-    ranks = [cell.rank for cell in build(make.run(records)).cases[0].cells.values()]
+    ranks = [cell.rank for cell in make.board(records).cases[0].cells.values()]
     assert ranks == sorted(ranks)
     assert calls[0] < 3000

@@ -5,7 +5,6 @@ from dataclasses import replace
 from support import builders as make
 from support.grids import over
 
-from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.losses import losses
 from softbench.model import KernelResources, Traffic
 
@@ -14,7 +13,7 @@ PLAIN = {"kernels": (KernelResources("k", 40, 0, 0),), "traffic": Traffic(1_000,
 
 
 def lost(*records):
-    board = leaderboard.build(make.run(records))
+    board = make.board(records)
     return [(loss.case.case.id, round(loss.ratio.ratio, 1), loss.why) for loss in losses(board, "softmax", "mine")]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import GPU, ended, run, softmax_case, stored, timed, variant
+from support.builders import GPU, ended, roof_of, run, softmax_case, stored, timed, variant
 from support.grids import over
 
 from softbench import cli
@@ -30,7 +30,7 @@ def made(name, day, *records, **changes):
 
 def measured(case, ns=5_000, source="0" * 8, name="mine"):
     own = timed(case, name, ns, variant=replace(variant(name), source_hash=source))
-    return [own, timed(case, "torch_eager", 10_000), timed(case, "copy", 4_000, role="roof")]
+    return [own, timed(case, "torch_eager", 10_000), roof_of(case, 4_000)]
 
 
 def cells(section):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support import builders as make
 from support.grids import over
 
-from softbench.analysis import bisect, compare, history, leaderboard
+from softbench.analysis import bisect, compare, history
 from softbench.analysis.compare import pull_request, summary, versions
 from softbench.analysis.leaderboard import Standing, headline, ranks
 from softbench.model import OPEN, SEALED, Status
@@ -25,7 +25,7 @@ def cell(name, ns, tier=SEALED, case=CASE, **more):
 
 
 def board(*records, clock="graph"):
-    return leaderboard.build(make.run(records, clock))
+    return make.board(records, clock)
 
 
 def standing(found, name):
@@ -33,7 +33,7 @@ def standing(found, name):
 
 
 SEALED_RECORDS = [cell(name, ns, case=case) for case in CASES for name, ns in TIMES.items()]
-SEALED_RECORDS += [make.timed(case, "copy", 38e3, role="roof", tier=SEALED) for case in CASES]
+SEALED_RECORDS += [make.roof_of(case, 38e3, tier=SEALED) for case in CASES]
 ALONE = board(*SEALED_RECORDS)
 
 

@@ -23,7 +23,7 @@ def comparison() -> str:
     older = [make.timed(CASE, name, 5_000) for name in (*times, "fell")]
     newer = [make.timed(CASE, name, ns) for name, ns in times.items()]
     newer.append(make.ended(CASE, "fell", Status.INCORRECT, "every element is 0"))
-    roof = make.timed(CASE, "copy", 4_000, role="roof")
+    roof = make.roof_of(CASE, 4_000)
     found = compare.compare(
         make.run([*older, roof], run_id="old"), make.run([*newer, roof], run_id="new", commit="feed")
     )

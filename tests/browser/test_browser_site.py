@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.builders import GPU, run, softmax_case, stored, timed
+from support.builders import GPU, roof_of, run, softmax_case, stored, timed
 from support.paths import KEPT
 
 from softbench import cli
@@ -20,7 +20,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records = []
         for case in (softmax_case(dtype="float16"), softmax_case(dtype="float32")):
             records += [timed(case, name, NS * (1.2 + (day == 3) / 9), tier="sealed") for name in ("mine", "other")]
-            records.append(timed(case, "copy", NS, role="roof"))
+            records.append(roof_of(case, NS))
         device = {**GPU, "name": "another", "uuid": f"GPU-{day}"}
         stored(folder / "runs", run(records, run_id=f"r{day}", started=f"2026-01-0{day}T00:00:00Z", device=device))
     assert cli.main(["site", *map(str, KEPT), str(folder / "runs"), "--output", str(folder / "site")]) == 0

@@ -18,6 +18,7 @@ from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 NAMES = tuple(operators.bundled())
+operator = operators.of_file
 LOSS = {"ignore": 0, "smoothing": 0.1, "z": 0.0001}
 PLAIN = {"ignore": -100, "smoothing": 0, "z": 0}
 
@@ -27,12 +28,6 @@ def known():
     operators.use([loading.operator(found) for found in operators.bundled().values()])
     yield
     operators.use(())
-
-
-def operator(name):
-    found = operators.of_file(name)
-    assert found is not None
-    return found
 
 
 def case(name, *shape, dtype="float32", layout="contiguous", **params):

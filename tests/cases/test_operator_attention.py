@@ -8,7 +8,6 @@ from support import builders
 from support.grids import over
 from support.paths import ROOT
 
-from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import cell_text, rate_title
 from softbench.cases import matrix
 from softbench.cases.operators import get
@@ -210,7 +209,7 @@ def test_boards_show_tflops_in_the_place_of_bandwidth():
     asked = case(shape=(4, 32, 4096, 64), timed=True)
     record = replace(builders.timed(asked, "mine", 1e6), ideal_flops=get("attention").ideal_flops(asked))
     softmax = builders.timed(builders.softmax_case(), "mine", 1e4)
-    board = leaderboard.build(builders.run([record, softmax]))
+    board = builders.board([record, softmax])
     cell = board.cases[0].cells["mine"]
     assert cell.tflop_s == pytest.approx(4 * 128 * 4096 * 4096 * 64 / 1e6 / 1e3, rel=1e-3)
     assert cell_text(cell).startswith(f"1.0000 / {cell.tflop_s:.2f}")

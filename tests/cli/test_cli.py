@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.builders import ended, softmax_case, timed, written
+from support.builders import ended, roof_of, softmax_case, timed, written
 from support.children import python
 from support.grids import over
 
@@ -23,7 +23,7 @@ CASE = softmax_case(4096, 1024)
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    records = [timed(CASE, "torch_eager", 10_000), timed(CASE, "quick", 5_000), timed(CASE, "copy", 4_000, role="roof")]
+    records = [timed(CASE, "torch_eager", 10_000), timed(CASE, "quick", 5_000), roof_of(CASE, 4_000)]
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
     written(tmp_path / "reports", *records, wrong, run_id="run-1")
     return tmp_path

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.builders import ended, samples, softmax_case, timed, variant, written
+from support.builders import ended, roof_of, samples, softmax_case, timed, variant, written
 from support.cards import H200
 from support.grids import over
 from support.paths import ROOT
@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
         notes=("heat 0: decided after 8 placements",),
     )
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0", known_failure="as everybody knows")
-    written(tmp_path / "reports", mine, wrong, timed(CASE, "copy", 4_000, role="roof"), run_id="run-1")
+    written(tmp_path / "reports", mine, wrong, roof_of(CASE, 4_000), run_id="run-1")
     return tmp_path
 
 
@@ -154,8 +154,7 @@ def test_new_runs_as_it_is_by_the_command_that_it_names(folder, says, language):
         pytest.importorskip("triton")
     command = shlex.split(text.strip().splitlines()[-1])
     assert command[:2] == ["pytest", "--softbench"]
-    done = bench(folder, "-v", *command[2:])
-    assert done.returncode == 0, done.stdout
+    done = bench(folder, "-v", *command[2:], code=0)
     assert re.search(rf"::mine(\[num_warps=4\])? {WORDS[language]}", done.stdout), done.stdout
 
 
@@ -165,8 +164,7 @@ def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder,
     assert text.startswith("written: operators/mine.py\nwritten: shapes.yaml\n")
     (folder / "kernels").mkdir()
     command = shlex.split(text.strip().splitlines()[-1])
-    done = bench(folder, "-v", *command[2:])
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = bench(folder, "-v", *command[2:], code=0)
     assert "mine-float16-8x781::torch_eager PASSED" in done.stdout
     says("new", "uses")
     Path("kernels/uses.py").write_text(

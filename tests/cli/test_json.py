@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from support.bisected import Simulated, committed
-from support.builders import ended, passport, samples, softmax_case, stored, timed
+from support.builders import ended, passport, roof_of, samples, softmax_case, stored, timed
 from support.compared import CASE, contest, new, old
 from support.grids import over
 from support.schemas import SCHEMA, tables_of, valid
@@ -62,7 +62,7 @@ def folder(tmp_path, monkeypatch):
     other = Run(passport(run_id="other", device={"name": "NVIDIA H100"}), tuple(before))
     stored(tmp_path / "reports", old(*before, commit="a"), new(*after, commit="b"), other)
     Path("reports/none.jsonl").write_text("")
-    stored(tmp_path / "roofs", Run(passport(run_id="roofs"), (timed(CASE, "copy", 5_000, role="roof"),)))
+    stored(tmp_path / "roofs", Run(passport(run_id="roofs"), (roof_of(CASE, 5_000),)))
     assert cli.main(["submit", "roofs", "--reports", "roofs", "--to", "sent"]) == 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import disks, outline
-from support.builders import GPU, run, softmax_case, stored, timed
+from support.builders import GPU, roof_of, run, softmax_case, stored, timed
 from support.children import python
 from support.paths import KEPT
 
@@ -26,7 +26,7 @@ def made(day, card="GPU-a", cases=4, names=3):
         records += [
             timed(case, f"own_{n}", roof * (1.2 + n / 10 + (day > 2) / 20), tier="sealed") for n in range(names)
         ]
-        records.append(timed(case, "copy", roof, role="roof"))
+        records.append(roof_of(case, roof))
     device = {**GPU, "uuid": card}
     return run(records, run_id=f"run-{day}", started=f"2026-01-{day:02}T00:00:00Z", device=device)
 
@@ -148,7 +148,7 @@ def test_what_holds_no_run_is_left_out_by_name(runs, capsys):
 
 def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs, tmp_path):
     (tmp_path / "kernels").mkdir()
-    sent = run([timed(CASES[0], "copy", 4_000, role="roof")], run_id="theirs", device={**GPU, "uuid": "GPU-c"})
+    sent = run([roof_of(CASES[0], 4_000)], run_id="theirs", device={**GPU, "uuid": "GPU-c"})
     stored(tmp_path / "mine", sent)
     assert cli.main(["submit", "theirs", "--reports", "mine", "--to", "sent"]) == 0
     site(runs, "sent", "--output", "site")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import outline
 from support.bisected import git
-from support.builders import run, softmax_case, stored, timed, variant
+from support.builders import roof_of, run, softmax_case, stored, timed, variant
 from support.grids import over
 from support.schemas import valid
 
@@ -40,7 +40,7 @@ def here(tmp_path, monkeypatch):
 def made(run_id, ns, clock="graph", **changes):
     known = sources.read(Path("kernels")).hash_of(Path("own.py"))
     own = replace(variant("own", "kernels"), source_hash=known)
-    cells = [timed(CASE, "own", ns, variant=own, clock=clock, **changes), timed(CASE, "copy", ns + 9, role="roof")]
+    cells = [timed(CASE, "own", ns, variant=own, clock=clock, **changes), roof_of(CASE, ns + 9)]
     stored(Path("reports"), run(cells, clock, run_id=run_id))
 
 

@@ -75,8 +75,7 @@ def test_a_full_disk(whole, tmp_path, kind):
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
         disk.fill((starts[2] + starts[4]) // 2)
-        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix)
-        assert done.returncode == 2, done.stdout + done.stderr
+        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix, code=2)
         said(
             done,
             r"softbench: .*\.jsonl: cannot be written \((File too large|No space left on device)\); records so far",
@@ -88,8 +87,7 @@ def test_a_full_disk(whole, tmp_path, kind):
         assert not list(disk.folder.glob("*.html"))
         disk.clear()
         before = the_run(disk.folder).read_bytes()
-        done = bench(folder, *RUN, "--softbench-resume=latest", *reports(disk))
-        assert done.returncode == 1, done.stdout + done.stderr
+        done = bench(folder, *RUN, "--softbench-resume=latest", *reports(disk), code=1)
         assert the_run(disk.folder).read_bytes().startswith(before)
         assert cells(store.read(the_run(disk.folder))) == cells(store.read(the_run(whole / "reports")))
 
@@ -100,8 +98,7 @@ def test_a_disk_without_room_for_a_header(tmp_path, kind):
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
         disk.fill(500 if kind == "limit" else 0)
-        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix)
-        assert done.returncode == 4, done.stdout
+        done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix, code=4)
         said(done, r"ERROR: softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
         assert [path.name for path in disk.folder.glob("*") if path.name != "filler"] == []
 
@@ -110,8 +107,7 @@ def test_a_folder_that_is_a_file(tmp_path):
     """Not even root can write below it."""
     folder = project(tmp_path)
     (folder / "reports").write_text("")
-    done = bench(folder, *RUN)
-    assert done.returncode == 4
+    done = bench(folder, *RUN, code=4)
     said(done, r"ERROR: softbench: .*reports/.*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
 
 
@@ -137,8 +133,7 @@ def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(w
         THIRD: "[os.unlink(p) for p in Path('reports').iterdir()]",
     }
     folder = with_deeds(tmp_path, {**removed, FOURTH: forged})
-    done = bench(folder, *RUN, SOFTBENCH_CONFINE="off")
-    assert done.returncode == 1, done.stdout
+    done = bench(folder, *RUN, SOFTBENCH_CONFINE="off", code=1)
     written = r"softbench: .*\.jsonl was (\w+) during the run; all that was in it is written again"
     assert re.findall(written, done.stdout) == ["removed", "removed", "changed"]
     said(done, r"was changed during the run")
@@ -159,8 +154,7 @@ def test_a_run_that_another_command_adds_to_is_not_resumed(copied):
 
 def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
     folder = with_deeds(tmp_path, {SECOND: "os.rename('reports', 'moved'); Path('reports').touch()"})
-    done = bench(folder, *RUN, SOFTBENCH_CONFINE="off")
-    assert done.returncode == 2, done.stdout
+    done = bench(folder, *RUN, SOFTBENCH_CONFINE="off", code=2)
     said(done, r"softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
     assert len(by_case(store.read(the_run(folder / "moved")))) == 1
     (folder / "reports").unlink()
@@ -181,8 +175,7 @@ def test_a_damaged_file_is_completed(whole, copied):
     rows[2 + each] = bytes(4096) + b"\n"
     rows[2 + 2 * each] = rows[2 + 2 * each].replace(b'"operator"', b'"operators"')
     path.write_bytes(b"".join(rows[:-1]) + rows[-1][:60])
-    done = bench(folder, *RUN, "--softbench-resume=latest")
-    assert done.returncode == 1, done.stdout
+    done = bench(folder, *RUN, "--softbench-resume=latest", code=1)
     assert f"softbench: {path}:3: is not JSON: set aside in {path.name}.damaged" in done.stdout
     said(done, rf"{path.name}:{3 + 2 * each}: is no record of schema 1 \(Case has no field 'operators'\): set aside")
     assert cells(store.read(path)) == cells(store.read(the_run(whole / "reports")))
@@ -194,8 +187,7 @@ def test_a_damaged_file_is_completed(whole, copied):
 def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
     folder, path = copied
     path.write_bytes(content)
-    done = bench(folder, *RUN, "--softbench-resume=latest")
-    assert done.returncode == 4, done.stdout
+    done = bench(folder, *RUN, "--softbench-resume=latest", code=4)
     said(done, rf"ERROR: softbench: .*{path.name}:?1?: .*")
     assert path.read_bytes() == content
 
@@ -215,8 +207,7 @@ def test_a_run_cannot_name_a_place_outside(copied, tmp_path, run_id):
 def test_a_page_goes_beside_the_records_whatever_they_say(copied):
     folder, path = copied
     path = path.rename(path.with_name("renamed.jsonl"))
-    done = bench(folder, *RUN, "--softbench-resume=renamed")
-    assert done.returncode == 1, done.stdout
+    bench(folder, *RUN, "--softbench-resume=renamed", code=1)
     assert {p.name for p in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
 
 

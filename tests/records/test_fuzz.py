@@ -5,7 +5,7 @@ import json
 
 import pytest
 from hypothesis import given
-from support.builders import ended, softmax_case, timed, variant, written
+from support.builders import ended, roof_of, softmax_case, timed, variant, written
 from support.fuzzing import RANDOM, damaged, hostile, one_line, rendered, tried, twisted
 
 from softbench import typed
@@ -28,7 +28,7 @@ RECORDS = [
     timed(CASE, "mine", 5e4, notes=("n",), telemetry=(Telemetry(1980, 3201, 512, 61, "power_cap"), Telemetry())),
     timed(CASE, "other", 5e4, calibrations=READ),
     timed(CASE, "torch_eager", 9e4, kernels=(KernelResources("k<float>", 32, 8, 49152),), best_of=4),
-    timed(CASE, "copy", 4e4, role="roof"),
+    roof_of(CASE, 4e4),
     timed(WIDE, "mine", 1, samples=ODD),
     ended(WIDE, "torch_eager", Status.UNSUPPORTED, "no", variant=REFUSING),
     ended(HARD, "mine", Status.INCORRECT, "nan", known_failure="NaN: no guard"),

@@ -77,8 +77,7 @@ def full_line():
         tier="open",
         open_because="a host node",
     )
-    found = json.loads(lines.cell_line(record))
-    return found
+    return json.loads(lines.cell_line(record))
 
 
 def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_the_csv():

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import ended, passport, softmax_case, timed, variant, written
+from support.builders import ended, passport, roof_of, softmax_case, timed, variant, written
 
 from softbench.measure.worker import faults
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry
@@ -243,7 +243,7 @@ def test_runs_are_found_by_path_id_and_age(tmp_path):
 
 
 def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path):
-    roof = timed(CASE, "copy", 5, "roof")
+    roof = roof_of(CASE, 5)
     run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b"), roof))
     a, b = variant("a"), variant("b")
     assert store.finished(run, CASE, [a, b])

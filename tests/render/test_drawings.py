@@ -192,8 +192,8 @@ def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(tmp_p
 
 
 def test_the_badge_says_who_leads():
-    roof = make.timed(CASE, "copy", 4_000, role="roof")
-    board = leaderboard.build(make.run([make.timed(CASE, "mine", 5_000), make.timed(CASE, "other", 8_000), roof]))
+    roof = make.roof_of(CASE, 4_000)
+    board = make.board([make.timed(CASE, "mine", 5_000), make.timed(CASE, "other", 8_000), roof])
     root = ET.fromstring(badge(board))
     assert [e.text for e in root.iter(f"{SVG}text")] == ["softmax on H200", "mine 80.0 % of roof"]
     assert root.find(f"{SVG}title").text == "softmax on H200: mine 80.0 % of roof"

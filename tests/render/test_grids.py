@@ -67,13 +67,13 @@ def test_every_view_of_the_committed_runs_is_drawn(path):
 
 def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_not_run_says_so():
     one, other = make.softmax_case(), make.softmax_case(8192)
-    roofs = [make.timed(case, "copy", 5e3, role="roof") for case in (one, other)]
-    board = leaderboard.build(make.run([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs]))
+    roofs = [make.roof_of(case, 5e3) for case in (one, other)]
+    board = make.board([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs])
     grid = tinted.grid(board)
     assert len(grid.views) > 1
     assert all(any("unsupported" in text for text in texts(drawn(grid, at, board))) for at in range(len(grid.views)))
     records = [make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)]
-    board = leaderboard.build(make.run(records))
+    board = make.board(records)
     assert texts(drawn(tinted.grid(board), 0, board)).count("not run") == 1
 
 
@@ -138,8 +138,7 @@ def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth():
 @pytest.mark.parametrize("status", [status for status in Status if not status.is_success])
 def test_the_word_of_a_status_fits_a_column(status):
     record = make.ended(make.softmax_case(), "mine", status)
-    (tile,) = tinted.grid(leaderboard.build(make.run([record]))).views[0].blocks[0].rows[0].tiles
-    assert tile is not None
+    (tile,) = tinted.grid(make.board([record])).views[0].blocks[0].rows[0].tiles
     assert len(tile.text) * 5.6 <= tiles.NARROW
 
 

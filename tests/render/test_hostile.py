@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import outline, pages
-from support.builders import ended, passport, softmax_case, timed
+from support.builders import ended, passport, roof_of, softmax_case, timed
 from support.children import python
 from support.grids import over
 from support.paths import ROOT
@@ -47,7 +47,7 @@ def lines(word):
     rows = [{"kind": "passport", "schema": 1, **vars(passport())}]
     records = [
         timed(CASE, "mine", 5e4),
-        timed(CASE, "copy", 4e4, role="roof"),
+        roof_of(CASE, 4e4),
         ended(WIDE, "mine", Status.CRASHED, "died"),
         ended(HARD, "mine", Status.INCORRECT, "nan", known_failure="declared"),
     ]

@@ -38,7 +38,7 @@ def records(hidden=OPEN, others=SEALED):
         ]
         found += [make.timed(case, "hidden", moved / 8000, tier=hidden, spread=0)]
         found[-1] = replace(found[-1], open_because=WHY if hidden == OPEN else "")
-        found += [make.timed(case, "copy", moved / 4400, role="roof", tier=others, spread=0)]
+        found += [make.roof_of(case, moved / 4400, tier=others, spread=0)]
     return found
 
 
@@ -68,7 +68,7 @@ def test_the_terminal():
 
 def test_open_implementations_are_not_folded_into_those_without_a_pass():
     found = [make.timed(CASES[0], f"hidden{n}", 2e3 + n, tier=OPEN, open_because=WHY) for n in range(4)]
-    text = tables.ranking_table(leaderboard.build(make.run([*records(), *found])))
+    text = tables.ranking_table(make.board([*records(), *found]))
     assert "no pass in a timed case" not in text
     assert all(f"open: hidden{n} is open in 1 of 3 cases: {WHY}" in text for n in range(4))
 
@@ -132,7 +132,7 @@ def test_the_page():
 
 def test_parts_of_the_page_rank_no_open_time_first_even_where_nothing_is_sealed():
     few = [replace(record, tier=OPEN) if record.case == CASES[2] else record for record in records()]
-    found = leaderboard.build(make.run(few))
+    found = make.board(few)
     assert {own.implementation for own in (part.standings[0] for part in slices(found, "softmax"))} == {"mine"}
     assert {case.case for part in slices(found, "softmax") for case in part.cases} == set(CASES[:2])
     page = _plain(report.render(make.run(few)))
@@ -168,7 +168,7 @@ def test_the_tint_of_arithmetic_is_relative_to_what_counts():
     flops = {"ideal_flops": 10**10}
     times = (("mine", 2e4, SEALED), ("hidden", 1e4, OPEN))
     found = [make.timed(CASES[0], name, ns, tier=tier, spread=0, **flops) for name, ns, tier in times]
-    views = heatmap.grid(leaderboard.build(make.run(found))).views
+    views = heatmap.grid(make.board(found)).views
     (block,) = next(view.blocks for view in views if view.label.startswith("TFLOP/s"))
     assert [tile.heat for tile in block.rows[0].tiles] == [1, 1]
 
@@ -182,7 +182,7 @@ def test_what_cannot_be_told_is_counted_in_the_cases_that_count():
         else record
         for record in found
     ]
-    board = leaderboard.build(make.run(unclear))
+    board = make.board(unclear)
     assert {cell.mark for cell in board.cases[2].cells.values()} == {"?"}
     page = report.render(make.run(unclear))
     rows = re.findall(r"<tr><td>\d</td>.*?</tr>", page[page.index('id="ranking"') :], flags=re.S)
@@ -209,9 +209,9 @@ def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothi
 
 
 def test_where_nothing_could_be_sealed_the_page_has_a_reservation_and_a_cpu_has_none():
-    found = [check for check in checks(leaderboard.build(make.run(records(OPEN, OPEN)))) if "sealed" in check.text]
+    found = [check for check in checks(make.board(records(OPEN, OPEN))) if "sealed" in check.text]
     assert [(check.good, check.text) for check in found] == [
         (False, f"0 of 9 timed cells sealed; open ones rank in 3 cases ({WHY})")
     ]
     cpu = [make.timed(case, "mine", 1e5, clock="wall", tier=OPEN, open_because="a CPU") for case in CASES]
-    assert not [check for check in checks(leaderboard.build(make.run(cpu, "wall"))) if "sealed" in check.text]
+    assert not [check for check in checks(make.board(cpu, "wall")) if "sealed" in check.text]

@@ -27,7 +27,7 @@ def named(view):
 def three(*extra):
     records = []
     for case in (CASE, WIDE):
-        records.append(make.timed(case, "copy", 40_000, role="roof"))
+        records.append(make.roof_of(case, 40_000))
         records.append(make.timed(case, "torch_eager", 90_000, role="reference"))
         records.append(make.timed(case, "ours", 48_500))
     return make.run([*records, *extra])
@@ -60,7 +60,7 @@ def test_a_point_opens_its_own_cell():
 def test_odd_widths_are_loose_points_and_few_rows_have_a_panel_of_their_own():
     cases = [make.softmax_case(32768, 1024), make.softmax_case(16384, 2048), make.softmax_case(8192, 8191)]
     cases += [make.softmax_case(4096, 2048), make.softmax_case(1, 131072)]
-    records = [r for case in cases for r in (make.timed(case, "a", 5e4), make.timed(case, "copy", 4e4, role="roof"))]
+    records = [r for case in cases for r in (make.timed(case, "a", 5e4), make.roof_of(case, 4e4))]
     found = drawn(make.run(records))
     line, loose = found["ratio"]["views"][0]["series"]
     assert (line["x"], line["loose"]) == ([1024, 2048], False)
@@ -81,7 +81,7 @@ def test_where_flops_count_shapes_stand_side_by_side_by_flops_a_byte():
 
 def test_drift_counts_placements_through_the_run():
     states = tuple(Telemetry(1980, 3201, 500, 40 + p) for p in range(8))
-    roofs = [make.timed(case, "copy", 4e4, "roof", telemetry=states) for case in (CASE, WIDE)]
+    roofs = [make.roof_of(case, 4e4, telemetry=states) for case in (CASE, WIDE)]
     figure = drawn(make.run([*roofs, make.timed(CASE, "a", 5e4)]))["drift"]
     assert [pane["title"] for pane in figure["panes"]] == ["roof, ± %", "SM clock, MHz", "temperature, °C", "power, W"]
     roof, _, heat, _ = figure["views"][0]["series"]
@@ -95,7 +95,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     roofs = []
     for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
         states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))
-        roofs.append(replace(make.timed(case, "copy", 4e4, "roof", telemetry=states), gpu=gpu))
+        roofs.append(replace(make.roof_of(case, 4e4, telemetry=states), gpu=gpu))
     run = make.run(roofs)
     device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}
     figure = drawn(replace(run, passport=replace(run.passport, device=device)))["drift"]
@@ -115,7 +115,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     ids=["slows down", "a placement without a sample"],
 )
 def test_drift_of_a_roof(ns, placements, ends):
-    roof = make.timed(CASE, "copy", 4e4, "roof", samples=(replace(make.samples(4e4), ns=ns),))
+    roof = make.roof_of(CASE, 4e4, samples=(replace(make.samples(4e4), ns=ns),))
     (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
     assert series["x"] == placements
     assert (series["y"][0], series["y"][-1]) == pytest.approx(ends, abs=0.01)

@@ -49,7 +49,7 @@ def test_regimes(rows, columns, dtype, expected):
 )
 def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
     record = make.timed(make.softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
-    (case,) = leaderboard.build(make.run([record])).cases
+    (case,) = make.board([record]).cases
     assert regime(case) is expected
 
 
@@ -117,12 +117,11 @@ def test_parts_are_ranked_among_themselves(page):
     few = parts[-1]
     assert {case.case.rows for case in few.cases} == {1, 16}
     own = few.standing("other")
-    assert own is not None
     assert own.score == next(row.score for row in ranking(few.cases, {}) if row.implementation == "other")
     assert own.score != board.standings("softmax")[1].score
     row = next(row for row in tables(page, "ranking", "parts")[0].rows() if row[0] == "other")
     assert row[-1] == f"{own.score:.1f}{estimates.plus_minus(own.sped_up, 2, '×')}"
-    one = leaderboard.build(make.run([make.timed(CASE, "a", 5e4)]))  # of one dtype and one regime
+    one = make.board([make.timed(CASE, "a", 5e4)])  # of one dtype and one regime
     assert [part.title for part in slices(one, "softmax")] == ["all"]
 
 
@@ -164,7 +163,7 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
     small = make.softmax_case(64, 128)
     first = make.two_clocks(small, "first", 8e3, 12e3)
     second = make.two_clocks(small, "second", 9e3, 10e3)
-    (found,) = inversions(leaderboard.build(make.run([first, second])))
+    (found,) = inversions(make.board([first, second]))
     assert (found.clock, found.first, found.second) == ("call", "first", "second")
     assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
     assert found.ranked_ns == pytest.approx((8e3, 9e3), rel=0.01)
@@ -179,7 +178,7 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
 )
 def test_calls_that_invert_nothing(case, first, second, spread):
     records = [make.two_clocks(case, *cell, spread=spread) for cell in (("first", *first), ("second", *second))]
-    assert inversions(leaderboard.build(make.run(records))) == []
+    assert inversions(make.board(records)) == []
 
 
 def test_a_ladder_tells_what_each_step_is_worth(page):

@@ -6,7 +6,6 @@ import pytest
 from support import builders as make
 from support import outline
 
-from softbench.analysis import leaderboard
 from softbench.model import Samples, Status, Telemetry
 from softbench.render import report
 from softbench.render.report.trust import checks
@@ -16,7 +15,7 @@ WIDE = make.softmax_case(4096, 131072)
 
 
 def _said(records, clock="graph", **changes):
-    return {check.text: check.good for check in checks(leaderboard.build(make.run(records, clock, **changes)))}
+    return {check.text: check.good for check in checks(make.board(records, clock, **changes))}
 
 
 def _read(record, **state):

@@ -9,7 +9,7 @@ import pytest
 from support import builders as make
 
 from softbench.analysis.document import Heading, table
-from softbench.analysis.leaderboard import build, datasets
+from softbench.analysis.leaderboard import datasets
 from softbench.analysis.leaderboard.formatting import LEGEND, failures, short
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.inversions import lead_note
@@ -24,7 +24,7 @@ HARD = make.softmax_case(timed=False, distribution="masked")
 
 
 def board(*records, clock="graph"):
-    return build(make.run(records, clock))
+    return make.board(records, clock)
 
 
 def line(text, start):
@@ -167,7 +167,7 @@ def test_markdown_tables_cannot_be_broken_by_a_name():
 
 def test_csv_has_one_line_a_cell_and_reads_back():
     records = [make.timed(CASE, "a", 48_500, best_of=2), make.ended(CASE, 'b,"x"', reason="two\nlines")]
-    records += [make.timed(CASE, "copy", 40_000, role="roof"), make.timed(CASE, "torch_eager", 9e4, role="reference")]
+    records += [make.roof_of(CASE, 40_000), make.timed(CASE, "torch_eager", 9e4, role="reference")]
     rows = list(csv.DictReader(io.StringIO(export.csv(board(*records)))))
     found = [(row["role"], row["implementation"]) for row in rows]
     assert found == [("entrant", "a"), ("entrant", 'b,"x"'), ("reference", "torch_eager"), ("roof", "copy")]
@@ -179,7 +179,7 @@ def test_what_is_wider_than_the_terminal_comes_below_with_the_same_names():
     names = ["an_implementation_of_a_long_name_that_is_shortened", "b"]
     kernels = (KernelResources("k", 168, 0, 49152),)
     records = [make.timed(CASE, name, 5e4 + index * 1e3, kernels=kernels) for index, name in enumerate(names)]
-    shown = board(*records, make.timed(CASE, "copy", 4.9e4, role="roof"), make.timed(WIDE, "b", 7e5))
+    shown = board(*records, make.roof_of(CASE, 4.9e4), make.timed(WIDE, "b", 7e5))
     wide, narrow = tables.case_table(shown, CASE), tables.case_table(shown, CASE, 80)
     assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
     upper, lower = (part.splitlines() for part in narrow.removeprefix(f"{CASE.id}\n").split("\n\n"))
@@ -248,12 +248,12 @@ def test_whose_intervals_overlap_leads_by_no_other_clock():
 def test_a_case_without_a_roof_is_told():
     cases = [make.softmax_case(columns=n) for n in (64, 128)]
     records = [make.timed(case, "fast", 2e4) for case in cases]
-    with_one = [*records, make.timed(cases[0], "copy", 1e4, role="roof")]
+    with_one = [*records, make.roof_of(cases[0], 1e4)]
     with_both = [*with_one, make.ended(cases[1], "copy", role="roof")]
     for run in (with_one, with_both):
-        note = clock_note(build(make.run(run)))
+        note = clock_note(make.board(run))
         assert note.endswith("In 1 case without a roof the fastest pass replaces it.")
-    assert "without a roof" not in clock_note(build(make.run(with_one[:1] + with_one[2:])))
+    assert "without a roof" not in clock_note(make.board(with_one[:1] + with_one[2:]))
 
 
 def test_many_who_have_no_pass_are_a_sentence_and_no_rows():

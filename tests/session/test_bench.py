@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.builders import softmax_case, timed, variant
+from support.builders import roof_of, softmax_case, timed, variant
 from support.grids import over
 
 from softbench.model import Case
@@ -80,7 +80,7 @@ class Contest:
         self.open.pop(case, None)
         if self.looks[case] > 0:
             self.open[case] = SimpleNamespace(gap=self.gaps[case])
-        return [timed(case, "mine", 1e4), timed(case, "copy", 9e3, "roof")]
+        return [timed(case, "mine", 1e4), roof_of(case, 9e3)]
 
 
 CASES = tuple(softmax_case(rows) for rows in (1, 2, 3, 4))
@@ -113,7 +113,6 @@ def test_first_verdicts_come_first_and_then_the_closest(ran):
     assert heard[4] == "first verdicts after 0 s; 3 cases with open ranks, now measured on"
     assert heard[5:] == ["case 4", "case 2", "case 3", "case 3"]
     path = made.journal.record_file
-    assert path is not None
     lines = path.read_text().splitlines()
     assert len(lines) == 1 + 2 * (4 + 4)  # nothing is taken out of a run's file
     assert len(store.read(path).records) == 2 * 4  # and the last records count

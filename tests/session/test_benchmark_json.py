@@ -14,8 +14,7 @@ from softbench.records import store
 
 def made(folder, *options):
     options = ("--benchmark-json=out.json", "--benchmark-save=first", "--softbench-seed=5", *options)
-    done = bench(project(folder), "-k", "own_", *options)
-    assert done.returncode == 1, done.stdout + done.stderr
+    bench(project(folder), "-k", "own_", *options, code=1)
     return folder, json.loads((folder / "out.json").read_text(), parse_constant=pytest.fail)
 
 
@@ -111,6 +110,5 @@ def test_a_regression_fails_the_run(request, run, options, sleep, code, words):
 
 
 def test_without_pytest_benchmark_the_run_is_the_same(tmp_path):
-    done = bench(project(tmp_path), "-k", "own_right", "-p", "no:benchmark")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = bench(project(tmp_path), "-k", "own_right", "-p", "no:benchmark", code=0)
     assert "1 passed" in done.stdout

@@ -47,8 +47,7 @@ def test_a_debugger_stands_where_the_kernel_raised(tmp_path):
         "            last = last.tb_next\n"
         "        print('the debugger sees x of', tuple(last.tb_frame.f_locals['x'].shape))\n"
     )
-    done = bench(folder, "--softbench-debug", "--pdb", "--pdbcls=looking:Looking", "-s", "-k", "own_raising")
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = bench(folder, "--softbench-debug", "--pdb", "--pdbcls=looking:Looking", "-s", "-k", "own_raising", code=1)
     assert "the debugger sees x of (16, 256)" in done.stdout
     here = done.stdout.split("pytest is ")[1].split()[0]
     assert f"launched in {here}" in done.stdout
@@ -77,6 +76,5 @@ def test_of_an_implementation_with_parameters_the_first_combination_runs(tmp_pat
     ],
 )
 def test_what_cannot_be_debugged_is_refused(tmp_path, arguments, words):
-    done = bench(project(tmp_path), "--softbench-debug", *arguments)
-    assert done.returncode == 4
+    done = bench(project(tmp_path), "--softbench-debug", *arguments, code=4)
     assert words in done.stderr

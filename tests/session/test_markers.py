@@ -45,8 +45,7 @@ def marked(tmp_path):
 
 
 def test_a_cell_that_a_marker_skips_takes_no_part_and_the_others_do(marked):
-    done = bench(marked, "-k", "own_ and not refusing and not lacking", "-rsx")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = bench(marked, "-k", "own_ and not refusing and not lacking", "-rsx", code=0)
     assert "2 skipped" in done.stdout
     assert "2 xfailed" in done.stdout
     for reason in ("not today", "not here", "[NOTRUN] it hangs", "zeros"):
@@ -58,8 +57,7 @@ def test_a_cell_that_a_marker_skips_takes_no_part_and_the_others_do(marked):
 
 
 def test_a_cell_that_a_marker_skips_takes_no_part_under_xdist(marked):
-    done = bench(marked, "-n1", "--softbench-profile=both", "-k", "own_zeros and float32-16x256 or own_right")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = bench(marked, "-n1", "--softbench-profile=both", "-k", "own_zeros and float32-16x256 or own_right", code=0)
     header, *cells = record_lines(marked)
     assert header["cases"] == 1
     assert "own_right" not in {cell["variant"]["implementation"] for cell in cells}
@@ -84,8 +82,7 @@ def test_benchmark_only_skips_what_is_only_checked(tmp_path):
     (tmp_path / "shapes.yaml").write_text(SHAPES)
     saved = tmp_path / "saved.json"
     arguments = ("--softbench-profile=cpu,checked", "-k", "own_right", "--benchmark-only", f"--benchmark-json={saved}")
-    done = bench(tmp_path, *arguments, "-v", "--softbench-no-page", f"--junitxml={tmp_path / 'junit.xml'}")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = bench(tmp_path, *arguments, "-v", "--softbench-no-page", f"--junitxml={tmp_path / 'junit.xml'}", code=0)
     assert "softmax-float32-16x256::own_right PASSED" in done.stdout
     assert "softmax-float32-4x256-check::own_right SKIPPED" in done.stdout
     assert {cell["case"]["shape"][0] for cell in record_lines(tmp_path)[1:]} == {16}

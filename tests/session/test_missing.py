@@ -34,8 +34,7 @@ def stub(folder, module):
 def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp_path):
     project(tmp_path)
     (tmp_path / "kernels" / "mine" / "lacking.py").write_text(KERNELS)
-    done = bench(tmp_path, "-k", "own_right or lacks_", "-rs", PYTHONPATH=stub(tmp_path, "plotly"))
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = bench(tmp_path, "-k", "own_right or lacks_", "-rs", PYTHONPATH=stub(tmp_path, "plotly"), code=1)
     assert "rank  implementation" in done.stdout
     assert "records: " in done.stdout
     assert (
@@ -51,8 +50,7 @@ def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp
 
 def test_without_yaml_one_line_says_so(tmp_path):
     project(tmp_path)
-    done = bench(tmp_path, PYTHONPATH=stub(tmp_path, "yaml"))
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    done = bench(tmp_path, PYTHONPATH=stub(tmp_path, "yaml"), code=pytest.ExitCode.USAGE_ERROR)
     assert done.stderr.strip() == "ERROR: softbench: yaml is missing: pip install pyyaml"
 
 

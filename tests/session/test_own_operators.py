@@ -28,8 +28,7 @@ def statuses(folder):
 @pytest.fixture(scope="module")
 def gelu_run(tmp_path_factory):
     folder = own_operators.project(tmp_path_factory.mktemp("gelu"))
-    done = bench(folder, "--softbench-profile=gelu", "--softbench-seed=1")
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = bench(folder, "--softbench-profile=gelu", "--softbench-seed=1", code=1)
     return folder, done.stdout
 
 
@@ -78,8 +77,7 @@ def test_a_changed_operator_is_another_question(gelu_run, tmp_path, monkeypatch,
     Path("reports").mkdir()
     Path("reports", path.name).write_bytes(path.read_bytes())
     Path("operators/gelu.py").write_text(GELU.replace("elementwise", "relative"))
-    resumed = bench(tmp_path, "--softbench-profile=gelu", "--softbench-resume=latest")
-    assert resumed.returncode == 4
+    resumed = bench(tmp_path, "--softbench-profile=gelu", "--softbench-resume=latest", code=4)
     assert "cannot be resumed: the operator gelu has changed since; start a new run" in resumed.stdout + resumed.stderr
     text = re.sub(r'"operator_hash":"\w{16}"', '"operator_hash":"0000000000000000"', path.read_text())
     Path("reports/other.jsonl").write_text(text.replace(path.name.removesuffix(".jsonl"), "other"))
@@ -90,8 +88,7 @@ def test_a_changed_operator_is_another_question(gelu_run, tmp_path, monkeypatch,
 
 def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path):
     own_operators.project(tmp_path)
-    done = bench(tmp_path, "--softbench-profile=own,hard", "-k", "torch_eager or gelu_erf and float16")
-    assert done.returncode == 0, done.stdout
+    bench(tmp_path, "--softbench-profile=own,hard", "-k", "torch_eager or gelu_erf and float16", code=0)
     _, *cells = record_lines(tmp_path)
     assert {cell["status"] for cell in cells if cell["role"] != "roof"} == {"PASSED"}
     roofs = {(cell["variant"]["implementation"], cell["status"]) for cell in cells if cell["role"] == "roof"}
@@ -130,8 +127,7 @@ def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path, old, new, 
     tmp_path.mkdir()
     own_operators.project(tmp_path)
     (tmp_path / "operators" / "gelu.py").write_text(GELU.replace(old, new))
-    done = bench(tmp_path, "--softbench-profile=gelu", "-k", "gelu_erf")
-    assert done.returncode == 4, done.stdout
+    done = bench(tmp_path, "--softbench-profile=gelu", "-k", "gelu_erf", code=4)
     (line,) = (line for line in done.stdout.splitlines() if "operators/gelu.py:11: gelu: " in line)
     assert words in line
     assert len(record_lines(tmp_path)) == 1
@@ -186,8 +182,7 @@ def test_debugging_a_cell_of_an_own_operator(tmp_path):
 def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path):
     """A cross-entropy, a router and a masked softmax, with a kernel that errs in each and one that breaks ties otherwise."""
     folder = whole_operators.project(tmp_path)
-    done = bench(folder, "--softbench-profile=timed,hard", "--softbench-budget=1", "--softbench-seed=1")
-    assert done.returncode == 1, done.stdout + done.stderr
+    bench(folder, "--softbench-profile=timed,hard", "--softbench-budget=1", "--softbench-seed=1", code=1)
     found = statuses(folder)
     assert {found[key] for key in found if key[1] in ("torch_eager", "last_of_ties")} == {("PASSED", "")}
     reasons = {name: reason for (_, name), (status, reason) in found.items() if status == "INCORRECT"}

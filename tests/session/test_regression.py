@@ -8,7 +8,7 @@ import venv
 from dataclasses import replace
 
 import pytest
-from support.builders import ended, passport, softmax_case, timed
+from support.builders import ended, passport, roof_of, softmax_case, timed
 from support.projects import bench, project, record_lines
 
 from softbench.model import Run, Status
@@ -24,8 +24,7 @@ CASE = softmax_case(16, 256, "float32")
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     folder = project(tmp_path_factory.mktemp("measured"))
-    done = bench(folder, "-k", "own_right", BUDGET)
-    assert done.returncode == 0, done.stdout
+    done = bench(folder, "-k", "own_right", BUDGET, code=0)
     assert " against " not in done.stdout
     return folder
 
@@ -107,7 +106,6 @@ def test_the_newest_run_is_the_one_before_this(tmp_path):
     for name in ("older", "newer"):
         store.Writer.create(tmp_path, passport(run_id=name)).append([timed(CASE, "mine", 5_000)])
     found = RegressionCheck.of(plain(reports=tmp_path, baseline="newer", fail_on=0.02))
-    assert found is not None
     assert (found.run.passport.run_id, found.limit) == ("newer", 0.02)
     assert RegressionCheck.of(plain(reports=tmp_path)) is None
 
@@ -119,8 +117,8 @@ def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path):
 
 
 def test_a_cell_that_fell_exceeds_any_limit():
-    before = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000), timed(CASE, "copy", 4_000, role="roof")))
-    after = Run(passport(run_id="b"), (ended(CASE, "mine", Status.CRASHED), timed(CASE, "copy", 4_000, role="roof")))
+    before = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000), roof_of(CASE, 4_000)))
+    after = Run(passport(run_id="b"), (ended(CASE, "mine", Status.CRASHED), roof_of(CASE, 4_000)))
     assert RegressionCheck(before, 10.0).judge(after).failed
     assert not RegressionCheck(after, 10.0).judge(before).failed
     assert not RegressionCheck(before, None).judge(after).failed
@@ -159,8 +157,7 @@ def test_a_kernel_in_another_environment(tmp_path):
     text = kernel.read_text().replace('"only on Sundays"', "f'{os.sys.prefix} {os.getenv(\"PYTHONPATH\")}'")
     kernel.write_text(text.replace("distribution-that-nobody-has", "triton>=0.2"))
     against = ("--softbench-profile=cpu", f"--softbench-against=venv:{there}")
-    done = bench(folder, *against, "-k", "refusing or lacking or right", "--softbench-fail-on=1000%")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = bench(folder, *against, "-k", "refusing or lacking or right", "--softbench-fail-on=1000%", code=0)
     assert re.search(r"^softmax-float32-16x256 +own_right@other +[a-z ]+ [-+]\d", done.stdout, re.M)
     assert re.search(r"@other\s+ran\s+with[^@]*\striton\s0\.1\s\(here\s\S+\)\.", done.stdout)
     header, *cells = record_lines(folder)

@@ -16,8 +16,7 @@ def test_resuming_a_finished_run_measures_nothing(copied):
     folder, path = copied
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["cases"] == 4
-    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume=latest")
-    assert done.returncode == 1
+    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume=latest", code=1)
     assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
     assert path.read_bytes() == before
     assert path.with_suffix(".html").exists()
@@ -28,8 +27,7 @@ def test_resuming_runs_the_missing_case_only(copied):
     lines = path.read_bytes().splitlines(keepends=True)
     kept = b"".join(lines[:-2])
     path.write_bytes(kept + lines[-2][:50])
-    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume", path.stem)
-    assert done.returncode == 1
+    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume", path.stem, code=1)
     assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
     now = path.read_bytes()
     assert now.startswith(kept)
@@ -45,8 +43,7 @@ def test_a_run_has_one_version_of_a_kernel(copied):
     source = folder / "kernels" / "mine" / "own.py"
     source.write_text(source.read_text().replace("x * 0", "x * 0 + 1"))
     before = path.read_bytes()
-    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", f"--softbench-resume={path}")
-    assert done.returncode == 4
+    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", f"--softbench-resume={path}", code=4)
     said = f"{path.name} cannot be resumed: own_right has changed since; start a new run"
     assert f"ERROR: softbench: --softbench-resume: {said}" in done.stderr
     assert path.read_bytes() == before
@@ -58,8 +55,7 @@ def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied):
     text = (folder / "kernels" / "mine" / "own.py").read_text()
     (folder / "kernels" / "second" / "new.py").write_text(text.partition("@implementation")[0] + NEW)
     select = ["--softbench-profile=both", "-k", "new_right and float32-4x256"]
-    done = bench(folder, *select, f"--softbench-resume={path.stem}")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = bench(folder, *select, f"--softbench-resume={path.stem}", code=0)
     assert f"softbench: continues {path.stem}: 4 of 4 cases done" in done.stdout
     header = store.header(path)
     assert {"own_right", "new_right"} <= header.sources.keys()

@@ -84,7 +84,6 @@ class Screen:
         self.kernel.write_text(text)
 
     def run(self):
-        assert self.process.stdout is not None
         lines = iter(self.process.stdout.readline, "")
         return "".join([*iter(lambda: self._before(next(lines)), "")])
 
@@ -142,7 +141,6 @@ def test_three_saves(screen):
 
     screen.process.send_signal(signal.SIGINT)
     assert screen.process.wait(20) == 0
-    assert screen.process.stderr is not None
     assert screen.process.stderr.read() == ""
 
 

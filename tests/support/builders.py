@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+from softbench.analysis import leaderboard
 from softbench.model import DTYPE_BYTES, Case, Passport, Record, Run, Samples, Status, Variant
 from softbench.records import store
 
@@ -52,6 +53,11 @@ def timed(case, name, ns, role="entrant", **changes):
     return Record(case=case, status=Status.PASSED, **{**record, **changes})
 
 
+def roof_of(case, ns, **changes):
+    """A record of a copy, the roof of a case."""
+    return timed(case, "copy", ns, "roof", **changes)
+
+
 def two_clocks(case, name, ns, other_ns, clock="call", **more):
     """A record of ns a launch by the clock that ranks, and other_ns by another one, whose samples take the rest."""
     record = timed(case, name, ns)
@@ -66,6 +72,11 @@ def ended(case, name, status=Status.UNSUPPORTED, reason="no", **changes):
 
 def run(records, clock="graph", **changes):
     return Run(passport(clock, **changes), tuple(records))
+
+
+def board(records, clock="graph", **changes):
+    """The ranked board of such a run."""
+    return leaderboard.build(run(records, clock, **changes))
 
 
 def stored(folder, *runs):

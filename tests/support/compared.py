@@ -1,12 +1,12 @@
 """An old and a new run of one machine, each with its roof."""
 
-from support.builders import run, softmax_case, timed
+from support.builders import roof_of, run, softmax_case
 
 CASE = softmax_case(4096, 1024)
 
 
 def contest(case, *records, roof=4_000, **changes):
-    return [*records, timed(case, "copy", roof, role="roof", **changes)]
+    return [*records, roof_of(case, roof, **changes)]
 
 
 def old(*records, **changes):

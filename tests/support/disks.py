@@ -51,7 +51,6 @@ def small(folder, kind):
         return
     script = f"{_MOUNT} && exec sleep 600".format(folder=folder)
     with subprocess.Popen([*_UNSHARE, script], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         try:
             yield Disk(Path(f"/proc/{process.pid}/root{folder}"), mounting=process)

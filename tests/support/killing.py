@@ -81,7 +81,6 @@ class Command:
 
     def ended(self, *codes):
         """What it has said when it has ended with one of these codes; nothing of it is left."""
-        assert self.running is not None
         text, _ = self.running.communicate(timeout=self.most_s)
         assert self.running.returncode in codes, text
         assert "INTERNALERROR" not in text
@@ -110,7 +109,6 @@ class Command:
 
     def of(self, role):
         """The authors, the referees ("author", "referee"), or the forkserver ("forkserver") if it has workers."""
-        assert self.running is not None
         found = {pid: name_of(pid) for pid in processes(self.mark)}
         if role != "forkserver":
             return [pid for pid, name in found.items() if name == f"sb-{role}"]
@@ -143,7 +141,6 @@ def cells(run):
 
 def kill_while_running(command, random, roles, pause, most):
     """Kill processes of these roles at random moments until the command ends, but `most` of them; what was killed."""
-    assert command.running is not None
     killed = []
     while len(killed) < most:
         with contextlib.suppress(subprocess.TimeoutExpired):

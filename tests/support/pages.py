@@ -166,7 +166,7 @@ def hostile():
         records.append(
             make.ended(hard, name, Status.CRASHED, f"{name}\0\ud800\n{name}", variant=variant, reproduce=name)
         )
-    records.append(make.timed(make.softmax_case(8192, 2048), "copy", 4e4, role="roof"))
+    records.append(make.roof_of(make.softmax_case(8192, 2048), 4e4))
     device = {"name": HOSTILE[0] + HOSTILE[2], HOSTILE[1]: HOSTILE[3]}
     return make.run(records, commit=EVIL, device=device, settings={"x": [*HOSTILE]}, profiles=HOSTILE[:3], command=EVIL)
 

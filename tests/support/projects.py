@@ -68,10 +68,11 @@ def project(folder):
     return folder
 
 
-def bench(folder, *arguments, prefix=(), **environment):
+def bench(folder, *arguments, code=None, prefix=(), **environment):
     """pytest --softbench in a process of its own, on the CPU, with a short budget; a prefix goes before the command.
 
-    It starts warm, except with a prefix other than Python, or a variable that Python or torch may read at its start.
+    It must end with this code if one is given. It starts warm, except with a prefix other than Python, or a variable that
+    Python or torch may read at its start.
     """
     with started(folder, *arguments, prefix=prefix, **environment) as process:
         try:
@@ -79,6 +80,7 @@ def bench(folder, *arguments, prefix=(), **environment):
         except BaseException:
             process.kill()
             raise
+    assert code in (None, process.returncode), f"{process.returncode}\n{output}{errors}"
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 

@@ -43,8 +43,7 @@ def ran(folder, **environment):
     write_blocks(folder, "python")
     write_blocks(folder, "yaml")
     names = "my_norm or any_view or aligned_only or row_block"
-    done = bench(folder, "--softbench-profile=model", "-k", names, **environment)
-    assert done.returncode == 0, done.stdout[-3000:]
+    bench(folder, "--softbench-profile=model", "-k", names, code=0, **environment)
     _, *cells = record_lines(folder)
     found = {}
     for cell in cells:

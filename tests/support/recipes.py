@@ -25,7 +25,7 @@ from softbench.model import Status
 from softbench.records import store
 from softbench.session import settings
 from support import bisected, warm
-from support.builders import ended, passport, softmax_case, timed
+from support.builders import ended, passport, roof_of, softmax_case, timed
 from support.paths import ROOT
 from support.projects import PYTHONPATH
 
@@ -147,7 +147,7 @@ def two_runs(folder):
     for name in ("run-1", "run-2"):
         writer = store.Writer.create(folder / "reports", passport(run_id=name))
         records = [timed(CASE, name, ns) for name, ns in (("mine", 5_000), ("torch_eager", 9_000))]
-        writer.append([*records, timed(CASE, "copy", 4_000, role="roof")])
+        writer.append([*records, roof_of(CASE, 4_000)])
         writer.append([ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan")])
     shutil.copytree(resources.bundled_published(), folder / "reports" / "published")
     return folder

@@ -15,8 +15,7 @@ def tables_of(command):
     for form in SCHEMA["oneOf"]:
         known = form["properties"]["command"]
         if command in known.get("enum", [known.get("const")]):
-            found = form["properties"]["tables"]["properties"]
-            return found
+            return form["properties"]["tables"]["properties"]
     raise AssertionError(f"the schema has no command {command}")
 
 
@@ -31,8 +30,7 @@ def valid(text):
         error = best_match(Draft202012Validator({**own[name], "$defs": SCHEMA["$defs"]}).iter_errors(rows))
         assert error is None, f"{whole['command']}, {name}, {list(error.path)}: {error.message}"
     Draft202012Validator(SCHEMA).validate(whole)
-    tables = whole["tables"]
-    return tables
+    return whole["tables"]
 
 
 def refused(name):
