@@ -1,9 +1,9 @@
 """Implementations as they are at a revision of git, or in another folder."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from support.bisected import git
 
 from softbench.cases import registry, revisions
 from softbench.cases.revisions import RevisionError
@@ -14,13 +14,6 @@ from softbench import implementation
 @implementation(operator="softmax", params={"width": [1, 2]})
 def mine(case, width): ...
 """
-
-
-def git(folder, *arguments):
-    names = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
-    return subprocess.run(
-        ["git", "-C", str(folder), *names, *arguments], check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture
@@ -95,7 +88,7 @@ def test_the_commits_that_changed_a_folder(kernels):
     git(kernels, "checkout", "-q", "main")
     git(kernels, "merge", "-m", "merged", "side")
     v1, main, side = (revisions.commit(name, kernels) for name in ("v1", "main", "side"))
-    assert (v1.name, v1.subject, v1.author) == ("v1", "first", "a")
+    assert (v1.name, v1.subject, v1.author) == ("v1", "first", "Ann")
     assert [commit.subject for commit in revisions.changes(v1, main, kernels)] == ["second ?[31m", "merged"]
     assert [commit.subject for commit in revisions.changes(v1, main, kernels, ["deep"])] == ["merged"]
     assert revisions.changes(v1, v1, kernels) == ()

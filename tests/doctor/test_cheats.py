@@ -3,8 +3,6 @@
 import io
 import itertools
 import re
-import subprocess
-import sys
 from contextlib import closing, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from support import builders, pools
+from support.children import python
 from support.grids import over
 from support.paths import ROOT, SUPPORT
 
@@ -248,5 +247,5 @@ print(tamper.fault("the import"))
 
 
 def test_the_libraries_of_the_field_break_no_seal():
-    done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, timeout=120, check=False)
+    done = python("-c", IMPORT_ALL)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr[-2000:]

@@ -1,14 +1,12 @@
 """Two runs of one GPU model agree, or it is said where not."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 from support import agreement as subject
 from support import builders as make
-from support.paths import KEPT, ROOT
+from support.children import python
+from support.paths import KEPT
 
 from softbench.records import store
 
@@ -62,11 +60,5 @@ def test_a_committed_run_agrees_with_itself():
     found = subject.agreement(*[store.read(path)] * 2)
     assert len(found.ratios) > 100
     assert found.share == 1.0
-    done = subprocess.run(
-        [sys.executable, subject.__file__, path, path],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(subject.__file__, path, path)
     assert done.stdout.strip() == found.text()

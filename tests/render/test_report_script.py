@@ -70,10 +70,7 @@ def test_speedups_over_any_baseline_are_softbenchs_own(js, baseline):
         name = data["implementations"][cell["impl"]]
         if cell.get("role") != "roof":
             expected = (case.references if "role" in cell else case.cells)[name].speedup
-            assert (found[number] or {}).get("ratio") == (expected and pytest.approx(expected, rel=1e-9)), (
-                number,
-                name,
-            )
+            assert (found[number] or {}).get("ratio") == (expected and pytest.approx(expected, rel=1e-9)), name
             seen += expected is not None
     assert seen > 90
     for place in page.all("span", of="speedup"):

@@ -1,10 +1,8 @@
 """What a command is told that chooses nothing, or chooses by a file of its own: one line, before anything is measured."""
 
-import subprocess
-import sys
-
 import pytest
-from support.projects import ROOT, SHAPES
+from support.children import python
+from support.projects import SHAPES
 
 from softbench import packages, plugin
 
@@ -120,5 +118,5 @@ def test_workers_without_xdist_are_told_what_to_install(here, monkeypatch, worke
 
 def test_the_words_of_records_are_public_and_cost_nothing_before_they_are_used():
     code = "import sys, softbench; assert 'softbench.model' not in sys.modules; from softbench import Case, Record, Run"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = python("-c", code)
     assert done.returncode == 0, done.stderr

@@ -1,11 +1,10 @@
 """tox installs gigabytes for a GPU only where that GPU is, and says in one line what to do elsewhere."""
 
 import configparser
-import os
-import subprocess
 import sys
 
 import pytest
+from support.children import python
 from support.paths import ROOT
 
 from softbench.measure import device
@@ -34,18 +33,9 @@ def test_another_machine_is_refused_unless_any_will_do(monkeypatch, cards, argum
 
 @pytest.mark.parametrize("any_gpu", [False, True])
 def test_the_command_is_run_or_is_not(any_gpu):
-    command = [sys.executable, "-S", "-m", "softbench.session.guard", "H200", *["--softbench-any-gpu"] * any_gpu]
+    command = ["-S", "-m", "softbench.session.guard", "H200", *["--softbench-any-gpu"] * any_gpu, "--then"]
     installing = [sys.executable, "-c", "print('installed')"]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
-    done = subprocess.run(
-        [*command, "--then", *installing],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = python(*command, *installing, CUDA_VISIBLE_DEVICES="", PYTHONPATH="")
     assert (done.returncode, done.stdout) == ((0, "installed\n") if any_gpu else (1, ""))
     assert done.stderr.count("\n") == (not any_gpu)
 

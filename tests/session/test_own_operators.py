@@ -104,18 +104,10 @@ def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path):
 @over(
     ("old", "new", "words"),
     [
-        (
-            "functional.gelu(x)",
-            "functional.silu(x)",
-            "torch_eager disagrees with the reference in gelu-float32-6x96-check: ",
-        ),
+        ("functional.gelu(x)", "functional.silu(x)", "torch_eager disagrees with the reference in gelu-float32-6x96"),
         ("0.5 * x * (1", "0 * x + (1", "torch_eager disagrees with the reference"),
         ("erf(x / math.sqrt(2))", "erf(x - x.mean())", "the reference mixes rows"),
-        (
-            "return 0.5 * x *",
-            "return torch.zeros_like(x) *",
-            "the stream 'x' is never used: the reference gives the same",
-        ),
+        ("return 0.5 * x *", "return torch.zeros_like(x) *", "the stream 'x' is never used: the reference gives "),
         ("return 0.5 * x *", "return 0.5, x *", "the reference returned 2 outputs, and writes has 1"),
         ("x * (1 + torch.erf(x", "x.float() * (1 + torch.erf(x.float()", "the reference returned float32"),
         ("return 0.5 *", "return 1 / 0 *", "operator raised ZeroDivisionError: division by zero (gelu.py:12)"),

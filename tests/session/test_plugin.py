@@ -1,12 +1,10 @@
 """pytest --softbench as its users see it: collection, selection, refusals, and a whole run on the CPU."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
-from support.projects import OWN, ROOT, project, record_lines
+from support.children import python
+from support.projects import OWN, project, record_lines
 
 from softbench.records import store
 
@@ -28,11 +26,7 @@ def test_without_the_option_nothing_happens(tmp_path):
         "    assert loaded <= {'softbench'} | {f'softbench.{m}' for m in ours}, loaded\n"
         "    assert not {'torch', 'plotly', 'yaml'} & set(sys.modules)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "-v"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = python("-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "-v", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
     assert "softbench:" not in done.stdout

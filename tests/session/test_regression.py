@@ -2,12 +2,12 @@
 
 import re
 import shutil
-import subprocess
 import sys
 import venv
 from dataclasses import replace
 
 import pytest
+from support.bisected import git
 from support.builders import ended, passport, roof_of, softmax_case, timed
 from support.projects import bench, project, record_lines
 
@@ -126,9 +126,8 @@ def test_a_cell_that_fell_exceeds_any_limit():
 
 def test_a_kernel_against_its_last_commit(tmp_path):
     folder = project(tmp_path)
-    names = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
-        subprocess.run(["git", "-C", folder, *names, *words], check=True)
+        git(folder, *words)
     kernel = folder / "kernels" / "mine" / "own.py"
     kernel.write_text(kernel.read_text().replace("return exact(x)", "return exact(x) * 1.1"))
     own = {"SOFTBENCH_CACHE_DIR": str(tmp_path / "cache")}

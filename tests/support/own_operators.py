@@ -140,12 +140,15 @@ def gelu_tail(case):
 """
 
 
-def project(folder):
+OPERATORS = {"gelu": GELU, "l2norm": L2NORM, "geglu": GEGLU}
+
+
+def project(folder, operators=OPERATORS, kernels=KERNELS, shapes=SHAPES):
     """The project: shapes.yaml, three operators and three implementations of gelu, of which one is right."""
     (folder / "operators").mkdir()
     (folder / "kernels").mkdir()
-    for name, text in (("gelu", GELU), ("l2norm", L2NORM), ("geglu", GEGLU)):
+    for name, text in operators.items():
         (folder / "operators" / f"{name}.py").write_text(text)
-    (folder / "kernels" / "mine.py").write_text(KERNELS)
-    (folder / "shapes.yaml").write_text(SHAPES)
+    (folder / "kernels" / "mine.py").write_text(kernels)
+    (folder / "shapes.yaml").write_text(shapes)
     return folder

@@ -1,5 +1,6 @@
 """A project with operators that read or write integers and bools: a cross-entropy, a router's top-k, a masked softmax."""
 
+from support import own_operators
 from support.readers import FILES
 
 MASKED = '''"""Softmax of the elements that a mask lets pass; 0 elsewhere, and in rows without any. And which rows those are."""
@@ -95,10 +96,4 @@ OPERATORS = {name: FILES[f"operators/{name}.py"] for name in ("token_loss", "rou
 
 def project(folder):
     """The project: shapes.yaml, three operators, and implementations of which one is right."""
-    (folder / "operators").mkdir()
-    (folder / "kernels").mkdir()
-    for name, text in OPERATORS.items():
-        (folder / "operators" / f"{name}.py").write_text(text)
-    (folder / "kernels" / "mine.py").write_text(KERNELS)
-    (folder / "shapes.yaml").write_text(SHAPES)
-    return folder
+    return own_operators.project(folder, OPERATORS, KERNELS, SHAPES)
