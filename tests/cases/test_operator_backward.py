@@ -2,17 +2,19 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from support import checked
+from support.checked import LAYOUTS
 from support.grids import over
 
 from softbench.cases.operators import DISTRIBUTIONS, Invariant, get
 from softbench.measure.check import check
-from softbench.model import Case
+from softbench.model import DTYPES, Case
 
 torch = pytest.importorskip("torch")
 OPERATOR = get("softmax_backward")
-DTYPES = ("float16", "bfloat16", "float32", "float64")
 SHAPES = {
     "float16": [(1, 9), (4, 1001)],
     "bfloat16": [(4, 1001)],
@@ -20,11 +22,9 @@ SHAPES = {
     "float64": [(2, 4096)],
 }
 """Float32 has the longest sums, whose error its outputs show; one and few columns are the same in every dtype."""
-LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast")
 
 
-def question(shape=(6, 4096), dtype="float32", distribution="normal", layout="contiguous"):
-    return Case("softmax_backward", shape, dtype, dtype, layout, distribution, timed=distribution == "normal")
+question = partial(checked.question, "softmax_backward")
 
 
 def eager(dy, y):

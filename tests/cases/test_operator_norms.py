@@ -4,24 +4,19 @@ import itertools
 import math
 
 import pytest
+from support.checked import LAYOUTS, question
 from support.grids import over
 
 from softbench.cases.operators import DISTRIBUTIONS, get
 from softbench.cases.operators.norms import LAYER_EPS, NORMS, RMS_EPS
 from softbench.measure.check import check
-from softbench.model import Case
+from softbench.model import DTYPES
 
 torch = pytest.importorskip("torch")
-DTYPES = ("float16", "bfloat16", "float32", "float64")
-LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast")
 SHAPES = {"float16": [(1, 9), (4, 1001)], "bfloat16": [(4, 1001)], "float32": [(5, 1), (2, 4096)]}
 """Float32 has the longest sums, whose error its outputs show; one and few columns are the same in every dtype."""
 HUGE = ("dtype_max", "causal_min", "padding_min", "all_min")
 """In these, squares overflow float32, but for those of float16."""
-
-
-def question(operator, shape=(6, 4096), dtype="float32", distribution="normal", layout="contiguous"):
-    return Case(operator, shape, dtype, dtype, layout, distribution, timed=distribution == "normal")
 
 
 def norm(operator, *inputs, rounded=False, inside=None, weighted=True, scale=1.0):

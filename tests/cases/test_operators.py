@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from support import checked
 from support.checked import right
 from support.grids import over
 
@@ -13,15 +14,15 @@ from softbench.model import DTYPES, Case
 
 torch = pytest.importorskip("torch")
 PAIRS = [(dtype, dtype) for dtype in DTYPES] + [("float16", "float32")]
-LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast", "offset-3+strided-3+padded-5")
+LAYOUTS = (*checked.LAYOUTS, "offset-3+strided-3+padded-5")
 
 
 def draw(shape, dtype="float32", seed=0, **words):
     return get("softmax").make_inputs(Case("softmax", shape, dtype, dtype, **words), "cpu", seed)[0]
 
 
-def question(shape, dtype, out_dtype, distribution="normal", layout="contiguous"):
-    return Case("softmax", shape, dtype, out_dtype, layout, distribution, timed=distribution == "normal")
+def question(shape, dtype, out_dtype, *more, **words):
+    return checked.question("softmax", shape, dtype, *more, out_dtype=out_dtype, **words)
 
 
 def test_layout_words_and_what_wrong_ones_say():

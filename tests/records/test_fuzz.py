@@ -5,8 +5,8 @@ import json
 
 import pytest
 from hypothesis import given
-from support.builders import ended, roof_of, softmax_case, timed, variant, written
-from support.fuzzing import RANDOM, damaged, hostile, one_line, rendered, tried, twisted
+from support.builders import ended, roof_of, timed, variant, written
+from support.fuzzing import CASE, HARD, RANDOM, WIDE, damaged, hostile, one_line, rendered, tried, twisted
 
 from softbench import typed
 from softbench.analysis import leaderboard
@@ -16,11 +16,6 @@ from softbench.records.comparable.sections import arrange
 from softbench.records.store import StoreError
 from softbench.texts import InputError
 
-CASE, WIDE, HARD = (
-    softmax_case(16, 256),
-    softmax_case(16, 512),
-    softmax_case(16, 64, timed=False, distribution="peaked"),
-)
 ODD = (Samples("graph", 20, ((101, 102), (99,), ()), "warm", 3), Samples("call", 1, ((7,),)))
 READ = (Calibration("graph", (20, 99), (21, 98)), Calibration("device", fault="f"))
 REFUSING = variant("torch_eager", params=(("warps", 4), ("a", "b")))

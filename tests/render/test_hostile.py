@@ -11,6 +11,7 @@ import pytest
 from support import outline, pages
 from support.builders import ended, passport, roof_of, softmax_case, timed
 from support.children import python
+from support.fuzzing import CASE, HARD, WIDE
 from support.grids import over
 from support.paths import ROOT
 
@@ -23,11 +24,6 @@ from softbench.records.claims import read
 from softbench.render import export, report
 from softbench.render.report import html
 
-CASE, WIDE, HARD = (
-    softmax_case(16, 256),
-    softmax_case(16, 512),
-    softmax_case(16, 64, timed=False, distribution="peaked"),
-)
 HOSTILE = {
     "markup": "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&lt;",
     "long": "x" * 300,

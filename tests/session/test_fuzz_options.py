@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import ended, passport, softmax_case
-from support.fuzzing import RANDOM, TEXTS, damaged, one_line, rendered, tried, twisted
+from support.fuzzing import CASE, HARD, RANDOM, TEXTS, WIDE, damaged, one_line, rendered, tried, twisted
 from support.options import Group, read
 
 from softbench import resources
@@ -20,7 +20,7 @@ from softbench.render import export
 from softbench.session.regression import RegressionCheck
 from softbench.texts import InputError
 
-CASES = (softmax_case(16, 256), softmax_case(16, 512), softmax_case(16, 64, timed=False, distribution="peaked"))
+CASES = (CASE, WIDE, HARD)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,14 @@
-"""Launches that the checker is given, and what it says of them."""
+"""Cases and launches that the checker is given, and what it says of them."""
 
 from softbench.measure.check import check
+from softbench.model import Case
+
+LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "broadcast")
+
+
+def question(operator, shape=(6, 4096), dtype="float32", distribution="normal", layout="contiguous", out_dtype=""):
+    """A case that is timed if its values are normal."""
+    return Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed=distribution == "normal")
 
 
 def right(case):

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from softbench import cli
 from softbench.texts import InputError
+from support.builders import softmax_case
 
+CASE, WIDE = softmax_case(16, 256), softmax_case(16, 512)
+HARD = softmax_case(16, 64, timed=False, distribution="peaked")
 RANDOM = st.randoms(use_true_random=False)
 WISHED = int(os.environ.get("SOFTBENCH_FUZZ_EXAMPLES", "0"))
 
