@@ -2,13 +2,9 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from softbench.model import Run
 from softbench.records import claims
 from softbench.render import report
 
@@ -17,7 +13,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser():
     try:
         from playwright.sync_api import Error, sync_playwright
     except ImportError:
@@ -35,19 +31,19 @@ def browser() -> Iterator[Any]:
 class Opened:
     """A page that was opened, with everything that it complained about or asked for."""
 
-    def __init__(self, page: Any, path: Path) -> None:
+    def __init__(self, page, path):
         self.page, self.path = page, path
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
+        self.complaints = []
+        self.requests = []
         page.on("console", lambda message: self.complaints.append(message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
         page.on("request", lambda request: self.requests.append(request.url))
 
-    def texts(self, selector: str) -> list[str]:
+    def texts(self, selector):
         return self.page.locator(selector).all_inner_texts()
 
-    def grave_faults(self) -> list[tuple[str, str]]:
+    def grave_faults(self):
         """What axe-core finds that keeps people from the page: its name, and the element."""
         from axe_playwright_python.sync_playwright import Axe
 
@@ -55,17 +51,17 @@ class Opened:
         grave = [entry for entry in found if entry["impact"] in ("serious", "critical")]
         return [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in grave]
 
-    def ready(self, word: str = "page") -> Any:
+    def ready(self, word="page"):
         self.page.wait_for_selector(f"html[data-ready={word}]", timeout=60_000, state="attached")
         return self.page
 
 
 @pytest.fixture
-def open_page(browser, tmp_path) -> Iterator[Any]:
+def open_page(browser, tmp_path):
     """Opens a page from its text."""
     contexts = []
 
-    def opened(text: str, wait: str = "page", **settings: Any) -> Opened:
+    def opened(text, wait="page", **settings):
         path = tmp_path / "page.html"
         path.write_text(text, encoding="utf-8")
         contexts.append(browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings}))
@@ -81,15 +77,15 @@ def open_page(browser, tmp_path) -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_run(open_page) -> Callable[..., Opened]:
-    def opened(run: Run, wait: str = "page", **settings: Any) -> Opened:
+def open_run(open_page):
+    def opened(run, wait="page", **settings):
         return open_page(report.render(run, published=TABLES), wait, **settings)
 
     return opened
 
 
 @pytest.fixture
-def focused() -> Callable[[Any], Any]:
+def focused():
     """Says what has the focus: the number of its cell, else its id, else its name."""
     return lambda page: page.evaluate(
         "(e => e.dataset.cell ? Number(e.dataset.cell) : e.id || e.tagName)(document.activeElement)"

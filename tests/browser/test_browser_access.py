@@ -1,7 +1,6 @@
 """The page in headless Chromium by keyboard, through axe-core, on a phone, in the dark, on paper, without a script."""
 
 import re
-from typing import Any
 
 import pytest
 from support import pages
@@ -13,7 +12,7 @@ pytestmark = pytest.mark.browser
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
-def background(page: Any) -> str:
+def background(page):
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 

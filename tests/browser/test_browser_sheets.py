@@ -17,7 +17,7 @@ RUNS = ("20261121-200313-h200-published", "20261121-191823-h200-published")
 CASE = make.softmax_case(4096, 1024)
 
 
-def comparison() -> str:
+def comparison():
     """Every kind of table: a cell that fell, a slower one, a faster one, one that is the same, and a hostile name."""
     times = {"slow": 6_000, "fast": 4_500, "same": 5_000, "<script>alert(1)</script>": 5_000}
     older = [make.timed(CASE, name, 5_000) for name in (*times, "fell")]
@@ -30,7 +30,7 @@ def comparison() -> str:
     return report.render_document("new against old", compared.document(found, whole=True, fold=True))
 
 
-def tale() -> str:
+def tale():
     runs = [store.read(next((ROOT / "reports").glob(f"*/{name}.jsonl.xz"))) for name in RUNS]
     (found,) = history.trace(runs, "*-32768x*::*")
     return report.render_document("history", told.document(found), figures(found))

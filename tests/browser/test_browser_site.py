@@ -1,7 +1,5 @@
 """A site in Chromium: no request, no complaint, nothing wider than the window, and what axe-core finds."""
 
-from pathlib import Path
-
 import pytest
 from support.builders import GPU, roof_of, run, softmax_case, stored, timed
 from support.paths import KEPT
@@ -13,7 +11,7 @@ NS = 40_000.0
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """The kept runs, and three of another machine with a step."""
     folder = tmp_path_factory.mktemp("all")
     for day in (1, 2, 3):

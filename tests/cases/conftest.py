@@ -1,17 +1,16 @@
 """Files in a working directory of a test's own."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str | bytes]], Path]:
+def tree(tmp_path, monkeypatch):
     """Writes files, path -> text, below the working directory, and returns the topmost part of the first path."""
     monkeypatch.chdir(tmp_path)
 
-    def write(files: dict[str, str | bytes]) -> Path:
+    def write(files):
         for name, text in files.items():
             path = Path(name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,6 +21,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str,
 
 
 @pytest.fixture
-def shapes(tree: Callable[[dict[str, str | bytes]], Path]) -> Callable[[str | bytes], Path]:
+def shapes(tree):
     """Writes shapes.yaml into the working directory and returns its path."""
     return lambda text: tree({"shapes.yaml": text})
