@@ -1,10 +1,12 @@
-"""Ranks, ties, daggers, heats and the score, on synthetic runs and on the peers measured on an H200."""
+"""Ranks, ties, daggers, heats and the score, on synthetic runs."""
 
 import math
-from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import builders as make
+from support import pages
 
 from softbench.analysis.leaderboard import NOT_PASSED, build
 from softbench.model import SOURCES_CHANGED, Status, stats
@@ -185,29 +187,33 @@ def test_what_is_not_passed_counts_half_of_the_slowest_pass(records, expected):
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.slow
-def test_replacing_any_pass_of_the_peers_by_a_refusal_lowers_that_entrants_score():
-    records = make.h200_records()
-    before = scores(records)
-    passes = [(i, r) for i, r in enumerate(records) if r.status is Status.PASSED and r.role == "entrant"]
-    assert len(passes) > 140
-    gained = []
-    for index, record in passes:
-        refused = replace(record, status=Status.UNSUPPORTED, reason="no", samples=())
-        after = scores([*records[:index], refused, *records[index + 1 :]])
-        name = record.variant.implementation
-        if not after[name] < before[name]:
-            gained.append((name, record.case.id))
-    assert gained == []
+TIMES = st.lists(st.floats(1.1e4, 1e7), min_size=4, max_size=4)
+
+
+@given(TIMES, TIMES, TIMES, st.integers(0, 3))
+def test_a_refusal_costs_unless_the_pass_was_slower_than_half_of_all_others(own, second, third, at):
+    """The first of three implementations refuses one of four cases; times are ns."""
+    cases = [make.softmax_case(columns=1024 << step) for step in range(4)]
+    named = zip(("own", "second", "third"), (own, second, third), strict=True)
+    cells = [
+        make.timed(case, name, ns, spread=0) for name, times in named for case, ns in zip(cases, times, strict=True)
+    ]
+    before = scores([*cells, *roofs(*cases)])["own"]
+    after = scores([*cells[:at], make.ended(cases[at], "own"), *cells[at + 1 :], *roofs(*cases)])["own"]
+    kept = [1e6 / ns for ns in (*own[:at], *own[at + 1 :])]
+    refused = NOT_PASSED * min(*kept, 1e6 / second[at], 1e6 / third[at])
+    assert after == pytest.approx(stats.geometric_mean([*kept, refused]), rel=1e-3)
+    assert after < before or refused > 0.99 * 1e6 / own[at]
 
 
 def test_ranks_do_not_depend_on_the_order_of_records():
     def ranks(records):
         board = make.board(records)
         cells = {c.case: {name: (cell.rank, cell.mark) for name, cell in c.cells.items()} for c in board.cases}
-        return cells, [(row.implementation, row.rank, row.wins, row.ties) for row in board.ranking]
+        rows = {of: [(r.implementation, r.rank, r.wins, r.ties) for r in board.standings(of)] for of in board.operators}
+        return cells, rows
 
-    records = make.h200_records()
+    records = pages.everything().records
     assert ranks(records) == ranks(records[::-1])
 
 

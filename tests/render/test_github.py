@@ -186,5 +186,5 @@ def test_names_of_several_machines_differ_and_no_time_is_an_error():
 def test_goldens_are_what_tests_name():
     folder = Path(__file__).parents[1] / "support" / "data"
     assert {path.name for path in folder.iterdir()} == {
-        *("annotations.txt", "comment.md", "h200-peers.csv", "junit.xml", "log.txt", "summary.md")
+        *("annotations.txt", "comment.md", "junit.xml", "log.txt", "summary.md")
     }

@@ -1,15 +1,12 @@
 """Synthetic runs for the tests of everything that comes after the contest."""
 
-import csv
 import random
 from dataclasses import replace
-from pathlib import Path
 
 from softbench.analysis import leaderboard
 from softbench.model import DTYPE_BYTES, Case, Passport, Record, Run, Samples, Status, Variant
 from softbench.records import store
 
-DATA = Path(__file__).parent / "data"
 LAUNCHES = 20
 GPU = {"name": "NVIDIA H200", "sms": 132, "l2_bytes": 62_914_560, "peak_gb_s": 4814.0, "driver": "580.1"}
 
@@ -90,20 +87,3 @@ def stored(folder, *runs):
 def written(folder, *records, **changes):
     """Writes a run of these records into a folder. Returns its file."""
     return stored(folder, run(records, **changes))
-
-
-def h200_records():
-    """The peers measured on an H200; empty fields of the table are refusals, copy is the roof."""
-    records = []
-    lines = [line for line in (DATA / "h200-peers.csv").read_text().splitlines() if not line.startswith("#")]
-    for row in csv.DictReader(lines):
-        case = softmax_case(int(row["rows"]), int(row["columns"]), row["dtype"])
-        moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
-        for column in ("copy", "quack", "liger", "torch_eager", "torch_compile"):
-            bandwidth = row[f"{column}_gb_s"]
-            role = "roof" if column == "copy" else "entrant"
-            if bandwidth:
-                records.append(timed(case, column, moved / float(bandwidth), role=role))
-            elif role == "entrant":
-                records.append(ended(case, column))
-    return records
