@@ -131,7 +131,7 @@ def _csv_value(value: object) -> object:
 
 
 def json_text(command: str, tables: Iterable[Dataset]) -> str:
-    """All datasets of a command as the object that schema.json describes, on one line of ASCII."""
+    """All datasets of a command as the object that `schema` describes, on one line of ASCII."""
     found = {
         own.name: [dict(zip(own.columns, map(_json_value, row), strict=True)) for row in own.rows] for own in tables
     }

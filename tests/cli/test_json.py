@@ -1,7 +1,8 @@
-"""--format json and csv: every command that prints a table gives its figures to programs, as schema.json says."""
+"""--format json and csv: every command that prints a table gives its figures to programs, as the schema says."""
 
 import csv
 import io
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from support.bisected import Simulated, committed
 from support.builders import ended, passport, roof_of, samples, softmax_case, stored, timed
+from support.children import python
 from support.compared import CASE, contest, new, old
 from support.grids import over
-from support.schemas import SCHEMA, tables_of, valid
+from support.schemas import tables_of, valid
 
 from softbench import cli, doctor
 from softbench.analysis import compare
@@ -21,6 +23,7 @@ from softbench.cli.parser import COMMANDS
 from softbench.measure import device
 from softbench.model import KernelResources, Run, Status, Telemetry, Traffic
 from softbench.render import export
+from softbench.render.schema import SCHEMA
 
 PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
 WITHOUT_TABLES = {"figure", "badge", "new", "capture", "submit", "serve", "site", "completion"}
@@ -92,6 +95,7 @@ def test_words_and_columns_of_the_schema_are_those_of_the_code():
     assert list(cell["properties"]) == cell["required"]
     assert (set(cell["required"]), set(pair["required"])) == (set(COLUMNS), set(summary.COLUMNS))
     assert SCHEMA["properties"]["schema"]["const"] == export.SCHEMA
+    assert json.loads(python("-m", "softbench.render.schema").stdout) == SCHEMA
 
 
 def read(text):

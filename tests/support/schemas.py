@@ -1,22 +1,16 @@
-"""What --format json prints, held against softbench/render/schema.json."""
+"""What --format json prints, held against softbench/render/schema.py."""
 
 import json
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from support.paths import ROOT
-
-SCHEMA = json.loads((ROOT / "softbench" / "render" / "schema.json").read_text(encoding="utf-8"))
+from softbench.render.schema import SCHEMA, of_command
 
 
 def tables_of(command):
     """The tables of a command in the schema."""
-    for form in SCHEMA["oneOf"]:
-        known = form["properties"]["command"]
-        if command in known.get("enum", [known.get("const")]):
-            return form["properties"]["tables"]["properties"]
-    raise AssertionError(f"the schema has no command {command}")
+    return of_command({"report": "table"}.get(command, command))
 
 
 def valid(text):
