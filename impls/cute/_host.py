@@ -39,6 +39,8 @@ ARGUMENTS = {
     "softmax.Softmax": ("matrix", "matrix"),
     "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
     "softmax_backward.SoftmaxBackward": ("matrix", "matrix", "matrix"),
+    "losses.CrossEntropy": ("matrix", "rows", "rows", "matrix"),
+    "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
     "packed.Softmax": ("matrix", "matrix"),
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "packed.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),

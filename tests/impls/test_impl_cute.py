@@ -13,7 +13,7 @@ from softbench.measure import cubin
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
-from impls.cute import _functions, _launch, _norm_functions, _plans, ladder, norms, softmax  # noqa: E402
+from impls.cute import _functions, _launch, _norm_functions, _plans, ladder, losses, norms, softmax  # noqa: E402
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
@@ -26,7 +26,13 @@ def case(shape, dtype="float16", out_dtype="", operator="softmax", **more) -> Ca
 SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 
 
+LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both")
+PARAMS = (("ignore", 0), ("smoothing", 0.1), ("z", 0.0001))
+
+
 def entry(operator):
+    if operator in LOSSES:
+        return losses.cute_losses
     return norms.cute_norm if operator in NORMS else softmax.cute_softmax
 
 
@@ -35,6 +41,7 @@ def test_what_the_family_declares():
     assert {(v.implementation, v.operator) for v in variants} == {
         *(("cute_softmax", operator) for operator in SOFTMAX),
         *(("cute_norm", operator) for operator in NORMS),
+        *(("cute_losses", operator) for operator in LOSSES),
         *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
     }
     assert all(v.has_cubins for v in variants)
@@ -57,6 +64,8 @@ def test_importing_the_functions_imports_no_compiler():
         (case((4, 4096), "float16", "float32", "softmax_backward"), "write float16"),
         (case((4, 4096), "float16", "float32", "rmsnorm"), "write float16"),
         (case((4, 10**8), "float32", operator="softmax_backward"), "no layout"),
+        (case((4, 8), "float32", "float16", "cross_entropy_backward"), "float32 to float16"),
+        (case((4, 10**8), "float32", operator="cross_entropy"), "no layout"),
         (case((), operator="rmsnorm"), "dimension"),
     ],
 )
@@ -151,6 +160,29 @@ def test_norms_hand_over_what_they_have(kernel, operator):
     assert rstd is None or rstd.shape == (8,)
 
 
+@pytest.mark.parametrize("operator", LOSSES)
+@pytest.mark.parametrize(("step", "aligned"), [(1024, True), (1025, False)])
+def test_losses_hand_over_rows_of_any_rank(kernel, operator, step, aligned):
+    asked = case((2, 3, 1024), operator=operator, params=PARAMS)
+    x, row = torch.zeros(2, 3, step, dtype=torch.float16)[..., :1024], torch.zeros(6)
+    y = losses.cute_losses(asked)(x, row.long(), *[row, row] * operator.endswith("backward"))
+    (tensors,), build = kernel[1], kernel[0][-1]
+    assert kernel[0][0].config.aligned
+    assert build.config.aligned == aligned
+    kinds = [("", ()) if t is None else (str(t.dtype)[6:], t.shape) for t in tensors]
+    assert kinds == [(dtype, shape if dtype else ()) for _, shape, dtype in build.arguments(rows=6)]
+    outputs = y if isinstance(y, tuple) else (y,)
+    assert [t.shape for t in outputs] == [row.shape, x.shape][LOSSES.index(operator) % 2 :][: len(outputs)]
+    assert [t.data_ptr() for t in outputs] == [t.data_ptr() for t in tensors[2:] if t is not None and t is not row]
+
+
+def test_few_rows_of_a_loss_have_more_ctas():
+    asked = (case((n, 65536), operator="cross_entropy_both", params=PARAMS) for n in (4096, 8))
+    many, few = (losses.of_case(each, _plans.HOPPER, True) for each in asked)
+    assert few[1:] == many
+    assert few[0].config.keep == "registers"
+
+
 @pytest.fixture(scope="module")
 def resources():
     """The kernel of a case as the harness reports it: registers, stack, shared memory."""
@@ -178,6 +210,8 @@ def resources():
         case((4096, 128256), "bfloat16", operator="log_softmax_backward"),
         case((4096, 4096), "bfloat16", operator="rmsnorm"),
         case((4096, 4095), "bfloat16", operator="add_layernorm"),
+        *(case((4096, n), operator=name, params=PARAMS) for name in LOSSES for n in (1001, 50257, 128256)),
+        *(case((4096, n), "float32", operator=name, params=PARAMS) for name in LOSSES for n in (50257, 262144)),
     ],
 )
 def test_entries_compile_without_spills(resources, asked):

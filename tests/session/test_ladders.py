@@ -92,6 +92,7 @@ def test_our_best_and_the_libraries_are_no_rungs():
     best = {
         "cute_softmax",
         "cute_norm",
+        "cute_losses",
         "cuda_cooperative",
         "attention_fused",
         "triton_best",

@@ -75,6 +75,7 @@ class RowTileConfig(_Vectors, Shared):
     aligned          every row starts on a vector boundary and is whole vectors long. Otherwise a thread's vectors
                      are those of memory, and the first and last vectors of a row are moved element by element
     rows_per_thread  rows of which a thread has vectors in the same columns, so that one weight serves them all
+    apart            the CTAs of a row exchange nothing: they are no cluster, may be any number, and the last may be empty
 
     Raises ValueError for threads that are not whole warps, for a cluster with an empty CTA, and for several rows per
     thread that are unaligned or share a CTA.
@@ -88,6 +89,7 @@ class RowTileConfig(_Vectors, Shared):
     keep: str = "registers"
     aligned: bool = True
     rows_per_thread: int = 1
+    apart: bool = False
 
     def __post_init__(self) -> None:
         share = self.threads_per_row
@@ -99,7 +101,7 @@ class RowTileConfig(_Vectors, Shared):
             raise ValueError(f"keep must be one of {', '.join(KEEPS)}, not {self.keep}")
         if self.columns < 1 or (self.aligned and self.columns % self.vector):
             raise ValueError(f"{self.columns} columns of {self.itemsize} bytes are not whole 16-byte vectors")
-        if (self.cluster - 1) * self.cta_vectors * self.vector >= self.columns:
+        if not self.apart and (self.cluster - 1) * self.cta_vectors * self.vector >= self.columns:
             raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
         if self.cluster > 1 and self.rows > 1:
             raise ValueError("the CTAs of a cluster share one row, not several")
@@ -110,6 +112,11 @@ class RowTileConfig(_Vectors, Shared):
     def cta_vectors(self) -> int:
         """Vectors of a row in every CTA of the cluster but the last."""
         return share(self.vectors, self.cluster)
+
+    def place(self, element: int) -> tuple[int, int]:
+        """(CTA of the cluster, thread of the row) that has an element; 0 is the first one of the row's first vector."""
+        vector = element // self.vector
+        return vector // self.cta_vectors, vector % self.cta_vectors % self.threads_per_row
 
     @property
     def vectors_per_thread(self) -> int:

@@ -17,9 +17,19 @@ def launch_rows(kernel: object, config: RowTileConfig, rows: Int32, stream: obje
     """Launch a kernel that has its arguments: a CTA takes `config.rows` rows, or a cluster takes one; with several rows
     per thread, that many times as many (`row_part`).
     """
-    cluster = [1, config.cluster, 1] if config.cluster > 1 else None
+    cluster = [1, config.cluster, 1] if config.cluster > 1 and not config.apart else None
     grid, block = [groups(rows, config), config.cluster, 1], [config.threads, 1, 1]
+    if config.apart:
+        grid = [grid[0] * grid[1], 1, 1]
     kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True)
+
+
+def own_place(config: RowTileConfig) -> tuple[Int32, Int32 | int]:
+    """(group, CTA of it) of this thread; read at each use, because kept it would take registers."""
+    x, y, _ = cute.arch.block_idx()
+    if config.apart:
+        return x // config.cluster, x % config.cluster
+    return x, y if config.cluster > 1 else 0
 
 
 def groups(rows: Int32, config: RowTileConfig) -> Int32:

@@ -40,6 +40,7 @@ UNALIGNED_REGISTER_SHARE_BYTES = 28 * 1024
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
 # 7.2 us in the layout for many rows; from 64 rows on this loses.
 FEW_SHARE_BYTES = 8 * 1024
+APART_VECTORS = 4
 
 
 def choose(
@@ -79,6 +80,14 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned
     cluster = min(MAX_CLUSTER[architecture], _power(ceil_div(columns * itemsize, FEW_SHARE_BYTES)))
     each = share(whole.vectors, cluster)
     return _clusters(whole, cluster, 128 if each <= 4 * 128 else 256 if each <= 8 * 256 else 512)
+
+
+def choose_apart(columns: int, itemsize: int, aligned: bool = True) -> RowTileConfig:
+    """The layout for rows of any length that nothing is summed over: CTAs of MIN_THREADS, APART_VECTORS per thread."""
+    whole, each = RowTileConfig(columns, itemsize, aligned=aligned, apart=True), MIN_THREADS * APART_VECTORS
+    if whole.vectors <= each:
+        return _single(replace(whole, apart=False), 0, 1)
+    return _clusters(whole, ceil_div(whole.vectors, each), MIN_THREADS)
 
 
 def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:

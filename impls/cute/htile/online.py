@@ -87,10 +87,10 @@ def fraction(base: Float32, other: Float32, total: Float32) -> Float32:
 
 
 @cute.jit
-def merge(base: Float32, total: Float32, reduction: Reduction) -> tuple[Float32, Float32]:
-    """(reference, sum) of a row from each warp's pair, in one exchange of two values."""
+def merge(base: Float32, total: Float32, reduction: Reduction, more: tuple = ()) -> tuple[Float32, Float32]:
+    """(reference, sum) of a row from each warp's pair, in one exchange; more: further values that go along."""
     if const_expr(reduction.config.peers > 1):
-        reduction.exchange((base, total), 0)
+        reduction.exchange((base, total, *more), 0)
         bases = reduction.gather(0, 0, -math.inf)
         base = reference(warp_reduce(bases.reduce(MAX, -Float32.inf, 0), MAX, reduction.reach))
         scaled = reduction.gather(1, 0, 0.0) * exponential(bases, base)

@@ -9,6 +9,7 @@ from cutlass import Float32, Int32, Int64, const_expr
 from . import copy
 from .config import VECTOR_BYTES, RowTileConfig
 from .copy import HintedAtom
+from .launch import own_place
 from .reduce import Reduction
 from .registers import VectorRegTile, rounded
 
@@ -41,7 +42,7 @@ class RowContext:
     A thread reads from shared memory only what it has itself brought there, so no barrier separates the two.
     A RowLoader or RowStorer serves each further matrix.
 
-    fill                the value of columns and rows outside the matrix
+    fill                the value of columns and rows outside the matrix; None where any will do, in registers
     stage, width        exchanges of the kernel's reductions, and float32 values in each
     extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices or for other rows of mX
     extra_dtype         of these, that of mX by default
@@ -53,7 +54,7 @@ class RowContext:
         self,
         config: RowTileConfig,
         mX: cute.Tensor,
-        fill: float = 0.0,
+        fill: float | None = 0.0,
         stage: int = 1,
         width: int = 1,
         extra_smem_tensors: int = 0,
@@ -63,8 +64,8 @@ class RowContext:
         row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
         self.held = config.keep != "l1" or row_bytes * (1 + extra_smem_tensors) <= HELD_BYTES
         self.tidx = cute.arch.thread_idx()[0]
-        self.rank = cute.arch.block_idx()[1] if config.cluster > 1 else 0
-        self.row = cute.arch.block_idx()[0] * config.rows + self.tidx // config.threads_per_row
+        self.rank = own_place(config)[1]
+        self.row = own_place(config)[0] * config.rows + self.tidx // config.threads_per_row
         self.row_in_bounds = self.row < mX.shape[0]
         self.policy = copy.retaining_policy(Int64(mX.shape[0]), config.columns * config.itemsize)
         self.shift = 0 if config.aligned else self._shift(mX)
@@ -73,8 +74,9 @@ class RowContext:
         memory = cutlass.memory.SmemAllocator()
         self.tXsX = self._shared(memory, mX.element_type)
         self.extra_sX = [self._shared(memory, extra_dtype or mX.element_type) for _ in range(extra_smem_tensors)]
-        self.reduction = Reduction(config, memory, stage, width)
-        self.reduction.open()
+        if not config.apart:
+            self.reduction = Reduction(config, memory, stage, width)
+            self.reduction.open()
         self.x = RowLoader(self, mX, self.tXsX)
 
     def _shift(self, matrix: cute.Tensor) -> Int32:
@@ -110,7 +112,7 @@ class RowContext:
         if config.aligned:
             offset = cute.assume(offset, divby=config.vector) if config.cluster > 1 else 0
         window = cute.domain_offset((0, offset), matrix)
-        tile = cute.local_tile(window, config.tiler_mn, (cute.arch.block_idx()[0], 0))
+        tile = cute.local_tile(window, config.tiler_mn, (own_place(config)[0], 0))
         vectors = self.thread_copy.partition_S(tile)[None, 0, None]
         return Partition(vectors, config.aligned, matrix)
 
@@ -247,14 +249,15 @@ class RowLoader:
 
     @cute.jit
     def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor) -> None:
-        if const_expr(not self.context.free(turn, self.part)):
+        if const_expr(self.context.fill is not None and not self.context.free(turn, self.part)):
             target.fill(target.element_type(self.context.fill))
         self.context.move(atom, self.part, turn, self.part.vectors[None, turn], target, beyond=True)
 
     @cute.jit
     def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor) -> None:
         """Set a vector's elements outside the row to context.fill. It waits for the vector, so all requests come first."""
-        if const_expr(not self.config.aligned and not self.config.is_inner(turn)):
+        trims = self.context.fill is not None and not self.config.aligned and not self.config.is_inner(turn)
+        if const_expr(trims):
             column, columns = self.context.bounds(turn)
             outside = vector.element_type(self.context.fill)
             for i in cutlass.range_constexpr(cute.size(vector)):

@@ -1,0 +1,74 @@
+"""Cross-entropy, its gradient, and both in one pass in CuTe DSL: a softmax whose rows end in a loss.
+
+here -> kernels/losses.py, in the layouts of softmax
+"""
+
+from __future__ import annotations
+
+import functools
+from math import inf
+
+from softbench import Unsupported, implementation
+
+from . import _launch, _plans
+from ._host import Build
+from .htile.layouts import choose_apart, choose_few
+
+
+@implementation(
+    operator=["cross_entropy", "cross_entropy_backward", "cross_entropy_both"],
+    requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"],
+)
+def cute_losses(case):
+    import torch
+
+    check(case)
+    columns, size, is_alone = case.columns, _plans.ITEM_BYTES[case.dtype], case.operator == "cross_entropy"
+    dtype, device = getattr(torch, case.out_dtype), torch.device("cuda", torch.cuda.current_device())
+
+    @functools.cache
+    def kernel(aligned):
+        return _launch.ready(of_case(case, _launch.gpu(device.index), aligned), device)
+
+    def launch(logits, target, *given):
+        make = functools.partial(torch.empty, device=logits.device)
+        loss = () if given else (make(case.rows, dtype=torch.float32),)
+        dlogits = None if is_alone else make(case.shape, dtype=dtype)
+        if case.elements:
+            rows = _launch.as_matrix(logits, columns)
+            starts_whole = not (rows.data_ptr() | rows.stride(0) * size) & 15
+            out = dlogits if is_alone else dlogits.view(rows.shape)
+            kernel(can_align and starts_whole)(rows, target, *given, *loss, out)
+        return dlogits if given else loss[0] if is_alone else (*loss, dlogits)
+
+    can_align = _plans.whole_vectors(columns, size)
+    if case.elements:
+        kernel(can_align)
+    return launch
+
+
+@cute_losses.cubins
+def cubins(case):
+    return _launch.cubins(case, of_case)
+
+
+def check(case):
+    """Raises Unsupported for dtypes that no kernel serves."""
+    if case.dtype not in _plans.ITEM_BYTES or case.out_dtype not in (case.dtype, "float32"):
+        raise Unsupported(f"{case.dtype} to {case.out_dtype}: the kernels take and write 16 bits, or write float32")
+
+
+def of_case(case, gpu, aligned):
+    """The builds of a case, at least one, as `_plans.of_case`."""
+    check(case)
+    columns, size, kernel = case.columns, _plans.ITEM_BYTES[case.dtype], "losses.CrossEntropy"
+    dtypes = (case.dtype, "int64", "float32", case.out_dtype if case.operator.endswith("both") else "")
+    layouts = list(_plans.layouts(columns, size, gpu, aligned))
+    if case.operator.endswith("backward"):
+        kernel, dtypes = f"{kernel}Backward", (*dtypes[:3], "float32", case.out_dtype)
+        layouts = [choose_apart(columns, size, aligned)]
+    elif (times := _plans.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("", 0):
+        layouts.insert(0, choose_few(columns, size, gpu.architecture, aligned))
+    if not layouts:
+        raise Unsupported(f"{columns} columns of {case.dtype}: no layout on {gpu.architecture}")
+    return [Build(kernel, layout, dtypes, case.params, gpu.arch) for layout in layouts]
