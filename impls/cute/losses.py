@@ -69,6 +69,8 @@ def of_case(case, gpu, aligned):
         layouts = [choose_apart(columns, size, aligned)]
     elif (times := _plans.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("", 0):
         layouts.insert(0, choose_few(columns, size, gpu.architecture, aligned))
+    elif size == 2 and case.operator == "cross_entropy":  # only read, clusters of half the size are faster by up to 6 %
+        layouts = [half for half in layouts[1:2] if half.keep == "shared"] + layouts
     if not layouts:
         raise Unsupported(f"{columns} columns of {case.dtype}: no layout on {gpu.architecture}")
     return [Build(kernel, layout, dtypes, case.params, gpu.arch) for layout in layouts]

@@ -40,7 +40,7 @@ UNALIGNED_REGISTER_SHARE_BYTES = 28 * 1024
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
 # 7.2 us in the layout for many rows; from 64 rows on this loses.
 FEW_SHARE_BYTES = 8 * 1024
-APART_VECTORS = 4
+APART_THREADS, APART_VECTORS = 256, 2
 
 
 def choose(
@@ -83,11 +83,11 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned
 
 
 def choose_apart(columns: int, itemsize: int, aligned: bool = True) -> RowTileConfig:
-    """The layout for rows of any length that nothing is summed over: CTAs of MIN_THREADS, APART_VECTORS per thread."""
-    whole, each = RowTileConfig(columns, itemsize, aligned=aligned, apart=True), MIN_THREADS * APART_VECTORS
+    """The layout for rows of any length that nothing is summed over: CTAs of APART_THREADS, APART_VECTORS per thread."""
+    whole, each = RowTileConfig(columns, itemsize, aligned=aligned, apart=True), APART_THREADS * APART_VECTORS
     if whole.vectors <= each:
         return _single(replace(whole, apart=False), 0, 1)
-    return _clusters(whole, ceil_div(whole.vectors, each), MIN_THREADS)
+    return _clusters(whole, ceil_div(whole.vectors, each), APART_THREADS)
 
 
 def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:
