@@ -14,7 +14,8 @@ MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
 IN_FLIGHT = 4  # vectors that a thread requests at a time where a row is read twice
-UNDER_WAY = 2  # rows that a ring requests at a time: with more, the pairs of the first row wait in the same queues
+# What a CTA of a ring requests at a time: with more, the pairs of the first row wait in the same queues.
+UNDER_WAY_BYTES = 64 * 1024
 LINE_WORDS = 16  # of 64 bits: the cache line of the tag, before the first slot
 MAX_WIDTH = 4  # float32 values that a warp sends in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
@@ -218,6 +219,11 @@ class SplitTileConfig(_Vectors):
     def bursts(self) -> int:
         """Turns of IN_FLIGHT vectors per thread where a row is read twice."""
         return ceil_div(self.vectors_per_thread, IN_FLIGHT)
+
+    @property
+    def under_way(self) -> int:
+        """Rows of a ring that are requested at a time: as many as 64 KiB, but two at least."""
+        return min(self.stages, max(2, UNDER_WAY_BYTES // (self.cta_vectors * VECTOR_BYTES)))
 
     @property
     def held(self) -> int:

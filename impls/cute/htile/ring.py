@@ -3,7 +3,7 @@
 Every warp has one job and waits for exactly what it needs. The four couriers bring rows, send pairs, relay them, and fetch
 those of all CTAs. Some of the other warps reduce rows and the rest write them:
 
-    bring   waits for a free stage, and for the last row but one: row -> stage          arrived
+    bring   waits for a free stage, and for an earlier row: row -> stage                arrived
     reduce  waits for arrived: its warps' (max, sum) of the row                         paired
     send    waits for paired: the CTA's pair, to its team's first CTA                   free
     relay   waits for its team's pairs: the team's pair, to all
@@ -22,7 +22,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
-from .config import UNDER_WAY, VECTOR_BYTES, WARP
+from .config import VECTOR_BYTES, WARP
 from .copy import edge_copy, load_shared
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, publish, relay
@@ -117,10 +117,11 @@ def carry_rows(context: SplitContext, ring: Ring) -> None:
 
 @cute.jit
 def bring_rows(context: SplitContext, ring: Ring) -> None:
-    """Request every row, UNDER_WAY rows at a time; one thread calls this."""
+    """Request every row, a few at a time; one thread calls this."""
+    under_way = const_expr(context.config.under_way)
     for row in cutlass.range(context.rows, unroll=1):
-        if row >= UNDER_WAY:
-            wait(ring.arrived, row - UNDER_WAY)
+        if row >= under_way:
+            wait(ring.arrived, row - under_way)
         if row >= ring.stages:
             wait(ring.free, row - ring.stages)
             # The copy is asynchronous: only this fence orders it after the stage's reads.

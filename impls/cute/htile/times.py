@@ -17,7 +17,7 @@ TRIM_KIB = 1 / 140  # more of it where rows of 16 bits start anywhere
 CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
 SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
 RING = 3.2  # several: from the first row's arrival to the last one's way out
-RING_ROW = 0.8  # the least between two of its rows
+RING_ROW, WAITING_ROW = 0.8, 1.2  # the least between two of its rows, and once it is full
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
 THREADS, REGISTERS, CTA_BYTES = 2048, 65536, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
 
@@ -52,7 +52,9 @@ def split_time(rows: int, config: SplitTileConfig) -> float:
     row = _row(config)
     if rows == 1:
         return COPY + row + SINGLE + config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
-    return COPY + RING + rows * (max(row, RING_ROW) + row * STAGE * max(0, FULL_RING - config.stages))
+    ahead = min(rows, config.stages)
+    waits = ahead * max(row, RING_ROW) + (rows - ahead) * max(row, WAITING_ROW)
+    return COPY + RING + waits + rows * row * STAGE * max(0, FULL_RING - config.stages)
 
 
 def _row(config: RowTileConfig | SplitTileConfig) -> float:
