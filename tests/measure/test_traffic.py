@@ -14,7 +14,7 @@ from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import datasets
 from softbench.measure.contest import traffic
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.traffic import TrafficError, measure, read_counters
+from softbench.measure.contest.traffic import TrafficError, measure
 from softbench.measure.plans import Plan
 from softbench.measure.worker import streamed
 from softbench.model import SEALED, Traffic
@@ -47,6 +47,10 @@ def page(**changed):
     rows = [[str(i), "7", "void f<a, b>(int)", *((["9"] * 4 + column)[i] for column in values)] for i in range(8)]
     lines = [",".join(f'"{word}"' for word in row) for row in (names, units, *rows)]
     return "\n".join(["==PROF== Connected to process 7 (/usr/bin/python3)", *lines]) + "\n"
+
+
+def read_counters(text, calls, printed="", launched=None):
+    return traffic.read_counters([traffic._table(text, printed)], calls, launched)
 
 
 def test_counters_are_means_over_the_second_half_of_the_calls():
@@ -90,6 +94,12 @@ def test_halves_of_other_kernels_have_no_mean():
         read_counters(changed, 2, launched=8)
 
 
+def test_two_runs_must_have_the_same_kernels():
+    tables = [traffic._table(text, "") for text in (page(), page().rsplit("\n", 2)[0])]
+    with pytest.raises(TrafficError, match="another number of kernels"):
+        traffic.read_counters(tables, 2)
+
+
 def test_stream_keeps_the_l2_busy_at_both_ends():
     assert traffic.calls_for(1 << 30, 60 << 20) == traffic.MIN_CALLS
     assert traffic.calls_for(1 << 10, 60 << 20) == traffic.MAX_CALLS
@@ -100,7 +110,7 @@ def program(folder, monkeypatch, body):
     """An ncu that writes its arguments to a file and does what the body says; `log` is its --log-file."""
     path = folder / "ncu"
     start = "import json, os, sys, time\nlog = sys.argv[sys.argv.index('--log-file') + 1]\n"
-    start += f"json.dump(sys.argv, open({str(folder / 'asked')!r}, 'w'))\n"
+    start += f"open({str(folder / 'asked')!r}, 'a').write(json.dumps(sys.argv) + chr(10))\n"
     path.write_text(f"#!{sys.executable}\n{start}{body}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -111,7 +121,9 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
     asked = program(tmp_path, monkeypatch, f"open(log, 'w').write({page()!r})")
     entrant = Entrant(make.variant("mine", params=(("num_warps", 4),)), "entrant")
     assert measure(CASE, entrant, PLAN, 2, seed=3, timeout_s=60).read_bytes == 8_400_000
-    arguments = json.loads(asked.read_text())
+    for_bytes, arguments = map(json.loads, asked.read_text().splitlines())
+    assert [a[a.index("--replay-mode") + 1] for a in (for_bytes, arguments)] == ["application", "kernel"]
+    assert "dram__bytes_write.sum" not in arguments[arguments.index("--metrics") + 1]
     request = json.loads(arguments[-1])
     assert (request["name"], request["params"], request["calls"]) == ("mine", {"num_warps": 4}, 2)
     assert arguments[-4:-2] == [sys.executable, "-c"]
@@ -130,7 +142,7 @@ def test_sealed_variant_is_profiled_in_a_process_that_knows_no_implementation(tm
     asked = program(tmp_path, monkeypatch, SAYS.format(said={"calls": 2, "kernels": 8, "unseen": 80_000}, page=page()))
     found = measure(CASE, sealed(), PLAN, 1, seed=3, timeout_s=60)
     assert found.read_bytes == 8_400_000  # of the two calls that it says it counted
-    request = json.loads(json.loads(asked.read_text())[-1])
+    request = json.loads(json.loads(asked.read_text().splitlines()[0])[-1])
     assert (request["handed_over"], request["digest"], request["calls"]) == ("/tmp/file", "ab", 1)
     assert request.keys().isdisjoint({"path", "name", "source_hash", "params"})
 
