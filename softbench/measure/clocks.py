@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from softbench.cases import operators
 from softbench.cases.operators.changes import nudge
 from softbench.measure import cores
 from softbench.measure.plans import Plan
 from softbench.measure.renew import Renewal
+from softbench.measure.sealed.tensors import copy_of
 from softbench.measure.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -51,6 +53,12 @@ def spacer(device: str) -> torch.Tensor:
     return torch.empty(random.SystemRandom().randrange(1, 32) << 21, dtype=torch.uint8, device=device)
 
 
+def redrawing(operator: Operator, case: Case, seed: int) -> Callable[[tuple[Any, ...]], object]:
+    """What gives inputs their values again, before a call that overwrites some of them; else nothing."""
+    over = operators.overwritten(case.operator)
+    return lambda inputs: operator.refill(case, inputs, seed) if over else None
+
+
 class Placement:
     """The buffers of one placement: distinct inputs, one output per launch.
 
@@ -64,6 +72,8 @@ class Placement:
         drawn = (operator.make_inputs(case, device, seed + i) for i in range(plan.inputs))
         self.inputs = list(drawn if inputs is None else inputs)
         self.outputs: list[Any] = []
+        self.kept = {n: copy_of(self.inputs[0][n]) for n in operators.overwritten(case.operator).values()}
+        """Of the inputs that are overwritten, by number: what they all hold before a turn, but for what changes."""
         self._in_use = min(plan.inputs, plan.launches) if case.elements else 0
         self._compared = max(1, min(COMPARED_CALLS, COMPARED_ELEMENTS // max(1, case.elements)))
         self._rng = random.SystemRandom()
@@ -82,7 +92,11 @@ class Placement:
 
     def pick(self) -> list[tuple[tuple[torch.Tensor, ...], Any]]:
         """Inputs and outputs of random timed calls, at least one of them on the input that changed last."""
-        return [(self.inputs[index % len(self.inputs)], self.outputs[index]) for index in self.drawn()]
+        return [(self.given(index), self.outputs[index]) for index in self.drawn()]
+
+    def given(self, index: int) -> tuple[torch.Tensor, ...]:
+        """The inputs of a timed call."""
+        return self.inputs[index % len(self.inputs)]  # type: ignore[no-any-return]
 
     def drawn(self) -> list[int]:
         """The numbers of these calls."""
@@ -174,8 +188,13 @@ class GraphClock:
             groups.append(group)
         return groups
 
-    def cold_samples(self, launch: Launch, inputs: tuple[Any, ...], l2_bytes: int) -> list[list[int]]:
-        """Single launches between two events after a flush of the L2; reads about 1.3 us more than the kernel takes."""
+    def cold_samples(
+        self, launch: Launch, inputs: tuple[Any, ...], l2_bytes: int, redraw: Callable[[tuple[Any, ...]], object]
+    ) -> list[list[int]]:
+        """Single launches between two events after a flush of the L2; reads about 1.3 us more than the kernel takes.
+
+        redraw  as of `redrawing`
+        """
         if self._flush is None or self._flush.numel() < 2 * l2_bytes:
             self._flush = self._torch.empty(2 * l2_bytes, dtype=self._torch.uint8, device="cuda")
         watch = Stopwatch()
@@ -183,6 +202,7 @@ class GraphClock:
         for _ in range(_CALL_GROUPS):
             groups.append([])
             for _ in range(CALLS // 2):
+                redraw(inputs)
                 self._flush.fill_(1)
                 groups[-1].append(watch.ns_of(lambda: launch(*inputs)))
         return groups
@@ -213,7 +233,7 @@ class GraphPlacement:
     ) -> None:
         self.buffers, self.replay, self._free, self.restore = buffers, replay, free, restore
         self._watch = Stopwatch()
-        self.renew: Callable[[], object] = Renewal(buffers.inputs, buffers.outputs, is_warm=is_warm)
+        self.renew: Callable[[], object] = Renewal(buffers.inputs, buffers.outputs, is_warm=is_warm, kept=buffers.kept)
         self.renew()  # what `get_ready` did not load is loaded here, while others are placed, and not in somebody's turn
         for _ in range(_SETTLING):
             self._watch.ns_of(replay)
@@ -226,6 +246,17 @@ class GraphPlacement:
         self.restore()
         self.renew()
         return self._watch.ns_behind_a_gate(self.replay)
+
+    def pick(self) -> list[tuple[tuple[torch.Tensor, ...], Any]]:
+        """As `Placement.pick`; of launches that overwrite inputs, those of one more replay, and the inputs from before it."""
+        if not self.buffers.kept:
+            return self.buffers.pick()
+        chosen = self.buffers.drawn()
+        self.restore()
+        self.renew()
+        given = [tuple(map(copy_of, self.buffers.given(index))) for index in chosen]
+        self.replay()
+        return [(inputs, self.buffers.outputs[index]) for inputs, index in zip(given, chosen, strict=True)]
 
     def release(self) -> None:
         self.buffers.inputs.clear()

@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from softbench.measure import spin_kernels
-from softbench.measure.clocks import Launch, Placement, spacer
+from softbench.measure.clocks import Launch, Placement, redrawing, spacer
 from softbench.measure.plans import Plan
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class DeviceClock:
         own = replace(plan, launches=min(CALLS, plan.launches), inputs=min(CALLS, plan.inputs))
         self._mark(0)  # compiled, and over, before anything is profiled
         draw = place or (lambda first: Placement(operator, case, self._device, own, first).inputs)
-        flush = self._flush(l2_bytes)
+        flush = self._flush(l2_bytes, redrawing(operator, case, seed))
         self._synchronize()
         held: list[Any] = []
         profiled = self._start()
@@ -115,7 +115,7 @@ class DeviceClock:
         found = spans(self._activities(profiled), GROUPS * (CALLS + 1))
         return [found[at + 1 : at + 1 + CALLS] for at in range(0, len(found), CALLS + 1)]
 
-    def _calls(self, launch: Launch, inputs: Sequence[Inputs], plan: Plan, flush: Callable[[], Any]) -> None:
+    def _calls(self, launch: Launch, inputs: Sequence[Inputs], plan: Plan, flush: Callable[..., Any]) -> None:
         """Calls that do not count for `_SETTLE_NS`, then one more and `CALLS` that do, each between two marks."""
         outputs = deque[Any](maxlen=plan.launches)
         began, settling = self._now(), count()
@@ -124,7 +124,7 @@ class DeviceClock:
             self._synchronize()
         lead_ns = self._lead(launch, inputs[-1])
         for number in range(-1, CALLS):
-            flush()
+            flush(inputs[number % len(inputs)])
             self._mark(lead_ns)
             outputs.append(launch(*inputs[number % len(inputs)]))
             self._synchronize()
@@ -141,13 +141,13 @@ class DeviceClock:
             self._synchronize()
         return min(_LEAD_NS + 2 * min(taken), _MAX_LEAD_NS)
 
-    def _flush(self, l2_bytes: int) -> Callable[[], Any]:
-        """Reads one L2 and writes another: as after a call, part of the cache must then still be written back."""
+    def _flush(self, l2_bytes: int, redraw: Callable[[Inputs], object]) -> Callable[[Inputs], Any]:
+        """After a redraw reads one L2 and writes another: as after a call, part of the cache must then still be written back."""
         source, target = (
             self._torch.zeros(l2_bytes // 4, dtype=self._torch.int32, device=self._device) for _ in range(2)
         )
         invert = self._torch.bitwise_not
-        return lambda: invert(source, out=target)
+        return lambda inputs: (redraw(inputs), invert(source, out=target))
 
     def _start(self) -> Any:
         try:

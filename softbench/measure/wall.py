@@ -71,10 +71,13 @@ class WallPlacement:
         the clocks cannot be trusted.
         """
         inputs = self.buffers.inputs
-        self.buffers.nudge()
+        self.buffers.renew()
         self.launch(*inputs[-1])
         ns, self.buffers.outputs = self.clock.time(self.launch, inputs, self.plan.launches)
         if wrong := modes.left_on():
             raise WrongWhenTimed(wrong)
         self.buffers.keep()
         return ns
+
+    def pick(self) -> list[tuple[tuple[Any, ...], Any]]:
+        return self.buffers.pick()

@@ -153,6 +153,11 @@ def test_an_operator_among_implementations_is_refused():
         ("def torch_eager", "def mine", "the baseline is called 'mine', and boards state speed-ups over torch_eager"),
         ("torch_eager(x)", "torch_eager(x, y)", "the baseline takes 2 inputs, and reads has 1"),
         ("@gelu.baseline", "@gelu.slack\ndef slack(u, y, x): ...\n@gelu.baseline", "given by name and by @gelu.slack"),
+        ('bound="', 'overwrites="x", bound="', "overwrites is a dict of outputs and inputs, such as {'dx': 'x'}"),
+        ('bound="', 'overwrites={"x": "y"}, bound="', "overwrites: no output 'x' can take the memory of 'y', only"),
+        ('bound="', 'overwrites={"y": "y"}, bound="', "dtype, each of another: x"),
+        ('"case"}, b', '"rows"}, overwrites={"y": "x"}, b', "no output 'y' can take the memory of 'x'"),
+        ('"case"}, b', '"case", "z": "case"}, overwrites={"y": "x", "z": "x"}, b', "no output 'z' can take"),
         ("@gelu.baseline", "def gelu(): ...\n@gelu.baseline", "the name is defined again here and hides the reference"),
         (
             "@gelu.baseline",

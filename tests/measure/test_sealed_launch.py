@@ -4,8 +4,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from support import in_place
 
 from softbench.cases import operators
+from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import driver, launch, memory, unit
 from softbench.measure.sealed.addresses import BASES, PIECE
@@ -55,7 +57,9 @@ class Fake:
     def cuGraphLaunch(self, graph, stream):
         self.ran.append(len(graph.outputs))
         for (y,) in graph.outputs:
-            self.places[y.address].view(torch.float32).copy_(torch.arange(32.0))
+            place = self.places[y.address].view(torch.float32)
+            self.found = place[y.offset : y.offset + 32].clone()
+            place[y.offset : y.offset + 32] = torch.arange(32.0)
 
 
 @pytest.fixture
@@ -63,9 +67,9 @@ def fake(monkeypatch):
     return Fake(monkeypatch)
 
 
-def launch_of(fake, found=FOUND):
-    like = operators.get("softmax").make_inputs(CASE, "meta", 1)
-    return SealedLaunch(Package(found, memoryview(b""), ""), fake, like)
+def launch_of(fake, found=FOUND, case=CASE):
+    like = operators.get(case.operator).make_inputs(case, "meta", 1)
+    return SealedLaunch(Package(found, memoryview(b""), ""), fake, like, case)
 
 
 def test_buffers_are_shown_once_while_they_are_mapped(fake):
@@ -104,6 +108,27 @@ def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake):
         assert bytes(fake.places[address].tolist()) == bytes(x.untyped_storage())
     found.replay()
     assert fake.ran == [2]
+
+
+def test_an_output_may_be_the_input_that_its_operator_overwrites(fake, tmp_path):
+    operator = in_place.known(tmp_path)
+    (x,) = operator.make_inputs(in_place.CASE, "cpu", 1)
+    kept, offset, size = x.clone(), x.storage_offset(), x.untyped_storage().nbytes()
+    ys = [(Output(AT + n * 64 * KIB, size, offset, (4, 8), (8, 1), "float32"),) for n in range(2)]
+    checks = [replace(ONE, outputs=(ys[0],))] * 2
+    found = replace(FOUND, units=(*checks, replace(TIMED, nodes=(NODE,) * 2, edges=(), outputs=tuple(ys))))
+    sealed = launch_of(fake, found, in_place.CASE)
+    for call in (sealed, sealed.again):
+        assert torch.equal(call(x), torch.arange(32.0).view(4, 8))
+        assert torch.equal(x, kept)
+        assert torch.equal(fake.found, x.flatten())
+    sealed.bare(*sealed.places)
+    assert sealed.stream(operator, in_place.CASE, Plan(2, 2, "cold"), 5, 1).calls == 1
+    with pytest.raises(BadHandOver, match="overlap"):
+        launch_of(fake, replace(found, units=(ONE, OTHER, found.units[2])))
+    with pytest.raises(Incorrect, match="not in the memory of input 0"):
+        launch_of(fake, case=in_place.CASE)(x)
+    operators.use(())
 
 
 def test_other_launches_than_were_asked_for_are_refused(fake):

@@ -22,7 +22,7 @@ from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.reading import read
 from softbench.cases.operators.softmax import Softmax
 from softbench.cases.operators.softmax_backward import SoftmaxBackward
-from softbench.cases.operators.vocabulary import OPERATORS, ROW_OPERATORS
+from softbench.cases.operators.vocabulary import OPERATORS, ROW_OPERATORS, parse_layout
 from softbench.model import Case
 from softbench.resources import bundled_operators
 
@@ -90,10 +90,25 @@ def moved_bytes(case: Case) -> tuple[int, int]:
     return declared.held_bytes(case) if declared else operator.ideal_bytes(case) - outputs, outputs
 
 
+def overwritten(name: str) -> dict[int, int]:
+    """The numbers of an operator's outputs that take the memory of an input -> those of the inputs."""
+    declared = of_file(name)
+    return declared.over if declared else {}
+
+
+def over_bytes(case: Case) -> int:
+    """Bytes of these outputs."""
+    specs = get(case.operator).output_specs(case)
+    return sum(specs[number].nbytes for number in overwritten(case.operator))
+
+
 def check_own(case: Case) -> None:
-    """Raises ValueError if a case has parameters that its operator does not declare, or too few columns for it."""
+    """Raises ValueError for parameters that a case's operator does not declare, too few columns, or no room to overwrite."""
     declared = of_file(case.operator)
     parameters.check(case, declared.params if declared else ())
+    if overwritten(case.operator) and (case.out_dtype != case.dtype or parse_layout(case.layout).broadcast):
+        what = f"{case.layout!r}" if case.out_dtype == case.dtype else f"{case.dtype} to {case.out_dtype}"
+        raise ValueError(f"{case.operator} overwrites an input, which leaves no room for {what}; choose another")
     if declared and case.columns < declared.least_columns(case):
         least = declared.least_columns(case)
         raise ValueError(f"{case.operator} needs {least} columns at least, for as many indices, not {case.columns}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators import bounds, flops, streams
-from softbench.cases.operators.expected import Expected, Invariant
+from softbench.cases.operators.expected import Expected, Invariant, ties
 from softbench.cases.operators.inputs import fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec, as_tuple
 from softbench.cases.operators.parameters import Parameter
@@ -90,6 +90,7 @@ def operator(
     flops: str = "",
     hard: Mapping[str, Any] | None = None,
     needs: str = "",
+    overwrites: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], OperatorCode]:
     """Declare that the decorated function is the float64 reference of an operator, which has its name.
 
@@ -105,13 +106,14 @@ def operator(
     flops   where arithmetic may bind: the flops that no right kernel can save, such as "2 * rows * columns * k"
     hard    name of an input -> list of distributions on which kernels are checked too; ``@NAME.hard`` adds own ones
     needs   where a right kernel need not read all of the first input: how many columns of a matrix's row number `query`
+    overwrites  name of an output -> the input of its shape and dtype that a launch overwrites with it, and returns
 
     The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
     (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
     independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes. ``@NAME.prepare`` makes
     valid inputs of drawn ones, such as probabilities.
     """
-    del reads, bound, flops, hard, needs  # read from the source by softbench.cases.operator_files
+    del reads, bound, flops, hard, needs, overwrites  # read from the source by softbench.cases.operator_files
     known = tuple(params or ())
     written = tuple(streams.of(name, value, is_written=True, params=known) for name, value in writes.items())
     return lambda reference: OperatorCode(reference, written)
@@ -141,6 +143,13 @@ class FileOperator:
     flops: str = ""
     hard: tuple[str, ...] = ()
     needs: str = ""
+    overwrites: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def over(self) -> dict[int, int]:
+        """Outputs that take the memory of an input: their numbers -> the inputs'."""
+        places, names = ([s.name for s in group] for group in (self.reads, self.writes))
+        return {names.index(y): places.index(x) for y, x in self.overwrites}
 
     @property
     def bound(self) -> str:
@@ -150,7 +159,8 @@ class FileOperator:
     @property
     def roof(self) -> str:
         """The set that moves as many streams of the case's size, or that multiplies."""
-        return "roofline" if self.flops else streams.ANY_ROOF if self.needs else streams.roof(self.reads, self.writes)
+        is_own = self.needs or self.overwrites
+        return "roofline" if self.flops else streams.ANY_ROOF if is_own else streams.roof(self.reads, self.writes)
 
     @property
     def form(self) -> Form:
@@ -209,7 +219,7 @@ class FileOperator:
 
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
         """See `Operator.output_specs`."""
-        return tuple(stream.written(case) for stream in self.writes)
+        return tuple(replace(stream.written(case), is_input=n in self.over) for n, stream in enumerate(self.writes))
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
         """See `Operator.expected`; one block per output. A value too large for an output's dtype is an infinity."""
@@ -231,7 +241,7 @@ class FileOperator:
         exactly = values.double()
         none = exactly.new_zeros(exactly.shape)
         names = [s.name for s in self.reads]
-        as_right = partial(_ties, values, given[names.index(stream.indexes)]) if stream.indexes else None
+        as_right = partial(ties, values, given[names.index(stream.indexes)]) if stream.indexes else None
         return Expected(exactly, none, none, output=number, as_right=as_right)
 
     def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant | None:
@@ -285,16 +295,3 @@ def _shaped(what: str, writes: Sequence[Stream], case: Case, count: int, returne
             shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
             raise ValueError(f"{what} returned {shown} for {stream.name!r}, and {dtype} {wanted} is expected")
     return list(found)
-
-
-def _ties(right: Tensor, x: Tensor, got: Tensor) -> Tensor:
-    """The indices of columns that were returned, with the right ones where they name equal elements, each column once a row."""
-    import torch
-
-    columns = x.shape[1]
-    at = got.long()
-    inside = at.clamp(0, columns - 1)
-    equal = (at == inside) & (x.gather(1, inside) == x.gather(1, right))
-    ordered = at.sort(1).values
-    is_double = (ordered[:, 1:] == ordered[:, :-1]).any(1, keepdim=True)
-    return torch.where(equal & ~is_double, right, at)

@@ -91,7 +91,7 @@ def damage(x: Tensor, pristine: Tensor) -> str:
     """What a launch did to the storage of `x`, which had the bits of `pristine`; "" if nothing."""
     import torch
 
-    if torch.equal(_words(x), _words(pristine)):
+    if torch.equal(words_of(x), words_of(pristine)):
         return ""
     changed = bits(x) != bits(pristine)
     if count := int(changed.sum()):
@@ -102,7 +102,7 @@ def damage(x: Tensor, pristine: Tensor) -> str:
     return "the launch wrote outside the input, into the bytes around its elements"
 
 
-def _words(x: Tensor) -> Tensor:
+def words_of(x: Tensor) -> Tensor:
     """The whole storage of an input that `allocate` made, as int64."""
     import torch
 

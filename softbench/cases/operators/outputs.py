@@ -38,10 +38,11 @@ def lazy(y: Tensor) -> str:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """Shape and dtype (a word of `STREAM_BYTES`) of one output."""
+    """Shape and dtype (a word of `STREAM_BYTES`) of one output, which may have gaps if it is an input."""
 
     shape: tuple[int, ...]
     dtype: str
+    is_input: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -68,7 +69,7 @@ class OutputSpec:
             return f"wrong device: {y.device} where {inputs[0].device} is expected"
         if y.layout is not torch.strided:
             return f"wrong layout: {str(y.layout).removeprefix('torch.')} where a dense tensor is expected"
-        if not _is_dense(tuple(y.shape), y.stride()):
+        if not self.is_input and not _is_dense(tuple(y.shape), y.stride()):
             return f"wrong strides: {tuple(y.stride())} for the shape {tuple(y.shape)}; an output must be dense"
         if any(share(x, y) for x in inputs):
             return "the output is a view of the input's memory"

@@ -19,7 +19,7 @@ from softbench.cases.operators.streams import Stream
 from softbench.cases.operators.vocabulary import is_drawn
 from softbench.resources import choose_from, read_utf8, shown
 
-KEYWORDS = ("reads", "writes", "bound", "params", "flops", "hard", "needs")
+KEYWORDS = ("reads", "writes", "bound", "params", "flops", "hard", "needs", "overwrites")
 LONGEST = 60
 MOST_BYTES = 2**16
 """Of a file: a run's passport holds it."""
@@ -84,6 +84,8 @@ class _Reader(Reader):
         self.check_reads(nodes["reads"], reads)
         self.check_params(nodes.get("params", decorator), params, [*reads, *writes])
         self.check_indices(nodes["writes"], reads, writes)
+        over = nodes.get("overwrites")
+        overwrites = self.made(over, lambda value: streams.overwriting(value, reads, writes)) if over else ()
         error = self.bound(decorator, nodes.get("bound"), writes)
         self.check_baseline(len(reads))
         doc = (ast.get_docstring(self.tree) or ast.get_docstring(self.function) or "").strip().partition("\n")[0]
@@ -99,6 +101,7 @@ class _Reader(Reader):
             params=params,
             flops=self.count("flops", nodes, params),
             needs=self.count("needs", nodes, params),
+            overwrites=overwrites,
             hard=self.hard(nodes.get("hard"), reads),
             summary=literals.word(doc),
         )

@@ -167,6 +167,22 @@ def _fault(stream: Stream, shapes: Sequence[str], params: Sequence[str], *, is_w
     return ""
 
 
+def overwriting(value: Any, reads: Sequence[Stream], writes: Sequence[Stream]) -> tuple[tuple[str, str], ...]:
+    """Outputs and the inputs that they overwrite, of a declaration. Raises ValueError of one line."""
+    if not isinstance(value, dict):
+        raise ValueError("overwrites is a dict of outputs and inputs, such as {'dx': 'x'}")
+    kinds = {stream.name: (stream.shape, stream.dtype) for stream in writes}
+    for number, (y, x) in enumerate(value.items()):
+        alike = [s for s in reads if (s.shape, s.dtype) == kinds.get(y) and (s.dtype or s.shape == "case")]
+        free = [s.name for s in alike if s.name not in list(value.values())[:number]]
+        if x not in free:
+            what = f"overwrites: no output {y!r:.40} can take the memory of {x!r:.40}"
+            raise ValueError(
+                f"{what}, only that of an input of its shape and dtype, each of another: {', '.join(free)}"
+            )
+    return tuple(value.items())
+
+
 def roof(reads: Sequence[Stream], writes: Sequence[Stream]) -> str:
     """The set of roof kernels that moves the streams of the case's size."""
     moved = [[s for s in group if s.shape == "case"] for group in (reads, writes)]

@@ -16,7 +16,7 @@ from softbench.cases.operators import get
 from softbench.cases.operators.changes import nudge, unseen
 from softbench.cases.operators.inputs import BLOCK_ELEMENTS, as_rows, damage, same_bits, share
 from softbench.cases.operators.outputs import as_tuple
-from softbench.measure.check import judging
+from softbench.measure.check import in_place, judging, watching
 from softbench.measure.check.accuracy import Errors
 from softbench.measure.check.judging import Fault, Rows, Seen
 from softbench.measure.check.naming import Witness
@@ -57,7 +57,7 @@ def compare(
 ) -> Verdict:
     """Compare outputs (what a launch returned: a tensor or a tuple of tensors) with the operator's definition.
 
-    inputs      as from `Operator.make_inputs`, and not modified since
+    inputs      as from `Operator.make_inputs`, and not modified since; of a launch that overwrites some, copies from before it
     exact_rows  at most this many random rows are also computed on the CPU, if the others are computed on another device
     blocks      compare this many random blocks of rows, of `BLOCK_ELEMENTS` each; 0: all rows
     changed     the index of an input's element whose row is compared in any case
@@ -78,10 +78,12 @@ def check(
 
     Every output must be right, the first must survive the second launch, and no byte of the inputs' storage may change. If the
     case is timed, a third launch must follow a change of one element. On CUDA the bytes after an output must not change either,
-    if torch's allocator lets this be judged, and work on other streams must be joined. Raises what the launch raises.
+    if torch's allocator lets this be judged, and work on other streams must be joined. Raises what the launch raises, and
+    Incorrect as `in_place.apart`.
 
-    run  runs it once, as `watching.watch` does, or `watching.run`
+    run  runs it once, as `watching.watch` does, or `watching.run` for a launch that gets copies of these inputs
     """
+    launch = launch if run is watching.run else in_place.apart(case, launch)
     inputs = get(case.operator).make_inputs(case, device, seed)
     once = partial(run, case, launch, inputs)
     first = once()

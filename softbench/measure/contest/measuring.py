@@ -141,7 +141,7 @@ class Measuring:
         for entrant in players:
             answer = self._ask({entrant: entrant.request("estimate", seed=1)})[entrant]
             if entrant.take(answer):
-                entrant.own_plan = plan_wall(float(answer.data["ns"]))
+                entrant.own_plan = plan_wall(float(answer.data["ns"]), operators.over_bytes(self.case))
         return plan_wall(math.inf)
 
     def _graph_plan(self) -> Plan | None:
@@ -149,14 +149,14 @@ class Measuring:
         if self.card is None or not self.case.timed:
             return None
         arithmetic_ns = operators.counted_flops(self.case) / (BALANCE * self.card.peak_gb_s)
-        moved = operators.moved_bytes(self.case)
-        return plan_graph(*moved, self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns)
+        moved, over = operators.moved_bytes(self.case), operators.over_bytes(self.case)
+        return plan_graph(*moved, self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns, over)
 
     def _run_heats(self, players: list[Entrant], plan: Plan, most_looks: int, most_s: float) -> None:
         """Heats that fit the memory, and the ones that `admission.once_more` adds."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
-        held = plan.bytes_held(*operators.moved_bytes(self.case))
+        held = plan.bytes_held(*operators.moved_bytes(self.case), operators.over_bytes(self.case))
         self.pool.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
         free = self.pool.free_bytes(players)
         room = admission.room(held, free or 0)

@@ -64,7 +64,8 @@ class Preparation:
         plan, moved = self._plan(), operators.moved_bytes(self._case)
         if plan is None or not self._memory_bytes:
             return len(self._field)
-        return max(1, int(_ROOM * self._memory_bytes / (plan.bytes_held(*moved) + 4 * sum(moved))))
+        held = plan.bytes_held(*moved, operators.over_bytes(self._case))
+        return max(1, int(_ROOM * self._memory_bytes / (held + 4 * sum(moved))))
 
     def again(self, entrants: Sequence[Entrant]) -> None:
         """Build entrants once more whose launches were dropped; they are not checked a second time."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from softbench.cases.operators.inputs import same_bits
+from softbench.cases.operators.changes import nudge
+from softbench.cases.operators.inputs import same_bits, words_of
 from softbench.cases.operators.outputs import as_tuple, lazy
 from softbench.measure.clocks import COMPARED_ELEMENTS, Placement
 from softbench.measure.incorrect import WrongWhenTimed
@@ -18,6 +19,18 @@ class KeptCalls(Placement):
     """The buffers of a placement on a CPU, with copies of what some timed calls of the last turn wrote."""
 
     _kept: Sequence[tuple[int, list[Tensor]]] = ()
+
+    def renew(self) -> None:
+        """Change one element of one input; of those that calls overwrite, of all alike, which get back what they held."""
+        self.nudge()
+        if 0 in self.kept and self._in_use:
+            nudge(self.kept[0], self._rng)
+        for place, kept in self.kept.items():
+            for call in self.inputs:
+                words_of(call[place]).copy_(words_of(kept))
+
+    def given(self, index: int) -> tuple[Tensor, ...]:
+        return tuple(self.kept.get(n, x) for n, x in enumerate(super().given(index)))
 
     def keep(self) -> None:
         """Copy what some timed calls have written, the last call's first; `pick` then returns these calls.

@@ -19,13 +19,13 @@ WATCHED: dict[str, tuple[str, ...]] = {
     "random.Random": ("randrange", "sample", "_randbelow"),
     "softbench.measure.check": ("check", "compare"),
     "softbench.measure.guards.calls": ("KeptCalls", "shared"),
-    "softbench.measure.guards.calls.KeptCalls": ("keep", "drawn", "changed"),
+    "softbench.measure.guards.calls.KeptCalls": ("keep", "drawn", "changed", "renew", "given"),
     "softbench.measure.guards.modes": ("left_on", "refusing"),
     "softbench.measure.guards.two_clocks": ("disagreement", "replaced"),
     "softbench.measure.wall": ("WallPlacement",),
     "softbench.measure.wall.WallClock": ("time",),
-    "softbench.measure.wall.WallPlacement": ("turn",),
-    "softbench.measure.clocks.Placement": ("nudge", "pick", "repeat", "drawn"),
+    "softbench.measure.wall.WallPlacement": ("turn", "pick"),
+    "softbench.measure.clocks.Placement": ("nudge", "pick", "given", "repeat", "drawn"),
 }  # fmt: skip
 """Owner -> its names that are compared by identity. Triton, Liger, quack, the CuTe DSL and torch.compile replace none of them."""
 

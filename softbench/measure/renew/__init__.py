@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from softbench.cases.operators.changes import STEP
+from softbench.cases.operators.inputs import words_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,19 +34,29 @@ class Renewal:
     inputs   of all calls. In each row of a call's first tensor one element is moved by `STEP`, as `changes.nudge` does; in each
              row of the others (weights, the y of a gradient) two elements are swapped, so that they stay valid. Lists of integers,
              several a row, stay: they may be in order
-    outputs  of all calls: set to NaN in floating point, to -1 in integers
+    kept     of the inputs that calls overwrite, by number: what they get back first
+    outputs  of all calls, but for those: set to NaN in floating point, to -1 in integers
     is_warm  keep the inputs in the L2. A line that was written lies in one half of the L2 only, so several multiprocessors read
              all inputs: otherwise a launch of 1 us took 2 % longer
     """
 
-    def __init__(self, inputs: Sequence[tuple[Tensor, ...]], outputs: Sequence[Any], *, is_warm: bool = False) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[tuple[Tensor, ...]],
+        outputs: Sequence[Any],
+        *,
+        is_warm: bool = False,
+        kept: Mapping[int, Tensor] | None = None,
+    ) -> None:
         from softbench.measure.renew import _kernels
 
         self._kernels = _kernels
         self._wait, self._reset_l2 = _device_calls()
         self._random = random.SystemRandom()
         returned = [y for output in outputs for y in (output if isinstance(output, tuple) else (output,))]
-        self._poisoned = list(_poisoned(returned))
+        self._kept = [([words_of(call[n]) for call in inputs], words_of(x)) for n, x in (kept or {}).items()]
+        taken = {x.data_ptr() for storages, _ in self._kept for x in storages}
+        self._poisoned = list(_poisoned(y for y in returned if y.untyped_storage().data_ptr() not in taken))
         self._moved = list(_matrices([call[0] for call in inputs], _element))
         others = [x for call in inputs for x in call[1:] if x.dim() < 2 or str(x.dtype) not in _LISTS]
         self._swapped = list(_matrices(others, lambda x: _word(x.element_size())))
@@ -53,10 +64,13 @@ class Renewal:
 
     def __call__(self) -> None:
         """The inputs first: then the end of the outputs is dirty in the L2, as after a replay."""
+        import torch
         import triton
 
         self._wait()
         self._reset_l2()
+        for storages, x in self._kept:
+            torch._foreach_copy_(storages, [x] * len(storages))
         for table, matrix, element in self._moved:
             grid = (triton.cdiv(matrix[0], _ROWS_BLOCK), table.numel())
             seed = self._random.getrandbits(31)

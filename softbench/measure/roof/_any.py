@@ -35,11 +35,13 @@ class Moved:
     reads   the place of each among the operator's inputs, and the bytes of its elements
     writes  the dtype of each
     share   of the first one that a right kernel must read
+    over    what is written, by number, that takes the memory of an input -> the input
     """
 
     reads: tuple[tuple[int, int], ...]
     writes: tuple[str, ...]
     share: float = 1.0
+    over: tuple[tuple[int, int], ...] = ()
 
     @property
     def part(self) -> int:
@@ -75,8 +77,10 @@ def moved(name: str, case: Case) -> Moved:
         if declared is None:
             raise Unsupported(f"the roof of {case.operator} has a name of its own")
         whole = tuple((n, s.item_bytes(case)) for n, s in enumerate(declared.reads) if s.shape == "case")
-        dtypes = tuple(s.written(case).dtype for s in declared.writes if s.shape == "case")
-        found = Moved(whole, dtypes, declared.needed_share(case))
+        written = [n for n, s in enumerate(declared.writes) if s.shape == "case"]
+        dtypes = tuple(declared.writes[n].written(case).dtype for n in written)
+        over = tuple((at, declared.over[n]) for at, n in enumerate(written) if n in declared.over)
+        found = Moved(whole, dtypes, declared.needed_share(case), over)
     if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
         widths = f"of {case.operator} from {case.dtype} to {case.out_dtype}"
         raise Unsupported(f"no stream that is read has elements as wide as those that are written: {widths}")
@@ -97,6 +101,7 @@ def compile_options(threads: int) -> dict[str, Any]:
 def launcher(name: str, case: Case, threads: int, hint: str) -> Callable[..., Any]:
     """launch(*inputs) -> what is written, of the case's shape, and an integer per program if a stream is read alone.
 
+    Where the operator overwrites an input so does the launch, with every bit changed: to move nothing would be seen.
     name     of the set
     threads  per block, a multiple of 32; each moves 16 bytes of every stream, at int64 offsets
     hint     "plain", or "evict_first": evict-first loads with streaming (.cs) stores
@@ -108,13 +113,15 @@ def launcher(name: str, case: Case, threads: int, hint: str) -> Callable[..., An
     from . import _kernels
 
     streams = moved(name, case)
-    dtypes = [getattr(torch, dtype) for dtype in streams.writes]
+    dtypes, over = [getattr(torch, dtype) for dtype in streams.writes], dict(streams.over)
     words, scale, constants = layout(case, streams, threads, hint)
     programs = -(-words // constants["BLOCK"])
     options = compile_options(threads)
 
     def launch(*inputs: Any) -> Any:
-        written = [torch.empty_like(inputs[0], dtype=dtype) for dtype in dtypes]
+        written = [
+            inputs[over[n]] if n in over else torch.empty_like(inputs[0], dtype=dtype) for n, dtype in enumerate(dtypes)
+        ]
         sinks = [torch.empty(programs, dtype=torch.int64, device=inputs[0].device)] if streams.alone else []
         found = (*written, *sinks)
         if programs:
@@ -178,7 +185,7 @@ def layout(case: Case, streams: Moved, threads: int, hint: str) -> tuple[int, in
     vectors = 1 if streams.writes else READ_VECTORS
     words, block = case.elements // scale, threads * vectors * VECTOR_BYTES // (max(sizes) * scale)
     constants = {"BLOCK": block, "WHOLE": words % block == 0, "STREAM": hint == "evict_first"}
-    return words, scale, constants | {"PART": streams.part, "PERIOD": PERIOD}
+    return words, scale, constants | {"PART": streams.part, "PERIOD": PERIOD, "FLIP": bool(streams.over)}
 
 
 def fault(name: str, inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_folded: bool) -> str:
@@ -199,6 +206,7 @@ def fault(name: str, inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: C
             at = torch.arange(first.numel(), device=first.device)
             first = torch.where(at % PERIOD < streams.part, first, 0)
         made = functools.reduce(torch.bitwise_xor, rest, first)
+        made = ~made if streams.over else made
         if not all(torch.equal(seen(y, scale), made) for y in outputs[: len(streams.writes)]):
             return "an output is not made of what was read"
     read = [inputs[n] for n in streams.alone]

@@ -18,8 +18,9 @@ def move_words(
     STREAM: tl.constexpr,
     PART: tl.constexpr,
     PERIOD: tl.constexpr,
+    FLIP: tl.constexpr,
 ) -> None:
-    """Each written stream becomes the xor of those read together, and `sink` has each program's xor of those read alone.
+    """Each written stream becomes the xor of those read together, inverted with FLIP; `sink` has programs' of those read alone.
 
     Streams are `words` integers, of which a program moves BLOCK; WHOLE if BLOCK divides words.
     `sink` is None where nothing is read alone. Streams that are read together have words of the written ones' size; of the first
@@ -28,9 +29,9 @@ def move_words(
     """
     first = tl.program_id(0).to(tl.int64) * BLOCK
     if WHOLE or first + BLOCK <= words:
-        _move(written, together, alone, sink, first, words, BLOCK, True, STREAM, PART, PERIOD)
+        _move(written, together, alone, sink, first, words, BLOCK, True, STREAM, PART, PERIOD, FLIP)
     else:
-        _move(written, together, alone, sink, first, words, BLOCK, False, STREAM, PART, PERIOD)
+        _move(written, together, alone, sink, first, words, BLOCK, False, STREAM, PART, PERIOD, FLIP)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -46,6 +47,7 @@ def _move(
     STREAM: tl.constexpr,
     PART: tl.constexpr,
     PERIOD: tl.constexpr,
+    FLIP: tl.constexpr,
 ) -> None:
     at = first + tl.arange(0, BLOCK)
     inside = None if WHOLE else at < words
@@ -57,6 +59,8 @@ def _move(
             moved = tl.load(together[0] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
         for number in tl.static_range(1, len(together)):
             moved ^= tl.load(together[number] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
+        if FLIP:
+            moved = ~moved
         for number in tl.static_range(len(written)):
             tl.store(written[number] + at, moved, mask=inside, cache_modifier=".cs" if STREAM else "")
     if len(alone) > 0:

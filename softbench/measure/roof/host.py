@@ -57,7 +57,7 @@ def _launcher(name: str, case: Case) -> Callable[..., Any]:
     import torch
 
     streams = _any.moved(name, case)
-    dtypes = [getattr(torch, dtype) for dtype in streams.writes]
+    dtypes, over = [getattr(torch, dtype) for dtype in streams.writes], dict(streams.over)
 
     def bits(x: Any) -> Any:
         return x.view(_any.word(x.element_size()))
@@ -66,7 +66,12 @@ def _launcher(name: str, case: Case) -> Callable[..., Any]:
         found = []
         if dtypes:
             made = functools.reduce(torch.bitwise_xor, [bits(inputs[n]) for n in streams.together])
-            copies = [made.clone(memory_format=torch.contiguous_format) for _ in dtypes[len(streams.together) > 1 :]]
+            if over:
+                made = torch.bitwise_not(made, out=bits(inputs[streams.over[0][1]]))
+                copies = [bits(inputs[over[n]]).copy_(made) if n in over else made.clone() for n in range(len(dtypes))]
+            else:
+                number = len(dtypes) - (len(streams.together) > 1)
+                copies = [made.clone(memory_format=torch.contiguous_format) for _ in range(number)]
             found = [y.view(dtype) for y, dtype in zip([*copies, made], dtypes, strict=False)]
         if streams.alone:
             found.append(torch.stack([bits(inputs[n]).sum(dtype=torch.int64) for n in streams.alone]))

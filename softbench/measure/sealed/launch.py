@@ -6,8 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from softbench.cases.operators import Operator
+from softbench.cases.operators import Operator, overwritten
 from softbench.cases.operators.outputs import as_tuple
+from softbench.measure.check.in_place import taken_out
 from softbench.measure.clocks import GraphPlacement, Placement, spacer
 from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan
@@ -17,7 +18,7 @@ from softbench.measure.sealed.memory import UNWRITTEN, Memory
 from softbench.measure.sealed.rebuild import Rebuilt
 from softbench.measure.sealed.stream import Stream, stream
 from softbench.measure.sealed.tensors import bytes_of, copy_of, stretch_of
-from softbench.measure.sealed.unit import SealedUnit
+from softbench.measure.sealed.unit import Inputs, SealedUnit, own_outputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
 
 
 class SealedLaunch:
-    """Calls and places launches that were handed over; the inputs are copied to where they are known, and back.
+    """Calls and places launches that were handed over; the inputs are copied to where they are known.
+
+    And back, if the operator overwrites none; otherwise calls end as `taken_out`.
 
     like  inputs of the case, for their layout; they need no values
     """
 
-    def __init__(self, package: Package, memory: Memory, like: Sequence[Tensor]) -> None:
+    def __init__(self, package: Package, memory: Memory, like: Sequence[Tensor], case: Case) -> None:
         import torch
 
+        self._case, self._over = case, overwritten(case.operator)
         self._torch, self._package = torch, package
         if package.found.base != memory.base:
             raise BadHandOver("it names addresses that this process does not have")
@@ -41,11 +45,13 @@ class SealedLaunch:
         if why := other_work(package.found):
             raise BadHandOver(why)
         found = package.found.units
-        if overlap([(y.address, y.size) for unit in found[:2] for call in unit.outputs for y in call]):
+        if overlap([part for unit in found[:2] for call in own_outputs(unit, self._over) for part in call]):
             raise BadHandOver("one static buffer: two launches returned the same memory")
         slack = tuple({part for unit in found[:2] for part in unit.slack})
-        self._checks = [SealedUnit(unit, package, memory, self._rebuilt, like, slack) for unit in found[:2]]
-        self._timed = [SealedUnit(unit, package, memory, self._rebuilt, like, unit.slack) for unit in found[2:]]
+        self._checks = [SealedUnit(unit, package, memory, self._rebuilt, like, slack, self._over) for unit in found[:2]]
+        self._timed = [
+            SealedUnit(unit, package, memory, self._rebuilt, like, unit.slack, self._over) for unit in found[2:]
+        ]
         self._calls = 0
         self.kernels = self._rebuilt.resources
 
@@ -67,19 +73,29 @@ class SealedLaunch:
             bytes_of(place).copy_(bytes_of(x))
         if not is_again:
             unit.restore()
-        for y in outputs:
-            bytes_of(y).fill_(UNWRITTEN)
+        taken = {bytes_of(place).data_ptr() for place in places}
+        for own in (bytes_of(y) for y in outputs):
+            if own.data_ptr() not in taken:
+                own.fill_(UNWRITTEN)
         unit.run()
-        for place, x in zip(places, inputs, strict=True):
-            bytes_of(x).copy_(bytes_of(place))
-        copies = [copy_of(y) for y in outputs]
+        if self._over:
+            outputs = as_tuple(taken_out(self._case, inputs, places, unit.outputs[0]))
+        else:
+            for place, x in zip(places, inputs, strict=True):
+                bytes_of(x).copy_(bytes_of(place))
+        copies = [y if number in self._over else copy_of(y) for number, y in enumerate(outputs)]
         if why := unit.misdeed():
             raise Incorrect(why)
         return copies[0] if len(copies) == 1 else tuple(copies)
 
-    def bare(self) -> None:
-        """`again` without copies and checks around it, for clocks."""
+    def bare(self, *_: Tensor) -> None:
+        """`again` on `places`, without copies and checks around it, for clocks."""
         self._checks[self._calls % 2].run()
+
+    @property
+    def places(self) -> Inputs:
+        """The inputs of the last call, where the launch knows them."""
+        return self._checks[self._calls % 2].inputs[0]
 
     def renew(self) -> None:
         """New memory behind the launches of the checks."""
@@ -134,7 +150,7 @@ class SealedPlacement(GraphPlacement):
         self.misdeed = unit.misdeed
 
     def overwritten(self) -> str:
-        """What is wrong if a replay changes inputs; "" if it does not.
+        """What is wrong if a replay changes inputs that it may not; "" if it does not.
 
         A kernel that makes its input simple, and answers for that, is right by what then lies there. One call is looked at, at a
         random place of each of its inputs: no kernel can know it.
@@ -142,7 +158,8 @@ class SealedPlacement(GraphPlacement):
         rng = random.SystemRandom()
         self.restore()
         self.renew()
-        parts = [stretch_of(bytes_of(x), rng) for x in rng.choice(self.buffers.inputs)]
+        chosen = [x for n, x in enumerate(rng.choice(self.buffers.inputs)) if n not in self.buffers.kept]
+        parts = [stretch_of(bytes_of(x), rng) for x in chosen]
         copies = [part.clone() for part in parts]
         self.replay()
         is_same = all(bool((part == copy).all()) for part, copy in zip(parts, copies, strict=True))

@@ -27,14 +27,21 @@ class SealedUnit:
     """Launches of a hand-over with tensors for their buffers, which exist while its memory is mapped."""
 
     def __init__(
-        self, unit: Unit, package: Package, memory: Memory, rebuilt: Rebuilt, like: Sequence[Tensor], slack: Slack
+        self,
+        unit: Unit,
+        package: Package,
+        memory: Memory,
+        rebuilt: Rebuilt,
+        like: Sequence[Tensor],
+        slack: Slack,
+        over: Container[int] = (),
     ) -> None:
         self._unit, self._package, self._memory, self._rebuilt, self._slack = unit, package, memory, rebuilt, slack
         found = package.found
         self.pieces = [found.pieces[number] for number in unit.pieces]
         self._graph: c_void_p | None = None
         self._spaces = [s for s in found.workspaces if any(a <= s[0] < a + size for a, size in self.pieces)]
-        self._buffers = self._check(like)
+        self._buffers = self._check(like, over)
         self._like = [(x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()) for x in like]
         self._saved: list[tuple[int, Tensor]] = []
         self.inputs: list[Inputs] = []
@@ -52,8 +59,11 @@ class SealedUnit:
         """Launches, and sets of inputs."""
         return len(self._unit.outputs), len(self._unit.inputs)
 
-    def _check(self, like: Sequence[Tensor]) -> list[tuple[int, int]]:
-        """All buffers. Raises BadHandOver if two of them overlap, or an input does not fit."""
+    def _check(self, like: Sequence[Tensor], over: Container[int]) -> list[tuple[int, int]]:
+        """All buffers. Raises BadHandOver if two of them overlap, or an input does not fit.
+
+        over  the numbers of the outputs that may be inputs
+        """
         sizes = [x.untyped_storage().nbytes() for x in like]
         inputs = []
         for addresses in self._unit.inputs:
@@ -63,7 +73,7 @@ class SealedUnit:
         for address, size in inputs:
             if size and not any(a <= address and address + size <= a + n for a, n in self.pieces):
                 raise BadHandOver("it names an input outside of its memory")
-        outputs = [part for call in self._unit.outputs for part in {(y.address, y.size) for y in call if y.size}]
+        outputs = [part for call in own_outputs(self._unit, over) for part in set(call) if part[1]]
         spaces = [(address, size) for address, size, _ in self._spaces]
         if overlap([*inputs, *outputs, *spaces, *self._slack]):
             raise BadHandOver("it names buffers that overlap")
@@ -142,6 +152,15 @@ class SealedUnit:
     def replay_of(self, part: Unit) -> Callable[[], None]:
         """Replays some of the launches, in a graph of their own."""
         return partial(_replay, self._rebuilt.graph(part))
+
+
+def own_outputs(unit: Unit, over: Container[int]) -> list[list[tuple[int, int]]]:
+    """The storages of each call's outputs, but for inputs that are outputs whose numbers are in `over`."""
+    inputs = {address for call in unit.inputs for address in call}
+    return [
+        [(y.address, y.size) for n, y in enumerate(call) if not (n in over and y.address in inputs)]
+        for call in unit.outputs
+    ]
 
 
 def _replay(graph: c_void_p | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from softbench.cases import operators
 from softbench.measure import check, cupti_clock, roof
+from softbench.measure.check import in_place
 from softbench.measure.cores import PINNED
 from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
@@ -122,7 +123,9 @@ class RequestHandler:
         exact = 0 if is_short else min(check.EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
         blocks = SHORT_BLOCKS if is_short else 0
         wrong = ""
-        for inputs, outputs in buffers.pick():
+        if request["role"] != "roof":
+            wrong = in_place.elsewhere(self.case, buffers.inputs, buffers.outputs)
+        for inputs, outputs in slot.placement.pick():
             if request["role"] == "roof":
                 wrong = wrong or roof.verify(self.operator.roof, inputs, outputs, self.case)
             else:
@@ -136,7 +139,7 @@ class RequestHandler:
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
         """Launch twice on one input, which changes in between: the inputs and the output of the second launch."""
-        return slot.placement.buffers.repeat(slot.launch)  # type: ignore[no-any-return]
+        return slot.placement.buffers.repeat(in_place.apart(self.case, slot.launch))  # type: ignore[no-any-return]
 
     def _repeated(self, slot: Slot, exact_rows: int) -> str:
         """What is wrong with the second of two launches on an input that changes in between."""

@@ -11,6 +11,7 @@ from softbench.cases.operators import FileOperator
 from softbench.cases.operators.inputs import same_bits
 from softbench.cases.operators.reading import read
 from softbench.measure import check
+from softbench.measure.check import in_place
 from softbench.measure.worker import loading
 from softbench.measure.worker.wire import Message
 from softbench.model import Case
@@ -66,7 +67,7 @@ def fault(operator: FileOperator | None) -> str:
     if not _are([y[half:] for y in whole], _right(operator, case, inputs, slice(half, case.rows))):
         return "the reference mixes rows: it gives other values for some rows alone; compute each row from itself"
     baseline = loading.load(operator.path, operator.baseline, operator.source_hash)(case)
-    verdict = check.compare(case, inputs, baseline(*inputs))
+    verdict = check.compare(case, inputs, in_place.apart(case, baseline)(*inputs))
     what = f"{operator.baseline} disagrees with the reference in {case.id}"
     if not verdict.ok:
         return f"{what}: {verdict.reason}; mend one of them, or widen the bound"

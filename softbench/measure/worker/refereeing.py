@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.measure.check import check, watching
-from softbench.measure.clocks import GraphClock
+from softbench.measure.clocks import GraphClock, redrawing
 from softbench.measure.incorrect import Incorrect, WrongWhenTimed
 from softbench.measure.plans import Plan
 from softbench.measure.sealed import handover
@@ -40,7 +40,7 @@ class RefereeHandler(RequestHandler):
         self.phase = "launch"
         package = handover.read(Path(request["handed_over"]), request.get("digest", ""))
         like = self.operator.make_inputs(self.case, "meta", request["seed"])
-        launch = SealedLaunch(package, self._memory, like)
+        launch = SealedLaunch(package, self._memory, like, self.case)
         old = self.slots.pop(request["slot"], None)
         if old is not None:
             old.launch.close()
@@ -66,16 +66,17 @@ class RefereeHandler(RequestHandler):
         self.phase = "launch"
         launch = self.slots[request["slot"]].launch
         launch(*self.operator.make_inputs(self.case, self.device, request["seed"]))
-        return {"cold": self.clock.cold_samples(launch.bare, (), request["l2_bytes"])}
+        redraw = redrawing(self.operator, self.case, request["seed"])
+        return {"cold": self.clock.cold_samples(launch.bare, launch.places, request["l2_bytes"], redraw)}
 
     def spans(self, slot: Slot, plan: Plan, seed: int, l2_bytes: int) -> list[list[int]]:
         """Each group of calls is in new memory. Its calls share their buffers, which the flush before each drives out of the L2."""
         launch = slot.launch
 
-        def place(first: int) -> list[tuple[()]]:
+        def place(first: int) -> list[Any]:
             launch.renew()
             launch(*self.operator.make_inputs(self.case, self.device, first))
-            return [()]
+            return [launch.places]
 
         try:
             return self.device_clock.samples(self.operator, self.case, launch.bare, plan, seed, l2_bytes, place)

@@ -52,7 +52,7 @@ def referee(request: Message) -> None:
     operator = operators.get(case.operator)
     package = handover.read(Path(request["handed_over"]), request["digest"])
     torch.cuda.synchronize()
-    launch = SealedLaunch(package, memory, operator.make_inputs(case, "meta", seed))
+    launch = SealedLaunch(package, memory, operator.make_inputs(case, "meta", seed), case)
     found = launch.stream(operator, case, Plan(**request["plan"]), seed, request["calls"])
     said = {"calls": found.calls, "kernels": found.kernels, "unseen": found.unseen}
     Path(request["counts"]).write_text(json.dumps(said))
