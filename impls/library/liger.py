@@ -13,7 +13,15 @@ MAX_COLUMNS = 65536
 
 # "triton" is not required by name: that would run Liger's kernel in the interpreter where there is no GPU.
 @implementation(
-    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "cross_entropy"],
+    operator=[
+        "softmax",
+        "softmax_backward",
+        "rmsnorm",
+        "layernorm",
+        "add_rmsnorm",
+        "cross_entropy",
+        "cross_entropy_in_place",
+    ],
     requires=["cuda>=sm_80", "liger-kernel"],
     known_failures={
         "softmax_backward-float16-*[2-8]": "in float16 it adds up dy y, and subtracts the sum, in 16 bits",
@@ -37,7 +45,7 @@ def liger(case):
         raise Unsupported("Liger's output has its input's dtype")
     if not case.shape:
         raise Unsupported("Liger takes no 0-d input")
-    if case.columns > MAX_COLUMNS and case.operator != "cross_entropy":
+    if case.columns > MAX_COLUMNS and not case.operator.startswith("cross_entropy"):
         raise Unsupported(f"Liger raises above {MAX_COLUMNS} columns, its largest Triton block")
     if case.columns == 0:
         raise Unsupported("Liger cannot reshape rows of no columns")
@@ -94,14 +102,15 @@ def add_rmsnorm(case):
 def cross_entropy(case):
     """The kernel below its function, which waits for the GPU, and rounds the loss to the logits' dtype.
 
-    A gradient goes over the logits, which no launch may change, and so do the zeros of ignored rows.
+    A gradient goes over the logits, and so do the zeros of ignored rows.
     """
     import torch
 
     kernel, most = ops("cross_entropy").liger_cross_entropy_kernel, ops("cross_entropy").MAX_FUSED_SIZE
     ignore, smoothing, z = (dict(case.params)[name] for name in ("ignore", "smoothing", "z"))
     words = {"lse_square_scale": z, "label_smoothing": smoothing, "reduction": "none", "softcap": None}
-    words |= {f"HAS_{name}": False for name in ("WEIGHT", "SOFTCAPPING", "GRADIENTS")}
+    is_over = case.operator == "cross_entropy_in_place"
+    words |= {"HAS_WEIGHT": False, "HAS_SOFTCAPPING": False, "HAS_GRADIENTS": is_over}
     words |= {f"RETURN_{name}": False for name in ("Z_LOSS", "TOKEN_ACCURACY", "PREDICTED_TOKENS")}
     words |= {"BLOCK_SIZE": min(most, 1 << (case.columns - 1).bit_length()), "num_warps": 32}
 
@@ -112,7 +121,9 @@ def cross_entropy(case):
             rows, rows.stride(0), target, 1, None, loss, None, 1, None, 0, None, 0,
             case.columns, 0, 0, 0.0, ignore, **words,
         )  # fmt: skip
-        return loss
+        if is_over and rows.data_ptr() != logits.data_ptr():
+            logits.copy_(rows.view(logits.shape))
+        return (loss, logits) if is_over else loss
 
     return launch
 
@@ -124,4 +135,5 @@ LAUNCHES = {
     "layernorm": layernorm,
     "add_rmsnorm": add_rmsnorm,
     "cross_entropy": cross_entropy,
+    "cross_entropy_in_place": cross_entropy,
 }

@@ -20,6 +20,7 @@ VECTOR_ELEMENTS = {"float16": 8, "bfloat16": 8, "float32": 4}
         "cross_entropy",
         "cross_entropy_backward",
         "cross_entropy_both",
+        "cross_entropy_in_place",
         "softmax_topk",
     ],
     requires=["cuda>=sm_90", "quack-kernels"],
@@ -159,6 +160,10 @@ def cross_entropy_both(params):
     return cross_entropy(params, return_dx=True)
 
 
+def cross_entropy_in_place(params):
+    return cross_entropy(params, return_dx=True, inplace_backward=True)
+
+
 def cross_entropy_backward(params):
     from quack.cross_entropy import cross_entropy_bwd
 
@@ -182,5 +187,6 @@ LAUNCHES = {
     "cross_entropy": cross_entropy,
     "cross_entropy_backward": cross_entropy_backward,
     "cross_entropy_both": cross_entropy_both,
+    "cross_entropy_in_place": cross_entropy_in_place,
     "softmax_topk": softmax_topk,
 }

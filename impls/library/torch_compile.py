@@ -16,6 +16,7 @@ from . import _attention
         "cross_entropy",
         "cross_entropy_backward",
         "cross_entropy_both",
+        "cross_entropy_in_place",
         "masked_softmax",
         "biased_softmax",
         "causal_softmax",
@@ -99,11 +100,16 @@ def cross_entropy(case):
         found, lse = loss(x, target)
         return found, gradient(x, target, lse, torch.ones_like(lse))
 
+    def in_place(x, target):
+        found, dx = both(x, target)
+        return found, x.copy_(dx)
+
     row = (case.rows,)
     inputs = [case.shape, (row, "int64")]
     if case.operator == "cross_entropy_backward":
         return gradient, [*inputs, (row, "float32"), (row, "float32")]
-    return (both if case.operator == "cross_entropy_both" else lambda *given: loss(*given)[0]), inputs
+    wide = {"cross_entropy_both": both, "cross_entropy_in_place": in_place}
+    return wide.get(case.operator, lambda *given: loss(*given)[0]), inputs
 
 
 def masked_softmax(case):
@@ -233,6 +239,7 @@ FORMULAS = {
     "cross_entropy": cross_entropy,
     "cross_entropy_backward": cross_entropy,
     "cross_entropy_both": cross_entropy,
+    "cross_entropy_in_place": cross_entropy,
     "masked_softmax": masked_softmax,
     "biased_softmax": masked_softmax,
     "causal_softmax": masked_softmax,

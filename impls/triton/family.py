@@ -32,7 +32,7 @@ HELD_BYTES = 2**17
 """Of rows from here on a program of 1024 threads keeps 64 KiB or 80 in registers: what it reads twice then stays in the L2."""
 
 
-TWICE = ("cross_entropy_both", "log_softmax_backward")
+TWICE = ("cross_entropy_both", "cross_entropy_in_place", "log_softmax_backward")
 
 
 @implementation(
@@ -41,6 +41,7 @@ TWICE = ("cross_entropy_both", "log_softmax_backward")
         "cross_entropy",
         "cross_entropy_backward",
         "cross_entropy_both",
+        "cross_entropy_in_place",
         "masked_softmax",
         "biased_softmax",
         "causal_softmax",
@@ -50,19 +51,25 @@ TWICE = ("cross_entropy_both", "log_softmax_backward")
     requires=["cuda>=sm_80", "triton"],
 )
 def triton_family(case):
-    """A row per program, in chunks, read twice where an output is as wide; the largest one after the other."""
+    """A row per program, in chunks, read twice where an output is as wide; the largest one after the other.
+
+    A program reads a chunk of its row before it writes there, so the row may be the output.
+    """
     call, outputs, warps = of_case(case)
     dtypes = [getattr(torch, dtype) for dtype in call.pointers.values()]
-    known = {}
+    known, is_over = {}, case.operator == "cross_entropy_in_place"
 
     def launch(*inputs):
         written = [torch.empty(s, dtype=d, device=inputs[0].device) for s, d in zip(outputs, dtypes, strict=False)]
-        tensors = [*written, *(x.contiguous() for x in inputs)]
+        dense = [x.contiguous() for x in inputs]
+        tensors = [*written, *dense[:is_over], *dense]
         unaligned = tuple(n for n, x in zip(call.pointers, tensors, strict=True) if x.data_ptr() % 16)
         if case.elements and unaligned not in known:
             known[unaligned] = bind(call, Plan("rows", 0, warps), unaligned)
         if case.elements:
             known[unaligned](*tensors)
+        if is_over:
+            return written[0], inputs[0] if dense[0] is inputs[0] else inputs[0].copy_(dense[0])
         return tuple(written) if case.operator in ("cross_entropy_both", "softmax_topk") else written[0]
 
     return launch
@@ -92,9 +99,10 @@ def of_case(case):
         pointers = {"dx_ptr": out} | row | {"lse_ptr": "float32", "dloss_ptr": "float32"}
         return Call(_rows.loss_backward, rows * constants["CHUNKS"], pointers, sizes, constants), [case.shape], warps
     if case.operator.startswith("cross_entropy"):
-        both = constants["GRADIENT"] = case.operator == "cross_entropy_both"
+        both = constants["GRADIENT"] = case.operator != "cross_entropy"
         call = Call(_rows.loss, rows, {"loss_ptr": "float32", "dx_ptr": out} | row, sizes, constants)
-        return call, [(rows,), case.shape if both else (1,)], warps
+        wide = [case.shape if both else (1,)] if case.operator != "cross_entropy_in_place" else []
+        return call, [(rows,), *wide], warps
     pointers = {"y_ptr": out, "x_ptr": x, "other_ptr": x}
     return Call(_rows.log_softmax_backward, rows, pointers, sizes, constants), [case.shape], warps
 

@@ -43,6 +43,7 @@ def test_a_file_agrees_with_itself_and_with_torch(name):
     asked = [case(name, *shape, dtype=dtype) for dtype in ("float16", "bfloat16", "float32", "float64")
              for shape in ((37, 101), (3, 5, 64), (0, 64))]  # fmt: skip
     asked += [case(name, 9, 64, dtype="bfloat16", layout=word) for word in ("transposed", "padded-3", "broadcast")]
+    asked = [each for each in asked if not found.over or each.layout != "broadcast"]
     asked += [replace(case(name, 13, 96), distribution=word, timed=False) for word in found.hard]
     for each in (*asked, *matrix.drawn([name], 2, 1)):
         assert check(each, baseline(each), "cpu", 1).reason == "", each.id
@@ -76,6 +77,7 @@ MISTAKES: list[tuple[str, dict[str, float], Callable[..., Any], str]] = [
     ("cross_entropy", PLAIN, lambda x, t: cross_entropy(x.half(), t, -100).half().float(), "low precision"),
     ("cross_entropy_backward", PLAIN, gradient, "expected"),
     ("cross_entropy_both", PLAIN, lambda x, t: (cross_entropy(x, t, -100), x.softmax(1)), "output 1"),
+    ("cross_entropy_in_place", PLAIN, lambda x, t: (cross_entropy(x, t, -100), x), "output 1"),
     ("masked_softmax", {"scale": 0.5}, lambda x, m: x.masked_fill(~m, -torch.inf).softmax(1), "expected"),
     ("masked_softmax", {"scale": 1}, lambda x, m: x.masked_fill(~m, -1e4).softmax(1) * m + 1e-5, "expected"),
     ("biased_softmax", {"scale": 1}, lambda x, m: x.masked_fill(m < -1, -torch.inf).softmax(1), "expected"),
@@ -108,7 +110,7 @@ def test_ideal_bytes_and_roofs_are_those_of_the_streams():
     seen = case("causal_softmax", 5, 4, 6, window=2, alibi=0)
     assert operators.get(seen.operator).ideal_bytes(seen) == 4 * (5 * 8 + 120 + 20) + 8 * 20
     assert operators.moved_bytes(seen)[0] == 4 * (120 + 20) + 8 * 20, "all of it is held"
-    roofs = {"streams": 4, "read2_write1": 2, "copy": 4}
+    roofs = {"streams": 5, "read2_write1": 2, "copy": 4}
     assert Counter(operator(name).roof for name in NAMES) == roofs
     forms = {name: operator(name).form for name in ("log_softmax", "cross_entropy", "log_softmax_backward")}
     assert list(forms.values()) == [Form.LOGITS, Form.KEYS, Form.VALUES]

@@ -1,6 +1,7 @@
 """Contests on the GPU of these tests, whose records are printed."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
@@ -9,8 +10,12 @@ from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import Case, Record, Variant
 
 
-def run(pool: WorkerPool, case: Case, variants: Sequence[Variant], budget_s: float = 2.0) -> list[Record]:
-    found = Contest(Rules(budget_s=budget_s, timeout_s=60.0, seed=1), pool, device.gpu()).run(case, variants)
+def run(
+    pool: WorkerPool, case: Case, variants: Sequence[Variant], budget_s: float = 2.0, roofs: Any = None
+) -> list[Record]:
+    found = Contest(Rules(budget_s=budget_s, timeout_s=60.0, seed=1), pool, device.gpu(), roofs or {}).run(
+        case, variants
+    )
     for record in found:
         print(case.id, record.variant.id, record.status.value, record.tier, record.open_because, record.reason)
     return found

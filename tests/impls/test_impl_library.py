@@ -208,12 +208,12 @@ def test_one_name_stands_on_the_board_of_each_operator():
         served.setdefault(variant.implementation, []).append(variant.operator)
     assert served["torch_eager"] == list(OPERATORS), "others bring theirs"
     assert set(served["torch_compile"]) == {*OPERATORS, *bundled()}
-    losses = ["cross_entropy", "cross_entropy_backward", "cross_entropy_both"]
+    losses = ["cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place"]
     assert served["quack"] == [*ROW_OPERATORS, *losses, "softmax_topk"], "quack has no attention"
     both = ["attention", "attention_causal"]
     assert served["flash_attention"] == both
     assert Counter(served["torch_sdpa"]) == dict.fromkeys(both, 4), "a variant a backend"
-    assert served["liger"] == [*(name for name in ROW_OPERATORS if name != "add_layernorm"), losses[0]]
+    assert served["liger"] == [*(name for name in ROW_OPERATORS if name != "add_layernorm"), losses[0], losses[-1]]
     eager = {get(name).baseline for name in OPERATORS}
     assert eager == {"torch_eager"}
 

@@ -57,6 +57,7 @@ CASES = [
     ("cross_entropy_backward", LOSS),
     ("cross_entropy_both", PLAIN),
     ("cross_entropy_both", LOSS),
+    ("cross_entropy_in_place", LOSS),
     ("masked_softmax", {"scale": 0.125}),
     ("biased_softmax", {"scale": 0.125}),
     ("causal_softmax", {"scale": 0.125, "window": 5000, "alibi": 0.5}),
