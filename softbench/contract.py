@@ -41,7 +41,7 @@ def implementation(
     requires        what the machine must have: "cuda>=sm_90", or a distribution such as "triton>=3.6". With
                     "triton" among them the kernel runs in Triton's interpreter if there is no GPU
     params          tuning parameters, each with its values; every combination is one variant
-    known_failures  pattern of case ids (as in fnmatch) -> why a third-party kernel fails there
+    known_failures  patterns of case ids (as in fnmatch), apart by spaces -> why a third-party kernel fails there
     ladder          True for a step on the way to a better kernel: it takes part only if it is named
                     (`softbench.session.selection.Ladders`)
 

@@ -160,7 +160,9 @@ class _Reader(Reader):
             source_hash="",
             requires=tuple(requires),
             known_failures=tuple(
-                KnownFailure(literals.word(p), literals.word(reason)) for p, reason in failures.items()
+                KnownFailure(literals.word(p), literals.word(reason))
+                for some, reason in failures.items()
+                for p in some.split()
             ),
             has_cubins=has_cubins,
             summary=literals.word(summary),
