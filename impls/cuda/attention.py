@@ -10,8 +10,6 @@ A block takes 64 queries of a head through the keys, in tiles of 64.
          -> kernels/attention.cu    with softmax_tile.cuh, the softmax of one tile, and mma.cuh
 """
 
-from __future__ import annotations
-
 from softbench import implementation
 
 from . import _attention

@@ -19,8 +19,6 @@ float32 to the same dtype or float32. A chunk is the part of a row that a group 
 `_host.py` compiles the source and enqueues the launches.
 """
 
-from __future__ import annotations
-
 from softbench import implementation
 
 from . import _host, _plans

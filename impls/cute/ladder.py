@@ -9,8 +9,6 @@ The rungs are implementations, not parameters of one, since only the fastest var
 A rung refuses rows that its idea does not change.
 """
 
-from __future__ import annotations
-
 from softbench import implementation
 
 from . import _launch, _plans

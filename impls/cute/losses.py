@@ -3,8 +3,6 @@
 here -> kernels/losses.py, in the layouts of softmax
 """
 
-from __future__ import annotations
-
 import functools
 from math import inf
 

@@ -6,8 +6,6 @@
 `_launch.py` turns a build and tensors into a launch, `_norm_functions.py` holds the function of torch tensors.
 """
 
-from __future__ import annotations
-
 from softbench import implementation
 
 from . import _launch, _plans

@@ -6,8 +6,6 @@
 `_launch.py` turns a build and tensors into a launch, `_functions.py` holds the torch functions.
 """
 
-from __future__ import annotations
-
 from softbench import implementation
 
 from . import _launch, _plans

@@ -1,7 +1,5 @@
 """What the libraries' attention has in common: torch's form of the causal mask, and the cases that are not for them."""
 
-from __future__ import annotations
-
 from softbench import Layout, Unsupported, keys_of, parse_layout
 
 MOST_SCORE_BYTES = 2**34

@@ -1,7 +1,5 @@
 """flash-attn's FlashAttention-2, whose causal mask is the operator's; it takes (batch, length, heads, dimension)."""
 
-from __future__ import annotations
-
 from softbench import implementation
 
 from . import _attention

@@ -1,7 +1,5 @@
 """Liger's Triton kernels: one tile per row. Softmax goes through its autograd function, its only public interface."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

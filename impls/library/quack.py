@@ -1,7 +1,5 @@
 """quack's CuTe DSL kernels: asynchronous copies, one online exchange of a softmax, clusters for long rows."""
 
-from __future__ import annotations
-
 import math
 
 from softbench import DTYPE_BYTES, LAYER_EPS, RMS_EPS, Unsupported, implementation, parse_layout

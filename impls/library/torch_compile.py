@@ -1,7 +1,5 @@
 """torch.compile of an operator's own formula for the case's exact shape, without CUDA graphs."""
 
-from __future__ import annotations
-
 from softbench import LAYER_EPS, RMS_EPS, Unsupported, implementation, keys_of, scale_of
 
 from . import _attention

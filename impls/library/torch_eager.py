@@ -1,7 +1,5 @@
 """PyTorch's own operators, one after the other, on the device of the inputs."""
 
-from __future__ import annotations
-
 from softbench import LAYER_EPS, RMS_EPS, Unsupported, implementation, parse_layout
 
 from . import _attention

@@ -1,7 +1,5 @@
 """torch's scaled_dot_product_attention, one variant per backend; `torch_eager` has the backend that torch chooses."""
 
-from __future__ import annotations
-
 from softbench import Unsupported, implementation
 
 from . import _attention

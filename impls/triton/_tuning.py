@@ -1,7 +1,5 @@
 """Which of several plans is the fastest for a case on this GPU: measured once, remembered on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -3,8 +3,6 @@
 This file has the launch and `_flash.py` the kernel.
 """
 
-from __future__ import annotations
-
 import math
 
 from softbench import Unsupported, implementation, keys_of, scale_of

@@ -4,8 +4,6 @@ here -> _plans.py          `candidates`, the plans that are measured, and `best`
      -> _tile.py, _pieces.py, _chunks.py, _split.py; _columns.py for rows side by side in memory
 """
 
-from __future__ import annotations
-
 from softbench import implementation, parse_layout
 
 from . import _columns, _launch, _plans, _tuning

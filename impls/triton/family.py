@@ -5,8 +5,6 @@
 Parameters of a case are constants of its kernel.
 """
 
-from __future__ import annotations
-
 import math
 import os
 

@@ -18,8 +18,6 @@ Each rung has one fixed plan per case.
 `_launch.py` compiles the kernels of a plan and launches them.
 """
 
-from __future__ import annotations
-
 from softbench import implementation
 
 from . import _launch, _plans

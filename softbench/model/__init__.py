@@ -4,8 +4,6 @@ A `Case` is a question, a `Variant` answers it, a `Record` is the outcome. Measu
 them (bandwidth, ranks) are not.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any

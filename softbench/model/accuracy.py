@@ -1,7 +1,5 @@
 """How far right outputs are from the exact values, in units of the bound on each element's error."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

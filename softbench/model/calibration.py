@@ -5,8 +5,6 @@ back, the start and end of a kernel. The constant is the same for short and long
 must be right, and no reading may be below the duration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from softbench.model import Calibration

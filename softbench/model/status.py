@@ -1,7 +1,5 @@
 """How a cell can end."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 

@@ -1,7 +1,5 @@
 """Which tiers of time count beside which others. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from softbench.model import OPEN, SEALED

@@ -5,8 +5,6 @@ A process also knows the operators of files that it was given (`use`): those of 
 Importing this package imports no torch; its functions do.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 

@@ -3,8 +3,6 @@
 The last four digits of a seed decide a whole case, all digits its values: seeds 10,000 apart give the same case with other values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

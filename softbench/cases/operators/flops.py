@@ -1,7 +1,5 @@
 """Flops and needed columns as an operator's file states them: expressions that are read, and not run as code."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,6 @@
 `gate`; any other word is a function of the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parameters of a case: numbers in ranges that the file of an operator declares, such as a temperature or a k."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

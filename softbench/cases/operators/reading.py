@@ -1,7 +1,5 @@
 """Reads the declaration of an operator from its file with `ast`; nothing is imported."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the same values on every machine, for every seed of the run. A check draws a cas
 remembers: a word has two inputs, one for even and one for odd seeds of the harness.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace

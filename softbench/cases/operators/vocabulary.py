@@ -11,8 +11,6 @@ broadcast    every row is the same memory: row stride 0
 keys-K       for attention only: K keys and values, if they are not as many as the queries
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

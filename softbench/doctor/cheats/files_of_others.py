@@ -1,7 +1,5 @@
 """Files that are not its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

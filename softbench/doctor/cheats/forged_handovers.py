@@ -1,7 +1,5 @@
 """Hand-overs that are changed while their author's process writes them; the launches themselves are honest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

@@ -1,7 +1,5 @@
 """Outputs of earlier launches, returned again or kept in one place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

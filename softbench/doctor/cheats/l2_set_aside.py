@@ -1,7 +1,5 @@
 """A part of the L2 set aside for an input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

@@ -1,7 +1,5 @@
 """Replaces the host timer at its import with one that runs at a tenth of the speed."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

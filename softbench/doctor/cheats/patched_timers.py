@@ -1,7 +1,5 @@
 """Timers of torch and of the harness, replaced after the import; `patched_clock.py` does it during the import."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

@@ -1,7 +1,5 @@
 """Work that is not done when the launch returns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

@@ -1,7 +1,5 @@
 """Outputs that are wrong in value, type, shape or place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import Unsupported, implementation

@@ -1,7 +1,5 @@
 """Right while they are checked, and not while they are timed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

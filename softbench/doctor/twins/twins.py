@@ -1,7 +1,5 @@
 """One honest softmax under two names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

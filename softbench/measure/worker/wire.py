@@ -1,7 +1,5 @@
 """Messages between processes: a length, then JSON. Data only, never pickle."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

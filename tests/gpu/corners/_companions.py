@@ -1,7 +1,5 @@
 """Compiles, loads and launches the kernels of companions.cu through the driver."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from pathlib import Path

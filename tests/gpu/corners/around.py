@@ -1,7 +1,5 @@
 """The bundled softmax of each family, with something of the driver's around it on which the result depends."""
 
-from __future__ import annotations
-
 from softbench import implementation, resources
 from softbench.measure.worker import loading
 
