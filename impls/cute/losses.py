@@ -1,6 +1,8 @@
 """Cross-entropy, its gradient, and both in one pass in CuTe DSL: a softmax whose rows end in a loss.
 
 here -> kernels/losses.py, in the layouts of softmax
+
+In place as well: a vector is stored by the thread that has read it, and after its last use.
 """
 
 import functools
@@ -14,14 +16,15 @@ from .htile.layouts import choose_apart, choose_few
 
 
 @implementation(
-    operator=["cross_entropy", "cross_entropy_backward", "cross_entropy_both"],
+    operator=["cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place"],
     requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"],
 )
 def cute_losses(case):
     import torch
 
     check(case)
-    columns, size, is_alone = case.columns, _plans.ITEM_BYTES[case.dtype], case.operator == "cross_entropy"
+    columns, size = case.columns, _plans.ITEM_BYTES[case.dtype]
+    is_alone, is_over = case.operator == "cross_entropy", case.operator == "cross_entropy_in_place"
     dtype, device = getattr(torch, case.out_dtype), torch.device("cuda", torch.cuda.current_device())
 
     @functools.cache
@@ -31,12 +34,14 @@ def cute_losses(case):
     def launch(logits, target, *given):
         make = functools.partial(torch.empty, device=logits.device)
         loss = () if given else (make(case.rows, dtype=torch.float32),)
-        dlogits = None if is_alone else make(case.shape, dtype=dtype)
+        dlogits = None if is_alone else logits if is_over else make(case.shape, dtype=dtype)
         if case.elements:
             rows = _launch.as_matrix(logits, columns)
             starts_whole = not (rows.data_ptr() | rows.stride(0) * size) & 15
-            out = dlogits if is_alone else dlogits.view(rows.shape)
+            out = dlogits if is_alone else rows if is_over else dlogits.view(rows.shape)
             kernel(can_align and starts_whole)(rows, target, *given, *loss, out)
+            if is_over and rows.data_ptr() != logits.data_ptr():
+                logits.copy_(rows.view(logits.shape))
         return dlogits if given else loss[0] if is_alone else (*loss, dlogits)
 
     can_align = _plans.whole_vectors(columns, size)
@@ -60,7 +65,7 @@ def of_case(case, gpu, aligned):
     """The builds of a case, at least one, as `_plans.of_case`."""
     check(case)
     columns, size, kernel = case.columns, _plans.ITEM_BYTES[case.dtype], "losses.CrossEntropy"
-    dtypes = (case.dtype, "int64", "float32", case.out_dtype if case.operator.endswith("both") else "")
+    dtypes = (case.dtype, "int64", "float32", "" if case.operator == "cross_entropy" else case.out_dtype)
     layouts = list(_plans.layouts(columns, size, gpu, aligned))
     if case.operator.endswith("backward"):
         kernel, dtypes = f"{kernel}Backward", (*dtypes[:3], "float32", case.out_dtype)

@@ -26,7 +26,7 @@ def case(shape, dtype="float16", out_dtype="", operator="softmax", **more) -> Ca
 SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 
 
-LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both")
+LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place")
 PARAMS = (("ignore", 0), ("smoothing", 0.1), ("z", 0.0001))
 
 
@@ -172,7 +172,8 @@ def test_losses_hand_over_rows_of_any_rank(kernel, operator, step, aligned):
     kinds = [("", ()) if t is None else (str(t.dtype)[6:], t.shape) for t in tensors]
     assert kinds == [(dtype, shape if dtype else ()) for _, shape, dtype in build.arguments(rows=6)]
     outputs = y if isinstance(y, tuple) else (y,)
-    assert [t.shape for t in outputs] == [row.shape, x.shape][LOSSES.index(operator) % 2 :][: len(outputs)]
+    assert [t.shape for t in outputs] == [row.shape, x.shape][operator.endswith("backward") :][: len(outputs)]
+    assert (outputs[-1] is x) == operator.endswith("in_place")
     assert [t.data_ptr() for t in outputs] == [t.data_ptr() for t in tensors[2:] if t is not None and t is not row]
 
 
