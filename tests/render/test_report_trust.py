@@ -35,7 +35,7 @@ def test_a_sound_run_raises_no_reservation():
     assert _said(GOOD) == {
         "the fastest, or a tie for it, is known in 1 of 1 case; 0 of 2 ranks are undecided (?)": True,
         "8 placements a cell": True,
-        "never throttled in 8 placements, 1980 MHz": True,
+        "never throttled in 8 readings, 1980 MHz": True,
         "every time was taken with a cold L2 cache": True,
         "commit 0123abc, unchanged": True,
     }
@@ -50,11 +50,11 @@ OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
     [
         (
             _said([_read(A, throttle="sw_thermal+power_cap"), B]),
-            "throttled in 8 of 8 placements (sw_thermal+power_cap), 1980 MHz",
+            "throttled in 8 of 8 readings (sw_thermal+power_cap), 1980 MHz",
         ),
         (
             _said([replace(A, samples=(MEASURED_AGAIN, ASIDE)), B]),
-            "never throttled in 8 placements, 1980 MHz, 2 placements of a throttled or slower GPU not counted, marked ~",
+            "never throttled in 8 readings, 1980 MHz, 2 placements of a throttled or slower GPU not counted, marked ~",
         ),
         (
             _said([replace(A, samples=(*A.samples, OVERLAPPING)), B]),
@@ -88,8 +88,15 @@ def test_a_reservation_names_its_cells_and_a_loss_its_rival():
     found = outline.outline(report.render(make.run([A, warm, *unsure])))
     said = [entry.text.split("which") for entry in found.find("top").all("li") if entry.all("details")]
     assert [cells for _, cells in said] == [f"a: {WIDE.id}b: {WIDE.id}", f"b: {CASE.id}"]
-    (note,) = [p.text for p in found.find("losses").all("details")[0].all("p")]
-    assert note.startswith("a fastest: 1 at 1.2")
+    (row,) = found.find("losses").all("details")[0].all("table")[0].all("tr")[1:]
+    assert row.text == f"a1 of 21.10× ±0.021.200× ±0.001 in {CASE.id}", "slower in, mean, at most"
+
+
+@pytest.mark.parametrize(("groups", "is_said"), [(2, True), (3, False)])
+def test_call_times_that_may_not_be_warm_are_a_reservation_and_no_rank(groups, is_said):
+    called = replace(A, samples=(*A.samples, make.samples(90_000, "call", placements=groups)))
+    text = "1 call time of 2 from fewer than 3 groups of calls, perhaps not yet warm; they rank nothing"
+    assert (text in _said([called, B])) == is_said
 
 
 def test_a_rank_that_is_not_known_is_marked_and_found_below_the_first_too():
@@ -103,7 +110,7 @@ def test_a_rank_that_is_not_known_is_marked_and_found_below_the_first_too():
 
 def test_a_power_limit_is_told_and_is_no_reservation():
     found = _said([_read(record, throttle="power_cap") for record in GOOD])
-    assert found["at its power limit in 8 of 8 placements, 1980 MHz"] is True
+    assert found["at its power limit in 8 of 8 readings, 1980 MHz"] is True
 
 
 def test_times_of_a_cpu_are_never_without_reservation_and_nothing_is_said_of_a_gpu():

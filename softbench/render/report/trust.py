@@ -10,6 +10,8 @@ from softbench.model import SEALED, Passport, Record, calibration, notes, stats
 MANY_UNDECIDED = 0.1
 """A larger share of cases without a known leader is a reservation."""
 
+WARM_GROUPS = 3
+
 
 @dataclass(frozen=True)
 class Check:
@@ -35,6 +37,7 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
             _calibrated(board),
             _decided(board),
             _placements(cells),
+            _calls(cells),
             _throttled(board),
             _warm(cells),
             _overlapping(cells),
@@ -134,6 +137,16 @@ def _placements(cells: list[Cell]) -> Check:
     return Check(not few, text, few)
 
 
+def _calls(cells: list[Cell]) -> Check | None:
+    """Host times of calls that are longer than their kernels, and of too few groups to be warm for sure; they rank nothing."""
+    bound = [cell for cell in cells if cell.call_ns and cell.latency_ns and cell.call_ns > cell.latency_ns]
+    few = tuple(c for c in bound if max(len(samples.ns) for samples in c.record.clock("call")) < WARM_GROUPS)
+    if not few:
+        return None
+    text = f"{plural(len(few), 'call time')} of {len(cells)} from fewer than {WARM_GROUPS} groups of calls"
+    return Check(False, f"{text}, perhaps not yet warm; they rank nothing", few)
+
+
 def _throttled(board: Board) -> Check | None:
     """Placements count once, however many implementations ran in them. Many cards run at their power limit all the time."""
     if board.passport.ranking_clock == "wall":
@@ -147,11 +160,11 @@ def _throttled(board: Board) -> Check | None:
     aside = sum(bool(rounds) for record in records for samples in record.clock("unsteady") for rounds in samples.ns)
     if throttled:
         why = ", ".join(sorted({state.throttle for state in throttled}))
-        parts.append(f"throttled in {len(throttled)} of {len(known)} placements ({why})")
+        parts.append(f"throttled in {len(throttled)} of {len(known)} readings ({why})")
     elif limited:
-        parts.append(f"at its power limit in {len(limited)} of {len(known)} placements")
+        parts.append(f"at its power limit in {len(limited)} of {len(known)} readings")
     else:
-        parts.append(f"never throttled in {plural(len(known), 'placement')}")
+        parts.append(f"never throttled in {plural(len(known), 'reading')}")
     clocks = [state.sm_clock_mhz for state in known if state.sm_clock_mhz is not None]
     parts.append(f"{_span(clocks)} MHz")
     if aside:
