@@ -72,7 +72,7 @@ class StatusGroup:
 
 
 def status_groups(board: Board) -> list[StatusGroup]:
-    """Failures before refusals, else in the order of the run. Reasons that differ in numbers alone are one kind."""
+    """Failures before refusals, else in the order of the run. Reasons that differ in numbers and dtypes alone are one kind."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in board.records:
         if not record.status.is_success:
@@ -88,11 +88,11 @@ def status_groups(board: Board) -> list[StatusGroup]:
 
 
 def _kind_of_reason(record: Record) -> str:
-    """A reason without its numbers; of a wrong output only the mistake, and not the first wrong element."""
+    """A reason without its numbers and dtypes; of a wrong output only the mistake, and not the first wrong element."""
     line = first_line(record.reason)
     if record.status is Status.INCORRECT:
         line = line.split(": ")[0]
-    return line if record.status.is_refusal else _NUMBER.sub("#", line)
+    return _NUMBER.sub("#", line).replace("bfloat#", "float#")
 
 
 def _passed(board: Board) -> dict[tuple[str, str], list[Case]]:

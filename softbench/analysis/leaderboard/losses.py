@@ -31,18 +31,50 @@ class Loss:
         return max(found.low, 1.0) if found else 1.0
 
 
+@dataclass(frozen=True)
+class Against:
+    """One implementation beside another: in how many of their common cases it is slower, its time over the other's, the most."""
+
+    rival: str
+    slower: int
+    ratios: tuple[tuple[CaseBoard, stats.Comparison], ...]
+
+    @property
+    def most(self) -> tuple[CaseBoard, stats.Comparison]:
+        return max(self.ratios, key=lambda pair: pair[1].ratio)
+
+
+def against(board: Board, operator: str, name: str) -> list[Against]:
+    """It beside every other one that has a time in one of its cases, in the order of the ranking."""
+    found = []
+    cases = [case for case in scored_of(board, operator) if _has_time(case.cells.get(name))]
+    for rival in (standing.implementation for standing in board.standings(operator) if standing.implementation != name):
+        common = [case for case in cases if _has_time(case.cells.get(rival))]
+        ratios = tuple((case, _beside(case, case.cells[name], case.cells[rival])) for case in common)
+        if ratios:
+            found.append(Against(rival, sum(ratio.verdict == "slower" for _, ratio in ratios), ratios))
+    return found
+
+
+def _has_time(cell: Cell | None) -> bool:
+    return cell is not None and bool(cell.samples) and not cell.is_open
+
+
+def _beside(case: CaseBoard, own: Cell, other: Cell) -> stats.Comparison:
+    return versus(own.samples, other.samples, [case.roof.samples if case.roof else ()])
+
+
 def losses(board: Board, operator: str, name: str) -> list[Loss]:
     """All cases in which it has a time and is not among the first: the largest loss that the placements leave no doubt of first."""
     found = []
     for case in scored_of(board, operator):
         own = case.cells.get(name)
         first = [(cell.latency_ns, who) for who, cell in case.cells.items() if cell.rank == 1 and cell.latency_ns]
-        if own is None or not own.samples or own.is_open or own.rank == 1 or not first:
+        if own is None or not _has_time(own) or own.rank == 1 or not first:
             continue
         rival = min(first)[1]
         best = case.cells[rival]
-        ratio = versus(own.samples, best.samples, [case.roof.samples if case.roof else ()])
-        found.append(Loss(case, own, rival, ratio, tuple(_differences(own, best, short(rival)))))
+        found.append(Loss(case, own, rival, _beside(case, own, best), tuple(_differences(own, best, short(rival)))))
     return sorted(found, key=lambda loss: (-loss.sure, -loss.ratio.ratio))
 
 

@@ -32,13 +32,13 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
     "losses": ("Losses", losses.lost),
     "heatmap": ("Heat map", heatmap.heatmap),
     "clocks": ("Clocks", clocks.clocks),
-    "correctness": ("Checks", correctness.correctness),
+    "correctness": ("Correctness", correctness.correctness),
     "errors": ("Errors", charts.chart("errors")),
-    "peers": ("Peers", charts.chart("peers")),
+    "peers": ("Published", charts.chart("peers")),
     "ladders": ("Ladders", ladders.panel_of_ladders),
     "drift": ("Drift", charts.chart("drift")),
-    "passport": ("Passport", passport.passport),
-    "cells": ("Cells", cells.cells),
+    "passport": ("Repeat, compare", passport.passport),
+    "cells": ("Every cell", cells.cells),
 }
 """The id of a panel -> its word in the toolbar, and the function that makes it; in reading order."""
 

@@ -12,7 +12,11 @@ function setUpHeatmap(board) {
   const inputs = choice ? [...choice.querySelectorAll("input")] : [];
   const first = inputs.find((input) => input.value === chosen("measure")) || inputs[0];
   let [metric, speedups] = [first ? first.value : "roof", []];
-  const draw = () => cells.forEach((place) => paint(place, shownAs(board.cells[place.dataset.cell], metric, speedups)));
+  const tints = document.getElementById("tints");
+  const draw = () => {
+    if (tints) tints.hidden = metric === "speedup";
+    cells.forEach((place) => paint(place, shownAs(board.cells[place.dataset.cell], metric, speedups)));
+  };
   if (choice) {
     choice.addEventListener("change", (event) => {
       metric = event.target.value;

@@ -192,7 +192,7 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
 def _trust(contents: Contents) -> Markup:
     looked_at = sorted(checks(contents.board, contents.passports), key=lambda check: check.good)
     doubts = sum(not check.good for check in looked_at)
-    words = "no reservation" if not doubts else plural(doubts, "reservation")
+    words = "no reservation about times and ranks" if not doubts else plural(doubts, "reservation")
     lines = [
         tag(
             "li",
@@ -237,5 +237,5 @@ def _not_measured(board: Board) -> Markup:
         return EMPTY
     counts = {"case": board.missing, "cell": cells, "implementation": len(absent)}
     total = " and ".join(", ".join(plural(n, noun) for noun, n in counts.items() if n).rsplit(", ", 1))
-    summary = tag("summary", f"Not measured, and why: {total}")
+    summary = tag("summary", f"Failed, refused or not run: {total}")
     return tag("details", summary, *parts, class_="small", open="" if board.missing else None)

@@ -24,7 +24,8 @@ from softbench.render.report.panels.blocks import key
 from softbench.render.report.tinted import MATRICES, cell_at, columns, rows, tint, with_figures
 
 LEAD = (
-    "Every timed case; the deeper the tint, the better. Above 100: faster than the best plain copy that was tried. "
+    "Every timed case; the deeper the tint, the better, and orange is slower than the baseline. Above 100 % of the roof: "
+    "faster than the best plain copy that was tried. "
     "A cell opens its details: samples, intervals, how to repeat it."
 )
 
@@ -44,7 +45,7 @@ def heatmap(contents: Contents) -> Markup:
     ]
     meanings = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
     steps = (tag("span", f"{at} %", style=f"--heat:{tint(at):.2f}", class_="tint") for at in (50, 70, 80, 90, 95, 100))
-    meanings = join([meanings, tag("p", "tint: ", *steps, class_="note")])
+    meanings = join([meanings, tag("p", "tint: ", *steps, class_="note", id="tints")])
     return panel("heatmap", "Heat map", *([_controls(contents), ROWS, meanings] if tables else []), *tables, lead=LEAD)
 
 

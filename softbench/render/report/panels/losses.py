@@ -5,18 +5,19 @@ from collections.abc import Callable, Sequence
 from softbench.analysis.leaderboard.estimates import mean, plus_minus
 from softbench.analysis.leaderboard.formatting import dtype_text, plural, short
 from softbench.analysis.leaderboard.in_common import is_whole
-from softbench.analysis.leaderboard.losses import Loss, losses
+from softbench.analysis.leaderboard.losses import Against, Loss, against, losses
 from softbench.analysis.leaderboard.regimes import regime
+from softbench.model.stats import Comparison
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import Markup, join, name, panel, row_head, table, tag
 
 SHOWN = 12
 LEAD = (
-    "Cases that another wins, the largest loss beyond doubt first. Why: how the two kernels differ in what was counted, and no "
-    "guess; --softbench-registers and --softbench-traffic count more. Focus in the toolbar opens one."
+    "Each beside every other one, then against the fastest of each case, the largest loss beyond doubt first. A difference is in "
+    "what was counted of both kernels, and no guess; --softbench-registers and --softbench-traffic count more. "
+    "Focus in the toolbar opens one."
 )
 GROUPS: tuple[Callable[[Loss], str], ...] = (
-    lambda loss: f"{short(loss.rival)} fastest",
     lambda loss: dtype_text(loss.case.case.dtype, loss.case.case.out_dtype),
     lambda loss: regime(loss.case).name,
     lambda loss: "whole 16-byte vectors" if is_whole(loss.case.case) else "rows of no whole vectors",
@@ -31,7 +32,7 @@ def lost(contents: Contents) -> Markup:
             if found:
                 who = name(standing.implementation)
                 said = (
-                    f" loses in {len(found)} of {plural(standing.passed, 'case')}, on average by {_mean(found)} the fastest's time"
+                    f" loses in {len(found)} of {plural(standing.passed, 'case')}: {_mean(found)} of the fastest's time on average"
                     + (
                         f", refuses or fails {standing.timed - standing.passed}"
                         if standing.passed < standing.timed
@@ -39,13 +40,34 @@ def lost(contents: Contents) -> Markup:
                     )
                 )
                 head = tag("summary", who, said, f" of {operator}" if len(contents.board.operators) > 1 else "")
-                body = [head, tag("p", _groups(found), class_="note"), _table(contents, found)]
+                beside = _beside(against(contents.board, operator, standing.implementation), standing.implementation)
+                body = [head, beside, tag("p", _groups(found), class_="note"), _table(contents, found)]
                 parts.append(tag("details", *body, class_="small loss", data_of=standing.implementation))
-    return panel("losses", "Where it loses", *parts, lead=LEAD)
+    return panel("losses", "Losses", *parts, lead=LEAD)
+
+
+def _beside(found: Sequence[Against], who: str) -> Markup:
+    rows = []
+    for other in found:
+        case, most = other.most
+        mean_of_all = mean([ratio for _, ratio in other.ratios])
+        slower = f"{other.slower} of {len(other.ratios)}"
+        worst = f"{_times(most)} in ", tag("bdi", short(case.case.id, 60))
+        times = plus_minus(mean_of_all, 2, "×") if mean_of_all else "-"
+        rows.append(
+            [row_head(name(other.rival)), tag("td", slower), tag("td", times), tag("td", *worst, class_="label")]
+        )
+    header = ["beside", "slower in", "its time over the other's", "at most"]
+    return table(header, rows, left=(0, 3), label=f"{short(who)} beside the others", data_sort="")
+
+
+def _times(ratio: Comparison) -> str:
+    found = mean([ratio])
+    return plus_minus(found, 3, "×") if found else "-"
 
 
 def _groups(found: Sequence[Loss]) -> Markup:
-    """By rival, dtype, regime and alignment, a line each: how many cases, and the mean loss."""
+    """By dtype, regime and alignment, a line each: how many cases, and the mean loss."""
     said = []
     for group in GROUPS:
         own = {word: [loss for loss in found if group(loss) == word] for word in dict.fromkeys(map(group, found))}
@@ -62,14 +84,14 @@ def _table(contents: Contents, found: Sequence[Loss]) -> Markup:
     rows = [
         [
             row_head(tag("bdi", short(loss.case.case.id, 60))),
-            tag("td", _mean([loss]), class_="label", data_cell=contents.cells.number(loss.cell)),
+            tag("td", _times(loss.ratio), class_="label", data_cell=contents.cells.number(loss.cell)),
             tag("td", name(loss.rival), class_="label"),
             tag("td", "; ".join(loss.why) or "nothing that was counted differs", class_="text"),
         ]
         for loss in found[:SHOWN]
     ]
-    header = ["case", "takes", "of the time of", "difference"]
+    header = ["case", "its time over the fastest's", "fastest", "difference"]
     label = f"losses of {short(found[0].cell.record.variant.implementation)}"
     shown = table(header, rows, left=(0, 2, 3), label=label, data_grid="")
-    more = f"The first {SHOWN} of {len(found)}; all are under ", tag("a", "Every cell", href="#cells"), "."
-    return join([shown, tag("p", *more, class_="note")]) if len(found) > SHOWN else shown
+    more = tag("p", f"The first {SHOWN} of {len(found)}; the others lose less.", class_="note")
+    return join([shown, more]) if len(found) > SHOWN else shown

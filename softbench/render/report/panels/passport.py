@@ -17,10 +17,13 @@ def passport(contents: Contents) -> Markup:
             tag("p", "To repeat the run, on such a machine and with these versions:"),
             *map(copyable, commands(run)),
         ]
-        again += [tag("p", "To see what changed since another run:"), copyable(compared(run))]
+        again += [
+            tag("p", "To see what changed since another run, by its id or the path of its records:"),
+            copyable(compared(run)),
+        ]
         known = tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open")
         parts += [tag("div", *again, class_="again"), known]
-    return panel("passport", "Passport", *parts)
+    return panel("passport", "Repeat and compare", *parts)
 
 
 def commands(run: Passport) -> list[str]:
