@@ -55,9 +55,9 @@ def _beside(found: Sequence[Against], who: str) -> Markup:
         worst = f"{_times(most)} in ", tag("bdi", short(case.case.id, 60))
         times = plus_minus(mean_of_all, 2, "×") if mean_of_all else "-"
         rows.append(
-            [row_head(name(other.rival)), tag("td", slower), tag("td", times), tag("td", *worst, class_="label")]
+            [row_head(name(other.rival)), tag("td", times), tag("td", slower), tag("td", *worst, class_="label")]
         )
-    header = ["beside", "slower in", "its time over the other's", "at most"]
+    header = ["beside", "× its time", "slower in", "at most"]
     return table(header, rows, left=(0, 3), label=f"{short(who)} beside the others", data_sort="")
 
 
@@ -90,7 +90,7 @@ def _table(contents: Contents, found: Sequence[Loss]) -> Markup:
         ]
         for loss in found[:SHOWN]
     ]
-    header = ["case", "its time over the fastest's", "fastest", "difference"]
+    header = ["case", "× its time", "fastest", "difference"]
     label = f"losses of {short(found[0].cell.record.variant.implementation)}"
     shown = table(header, rows, left=(0, 2, 3), label=label, data_grid="")
     more = tag("p", f"The first {SHOWN} of {len(found)}; the others lose less.", class_="note")
