@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import re
-import textwrap
 
 import pytest
 from support.documents import HTILE, MEASURING, OPTIONS, PAGES, README, ROOT, rows
@@ -54,22 +53,11 @@ def test_constants_have_the_documented_value(row):
     assert row[1] == (", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.10g}")
 
 
-def test_the_htile_page_has_every_file_and_the_kernel_as_it_is():
-    documented = [row[0].strip("`") for row in rows(HTILE, "file of `htile/`")]
-    files = {path.relative_to(CUTE / "htile").as_posix() for path in (CUTE / "htile").rglob("*.py")}
-    assert sorted(documented) == sorted(file for file in files if not file.endswith("__init__.py"))
-    shown = re.search(r"```python\n(.*?)```", HTILE, re.S)
-    assert shown
-    source = (CUTE / "kernels" / "softmax.py").read_text()
-    body = source[source.index("        overlap(") :].split("\n\n\n")[0]
-    assert shown[1].strip() in textwrap.dedent(body)
-
-
 def test_names_on_the_htile_page_exist():
-    """All that looks like a class, a constant or a function in prose: `HintedAtom`, `RETAIN_BYTES`, `row_reduce`."""
+    """All that looks like a class, a constant or a function in prose: `Reduction`, `RETAIN_BYTES`, `row_reduce`."""
     source = "".join(path.read_text() for path in CUTE.rglob("*.py"))
     names = set(re.findall(r"`([A-Za-z_]\w*)`", re.sub(r"```.*?```", "", HTILE, flags=re.S)))
-    assert {"HintedAtom", "RETAIN_BYTES", "predicate_k"} <= names
+    assert {"Reduction", "RETAIN_BYTES", "predicate_k"} <= names
     assert not [name for name in names if not re.search(rf"\b{name}\b", source)]
 
 

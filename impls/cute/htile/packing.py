@@ -1,8 +1,6 @@
 """Dense rows that are no whole vectors, many in a CTA: their layout, chosen by what a CTA has to do. Without cutlass.
 
-Rows that touch one another are one piece of memory. A CTA takes a stretch of it that begins and ends on a vector boundary: so
-many rows that they are whole vectors together. They come to shared memory and leave it as whole vectors, over the borders of
-rows. In between a thread takes units of its row: the most neighbouring elements that start on their own size in every row.
+docs/htile.md says how such rows are moved.
 """
 
 from __future__ import annotations
