@@ -2,9 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
@@ -36,25 +34,25 @@ STARTS_SOMETHING = {
 INNER_PYTEST = {"pytester", "here"}
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser):
     what = "run every value of the grids in tests/impls, and note what they passed with (tests/support/settled.py)"
     parser.addoption("--settle", action="store_true", help=what)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     settled.is_settling = config.getoption("--settle")
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):  # the runs of tests report to nobody
         os.environ.pop(name, None)
 
 
-def pytest_report_header() -> str:
+def pytest_report_header():
     drawn = [family for family in settled.FAMILIES if settled.is_drawn(family)]
     return (
         f"grids of kernels: {'one value in ' + str(settled.EIGHTH) + ' of ' + ', '.join(drawn) if drawn else 'whole'}"
     )
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+def pytest_sessionfinish(session, exitstatus):
     """After --settle: what passed whole, with no test skipped or left out."""
     config = session.config
     if not config.getoption("--settle") or exitstatus or hasattr(config, "workerinput"):
@@ -71,7 +69,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     settled.settle()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """What is not marked slow needs neither a process nor torch nor a compiler: `tox -e fast`."""
     for item in items:
         names = set(vars(item.getparent(pytest.Module).obj)) if item.getparent(pytest.Module) else set()
@@ -84,7 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+def pytest_make_collect_report(collector):
     report = yield
     call = vars(report).get("call")
     error = call.excinfo.value.__cause__ if call is not None and call.excinfo is not None else None
@@ -96,7 +94,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _turns(tmp_path_factory):
     """Benchmarks in the tests wait for no run outside of them, and let none wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "SOFTBENCH_TURNS_DIR", str(tmp_path_factory.mktemp("turns")))
@@ -104,14 +102,14 @@ def _turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def whole_run(tmp_path_factory):
     """A project and a run there of everything of its own over four cases; eager and the roof are not selected."""
     folder = project(tmp_path_factory.mktemp("whole"))
     return folder, bench(folder, "--softbench-profile=both", "-v", "-k", "own_")
 
 
 @pytest.fixture
-def copied(whole_run: Any, tmp_path: Path) -> tuple[Path, Path]:
+def copied(whole_run, tmp_path):
     """That project with its records and without its pages, to be changed: the folder and the file of the run."""
     shutil.copytree(whole_run[0], tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.html"))
     (path,) = (tmp_path / "reports").glob("*.jsonl")
@@ -119,11 +117,11 @@ def copied(whole_run: Any, tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def says(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def says(capsys):
     """Runs softbench's command line in this process; what it prints, and nothing else, or with status 2 its one line of error."""
     from softbench import cli
 
-    def run(*arguments: object, status: int = 0) -> str:
+    def run(*arguments, status=0):
         capsys.readouterr()
         assert cli.main([*map(str, arguments)]) == status
         shown = capsys.readouterr()
@@ -139,18 +137,18 @@ def says(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def here(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+def here(pytester, monkeypatch):
     """Runs pytest in this process on a machine without a GPU; for what ends before anything is measured."""
     monkeypatch.setattr(device, "gpus", lambda: ())
     project(pytester.path)
 
-    def run(*arguments: str) -> pytest.RunResult:
+    def run(*arguments):
         return pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench-impls=kernels", *arguments)
 
     return run
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """A wrong output is not watched for a second in this process: hundreds of tests make one."""
     monkeypatch.setattr(watching, "PATIENCE_S", 0.05)

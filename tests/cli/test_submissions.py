@@ -4,7 +4,6 @@ import hashlib
 import json
 import lzma
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,7 +153,7 @@ def manifest(text):
     Path("sent/first", MANIFEST).write_bytes(text)
 
 
-HOSTILE: dict[str, tuple[Callable[[], object], str, str]] = {
+HOSTILE = {
     "bomb": (lambda: changed(RECORDS, lzma.compress(bytes(2**27 + 1), preset=0)), "refused", "more than 128 MiB"),
     "truncated": (lambda: changed(RECORDS, Path("sent/first", RECORDS).read_bytes()[:-9]), "refused", "no whole xz"),
     "no UTF-8": (lambda: changed(RECORDS, lzma.compress(b'{"\xff"}\n')), "refused", "run.jsonl.xz:1: is no text"),

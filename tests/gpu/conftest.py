@@ -1,7 +1,5 @@
 """The GPU that these tests cannot do without, and the pool of workers that the tests of one file share."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from softbench.measure import device
@@ -9,14 +7,14 @@ from softbench.measure.contest.worker_pool import WorkerPool
 
 
 @pytest.fixture(scope="session")
-def some_gpu() -> None:
+def some_gpu():
     """Fails the test where there is none; asks the driver only, so that this process takes no memory on the card."""
     if device.gpu() is None:
         pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
 
 
 @pytest.fixture
-def gpu(some_gpu: None) -> Iterator[None]:
+def gpu(some_gpu):
     """For tests that launch in this process: what a kernel does wrong is seen in the test that launched it."""
     import torch
 
@@ -25,7 +23,7 @@ def gpu(some_gpu: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def pool(some_gpu: None) -> Iterator[WorkerPool]:
+def pool(some_gpu):
     pool = WorkerPool("cuda")
     yield pool
     pool.close()

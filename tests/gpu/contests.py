@@ -1,18 +1,11 @@
 """Contests on the GPU of these tests, whose records are printed."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import Case, Record, Variant
 
 
-def run(
-    pool: WorkerPool, case: Case, variants: Sequence[Variant], budget_s: float = 2.0, roofs: Any = None
-) -> list[Record]:
+def run(pool, case, variants, budget_s=2.0, roofs=None):
     found = Contest(Rules(budget_s=budget_s, timeout_s=60.0, seed=1), pool, device.gpu(), roofs or {}).run(
         case, variants
     )
@@ -21,6 +14,6 @@ def run(
     return found
 
 
-def end_workers(pool: WorkerPool) -> None:
+def end_workers(pool):
     for worker in pool.living:
         worker.end()

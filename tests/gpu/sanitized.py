@@ -8,7 +8,7 @@ the same with no more rows than a ring has stages. around: only those of a ring,
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -83,7 +83,7 @@ RUNGS = (ladder.TWO_STAGE, ladder.L1, ladder.SHARED)
 Work = tuple[Case, Callable[..., Any] | None]
 
 
-def cases(operator: str) -> list[Case]:
+def cases(operator):
     """All cases of one operator."""
     found = [Case(operator, shape, dtype, dtype) for shape in SHAPES for dtype in DTYPES]
     found += [Case(operator, shape, "bfloat16", "bfloat16", at) for shape in APART for at in LAYOUTS]
@@ -92,7 +92,7 @@ def cases(operator: str) -> list[Case]:
     return found
 
 
-def work(part: str) -> Iterator[Work]:
+def work(part):
     """The cases of a part, with the builds that take the place of the table's."""
     if part in ROW_OPERATORS:
         yield from ((case, None) for case in cases(part))
@@ -101,7 +101,7 @@ def work(part: str) -> Iterator[Work]:
         yield from ((Case("softmax", shape, "float16", "float16"), builds) for shape in SHAPES)
 
 
-def kind(case: Case, builds: Callable[..., Any] | None = None) -> tuple[object, ...] | None:
+def kind(case, builds=None):
     """What tells the kernel of a case from others but for its numbers; None where there is none."""
     build = first(case, builds)
     if build is None:
@@ -115,7 +115,7 @@ def kind(case: Case, builds: Callable[..., Any] | None = None) -> tuple[object, 
     return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
 
 
-def first(case: Case, builds: Callable[..., Any] | None = None) -> Any:
+def first(case, builds=None):
     """The build that a Hopper GPU takes first; None where there is none."""
     try:
         return (builds or _plans.of_case)(case, _plans.HOPPER, _launch._whole(case))[0]
@@ -123,22 +123,22 @@ def first(case: Case, builds: Callable[..., Any] | None = None) -> Any:
         return None
 
 
-def lightest(works: Iterable[Work]) -> list[Work]:
+def lightest(works):
     """The smallest case of each kind of kernel."""
-    found: dict[object, Work] = {}
+    found = {}
     for case, builds in sorted(works, key=lambda work: work[0].elements):
         if kinds := kind(case, builds):
             found.setdefault(kinds, (case, builds))
     return list(found.values())
 
 
-def stages(work: Work) -> int:
+def stages(work):
     """Of the ring that the rows go through; 0 where there is none."""
     config = first(*work).config
     return config.stages if getattr(config, "is_ring", False) else 0
 
 
-def chosen(part: str, of: str) -> list[Work]:
+def chosen(part, of):
     """The cases of a part that are run."""
     if of == "all":
         return list(work(part))
@@ -149,7 +149,7 @@ def chosen(part: str, of: str) -> list[Work]:
     return [w for w in found if 0 < stages(w) < w[0].rows] if of == "around" else found
 
 
-def check(case: Case, launch: Callable[..., Any]) -> None:
+def check(case, launch):
     """Launch once; what comes out must be what the operator allows."""
     operator = get(case.operator)
     inputs = operator.make_inputs(case, "cpu", seed=0)
@@ -161,17 +161,17 @@ def check(case: Case, launch: Callable[..., Any]) -> None:
         assert (off <= block.allowed).all(), f"{case.id}: output {block.output} is off by {float(off.max())}"
 
 
-def alone(x: torch.Tensor) -> torch.Tensor:
+def alone(x):
     """x on the GPU in an allocation that ends with its last element, at the same distance from a 16-byte boundary."""
     lead = x.storage_offset() * x.itemsize % 16 // x.itemsize
     span = lead + 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
     return x.as_strided((span,), (1,), x.storage_offset() - lead).to("cuda").as_strided(x.shape, x.stride(), lead)
 
 
-def insistent(attempt: Callable[..., Any]) -> Callable[..., Any]:
+def insistent(attempt):
     """`_launch._tried`, which ends the run where a build is refused: another would be checked in its place."""
 
-    def tried(build: Any, device: Any) -> Any:
+    def tried(build, device):
         try:
             return attempt(build, device)
         except Exception as error:
@@ -180,7 +180,7 @@ def insistent(attempt: Callable[..., Any]) -> Callable[..., Any]:
     return tried
 
 
-def main(part: str, of: str = "all") -> None:
+def main(part, of="all"):
     _launch._tried = insistent(_launch._tried)
     launched = 0
     for case, builds in chosen(part, of):

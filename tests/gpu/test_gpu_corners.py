@@ -31,7 +31,7 @@ EMPTY = Case("softmax", (0, 1024), "float16", "float16", timed=False)
 OPEN_BECAUSE = {"own_memory": "a kernel is given memory that torch did not allocate"}
 """Corner -> the start of the only reason that is right there; all other corners are sealed."""
 
-TABLE: dict[str, dict[str, str]] = {}
+TABLE = {}
 
 
 @pytest.fixture(scope="module", autouse=True)

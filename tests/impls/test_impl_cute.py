@@ -19,7 +19,7 @@ NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
 
 
-def case(shape, dtype="float16", out_dtype="", operator="softmax", **more) -> Case:
+def case(shape, dtype="float16", out_dtype="", operator="softmax", **more):
     return Case(operator, shape, dtype, out_dtype or dtype, **more)
 
 
@@ -189,7 +189,7 @@ def resources():
     """The kernel of a case as the harness reports it: registers, stack, shared memory."""
     pytest.importorskip("cutlass")
 
-    def inspect(factory, asked: Case):
+    def inspect(factory, asked):
         ((name, built),) = factory.softbench_cubins(asked)
         assert asked.operator in name
         (found,) = cubin.resources(built)

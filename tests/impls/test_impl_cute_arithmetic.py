@@ -22,14 +22,14 @@ from softbench.model import Case  # noqa: E402
 DTYPES = [("bfloat16", "bfloat16"), ("float32", "float32"), ("bfloat16", "float32"), ("float16", "float16")]
 
 
-def layout(columns: int, dtype: str, rows: int = 4096):
+def layout(columns, dtype, rows=4096):
     """The table's layout."""
     item, gpu = _plans.ITEM_BYTES[dtype], _plans.HOPPER
     few = _plans.few(rows, columns, item, gpu)
     return next(_plans.softmax(columns, dtype, dtype, gpu, True, few)).config
 
 
-def softmax(x, out_dtype: str, config, **flags: bool):
+def softmax(x, out_dtype, config, **flags):
     """The kernel's y of each row of x."""
     with emulated_cute.family(config.cluster * config.threads_per_row) as family:
         kernel = family("kernels.softmax").Softmax(config, **flags).kernel
@@ -41,7 +41,7 @@ def softmax(x, out_dtype: str, config, **flags: bool):
         return torch.stack(rows).to(getattr(torch, out_dtype))
 
 
-def verdict(x, out_dtype: str, y, operator: str = "softmax") -> str:
+def verdict(x, out_dtype, y, operator="softmax"):
     dtype = str(x.dtype).removeprefix("torch.")
     return compare(Case(operator, tuple(x.shape), dtype, out_dtype), (x,), y).reason
 

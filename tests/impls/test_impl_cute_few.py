@@ -41,7 +41,7 @@ MEASURED = [
 ]
 
 
-def predicted(rows: int, columns: int, itemsize: int) -> tuple[float, float]:
+def predicted(rows, columns, itemsize):
     """The time of the layout that is chosen, and what of it is beyond a plain copy's."""
     aligned = _plans.whole_vectors(columns, itemsize)
     found = _plans.few_times(rows, columns, itemsize, GPU, aligned)
@@ -51,7 +51,7 @@ def predicted(rows: int, columns: int, itemsize: int) -> tuple[float, float]:
     return time, time - times.COPY - times.MIB * rows * columns * itemsize / 2**20
 
 
-def differ(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+def differ(one, other):
     """By how much two times differ beyond what their bytes take, as a part of the shorter one."""
     (first, wait), (second, other_wait) = predicted(*one), predicted(*other)
     return abs(wait - other_wait) / min(first, second)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from support.paths import ROOT
@@ -36,7 +35,7 @@ print("cutlass" in sys.modules, len(ran))
 """
 
 
-def loading(folder: Path, **variables: str) -> subprocess.Popen[str]:
+def loading(folder, **variables):
     environment = os.environ | {"SOFTBENCH_CACHE_DIR": str(folder)} | variables
     command = [sys.executable, "-c", LOAD.format(root=str(ROOT))]
     return subprocess.Popen(
@@ -44,7 +43,7 @@ def loading(folder: Path, **variables: str) -> subprocess.Popen[str]:
     )
 
 
-def answer(process: subprocess.Popen[str]) -> str:
+def answer(process):
     out, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
     return out.strip()

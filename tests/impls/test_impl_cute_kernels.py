@@ -4,7 +4,6 @@ import importlib.util
 import itertools
 import re
 import types
-from typing import Any
 
 import pytest
 from support.sass import sass
@@ -26,14 +25,14 @@ OUTPUTS = {"backward": 1, "rmsnorm": 1, "layernorm": 1, "add_layernorm": 2}
 WEIGHTS = {"backward": 0, "rmsnorm": 1, "layernorm": 2, "add_layernorm": 2}
 
 
-def compiled(operator: str, config: RowTileConfig, dtype: str = "bfloat16", weight: str = "") -> tuple[int, int, bytes]:
+def compiled(operator, config, dtype="bfloat16", weight=""):
     """(registers, stack bytes, cubin) of an operator; weight: the dtype of the weights, that of the rows by default."""
     code = _host.cubin(build(operator, config, dtype, weight or dtype))
     (used,) = cubin.resources(code)
     return used.registers, used.stack_bytes, code
 
 
-def build(operator: str, config: RowTileConfig, dtype: str, weight: str) -> _host.Build:
+def build(operator, config, dtype, weight):
     if operator == "backward":
         return _host.Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3)
     layer = operator != "rmsnorm"
@@ -42,11 +41,11 @@ def build(operator: str, config: RowTileConfig, dtype: str, weight: str) -> _hos
     return _host.Build("norm.Norm", config, dtypes, (("layer", layer), ("eps", 1e-5)))
 
 
-def count(sass: str, pattern: str) -> int:
+def count(sass, pattern):
     return len(re.findall(pattern, sass))
 
 
-def chosen(operator: str, columns: int, dtype: str, aligned: bool = True) -> RowTileConfig:
+def chosen(operator, columns, dtype, aligned=True):
     """The table's layout."""
     return choose(columns, _plans.ITEM_BYTES[dtype], "sm_90", aligned, INPUTS[operator], WEIGHTS[operator])
 
@@ -139,14 +138,14 @@ def test_weights_are_asked_for_before_the_exchange_or_behind_it(config, order):
     ],
 )
 def test_every_row_has_threads(rows, layout, grid, block, cluster):
-    given: dict[str, Any] = {}
+    given = {}
     launch_rows(types.SimpleNamespace(launch=given.update), RowTileConfig(*layout), rows, "stream")
     assert given == {"grid": grid, "block": block, "cluster": cluster, "stream": "stream", "use_pdl": True}
 
 
 @pytest.mark.parametrize(("threads", "stages", "couriers"), [(512, 7, 4), (512, 1, 2), (960, 0, 2)])
 def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(threads, stages, couriers):
-    given: dict[str, Any] = {}
+    given = {}
     config = SplitTileConfig(1048576, 4, 132, threads, stages)
     launch_split(types.SimpleNamespace(launch=given.update), config, "stream")
     grid, block = [132, 1, 1], [threads + 32 * couriers, 1, 1]

@@ -19,13 +19,13 @@ from softbench.model import Case  # noqa: E402
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 
 
-def layout(case: Case):
+def layout(case):
     """The table's, of one row a thread."""
     (build, *_) = _plans.of_case(case, _plans.HOPPER, aligned=True)
     return replace(build.config, rows_per_thread=1), dict(build.flags)
 
 
-def computed(case: Case, inputs) -> tuple:
+def computed(case, inputs):
     """All outputs of the kernel for an operator, row by row."""
     config, flags = layout(case)
     specs = get(case.operator).output_specs(case)

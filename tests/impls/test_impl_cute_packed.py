@@ -15,7 +15,7 @@ KINDS = {"softmax": (1, 0), "softmax_backward": (2, 0), "rmsnorm": (1, 1), "laye
 """Matrices that a kernel reads, and vectors of one value per column."""
 
 
-def layouts(operator: str, itemsize: int):
+def layouts(operator, itemsize):
     for columns in range(1, 5000):
         config = choose_packed(columns, itemsize, "sm_90", *KINDS[operator])
         if config is not None:
@@ -112,7 +112,7 @@ from softbench.measure.check import compare  # noqa: E402
 from softbench.model import Case  # noqa: E402
 
 
-def computed(case: Case, inputs) -> tuple:
+def computed(case, inputs):
     """All outputs of the packed kernel for an operator, row by row."""
     (build, *_) = _plans.of_case(case, _plans.HOPPER, aligned=False)
     assert build.kernel.startswith("packed.")

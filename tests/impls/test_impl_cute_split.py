@@ -56,11 +56,8 @@ def test_a_workspace_has_room_for_the_tag_and_all_pairs(ctas, team, stages):
     assert 0 <= config.workspace_words - (16 + 2 * slots) < 16, "a line of 128 bytes for the tag, two words a pair"
 
 
-Event = tuple[str, int, int]  # who did what of which row in which CTA
-
-
-def before(event: Event, config: SplitTileConfig, ctas: int) -> list[Event]:
-    """What has happened for sure when something happens in a ring: `htile/ring.py`, with a CTA of one writer.
+def before(event, config, ctas):
+    """What has happened for sure when something, (what, of which row, in which CTA), happens in a ring (`htile/ring.py`).
 
     Within a CTA everybody takes rows in their order; the pairs of a row are known where all CTAs have sent theirs.
     """
@@ -77,7 +74,7 @@ def before(event: Event, config: SplitTileConfig, ctas: int) -> list[Event]:
     return [e for e in [(who, of, cta) for who, of in here] + far if e[1] >= 0]
 
 
-def happened(event: Event, config: SplitTileConfig, ctas: int) -> set[Event]:
+def happened(event, config, ctas):
     seen, ahead = set(), [event]
     while ahead:
         for earlier in before(ahead.pop(), config, ctas):

@@ -63,13 +63,13 @@ class Cell:
     dense: bool = False
 
     @property
-    def id(self) -> str:
+    def id(self):
         dtypes = "-".join(filter(None, (self.dtype, self.out_dtype)))
         end = "" if self.aligned else "-packed" if self.dense else "-unaligned"
         return f"{self.operator}-{dtypes}-{self.columns}{end}"
 
     @property
-    def builds(self) -> list[_host.Build]:
+    def builds(self):
         """The table's, the first choice first."""
         x = self.dtype
         if self.operator == "softmax":

@@ -23,18 +23,11 @@ torch = pytest.importorskip("torch")
 LIBRARY = ROOT / "impls" / "library"
 
 
-def factory(name: str):
+def factory(name):
     return load(LIBRARY / f"{name}.py", name)
 
 
-def case(
-    *shape: int,
-    operator: str = "softmax",
-    dtype: str = "float32",
-    out_dtype: str = "",
-    layout: str = "contiguous",
-    **params: float,
-) -> Case:
+def case(*shape, operator="softmax", dtype="float32", out_dtype="", layout="contiguous", **params):
     return Case(operator, shape, dtype, out_dtype or dtype, layout, params=tuple(params.items()))
 
 
@@ -203,7 +196,7 @@ def test_refusals_name_the_librarys_limit(name, asked, reason):
 
 
 def test_one_name_stands_on_the_board_of_each_operator():
-    served: dict[str, list[str]] = {}
+    served = {}
     for variant in find([LIBRARY]):
         served.setdefault(variant.implementation, []).append(variant.operator)
     assert served["torch_eager"] == list(OPERATORS), "others bring theirs"

@@ -1,7 +1,6 @@
 """The Triton ladder and triton_best: plans, cubins, launches, and the kernels in Triton's interpreter against float64."""
 
 import itertools
-from pathlib import Path
 
 import pytest
 from support.scripts import script
@@ -48,7 +47,7 @@ def check(x, out_dtype=None, **params):
 """
 
 
-def interpret(body: str, path: Path, name: str) -> None:
+def interpret(body, path, name):
     done = script(INTERPRETED + body, str(path), name, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -1,8 +1,5 @@
 """Attention in Triton: the kernel in Triton's interpreter against the operator, and its cubins, without a GPU."""
 
-import subprocess
-from pathlib import Path
-
 import pytest
 from support.paths import ROOT
 from support.scripts import script
@@ -37,7 +34,7 @@ def right(shape, layout="contiguous", distribution="normal", tile="64x64", dtype
 """
 
 
-def interpret(body: str, file: Path = FILE) -> subprocess.CompletedProcess[str]:
+def interpret(body, file=FILE):
     return script(INTERPRETED + body, str(file), TRITON_INTERPRET="1")
 
 

@@ -14,7 +14,7 @@ from support.settled import every
 from support.triton_family import ANY_LENGTH, COPY, RUNGS, case, file
 
 
-def cubins(rung: str, which: Case) -> list[tuple[str, bytes]]:
+def cubins(rung, which):
     return list(load(file(rung), f"triton_{rung}").softbench_cubins(which))
 
 
@@ -48,7 +48,7 @@ def test_every_rung_compiles(rung):
         assert len(cubins(rung, case(1, 1 << 20, "float32"))) == (2 if rung == "best" else 1)
 
 
-def words(*codes: bytes) -> list[list[str]]:
+def words(*codes):
     """What each cubin's instructions are made of."""
     return [text.split() for text in sass(*codes)]
 
@@ -61,7 +61,7 @@ def test_float32_has_results_below_2_to_the_minus_126():
     assert not flushing
 
 
-def memory_words(*codes: bytes) -> list[list[str]]:
+def memory_words(*codes):
     """The global loads and stores in each cubin, as in LDG.E.128."""
     return [[word for word in found if word.startswith(("LDG.", "STG."))] for found in words(*codes)]
 

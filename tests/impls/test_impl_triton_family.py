@@ -1,8 +1,6 @@
 """The softmax family in Triton: kernels in Triton's interpreter against the operators, and their cubins, without a GPU."""
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 from support.paths import ROOT
@@ -65,9 +63,7 @@ CASES = [
 ]
 
 
-def interpret(
-    body: str, operator: str, file: Path = FILE, name: str = "triton_family"
-) -> subprocess.CompletedProcess[str]:
+def interpret(body, operator, file=FILE, name="triton_family"):
     return script(INTERPRETED + body, str(file), operator, name, TRITON_INTERPRET="1")
 
 
@@ -149,7 +145,7 @@ def test_faults_are_found(tmp_path, file, old, new, operator):
     assert "AssertionError" in done.stderr, done.stderr[-1000:]
 
 
-def built(operator: str, columns: int, dtype: str, **params: float):
+def built(operator, columns, dtype, **params):
     asked = Case(operator, (4096, columns), dtype, dtype, params=tuple(params.items()))
     ((_, code),) = load(FILE, "triton_family").softbench_cubins(asked)
     (found,) = cubin.resources(code)

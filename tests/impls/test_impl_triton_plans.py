@@ -30,15 +30,15 @@ SHAPES = [
 ]
 
 
-def of(module: str, name: str):
+def of(module, name):
     return load(FAMILY / f"{module}.py", name)
 
 
-def plan(rung: str, rows: int, columns: int, dtype: str = "float16"):
+def plan(rung, rows, columns, dtype="float16"):
     return of("_plans", rung)(case(rows, columns, dtype))
 
 
-def case(rows: int, columns: int, dtype: str = "float16", out_dtype: str = "", **changes) -> Case:
+def case(rows, columns, dtype="float16", out_dtype="", **changes):
     return Case("softmax", (rows, columns), dtype, out_dtype or dtype, **changes)
 
 
@@ -135,14 +135,14 @@ def test_one_tile_says_what_it_holds():
 def launched(monkeypatch):
     """A GPU that writes down what it is asked to run."""
     globals_ = of("_launch", "bind").__globals__
-    asked: list[tuple] = []
+    asked = []
     target = SimpleNamespace(arch=90)
     active = SimpleNamespace(
         get_current_device=lambda: 0, get_current_stream=lambda device: 77, get_current_target=lambda: target
     )
     monkeypatch.setitem(globals_, "driver", SimpleNamespace(active=active))
 
-    built: list[tuple] = []
+    built = []
 
     def build(call, plan, unaligned=(), target=None):
         built.append((call, plan, unaligned, target))

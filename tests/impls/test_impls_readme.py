@@ -12,7 +12,7 @@ README = (IMPLS / "README.md").read_text(encoding="utf-8")
 SLACK = 3
 
 
-def lines(path) -> int:
+def lines(path):
     files = [path] if path.is_file() else path.rglob("*.py")
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
 

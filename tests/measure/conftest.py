@@ -5,5 +5,5 @@ from support.simulated import World
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
+def world(monkeypatch):
     return World(monkeypatch)

@@ -7,7 +7,6 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from textwrap import indent
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +20,7 @@ from softbench.measure.contest.workers import ask
 from softbench.measure.worker import wire
 from softbench.model import Accuracy, Calibration, KernelResources, Status
 
-GOOD: dict[str, dict[str, Any]] = {
+GOOD = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
     "prepare": {"accuracy": {"largest": 0.5, "p99": 0.25, "bias": -0.1, "elements": 64}},
     "author": {"path": "/tmp/x", "open_because": ""},
@@ -44,7 +43,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "drop": {},
 }
 NEAR = GOOD["prepare"]["accuracy"]
-NOT_NEAR: list[dict[str, Any]] = [
+NOT_NEAR = [
     {"largest": 1.5}, {"largest": 0.1}, {"p99": -0.1}, {"bias": 2.0}, {"elements": 0}, {"elements": 1.0}, {"p99": "0"},
 ]  # fmt: skip
 FAILED = {"ok": False, "status": "RUNTIME_ERROR", "reason": "on purpose", "fatal": False}

@@ -13,7 +13,7 @@ from support.paths import ROOT
 PACKAGE = ROOT / "softbench"
 HTILE = ROOT / "impls" / "cute" / "htile"
 
-MAY_IMPORT: dict[str, str] = {
+MAY_IMPORT = {
     "cases": "contract model resources texts typed",
     "measure": "cases contract model packages texts typed",
     "records": "model resources texts typed",
@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, str] = {
 """A room or module at the top of softbench -> those that it may import. See docs/design.md."""
 
 MAY_IMPORT_TORCH = ("cases.operators", "measure", "kernels")
-ONLY_IN: dict[str, tuple[str, ...]] = {
+ONLY_IN = {
     "torch": MAY_IMPORT_TORCH,
     "triton": ("measure.renew", "measure.roof", "measure.spin_kernels", "measure.worker"),
     "numpy": ("measure.worker",),

@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import subprocess
-from typing import Any
 
 import pytest
 import yaml
@@ -15,8 +14,8 @@ from support.recipes import Reader, unknown
 from softbench.cli.parser import parser
 
 (TEXT,) = (block.text for block in HOW_TO if block.value == ".github/workflows/softbench.yml")
-WORKFLOW: dict[Any, Any] = yaml.safe_load(TEXT)
-JOBS: dict[str, Any] = WORKFLOW["jobs"]
+WORKFLOW = yaml.safe_load(TEXT)
+JOBS = WORKFLOW["jobs"]
 STEPS = [step for job in JOBS.values() for step in job["steps"]]
 LINES = [line for step in STEPS for line in step.get("run", "").replace("\\\n", " ").splitlines()]
 KERNEL = """

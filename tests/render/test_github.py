@@ -5,7 +5,6 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.builders import ended, passport, run, softmax_case, timed
@@ -152,7 +151,7 @@ def test_texts_of_kernels_are_texts():
         assert r"died \| a \`b\` &lt;img" in text
 
 
-REQUIRED: dict[str, Any] = {"name": str, "unit": str, "value": (int, float)}
+REQUIRED = {"name": str, "unit": str, "value": (int, float)}
 OPTIONAL = {"range": str, "extra": str}
 """The fields of an entry of customSmallerIsBetter, as github-action-benchmark documents them."""
 

@@ -6,8 +6,6 @@ are tried every time.
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from random import Random
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -127,7 +125,7 @@ def _recode(random, data):
     return data.decode("utf-8", "replace").encode("utf-16")
 
 
-ACCIDENTS: Sequence[Callable[[Random, bytes], bytes]] = (_cut, _lose, _repeat, _insert, _flip, _move_line, _recode)
+ACCIDENTS = (_cut, _lose, _repeat, _insert, _flip, _move_line, _recode)
 
 
 def hostile(random, depth=0):

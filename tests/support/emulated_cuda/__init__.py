@@ -6,9 +6,7 @@ It holds them to their indexing, barriers, exchanges and numerics; not to what i
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -16,7 +14,7 @@ FOLDER = Path(__file__).resolve().parent
 class Kernels:
     """The kernels of one source for some macros (INPUT and the like), compiled into a folder."""
 
-    def __init__(self, kernels: Path, source: str, macros: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, kernels, source, macros, folder):
         for path in kernels.glob("*.cu*"):
             shutil.copy(path, folder)
         for path in FOLDER.glob("*.*"):
@@ -31,9 +29,7 @@ class Kernels:
         self.compiled = ctypes.CDLL(str(compiled))
         self.compiled.launch.restype = ctypes.c_char_p
 
-    def launch(
-        self, kernel: str, arguments: Any, level: bytes, blocks: int, threads: int, shared_bytes: int, together: bool
-    ) -> None:
+    def launch(self, kernel, arguments, level, blocks, threads, shared_bytes, together):
         """Run a kernel; RuntimeError where a GPU would hang or fault."""
         address = ctypes.cast(getattr(self.compiled, kernel), ctypes.c_void_p)
         counts = (ctypes.c_uint(blocks), ctypes.c_uint(threads), ctypes.c_size_t(shared_bytes), ctypes.c_int(together))
@@ -45,20 +41,20 @@ class Kernels:
 class Launcher:
     """As `_driver.Launcher`, with (Kernels, name) for functions."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         self.buffer = ctypes.create_string_buffer(size)
-        self.launched: list[str] = []
+        self.launched = []
 
-    def parameters(self, *more: bytes) -> bytes:
+    def parameters(self, *more):
         return b"".join(more)
 
-    def plain(self, function: Any, blocks: int, threads: int, parameters: bytes) -> tuple[Any, ...]:
+    def plain(self, function, blocks, threads, parameters):
         return (function, blocks, threads, parameters, 0, False)
 
-    def special(self, *launch: Any) -> tuple[Any, ...]:
+    def special(self, *launch):
         return launch
 
-    def __call__(self, stream: int, pack: Any, values: tuple[int, ...], launches: tuple[tuple[Any, ...], ...]) -> None:
+    def __call__(self, stream, pack, values, launches):
         del stream
         pack(self.buffer, 0, *values)
         for (kernels, name), blocks, threads, level, shared_bytes, together in launches:
