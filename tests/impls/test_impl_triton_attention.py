@@ -1,8 +1,8 @@
 """Attention in Triton: the kernel in Triton's interpreter against the operator, and its cubins, without a GPU."""
 
 import pytest
+from support.interpreted import ends_well, interpret
 from support.paths import ROOT
-from support.scripts import script
 from support.settled import every
 
 from softbench import Unsupported
@@ -13,16 +13,7 @@ from softbench.model import Case
 pytest.importorskip("triton")
 FILE = ROOT / "impls" / "triton" / "attention.py"
 
-# Runs in a process of its own: the interpreter has to be chosen before triton's kernels are decorated.
-INTERPRETED = """
-import sys, warnings
-warnings.filterwarnings("ignore", category=RuntimeWarning)  # numpy's words for what a GPU does silently
-from pathlib import Path
-from softbench.measure.check import check
-from softbench.model import Case
-from softbench.measure.worker import interpreter
-from softbench.measure.worker.loading import load
-interpreter.correct()
+KERNEL = """
 factory = load(Path(sys.argv[1]), "triton_attention")
 
 def right(shape, layout="contiguous", distribution="normal", tile="64x64", dtypes=("float16", "bfloat16")):
@@ -32,10 +23,6 @@ def right(shape, layout="contiguous", distribution="normal", tile="64x64", dtype
             reason = check(case, factory(case, tile), "cpu", 1).reason
             assert not reason, (case.id, reason)
 """
-
-
-def interpret(body, file=FILE):
-    return script(INTERPRETED + body, str(file), TRITON_INTERPRET="1")
 
 
 LENGTHS = """
@@ -55,8 +42,7 @@ for layout in ("transposed", "offset-1+padded-3", "strided-2"):
 
 @every("body", [LENGTHS, VALUES])
 def test_the_kernel_is_right(body):
-    done = interpret(body)
-    assert done.returncode == 0, done.stderr[-3000:]
+    ends_well(interpret(KERNEL + body, FILE))
 
 
 FAULTS = {
@@ -76,7 +62,7 @@ def test_faults_are_found(tmp_path, old, new):
     text = (FILE.parent / "_flash.py").read_text()
     assert text.count(old) == 1
     (tmp_path / "_flash.py").write_text(text.replace(old, new))
-    done = interpret(VALUES, tmp_path / "attention.py")
+    done = interpret(KERNEL + VALUES, tmp_path / "attention.py")
     assert "AssertionError" in done.stderr, done.stderr[-1000:]
 
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from support.interpreted import ends_well, interpret
 from support.paths import ROOT
 from support.sass import sass
-from support.scripts import script
 from support.settled import every
 
 from softbench import Unsupported
@@ -18,20 +18,11 @@ FILE = ROOT / "impls" / "triton" / "family.py"
 LOSS = {"ignore": 0, "smoothing": 0.1, "z": 0.0001}
 PLAIN = {"ignore": -100, "smoothing": 0, "z": 0}
 
-# Runs in a process of its own: the interpreter has to be chosen before triton's kernels are decorated.
-INTERPRETED = """
-import sys, warnings
-warnings.filterwarnings("ignore", category=RuntimeWarning)  # numpy's words for what a GPU does silently
-from dataclasses import replace
-from pathlib import Path
+KERNEL = """
 from softbench.cases import operators
-from softbench.measure.check import check
-from softbench.measure.worker import interpreter, loading
-from softbench.model import Case
-interpreter.correct()
-declared = loading.operator(operators.bundled()[sys.argv[2]])
+declared = loading.operator(operators.bundled()[sys.argv[1]])
 operators.use([declared])
-factory = loading.load(Path(sys.argv[1]), sys.argv[3])
+factory = load(Path(sys.argv[2]), sys.argv[3])
 
 def right(shape, dtype="bfloat16", layout="contiguous", words=("normal",), **params):
     for word in words:
@@ -63,19 +54,17 @@ CASES = [
 ]
 
 
-def interpret(body, operator, file=FILE, name="triton_family"):
-    return script(INTERPRETED + body, str(file), operator, name, TRITON_INTERPRET="1")
+def run(body, operator, file=FILE, name="triton_family"):
+    return interpret(KERNEL + body, operator, file, name)
 
 
 def test_what_long_rows_keep_in_registers_is_written_from_there():
-    done = interpret(f"for d in ('bfloat16', 'float32'):\n    right((7, 70003), d, **{LOSS})", "cross_entropy_both")
-    assert done.returncode == 0, done.stderr[-3000:]
+    ends_well(run(f"for d in ('bfloat16', 'float32'):\n    right((7, 70003), d, **{LOSS})", "cross_entropy_both"))
 
 
 @every(("operator", "params"), CASES)
 def test_rows_of_any_length_are_right(operator, params):
-    done = interpret(BODY.format(params=params), operator)
-    assert done.returncode == 0, done.stderr[-3000:]
+    ends_well(run(BODY.format(params=params), operator))
 
 
 TOPK = """
@@ -91,8 +80,7 @@ right((5, 40), words=declared.hard, k=3, renormalised=1)
 
 
 def test_the_largest_are_found_with_equal_and_masked_ones():
-    done = interpret(TOPK, "softmax_topk")
-    assert done.returncode == 0, done.stderr[-3000:]
+    ends_well(run(TOPK, "softmax_topk"))
 
 
 LOG = """
@@ -108,8 +96,7 @@ right((3, 64), "float64")
 
 
 def test_logarithms_by_every_kernel_of_softmax():
-    done = interpret(LOG, "log_softmax", FILE.parent / "best.py", "triton_best")
-    assert done.returncode == 0, done.stderr[-3000:]
+    ends_well(run(LOG, "log_softmax", FILE.parent / "best.py", "triton_best"))
 
 
 FAULTS = {
@@ -141,7 +128,7 @@ def test_faults_are_found(tmp_path, file, old, new, operator):
     assert text.count(old) == 1
     (tmp_path / f"{file}.py").write_text(text.replace(old, new))
     body = TOPK if operator == "softmax_topk" else BODY.format(params=dict(CASES)[operator])
-    done = interpret(body, operator, tmp_path / "family.py")
+    done = run(body, operator, tmp_path / "family.py")
     assert "AssertionError" in done.stderr, done.stderr[-1000:]
 
 
