@@ -35,7 +35,7 @@ class Form:
     is_fused: bool
     uses_tensor_cores_for_pv: bool = True
 
-    def macros(self, case: Any) -> dict[str, str]:
+    def macros(self, case) -> dict[str, str]:
         return {
             "INPUT": C_TYPES[case.dtype],
             "HEAD_DIM": str(case.columns),
@@ -43,7 +43,7 @@ class Form:
             "USE_MMA_PV": str(int(self.uses_tensor_cores_for_pv)),
         }
 
-    def shared_bytes(self, case: Any) -> int:
+    def shared_bytes(self, case) -> int:
         """Shared memory of a block: a tile of Q, two of K and V each, and the staged forms' scores and statistics."""
         return 5 * TILE * case.columns * 2 + (0 if self.is_fused else THREADS // 32 * STRIP_BYTES)
 
@@ -56,21 +56,21 @@ def chosen() -> Form:
     return STAGED if os.environ.get(SWITCH) == "0" else FUSED
 
 
-def cubin(case: Any, form: Form, arch: str) -> bytes:
+def cubin(case, form: Form, arch: str) -> bytes:
     """The kernel in one form for a case. Raises Unsupported for other head dimensions than `DIMENSIONS`."""
     if case.columns not in DIMENSIONS:
         raise Unsupported(f"a head dimension of {case.columns}; the kernel is written for 64 and 128")
     return _nvrtc.cubin(SOURCE, form.macros(case), arch)
 
 
-def cubins(case: Any, form: Form) -> Iterator[tuple[str, bytes]]:
+def cubins(case, form: Form) -> Iterator[tuple[str, bytes]]:
     """(kernel, sm_90a cubin) of a case; without a GPU."""
     code = cubin(case, form, "sm_90a")
     if case.elements:
         yield KERNEL, code
 
 
-def prepare(case: Any, form: Form) -> Callable[..., Any]:
+def prepare(case, form: Form) -> Callable[..., Any]:
     """launch(q, k, v) -> out on the device that is current now.
 
     q, k, v and out are as in `softbench.cases.operators.attention`, out contiguous. Inputs whose rows do not begin at multiples
@@ -93,7 +93,7 @@ def prepare(case: Any, form: Form) -> Callable[..., Any]:
     return launch_of(case, form, function, torch.device("cuda", device))
 
 
-def launch_of(case: Any, form: Form, function: Any, device: Any) -> Callable[..., Any]:
+def launch_of(case, form: Form, function, device) -> Callable[..., Any]:
     """The launch of a loaded kernel."""
     import torch
 
@@ -112,7 +112,7 @@ def launch_of(case: Any, form: Form, function: Any, device: Any) -> Callable[...
     shape = (batch * heads * blocks, THREADS, enqueue.parameters())
     launches = (enqueue.special(function, *shape, form.shared_bytes(case), False),)
 
-    def launch(q: Any, k: Any, v: Any) -> Any:
+    def launch(q, k, v):
         out = empty_like(q, memory_format=contiguous)
         q, k, v = aligned(q), aligned(k), aligned(v)
         sources = (q.data_ptr(), *q.stride()[:3], k.data_ptr(), *k.stride()[:3], v.data_ptr(), *v.stride()[:3])
@@ -122,7 +122,7 @@ def launch_of(case: Any, form: Form, function: Any, device: Any) -> Callable[...
     return launch
 
 
-def aligned(x: Any) -> Any:
+def aligned(x):
     """x itself, or a contiguous copy where the kernel cannot read 16 bytes at a time from its rows."""
     batch, head, row, component = x.stride()
     if component == 1 and not (batch | head | row) % VECTOR_ELEMENTS and row < MOST_STRIDE and not x.data_ptr() % 16:

@@ -21,7 +21,7 @@ def functions(cubin: bytes, names: tuple[str, ...], device: int) -> tuple[Any, .
     return tuple(check(driver.cuKernelGetFunction(kernel)) for kernel in kernels)
 
 
-def residents(function: Any, threads: int, shared_bytes: int) -> int:
+def residents(function, threads: int, shared_bytes: int) -> int:
     """Blocks of a kernel that a multiprocessor holds at a time; allows the kernel that much dynamic shared memory.
 
     Raises RuntimeError where the GPU does not offer so much to a block.
@@ -33,7 +33,7 @@ def residents(function: Any, threads: int, shared_bytes: int) -> int:
     return int(check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, shared_bytes)))
 
 
-def check(answer: tuple[Any, ...]) -> Any:
+def check(answer: tuple[Any, ...]):
     """The value in a driver call's answer; RuntimeError, with the error's name, where the call failed."""
     status, *values = answer
     if status:
@@ -47,7 +47,7 @@ class Launcher:
     The driver copies parameters during a launch, so one buffer serves all; the lock keeps a second thread out of it.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int):
         from cuda.bindings import driver
 
         self._launch, self._launch_special = driver.cuLaunchKernel, driver.cuLaunchKernelEx
@@ -63,12 +63,12 @@ class Launcher:
         self._alive += [pointers, *constants]
         return ctypes.addressof(pointers)
 
-    def plain(self, function: Any, blocks: int, threads: int, parameters: int) -> tuple[Any, ...]:
+    def plain(self, function, blocks: int, threads: int, parameters: int) -> tuple[Any, ...]:
         """An ordinary launch, for `__call__`."""
         return (None, function, blocks, threads, parameters)
 
     def special(
-        self, function: Any, blocks: int, threads: int, parameters: int, shared_bytes: int, cooperative: bool
+        self, function, blocks: int, threads: int, parameters: int, shared_bytes: int, cooperative: bool
     ) -> tuple[Any, ...]:
         """A launch that may begin while the one before it ends, for kernels that wait for that themselves.
 
@@ -90,7 +90,7 @@ class Launcher:
         config.numAttrs = len(config.attrs)
         return (config, function, blocks, threads, parameters)
 
-    def __call__(self, stream: int, pack: Any, values: tuple[int, ...], launches: tuple[tuple[Any, ...], ...]) -> None:
+    def __call__(self, stream: int, pack, values: tuple[int, ...], launches: tuple[tuple[Any, ...], ...]):
         """Enqueue launches in order on the stream of this address.
 
         pack    `struct.Struct.pack_into` of the structure, values what it packs

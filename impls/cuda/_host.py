@@ -19,7 +19,7 @@ ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 H100 = Gpu(processors=132, l2_bytes=50 * 2**20)  # the GPU of plans made without one
 
 
-def cubin(case: Any, rung: Rung, arch: str) -> bytes:
+def cubin(case, rung: Rung, arch: str) -> bytes:
     """The kernels of a rung's source for a case's dtypes. Raises Unsupported for dtypes that they do not serve."""
     if case.dtype not in C_TYPES:
         raise Unsupported(f"{case.dtype} input: the kernels read {', '.join(C_TYPES)}")
@@ -28,7 +28,7 @@ def cubin(case: Any, rung: Rung, arch: str) -> bytes:
     return _nvrtc.cubin(rung.source, {"INPUT": C_TYPES[case.dtype], "OUTPUT": C_TYPES[case.out_dtype]}, arch)
 
 
-def cubins(case: Any, rung: Rung) -> Iterator[tuple[str, bytes]]:
+def cubins(case, rung: Rung) -> Iterator[tuple[str, bytes]]:
     """(kernel, sm_90a cubin) of the kernels that a case takes on an H100, rows at multiples of 16 bytes or not.
 
     Without a GPU. Raises Unsupported as `prepare`.
@@ -44,13 +44,13 @@ def of(rung: Rung) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return lambda function: functools.partial(getattr(function, "func", function), rung=rung)
 
 
-def programs(case: Any, rung: Rung, gpu: Gpu) -> list[Program]:
+def programs(case, rung: Rung, gpu: Gpu) -> list[Program]:
     """The programs of a rung for a case with elements: for rows that begin anywhere, and for rows at multiples of 16 bytes."""
     size = ITEM_BYTES[case.dtype]
     return [rung.plan(Shape(case.rows, case.columns, size, aligned), gpu) for aligned in (False, True)]
 
 
-def prepare(case: Any, rung: Rung) -> Callable[[Any], Any]:
+def prepare(case, rung: Rung) -> Callable[[Any], Any]:
     """A launch for the case on the device that is current now.
 
     The launch takes a CUDA tensor of the case's shape and dtype, with any strides and offset, and returns a contiguous
@@ -78,7 +78,7 @@ def prepare(case: Any, rung: Rung) -> Callable[[Any], Any]:
 
 
 def _launch(
-    case: Any, functions: dict[str, Any], chosen: list[Program], device: Any, overlaps: bool = True
+    case, functions: dict[str, Any], chosen: list[Program], device, overlaps: bool = True
 ) -> Callable[[Any], Any]:
     """The launch; the programs are for rows that begin at any address, and for rows at multiples of 16 bytes.
 
@@ -98,7 +98,7 @@ def _launch(
         words = Words(program.words, device) if program.words else None
         routes.append((program.floats, words, program.arguments(), _launches(enqueue, functions, program, overlaps)))
 
-    def launch(x: Any) -> Any:
+    def launch(x):
         y = empty_like(x, dtype=out_dtype, memory_format=contiguous)  # half the host time of empty(x.shape, ...)
         matrix, row_stride = as_rows(x, rows, columns)
         source, stream = matrix.data_ptr(), current_stream(device.index)
@@ -128,7 +128,7 @@ def _launches(
     return tuple(launches)
 
 
-def as_rows(x: Any, rows: int, columns: int) -> tuple[Any, int]:
+def as_rows(x, rows: int, columns: int) -> tuple[Any, int]:
     """x itself, a view or a copy of it with neighbouring columns, and the distance of its rows in elements.
 
     The distance is 0 for a single row, whatever its stride: it must not count against the row's alignment.

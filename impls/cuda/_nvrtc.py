@@ -80,7 +80,7 @@ def _read(path: Path) -> bytes | None:
     return kept if hashlib.sha256(kept).digest() == digest else None
 
 
-def _write(path: Path, built: bytes) -> None:
+def _write(path: Path, built: bytes):
     """Put a cubin into the cache in one step, so other processes see all of it or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

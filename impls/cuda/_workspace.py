@@ -18,7 +18,7 @@ ALIGN_WORDS = 32
 class Words:
     """`count` words of 64 bits for every stream and every capture, on the device, which is torch's current one."""
 
-    def __init__(self, count: int, device: Any) -> None:
+    def __init__(self, count: int, device):
         import torch
 
         self._count, self._device = count, device
@@ -30,7 +30,7 @@ class Words:
         self._owned: dict[tuple[int, int], Any] = {}
         self._lock = threading.Lock()
 
-    def of(self, stream: int) -> Any:
+    def of(self, stream: int):
         """The int64 tensor for a launch on this stream, which is torch's current one."""
         import torch
 
@@ -39,7 +39,7 @@ class Words:
         words = self._owned.get(key)
         return self._allot(key, capturing) if words is None else words
 
-    def _allot(self, key: tuple[int, int], capturing: bool) -> Any:
+    def _allot(self, key: tuple[int, int], capturing: bool):
         import torch
 
         with self._lock:

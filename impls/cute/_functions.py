@@ -24,7 +24,7 @@ KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 NAMESPACE = (__package__ or "").replace(".", "_").strip("_")
 
 
-def refused(reason: str) -> None:
+def refused(reason: str):
     """Called for rows that no kernel serves; `softbench.kernels` replaces it."""
 
 
@@ -78,7 +78,7 @@ def _key(x: Tensor, out_dtype: torch.dtype | None) -> tuple[Any, ...]:
     return (id(out_dtype), *traits(x))
 
 
-def traits(t: Tensor | None) -> Any:
+def traits(t: Tensor | None):
     """What of an input decides a launch. A dtype is there by its id, whose hash takes a tenth of the dtype's."""
     return t if t is None else (type(t), t.shape, t.stride(), id(t.dtype), t.get_device(), t.data_ptr() & 15)
 
@@ -96,14 +96,14 @@ def maker(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Cal
     return make
 
 
-def remember(table: dict[Any, Any], key: Any, entry: Any) -> None:
+def remember(table: dict[Any, Any], key, entry):
     """Add to a table; one that is full starts again."""
     if len(table) >= _AGAIN:
         table.clear()
     table[key] = entry
 
 
-def observed(*tensors: Any) -> bool:
+def observed(*tensors) -> bool:
     """Whether a call must be an operator that torch can see: it is traced, or has tensors that are not plain."""
     return traced() or not _PLAIN.issuperset(map(type, tensors))
 
@@ -112,7 +112,7 @@ def traced() -> bool:
     return _is_compiling() or _modes() > 0 or _transforms()
 
 
-def require(x: Tensor, what_takes: str) -> None:
+def require(x: Tensor, what_takes: str):
     """Raises ValueError for a tensor that is not on a CUDA device, TypeError for a dtype that is not served.
 
     what_takes  the start of the message, such as "softmax takes"
@@ -194,7 +194,7 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
 
 
 @functools.cache
-def served(rows: Callable[..., Any], columns: int, dtypes: tuple[torch.dtype, ...], *rest: Any) -> Any:
+def served(rows: Callable[..., Any], columns: int, dtypes: tuple[torch.dtype, ...], *rest):
     """The launch that `rows` makes; None where no kernel serves the dtypes, the GPU or the length."""
     if not {*KERNEL_DTYPES, None}.issuperset(dtypes):
         return None
@@ -227,7 +227,7 @@ def compose_backward(dy: Tensor, y: Tensor) -> Tensor:
 
 
 def operator(
-    name: str, forward: Callable[..., Any], fake: Callable[..., Any], setup: Callable[..., None], gradients: Any
+    name: str, forward: Callable[..., Any], fake: Callable[..., Any], setup: Callable[..., None], gradients
 ) -> tuple[Any, Any]:
     """(an autograd function for eager calls, the operator `NAMESPACE::name`), both of `forward`.
 
@@ -237,7 +237,7 @@ def operator(
 
     class Function(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> Any:
+        def forward(ctx, *inputs):
             outputs = forward(*inputs)
             setup(ctx, inputs, outputs)
             return tuple(outputs) if isinstance(outputs, list) else outputs
@@ -250,22 +250,22 @@ def operator(
     return Function, seen
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _remember(ctx, inputs: tuple[Any, ...], output: Tensor):
     x, ctx.dim, _ = inputs
     ctx.dtype = x.dtype
     ctx.save_for_backward(output)
 
 
-def _first_gradient(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None]:
+def _first_gradient(ctx, dy: Tensor) -> tuple[Tensor, None, None]:
     return softmax_backward(dy, *ctx.saved_tensors, ctx.dim, ctx.dtype), None, None
 
 
-def _remember_both(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _remember_both(ctx, inputs: tuple[Any, ...], output: Tensor):
     dy, y, ctx.dim, _ = inputs
     ctx.save_for_backward(dy, y)
 
 
-def _second_gradients(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
+def _second_gradients(ctx, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
     """The gradients of dy and y for the gradient g of softmax_backward(dy, y), from torch's operators."""
     dy, y = ctx.saved_tensors
     wide = widened(y.dtype)

@@ -69,7 +69,7 @@ class Build:
     flags: tuple[tuple[str, Any], ...] = ()
     arch: str = "sm_90a"
 
-    def arguments(self, rows: Any, heads: Any = 1, blocks: Any = 1) -> list[tuple[str, tuple[Any, ...], str]]:
+    def arguments(self, rows, heads=1, blocks=1) -> list[tuple[str, tuple[Any, ...], str]]:
         """(what, shape, dtype) of each argument for `rows` rows."""
         columns = self.config.columns
         shapes = {"matrix": (rows, columns), "columns": (columns,), "rows": (rows,)}
@@ -110,7 +110,7 @@ def cache_folder() -> Path:
     return (Path(chosen) if chosen else Path.home() / ".cache" / "softbench") / "cute"
 
 
-def compile_kernel(build: Build, options: str = "") -> Any:
+def compile_kernel(build: Build, options: str = ""):
     """The DSL's compiled object, without the cache. Raises what the compiler raises."""
     import cutlass.cute as cute
 
@@ -123,14 +123,14 @@ def compile_kernel(build: Build, options: str = "") -> Any:
     return cute.compile(kernel(build.config, **dict(build.flags)), *tensors, stream, options=words)
 
 
-def _name(kernel: type, title: str) -> None:
+def _name(kernel: type, title: str):
     """Name what a class launches. By default layouts for the same tensors share a name, by which nobody can tell them apart."""
     for part, found in vars(kernel).items():
         if part != "__call__" and hasattr(found, "set_name_prefix"):
             found.set_name_prefix(f"{title}_{part}", remove_cutlass_symbol=True, keep_mangled_name=False)
 
 
-def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str) -> Any:
+def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
     """The tensor that stands for an argument at compile time: a matrix of any row stride, a dense one for packed rows, a vector."""
     import cutlass
     import cutlass.cute as cute
@@ -187,13 +187,13 @@ def _function(path: Path, name: str) -> Callable[..., None]:
     return LOADERS[path.suffix](str(path))[name]
 
 
-def _shared_object(path: str) -> Any:
+def _shared_object(path: str):
     import tvm_ffi
 
     return tvm_ffi.load_module(path)
 
 
-def _object(path: str) -> Any:
+def _object(path: str):
     from cutlass.cute import runtime
 
     return runtime.load_module(path, enable_tvm_ffi=True)
@@ -230,7 +230,7 @@ def _intact(path: Path) -> bool:
     return hashlib.sha256(kept).digest() == digest
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes):
     """Put a file into the cache in one step: other processes see all of it or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

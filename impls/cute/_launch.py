@@ -24,7 +24,7 @@ _ready: dict[tuple[tuple[Build, ...], int], Launch] = {}
 _lock = threading.Lock()
 
 
-def launch(case: Any, builds: Builds) -> Launch:
+def launch(case, builds: Builds) -> Launch:
     """launch(*inputs) -> outputs of a case on the current device.
 
     builds  of `_plans`
@@ -44,7 +44,7 @@ def launch(case: Any, builds: Builds) -> Launch:
     return _any(case)
 
 
-def cubins(case: Any, builds: Builds) -> Iterator[tuple[str, bytes]]:
+def cubins(case, builds: Builds) -> Iterator[tuple[str, bytes]]:
     """(name, cubin) of the kernel that a Hopper GPU of 132 multiprocessors tries first."""
     if case.elements == 0:
         raise Unsupported("an empty input needs no kernel")
@@ -60,11 +60,11 @@ def cubins(case: Any, builds: Builds) -> Iterator[tuple[str, bytes]]:
     yield "_".join(map(str, words)), _host.cubin(build)
 
 
-def _whole(case: Any) -> bool:
+def _whole(case) -> bool:
     return _plans.whole_vectors(case.columns, ITEM_BYTES.get(case.dtype, 1))
 
 
-def _any(case: Any) -> Launch:
+def _any(case) -> Launch:
     """A launch through the importable functions, which look at every input's strides."""
     import torch
 
@@ -84,7 +84,7 @@ def _any(case: Any) -> Launch:
     return lambda x, residual, weight, bias=None: tuple(forward(x, weight, bias, residual, layer, eps, True))
 
 
-def _plain_softmax(case: Any, kernel: Launch) -> Launch:
+def _plain_softmax(case, kernel: Launch) -> Launch:
     """A launch of softmax, or of its gradient, for contiguous matrices."""
     import torch
 
@@ -92,12 +92,12 @@ def _plain_softmax(case: Any, kernel: Launch) -> Launch:
     if case.out_dtype != case.dtype:
         like = functools.partial(torch.empty_like, dtype=getattr(torch, case.out_dtype))
 
-    def launch(x: Any) -> Any:
+    def launch(x):
         y = like(x)
         kernel(x, y)
         return y
 
-    def launch_backward(dy: Any, y: Any) -> Any:
+    def launch_backward(dy, y):
         dx = like(dy)
         kernel(dy, y, dx)
         return dx
@@ -105,19 +105,19 @@ def _plain_softmax(case: Any, kernel: Launch) -> Launch:
     return launch_backward if case.operator.endswith("_backward") else launch
 
 
-def _plain_norm(case: Any, kernel: Launch) -> Launch:
+def _plain_norm(case, kernel: Launch) -> Launch:
     """A launch of a norm for contiguous matrices."""
     import torch
 
     empty, empty_like, rows, float32 = torch.empty, torch.empty_like, case.rows, torch.float32
     layer, _ = _plans.norm_kind(case)
 
-    def launch(x: Any, weight: Any, bias: Any = None) -> Any:
+    def launch(x, weight, bias=None):
         y = empty_like(x)
         kernel(x, weight, bias, None, y, None, None, None)
         return y
 
-    def launch_add(x: Any, residual: Any, weight: Any, bias: Any = None) -> Any:
+    def launch_add(x, residual, weight, bias=None):
         y, total = empty_like(x), empty_like(x)
         rstd = empty(rows, dtype=float32, device=x.device)
         mean = empty_like(rstd) if layer else None
@@ -136,7 +136,7 @@ def gpu(index: int) -> Gpu:
     return Gpu(f"sm_{properties.major}{properties.minor}", properties.multi_processor_count)
 
 
-def ready(builds: Sequence[Build], device: Any) -> Launch:
+def ready(builds: Sequence[Build], device) -> Launch:
     """The first of some builds that the device launches, as a function of its tensors; the choice is remembered.
 
     Each is tried now, on one row, because the capture of a graph would refuse to load it. Raises ValueError without
@@ -152,7 +152,7 @@ def ready(builds: Sequence[Build], device: Any) -> Launch:
         return _ready[key]
 
 
-def _first(builds: Sequence[Build], device: Any) -> Launch:
+def _first(builds: Sequence[Build], device) -> Launch:
     *others, last = builds
     for build in others:
         with contextlib.suppress(Exception):  # the exception of a refusal changes with the DSL's version
@@ -160,7 +160,7 @@ def _first(builds: Sequence[Build], device: Any) -> Launch:
     return _tried(last, device)
 
 
-def _tried(build: Build, device: Any) -> Launch:
+def _tried(build: Build, device) -> Launch:
     """A build that has launched, on zeros: a workspace must be zero at first."""
     import torch
 
@@ -178,7 +178,7 @@ def _tried(build: Build, device: Any) -> Launch:
     return lambda *tensors: kernel(*tensors, workspace(device, words))
 
 
-def as_matrix(x: Any, columns: int) -> Any:
+def as_matrix(x, columns: int):
     """A tensor that is not empty as (rows, columns) with neighbouring columns: a view, or a copy where there is none."""
     if x.dim() != 2:
         try:
@@ -191,7 +191,7 @@ def as_matrix(x: Any, columns: int) -> Any:
     return x.as_strided(x.shape, (x.stride(0), 1), x.storage_offset()) if columns == 1 else x.contiguous()
 
 
-def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
+def softmax_rows(columns: int, dtypes: tuple[Any, Any], device) -> Launch:
     """Of x, its launch of (x, y), of these dtypes: both (rows, columns), x of any row stride and offset, y contiguous and fresh.
 
     That launch serves every x of this shape, these strides and this alignment to 16 bytes.
@@ -210,7 +210,7 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
     can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _plans.SINGLE_BYTES
     kernel(can_align, "", not can_align)
 
-    def choose(x: Any) -> Launch:
+    def choose(x) -> Launch:
         aligned = can_align and not (x.data_ptr() | x.stride(0) * size) & 15
         word = few(aligned, min(x.size(0), _plans.MANY_ROWS)) if can_be_few else ""
         return kernel(aligned, word, not can_align and _dense(columns, x))
@@ -218,7 +218,7 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device: Any) -> Launch:
     return choose
 
 
-def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
+def backward_rows(columns: int, dtypes: tuple[Any], device) -> Launch:
     """The launch of (dy, y, dx), all (rows, columns) of one dtype, of any strides; otherwise as `softmax_rows`."""
     names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
 
@@ -229,14 +229,14 @@ def backward_rows(columns: int, dtypes: tuple[Any], device: Any) -> Launch:
     can_align = _plans.whole_vectors(columns, size)
     kernel(can_align, not can_align)
 
-    def launch(dy: Any, y: Any, dx: Any) -> None:
+    def launch(dy, y, dx):
         places = dy.data_ptr() | y.data_ptr() | (dy.stride(0) | y.stride(0)) * size
         kernel(can_align and not places & 15, not can_align and _dense(columns, dy, y))(dy, y, dx)
 
     return launch
 
 
-def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, heads: bool, device: Any) -> Launch:
+def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, heads: bool, device) -> Launch:
     """Of (x, weight, bias, residual), their launch of (x, weight, bias, residual, y, residual_out, rstd, mean).
 
     dtypes  of all of them, None for absent ones
@@ -254,7 +254,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
     can_align = _plans.whole_vectors(columns, min(dtype.itemsize for dtype in rows if dtype))
     kernel(can_align, False, not can_align)
 
-    def choose(x: Any, weight: Any, bias: Any, residual: Any) -> Launch:
+    def choose(x, weight, bias, residual) -> Launch:
         places, strides = x.data_ptr(), x.stride(0) * size
         if weight is not None:
             places |= weight.data_ptr()
@@ -272,7 +272,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
     return choose
 
 
-def _dense(columns: int, *matrices: Any) -> bool:
+def _dense(columns: int, *matrices) -> bool:
     """Whether the rows of some matrices touch one another, and the first ones start on 16 bytes."""
     return all(matrix.stride(0) == columns and not matrix.data_ptr() & 15 for matrix in matrices)
 

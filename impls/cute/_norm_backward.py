@@ -43,9 +43,7 @@ def builds(
             yield Build("norm_backward.NormBackward", config, dtypes, flags, gpu.arch)
 
 
-def backward_rows(
-    columns: int, dtypes: tuple[Any, ...], layer: bool, heads: bool, eps: float | None, device: Any
-) -> Launch:
+def backward_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, heads: bool, eps: float | None, device) -> Launch:
     """The launch of (dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, heads), of these dtypes, None for absent.
 
     Matrices are (rows, columns), of any row stride and offset; rstd and mean (rows,); weight is (columns,), or
@@ -64,7 +62,7 @@ def backward_rows(
         run = ready(found, device)
         config = found[0].config
 
-        def launch(blocks: int, tensors: Any, outputs: Any, count: int) -> None:
+        def launch(blocks: int, tensors, outputs, count: int):
             wanted = [t for t in outputs if t is not None]
             sums = tensors[4].new_empty(len(wanted), blocks, count, columns)
             places = iter(sums)
@@ -83,7 +81,7 @@ def backward_rows(
 
     kernel(vector_of(sizes, columns))
 
-    def launch(*given: Any) -> bool:
+    def launch(*given) -> bool:
         *tensors, of_weight, of_bias, count = given
         places = columns if not weight_size else columns | tensors[WEIGHT].data_ptr() // weight_size
         for index, size in zip(matrices, sizes, strict=True):
@@ -97,9 +95,7 @@ def backward_rows(
     return launch
 
 
-def _is_right(
-    launch: Any, columns: int, names: tuple[str, ...], layer: bool, heads: int, eps: float | None, device: Any
-) -> bool:
+def _is_right(launch, columns: int, names: tuple[str, ...], layer: bool, heads: int, eps: float | None, device) -> bool:
     """Whether two blocks of a kernel compute what torch's operators do, on several rows for each CTA.
 
     Tests have few layouts on a GPU: a caller is not to be the first to see what only a GPU shows. The rows are a wave, since
@@ -107,7 +103,7 @@ def _is_right(
     """
     rows = heads * max(9, min(601, PROOF_ELEMENTS // columns))
 
-    def wave(shape: tuple[int, ...], dtype: str, start: float) -> Any:
+    def wave(shape: tuple[int, ...], dtype: str, start: float):
         if not dtype:
             return None
         steps = torch.arange(torch.Size(shape).numel(), device=device).mul(0.7311)

@@ -36,7 +36,7 @@ def norm(
     return outputs[0] if residual is None else (outputs[0], outputs[1])
 
 
-def again(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float) -> Any:
+def again(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float):
     """`norm`, if a call like this one was served before and nothing observes it; else None."""
     if traced():  # and `_again` has plain tensors only
         return None
@@ -128,7 +128,7 @@ def _vectors(heads: int, columns: int, *vectors: Given) -> list[Given]:
 def compose(
     x: Tensor, weight: Given, bias: Given, residual: Given, y: Tensor, total: Given, rstd: Given, mean: Given,
     *, layer: bool, eps: float,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """The norm from torch's operators, where no kernel serves: into y and the other outputs that are not None."""
     t = x.to(widened(x.dtype))
     if residual is not None and total is not None:
@@ -184,7 +184,7 @@ def _fake_backward(
     return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t, asked in likes if asked and t is not None]
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
+def _setup(ctx, inputs: tuple[Any, ...], output: Sequence[Tensor]):
     x, weight, bias, residual, ctx.layer, ctx.eps, _ = inputs
     _, *rest = output
     ctx.dtypes = [None if t is None else t.dtype for t in (x, weight, bias, residual)]
@@ -194,7 +194,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _gradients(ctx: Any, *of_outputs: Any) -> tuple[Any, ...]:
+def _gradients(ctx, *of_outputs) -> tuple[Any, ...]:
     """The gradients of the seven inputs of a norm; an operator has those of its outputs in a list."""
     dy, *rest = of_outputs[0] if isinstance(of_outputs[0], list) else of_outputs
     t, weight, bias, rstd, mean = ctx.saved_tensors

@@ -62,7 +62,7 @@ class Gpu:
 HOPPER = Gpu("sm_90", 132)
 
 
-def of_case(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
+def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
     """The builds for a case, at least one. Raises Unsupported for dtypes and lengths that no kernel serves."""
     check(case)
     dense, size = case.layout == "contiguous", ITEM_BYTES[case.dtype]
@@ -90,7 +90,7 @@ def rung(keep: str = "", online: bool = True) -> Callable[[Any, Gpu, bool], list
     Raises Unsupported also for rows that the change would leave as they are.
     """
 
-    def builds(case: Any, gpu: Gpu, aligned: bool) -> list[Build]:
+    def builds(case, gpu: Gpu, aligned: bool) -> list[Build]:
         clusters = [build for build in of_case(case, gpu, aligned) if build.kernel == "softmax.Softmax"]
         rows = f"{case.columns} columns of {case.dtype}"
         if not clusters:
@@ -107,7 +107,7 @@ def rung(keep: str = "", online: bool = True) -> Callable[[Any, Gpu, bool], list
     return builds
 
 
-def check(case: Any) -> None:
+def check(case):
     """Raises Unsupported for dtypes that no kernel serves, and for the norm of a number."""
     if case.dtype not in ITEM_BYTES:
         raise Unsupported(f"{case.dtype}: the kernels take {', '.join(ITEM_BYTES)}")
@@ -118,13 +118,13 @@ def check(case: Any) -> None:
         raise Unsupported("a norm needs a dimension to go along")
 
 
-def norm_kind(case: Any) -> tuple[bool, float]:
+def norm_kind(case) -> tuple[bool, float]:
     """(whether it is a LayerNorm, eps)."""
     layer = case.operator.endswith("layernorm")
     return layer, softbench.LAYER_EPS if layer else softbench.RMS_EPS
 
 
-def _norm_dtypes(case: Any) -> tuple[str, ...]:
+def _norm_dtypes(case) -> tuple[str, ...]:
     """The dtypes of (x, weight, bias, residual, y, residual_out, rstd, mean); "" for absent ones."""
     layer, adds = norm_kind(case)[0], case.operator.startswith("add_")
     bias, added = (case.dtype if layer else ""), (case.dtype if adds else "")
@@ -200,7 +200,7 @@ def packed(
     dense: bool,
     tiles: int = 1,
     terms: int = 0,
-    flags: Any = (),
+    flags=(),
 ) -> Iterator[Build]:
     """The build of `kernels/packed.py` for short dense rows that are no whole vectors, in matrices of one dtype."""
     what = ARGUMENTS[f"packed.{name}"]

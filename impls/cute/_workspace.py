@@ -27,7 +27,7 @@ _reserves: dict[int, tuple[Any, int]] = {}
 _lock = threading.Lock()
 
 
-def workspace(device: Any, words: int) -> Any:
+def workspace(device, words: int):
     """(words,) int64 on a CUDA device, with an index, for one launch on torch's current stream."""
     import torch
 
@@ -44,14 +44,14 @@ def workspace(device: Any, words: int) -> Any:
     return memory
 
 
-def reserve(device: Any) -> None:
+def reserve(device):
     """Allocate the memory for captures, unless it is there. Returns when it is zeroed."""
     with _lock:
         if device.index not in _reserves:
             _reserves[device.index] = (_zeroed(device, RESERVE_WORDS), 0)
 
 
-def _captured(device: Any, words: int, stream: int) -> Any:
+def _captured(device, words: int, stream: int):
     key = (device.index, capture_id(stream), stream, words)
     with _lock:
         if key not in _of_captures:
@@ -63,7 +63,7 @@ def _captured(device: Any, words: int, stream: int) -> Any:
         return _of_captures[key]
 
 
-def _zeroed(device: Any, words: int) -> Any:
+def _zeroed(device, words: int):
     """(words,) int64, zero on return, in no graph."""
     import torch
 
@@ -73,7 +73,7 @@ def _zeroed(device: Any, words: int) -> Any:
     return memory
 
 
-def capturing(device: Any) -> bool:
+def capturing(device) -> bool:
     """Whether the device's current stream is being captured; torch answers for the current device only."""
     import torch
 
@@ -94,7 +94,7 @@ def capture_id(stream: int) -> int:
 
 
 @contextlib.contextmanager
-def outside(device: Any) -> Iterator[None]:
+def outside(device) -> Iterator[None]:
     """Work on the device that a capture in this thread neither records nor refuses."""
     import torch
 

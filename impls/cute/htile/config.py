@@ -92,7 +92,7 @@ class RowTileConfig(_Vectors, Shared):
     rows_per_thread: int = 1
     apart: bool = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         share = self.threads_per_row
         if share < 1 or (share & (share - 1) if share < WARP else share % WARP):
             raise ValueError(f"threads_per_row must be a power of two below {WARP} or whole warps, not {share}")

@@ -38,10 +38,10 @@ def retaining_policy(rows: Int64, row_bytes: int) -> Int64:
 class HintedAtom:
     """A copy atom and its cache policy. as_ptx: the DSL's cp.async takes no policy, so with one it is written as PTX."""
 
-    def __init__(self, atom: cute.CopyAtom, policy: Int64 | None = None, as_ptx: bool = False) -> None:
+    def __init__(self, atom: cute.CopyAtom, policy: Int64 | None = None, as_ptx: bool = False):
         self.atom, self.policy, self.as_ptx = atom, policy, as_ptx and policy is not None
 
-    def copy(self, source: cute.Tensor, destination: cute.Tensor) -> None:
+    def copy(self, source: cute.Tensor, destination: cute.Tensor):
         """Copy a vector: 16 bytes, or 8 of a dtype of half the width."""
         if self.as_ptx:
             copy_async(source, destination, cute.size(source) * source.element_type.width // 8, self.policy)
@@ -49,7 +49,7 @@ class HintedAtom:
             cute.copy(self.atom, source, destination, **({} if self.policy is None else {"cache_policy": self.policy}))
 
 
-def copy_async(source: cute.Tensor, target: cute.Tensor, bytes_: int, policy: Int64 | None = None) -> None:
+def copy_async(source: cute.Tensor, target: cute.Tensor, bytes_: int, policy: Int64 | None = None):
     """4, 8 or 16 bytes, global -> shared. `.cg`, which 16 may have, bypasses the first-level cache: a row is read once."""
     mode, hint, last = "cg" if bytes_ == VECTOR_BYTES else "ca", "", ""
     if policy is not None:
@@ -104,7 +104,7 @@ def predicate_k(coordinates: cute.Tensor, first: Int32, last: Int32) -> cute.Ten
 
 
 @cute.jit
-def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor) -> None:
+def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor):
     """Copy (elements,) in pieces of 16 bytes of the atom's dtype, or all 8 bytes; both start on as many."""
     size, bits = cute.size(source), hinted.atom.value_type.width
     width = const_expr(min(size, VECTOR_BYTES * 8 // bits))
@@ -116,7 +116,7 @@ def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tenso
         hinted.copy(part, target)
 
 
-def load_shared(source: cute.Pointer, words: cute.Tensor) -> None:
+def load_shared(source: cute.Pointer, words: cute.Tensor):
     """4, 8 or a multiple of 16 bytes of shared memory to registers.
 
     volatile: a compiler that may reuse what it has read would keep the whole row in registers.
@@ -136,7 +136,7 @@ def load_shared(source: cute.Pointer, words: cute.Tensor) -> None:
 
 
 @cute.jit
-def edge_copy(source: cute.Tensor, destination: cute.Tensor, edges: tuple) -> None:
+def edge_copy(source: cute.Tensor, destination: cute.Tensor, edges: tuple):
     """Copy those of (elements,) that lie in the row, one by one.
 
     edges  whether there may be any, the column of the first element, the columns of the row
@@ -149,9 +149,7 @@ def edge_copy(source: cute.Tensor, destination: cute.Tensor, edges: tuple) -> No
 
 
 @cute.jit
-def bounded_copy(
-    atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None
-) -> None:
+def bounded_copy(atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None):
     """`vector_copy` for a whole vector, else `edge_copy`; with edges None a vector that is not whole is not there."""
     if whole:
         vector_copy(atom, source, destination)
@@ -163,7 +161,7 @@ def bounded_copy(
 @cute.jit
 def filled_copy(
     atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None, fill: float
-) -> None:
+):
     """`bounded_copy` to shared memory, asynchronous for a whole vector; elements outside the row become `fill`."""
     if whole:
         vector_copy(atom, source, destination)
@@ -178,7 +176,7 @@ def filled_copy(
 @cute.jit
 def fill_oob(
     vectors: cute.Tensor, inside: cute.Tensor, value: cutlass.Numeric, turns: cutlass.Constexpr[tuple[int, ...]]
-) -> None:
+):
     """Set every vector of (vector, 1, turns) outside `inside`, of `predicate_k`, to `value`."""
     for i in cutlass.range_constexpr(len(turns)):
         left_out = not inside[0, 0, turns[i]]

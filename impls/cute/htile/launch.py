@@ -13,7 +13,7 @@ from .config import RowTileConfig, SplitTileConfig
 from .packing import PackedTileConfig
 
 
-def launch_rows(kernel: object, config: RowTileConfig, rows: Int32, stream: object) -> None:
+def launch_rows(kernel, config: RowTileConfig, rows: Int32, stream):
     """Launch a kernel that has its arguments: a CTA takes `config.rows` rows, or a cluster takes one; with several rows
     per thread, that many times as many (`row_part`).
     """
@@ -50,20 +50,20 @@ def row_part(tensor: cute.Tensor | None, number: int, config: RowTileConfig) -> 
     return cute.domain_offset((start, 0)[: cute.rank(tensor)], tensor)
 
 
-def launch_packed(kernel: object, config: PackedTileConfig, rows: Int32, stream: object) -> None:
+def launch_packed(kernel, config: PackedTileConfig, rows: Int32, stream):
     """Launch a kernel that has its arguments: a CTA takes `config.rows` dense rows."""
     kernel.launch(
         grid=[cute.ceil_div(rows, config.rows), 1, 1], block=[config.threads, 1, 1], stream=stream, use_pdl=True
     )
 
 
-def launch_split(kernel: object, config: SplitTileConfig, stream: object) -> None:
+def launch_split(kernel, config: SplitTileConfig, stream):
     """Launch a kernel that has its arguments: all CTAs are on the GPU at once, and each takes a share of every row."""
     grid, block = [config.ctas, 1, 1], [config.cta_threads, 1, 1]
     kernel.launch(grid=grid, block=block, cooperative=True, stream=stream, use_pdl=True)
 
 
-def overlap() -> None:
+def overlap():
     """The start of a kernel: let the next launch begin, then wait until the previous one has ended and its output is there."""
     cute.arch.griddepcontrol_launch_dependents()
     cute.arch.griddepcontrol_wait()

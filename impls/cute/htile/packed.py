@@ -25,7 +25,7 @@ class PackedContext:
     stage  exchanges of the kernel's reductions
     """
 
-    def __init__(self, config: PackedTileConfig, mX: cute.Tensor, stage: int = 1) -> None:
+    def __init__(self, config: PackedTileConfig, mX: cute.Tensor, stage: int = 1):
         self.config = config
         self.thread = cute.arch.thread_idx()[0]
         self.lane = self.thread % config.threads_per_row
@@ -55,7 +55,7 @@ class PackedContext:
         return self.config.row(number * self.config.groups + self.thread // self.config.threads_per_row)
 
     @cute.jit
-    def store_row(self, vector: cute.Tensor | None, row: Int32, value: Float32) -> None:
+    def store_row(self, vector: cute.Tensor | None, row: Int32, value: Float32):
         """Write a value that all threads of a row share to (rows,) float32, if there is such a vector."""
         if const_expr(vector is not None):
             if (self.lane == 0) & (row < self.rows):
@@ -65,12 +65,12 @@ class PackedContext:
 class Stretch:
     """A CTA's rows of one matrix in shared memory; `start` is their place in global memory."""
 
-    def __init__(self, context: PackedContext, tile: cute.Tensor, start: cute.Pointer) -> None:
+    def __init__(self, context: PackedContext, tile: cute.Tensor, start: cute.Pointer):
         self.context, self.tile, self.start = context, tile, start
         self.dtype = tile.element_type
 
     @cute.jit
-    def bring(self) -> None:
+    def bring(self):
         """Request the whole vectors; one thread calls this."""
         target, source, barrier = self.tile.iterator.toint(), self.start.toint(), self.context.barrier.toint()
         size, policy = self.context.whole * VECTOR_BYTES, self.context.policy
@@ -82,7 +82,7 @@ class Stretch:
             )
 
     @cute.jit
-    def write(self, matrix: cute.Tensor) -> None:
+    def write(self, matrix: cute.Tensor):
         """Request the way back of the whole vectors, to the same place of another matrix; one thread calls this."""
         target, source = self.context.place(matrix).toint(), self.tile.iterator.toint()
         size = self.context.whole * VECTOR_BYTES
@@ -93,16 +93,16 @@ class Stretch:
             )
 
     @cute.jit
-    def bring_rest(self) -> None:
+    def bring_rest(self):
         """The elements behind the last whole vector; all threads call this."""
         self._rest(cute.make_tensor(self.start, self.tile.layout), self.tile)
 
     @cute.jit
-    def write_rest(self, matrix: cute.Tensor) -> None:
+    def write_rest(self, matrix: cute.Tensor):
         self._rest(self.tile, cute.make_tensor(self.context.place(matrix), self.tile.layout))
 
     @cute.jit
-    def _rest(self, source: cute.Tensor, target: cute.Tensor) -> None:
+    def _rest(self, source: cute.Tensor, target: cute.Tensor):
         config = self.context.config
         element = self.context.whole * config.vector + self.context.thread
         end = self.context.rows * config.columns
@@ -122,15 +122,15 @@ class Units:
     fill  the value of units that the row does not have
     """
 
-    def __init__(self, context: PackedContext, start: cute.Pointer, dtype: type[cutlass.Numeric], fill: float) -> None:
+    def __init__(self, context: PackedContext, start: cute.Pointer, dtype: type[cutlass.Numeric], fill: float):
         self.context, self.config, self.start, self.dtype, self.fill = context, context.config, start, dtype, fill
 
-    def _at(self, offset: object) -> cute.Tensor:
+    def _at(self, offset) -> cute.Tensor:
         bytes_ = self.config.unit * self.dtype.width // 8
         pointer = (self.start + offset).align(min(VECTOR_BYTES, bytes_))
         return cute.make_tensor(pointer, cute.make_layout(self.config.unit))
 
-    def has(self, turn: int) -> object:
+    def has(self, turn: int):
         """Whether the row has this thread's unit number `turn`."""
         return self.context.lane + turn * self.config.threads_per_row < self.config.units
 
@@ -154,7 +154,7 @@ class Units:
         return kept.load()
 
     @cute.jit
-    def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:
+    def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA):
         """Round float32 values to unit number `turn`, if the row has it."""
         offset = turn * (self.config.threads_per_row * self.config.unit)
         if const_expr(self.config.is_inner(turn)):
@@ -190,7 +190,7 @@ def fold(
 
 
 @cute.jit
-def request(context: PackedContext, stretches: tuple) -> None:
+def request(context: PackedContext, stretches: tuple):
     """Request the whole vectors of some stretches; one thread calls this."""
     cute.arch.mbarrier_init(context.barrier, 1)
     cute.arch.mbarrier_init_fence()
@@ -200,7 +200,7 @@ def request(context: PackedContext, stretches: tuple) -> None:
 
 
 @cute.jit
-def bring(context: PackedContext, stretches: tuple) -> None:
+def bring(context: PackedContext, stretches: tuple):
     """Return when the CTA's rows of some matrices are in shared memory."""
     if context.thread == 0:
         request(context, stretches)
@@ -211,7 +211,7 @@ def bring(context: PackedContext, stretches: tuple) -> None:
 
 
 @cute.jit
-def write(context: PackedContext, stretches: tuple, matrices: tuple) -> None:
+def write(context: PackedContext, stretches: tuple, matrices: tuple):
     """Write the CTA's rows, which lie where those of the inputs lay."""
     cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.sync_threads()
@@ -222,7 +222,7 @@ def write(context: PackedContext, stretches: tuple, matrices: tuple) -> None:
 
 
 @cute.jit
-def send(stretches: tuple, matrices: tuple) -> None:
+def send(stretches: tuple, matrices: tuple):
     """Write the whole vectors, and wait until they have left shared memory; one thread calls this."""
     for stretch, matrix in zip(stretches, matrices, strict=True):
         stretch.write(matrix)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from .config import SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div
 
@@ -82,7 +81,7 @@ class PackedTileConfig(Shared):
     def rows(self) -> int:
         return self.groups * self.passes
 
-    def row(self, number: Any) -> Any:
+    def row(self, number):
         """The row in the CTA that group `number` takes; those of later passes follow on those of the first."""
         ways = self.rows // self.apart
         return number if self.apart == 1 else number % ways * self.apart + number // ways

@@ -24,7 +24,7 @@ class Reduction:
             so no exchange waits for the readers of the previous one
     """
 
-    def __init__(self, config: RowTileConfig, memory: object, stage: int, width: int) -> None:
+    def __init__(self, config: RowTileConfig, memory, stage: int, width: int):
         self.config, self.stage, self.width = config, stage, width
         self.buffer = self.barriers = None
         if config.peers > 1:
@@ -35,7 +35,7 @@ class Reduction:
             self.barriers = memory.allocate_array(Int64, stage)
 
     @cute.jit
-    def open(self) -> None:
+    def open(self):
         """Prepare the mbarriers for one exchange each and signal the cluster; the first exchange waits for all CTAs."""
         if const_expr(self.config.cluster > 1):
             if cute.arch.thread_idx()[0] == 0:
@@ -48,17 +48,17 @@ class Reduction:
             cute.arch.cluster_arrive_relaxed()
 
     @cute.jit
-    def exchange(self, values: tuple, stage: cutlass.Constexpr[int]) -> None:
+    def exchange(self, values: tuple, stage: cutlass.Constexpr[int]):
         """Send this warp's float32 values to every warp of its row, and wait for theirs."""
         self.send(values, stage)
         self.receive(stage)
 
-    def send(self, values: tuple, stage: int) -> None:
+    def send(self, values: tuple, stage: int):
         """The first half of an exchange; several can be sent before the first is received."""
         self.post(values, stage, stage == 0)
 
     @cute.jit
-    def post(self, values: tuple, stage: int | Int32, is_first: cutlass.Constexpr[bool] = False) -> None:
+    def post(self, values: tuple, stage: int | Int32, is_first: cutlass.Constexpr[bool] = False):
         """`send`; is_first: wait until every CTA of the cluster is there."""
         config, buffer = self.config, self.buffer
         thread = cute.arch.thread_idx()[0]
@@ -78,7 +78,7 @@ class Reduction:
                 store_shared_remote(target, values, self.barriers + stage, lane)
 
     @cute.jit
-    def receive(self, stage: int | Int32, phase: int | Int32 = 0) -> None:
+    def receive(self, stage: int | Int32, phase: int | Int32 = 0):
         """The second half: wait until every warp of this row has sent its values; phase: of the stage's mbarrier."""
         if const_expr(self.config.cluster == 1):
             cute.arch.sync_threads()
@@ -86,7 +86,7 @@ class Reduction:
             cute.arch.mbarrier_wait(self.barriers + stage, phase)
 
     @cute.jit
-    def renew(self, stage: int | Int32) -> None:
+    def renew(self, stage: int | Int32):
         """Prepare a stage, whose exchange this thread has received, for one more exchange."""
         if const_expr(self.config.cluster > 1):
             if cute.arch.thread_idx()[0] == 0:
@@ -122,7 +122,7 @@ class Reduction:
         return min(WARP, 1 << (self.config.peers - 1).bit_length())
 
 
-def store_shared_remote(target: cute.Tensor, values: tuple[Float32, ...], barrier: cute.Pointer, rank: Int32) -> None:
+def store_shared_remote(target: cute.Tensor, values: tuple[Float32, ...], barrier: cute.Pointer, rank: Int32):
     """Store 1, 2 or 4 float32 values in CTA `rank` of the cluster, where `target` is in this CTA's shared memory.
 
     The mbarrier at `barrier` of that CTA counts the bytes as they arrive.

@@ -10,7 +10,7 @@ from cutlass import Float32, Int32
 class VectorRegTile:
     """`count` vectors of `width` elements: a thread's part of its row. Indices are compile-time constants."""
 
-    def __init__(self, dtype: type[cutlass.Numeric], width: int, count: int) -> None:
+    def __init__(self, dtype: type[cutlass.Numeric], width: int, count: int):
         self.tensor = cute.make_rmem_tensor((width, count), dtype)
 
     def vector(self, turn: int) -> cute.Tensor:

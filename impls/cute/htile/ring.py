@@ -33,7 +33,7 @@ PAIR_BARRIER = 1  # a hardware barrier, for the couriers of pairs
 class Phases:
     """An mbarrier for each of `count` consecutive rows."""
 
-    def __init__(self, context: SplitContext, count: int) -> None:
+    def __init__(self, context: SplitContext, count: int):
         self.count, self.first = count, context.memory.allocate_array(Int64, count)
 
     def of(self, row: Int32) -> cute.Pointer:
@@ -43,7 +43,7 @@ class Phases:
 class Ring:
     """`config.stages` shares of rows, and an mbarrier for each step of theirs."""
 
-    def __init__(self, context: SplitContext) -> None:
+    def __init__(self, context: SplitContext):
         config, memory = context.config, context.memory
         self.stages = config.stages
         layout = cute.make_layout((config.cta_vectors * config.vector, config.stages))
@@ -57,7 +57,7 @@ class Ring:
 
 
 @cute.jit
-def open_ring(context: SplitContext, ring: Ring) -> None:
+def open_ring(context: SplitContext, ring: Ring):
     """Initialise the mbarriers; all threads call this."""
     workers = const_expr(context.config.workers)
     arriving = ((ring.arrived, 1), (ring.paired, workers), (ring.known, WARP), (ring.free, workers + WARP))
@@ -69,18 +69,18 @@ def open_ring(context: SplitContext, ring: Ring) -> None:
     cute.arch.sync_threads()
 
 
-def wait(phases: Phases, row: Int32) -> None:
+def wait(phases: Phases, row: Int32):
     """Wait until all threads have told that a row has reached this step."""
     cute.arch.mbarrier_wait(phases.of(row), row // phases.count % 2)
 
 
-def tell(phases: Phases, row: Int32) -> None:
+def tell(phases: Phases, row: Int32):
     """Tell that this thread has done its part of a row."""
     cute.arch.mbarrier_arrive(phases.of(row))
 
 
 @cute.jit
-def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: VectorRegTile) -> None:
+def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: VectorRegTile):
     """This thread's vectors of a row to registers, from number `first` on; -inf where it has none."""
     config, shift = context.config, context.shift(row)
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
@@ -99,7 +99,7 @@ def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: Vect
 
 
 @cute.jit
-def carry_rows(context: SplitContext, ring: Ring) -> None:
+def carry_rows(context: SplitContext, ring: Ring):
     """The couriers' part."""
     if context.courier == 0:
         if context.thread % WARP == 0:
@@ -116,7 +116,7 @@ def carry_rows(context: SplitContext, ring: Ring) -> None:
 
 
 @cute.jit
-def bring_rows(context: SplitContext, ring: Ring) -> None:
+def bring_rows(context: SplitContext, ring: Ring):
     """Request every row, a few at a time; one thread calls this."""
     under_way = const_expr(context.config.under_way)
     for row in cutlass.range(context.rows, unroll=1):
@@ -130,7 +130,7 @@ def bring_rows(context: SplitContext, ring: Ring) -> None:
 
 
 @cute.jit
-def bring(context: SplitContext, ring: Ring, row: Int32) -> None:
+def bring(context: SplitContext, ring: Ring, row: Int32):
     """Request the whole vectors of the CTA's share of a row, in one copy."""
     config, shift = context.config, context.shift(row)
     first = Int32(0) if const_expr(config.aligned) else Int32(context.column(Int32(0), shift) < 0)
@@ -148,7 +148,7 @@ def bring(context: SplitContext, ring: Ring, row: Int32) -> None:
 
 
 @cute.jit
-def send_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
+def send_rows(context: SplitContext, ring: Ring, tag: Int32):
     for row in cutlass.range(context.rows, unroll=1):
         wait(ring.paired, row)
         publish(context, row, tag + row)
@@ -156,14 +156,14 @@ def send_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
 
 
 @cute.jit
-def relay_rows(context: SplitContext, tag: Int32) -> None:
+def relay_rows(context: SplitContext, tag: Int32):
     if const_expr(context.config.team > 1):
         for row in cutlass.range(context.rows - 1, unroll=1):
             relay(context, row, tag + row)
 
 
 @cute.jit
-def fetch_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
+def fetch_rows(context: SplitContext, ring: Ring, tag: Int32):
     last = context.rows - 1
     for row in cutlass.range(last, unroll=1):
         fetch_row(context, ring, row, tag, False)
@@ -172,7 +172,7 @@ def fetch_rows(context: SplitContext, ring: Ring, tag: Int32) -> None:
 
 
 @cute.jit
-def fetch_row(context: SplitContext, ring: Ring, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool]) -> None:
+def fetch_row(context: SplitContext, ring: Ring, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool]):
     wait(ring.arrived, row)  # by now all have read the totals whose place this row's take
     fetch(context, row, tag + row, direct)
     tell(ring.known, row)

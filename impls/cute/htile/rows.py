@@ -25,7 +25,7 @@ class Partition:
     start, end  the addresses of the matrix
     """
 
-    def __init__(self, vectors: cute.Tensor, is_straight: bool, matrix: cute.Tensor) -> None:
+    def __init__(self, vectors: cute.Tensor, is_straight: bool, matrix: cute.Tensor):
         self.vectors, self.straight = vectors, True
         self.bytes = cute.size(vectors, mode=[0]) * matrix.element_type.width // 8
         if not is_straight:
@@ -59,7 +59,7 @@ class RowContext:
         width: int = 1,
         extra_smem_tensors: int = 0,
         extra_dtype: type[cutlass.Numeric] | None = None,
-    ) -> None:
+    ):
         self.config, self.shape, self.fill = config, mX.shape, fill
         row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
         self.held = config.keep != "l1" or row_bytes * (1 + extra_smem_tensors) <= HELD_BYTES
@@ -85,7 +85,7 @@ class RowContext:
         address = matrix.iterator.toint() + Int64(self.row) * (matrix.stride[0] * size)
         return Int32(address % VECTOR_BYTES) // size
 
-    def _bounds(self) -> None:
+    def _bounds(self):
         config = self.config
         self.tXcX = self.thread_copy.partition_S(cute.make_identity_tensor(config.tiler_mn))
         start = self.rank * (config.cta_vectors * config.vector)
@@ -95,7 +95,7 @@ class RowContext:
             end = cutlass.min(config.cta_vectors * config.vector, config.columns + self.shift - start)
             self.tXpX = copy.predicate_k(self.tXcX, cutlass.max(self.shift - start, 0), end)
 
-    def _shared(self, memory: object, dtype: type[cutlass.Numeric]) -> cute.Tensor | None:
+    def _shared(self, memory, dtype: type[cutlass.Numeric]) -> cute.Tensor | None:
         if self.config.keep != "shared":
             return None
         layout = cute.make_ordered_layout(self.config.tiler_mn, order=(1, 0))
@@ -120,14 +120,14 @@ class RowContext:
         """Whether the compiler knows that every thread moves vector number `turn` of a partition as one."""
         return part.straight is True and self.config.rows == 1 and self.config.is_inner(turn)
 
-    def whole(self, turn: int, part: Partition) -> object:
+    def whole(self, turn: int, part: Partition):
         """Whether vector number `turn` of a partition lies wholly in the matrix and can be moved as one."""
         inside = self.row_in_bounds
         if not self.config.is_inner(turn):
             inside = inside & self.tXpX[0, 0, turn]
         return inside if part.straight is True else inside & part.straight
 
-    def readable(self, turn: int, part: Partition) -> object:
+    def readable(self, turn: int, part: Partition):
         """Whether vector number `turn` of a partition can be read as one: its elements outside the row are the matrix's too.
 
         This fails only for the first vector of a matrix and the last.
@@ -137,7 +137,7 @@ class RowContext:
         address = part.vectors[None, turn].iterator.toint()
         return self.touched(turn) & part.straight & (address >= part.start) & (address + part.bytes <= part.end)
 
-    def touched(self, turn: int) -> object:
+    def touched(self, turn: int):
         """Whether vector number `turn` has elements in this CTA's share of a row of the matrix."""
         config = self.config
         return self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector)
@@ -173,7 +173,7 @@ class RowContext:
         source: cute.Tensor,
         target: cute.Tensor,
         beyond: cutlass.Constexpr[bool] = False,
-    ) -> None:
+    ):
         """Copy the elements of vector number `turn` of a partition that the matrix has.
 
         beyond  for a target of this thread's own: a vector at a row's end comes whole, with elements outside the row
@@ -185,7 +185,7 @@ class RowContext:
             copy.bounded_copy(atom, source, target, whole, self.edges(turn, part))
 
     @cute.jit
-    def store_row(self, vector: cute.Tensor, value: Float32) -> None:
+    def store_row(self, vector: cute.Tensor, value: Float32):
         """Write a value that all threads of a row share to (rows,) float32; one of them writes."""
         row = self.row
         first = self.row_in_bounds & (self.tidx % self.config.threads_per_row == 0) & (self.rank == 0)
@@ -201,7 +201,7 @@ class RowLoader:
     registers cannot hold them, and every use is a read.
     """
 
-    def __init__(self, context: RowContext, matrix: cute.Tensor, tXsX: cute.Tensor | None = None) -> None:
+    def __init__(self, context: RowContext, matrix: cute.Tensor, tXsX: cute.Tensor | None = None):
         self.context, self.config = context, context.config
         self.part = context.partition(matrix)
         self.tXsX = tXsX
@@ -209,7 +209,7 @@ class RowLoader:
         self.dtype, self.bits = matrix.element_type, min(128, 8 * self.part.bytes)
 
     @cute.jit
-    def request(self) -> None:
+    def request(self):
         """Request every vector; work that does not depend on them can overlap."""
         if const_expr(self.config.keep == "shared"):
             # CUDA 12's assembler (the default of DSL 4.8.1) takes uniform registers for both addresses where a CTA has
@@ -230,7 +230,7 @@ class RowLoader:
                 self._trim(turn, self.tXrX.vector(turn))
 
     @cute.jit
-    def wait(self) -> None:
+    def wait(self):
         """Return when this thread's vectors are in shared memory, if they go there."""
         if const_expr(self.config.keep == "shared"):
             cute.arch.cp_async_wait_group(0)
@@ -238,7 +238,7 @@ class RowLoader:
                 self._trim(turn, self.tXsX[None, 0, turn])
 
     @cute.jit
-    def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]) -> None:
+    def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]):
         source, target = self.part.vectors[None, turn], self.tXsX[None, 0, turn]
         context, part = self.context, self.part
         if const_expr(part.straight is True):
@@ -248,13 +248,13 @@ class RowLoader:
             copy.filled_copy(atom, source, target, readable, context.edges(turn, part), context.fill)
 
     @cute.jit
-    def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor) -> None:
+    def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor):
         if const_expr(self.context.fill is not None and not self.context.free(turn, self.part)):
             target.fill(target.element_type(self.context.fill))
         self.context.move(atom, self.part, turn, self.part.vectors[None, turn], target, beyond=True)
 
     @cute.jit
-    def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor) -> None:
+    def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor):
         """Set a vector's elements outside the row to context.fill. It waits for the vector, so all requests come first."""
         trims = self.context.fill is not None and not self.config.aligned and not self.config.is_inner(turn)
         if const_expr(trims):
@@ -288,11 +288,11 @@ class RowLoader:
 class RowStorer:
     """Registers -> global for one matrix."""
 
-    def __init__(self, context: RowContext, matrix: cute.Tensor) -> None:
+    def __init__(self, context: RowContext, matrix: cute.Tensor):
         self.context, self.part, self.dtype = context, context.partition(matrix), matrix.element_type
         self.atom = copy.storing(self.dtype, min(128, 8 * self.part.bytes))
 
     @cute.jit
-    def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA) -> None:
+    def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA):
         """Round float32 values to the matrix's dtype, to vector number `turn`, where the matrix has it."""
         self.context.move(self.atom, self.part, turn, rounded(values, self.dtype), self.part.vectors[None, turn])

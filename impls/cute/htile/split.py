@@ -27,7 +27,7 @@ class SplitContext:
     Shared memory holds a row's `pairs` of the warps that reduce it, and its `totals` over all CTAs.
     """
 
-    def __init__(self, config: SplitTileConfig, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+    def __init__(self, config: SplitTileConfig, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
         self.config, self.x, self.y, self.words = config, x, y, workspace.iterator
         self.thread = cute.arch.thread_idx()[0]
         self.cta = cute.arch.block_idx()[0]
@@ -52,7 +52,7 @@ class SplitContext:
         """The column of the first element of vector number `index` of this CTA's share."""
         return (self.share + index) * self.config.vector - shift
 
-    def whole(self, index: Int32, shift: Int32) -> object:
+    def whole(self, index: Int32, shift: Int32):
         """Whether that vector lies wholly in the row and in the share."""
         config = self.config
         column = self.column(index, shift)
@@ -90,7 +90,7 @@ def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
 
 
 @cute.jit
-def load(context: SplitContext, row: Int32, index: Int32, shift: Int32, target: cute.Tensor) -> None:
+def load(context: SplitContext, row: Int32, index: Int32, shift: Int32, target: cute.Tensor):
     """Vector number `index` of a row to registers; -inf where the row has none."""
     target.fill(target.element_type(-Float32.inf))
     source = context.place(context.x, row, context.column(index, shift))
@@ -99,7 +99,7 @@ def load(context: SplitContext, row: Int32, index: Int32, shift: Int32, target: 
 
 
 @cute.jit
-def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values: cute.TensorSSA) -> None:
+def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values: cute.TensorSSA):
     """Round float32 values to the output's dtype, to vector number `index` of a row, where the row has it."""
     source = rounded(values, context.y.element_type)
     target = context.place(context.y, row, context.column(index, shift))
@@ -110,7 +110,7 @@ def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values:
 
 
 @cute.jit
-def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float32) -> None:
+def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float32):
     """Store a warp's (max, sum) for `publish`; the sums are over exp(x - reference(max))."""
     pairs, thread, place = context.pairs, context.thread, row % context.config.held
     top = warp_reduce(maximum, MAX, WARP)
@@ -126,7 +126,7 @@ def first_tag(context: SplitContext) -> Int32:
 
 
 @cute.jit
-def publish(context: SplitContext, row: Int32, tag: Int32) -> None:
+def publish(context: SplitContext, row: Int32, tag: Int32):
     """Merge the warps' pairs of a row and send the CTA's; tag: the row's."""
     config, pairs, lane = context.config, context.pairs, context.thread % WARP
     place, mine = row % config.held, cutlass.min(lane, config.workers // WARP - 1)
@@ -137,7 +137,7 @@ def publish(context: SplitContext, row: Int32, tag: Int32) -> None:
 
 
 @cute.jit
-def relay(context: SplitContext, row: Int32, tag: Int32) -> None:
+def relay(context: SplitContext, row: Int32, tag: Int32):
     """In the first CTA of a team, merge its pairs and send them to all."""
     config = context.config
     team, rank = context.cta // config.team, context.cta % config.team
@@ -148,7 +148,7 @@ def relay(context: SplitContext, row: Int32, tag: Int32) -> None:
 
 
 @cute.jit
-def fetch(context: SplitContext, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool] = False) -> None:
+def fetch(context: SplitContext, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool] = False):
     """Wait for the pairs of a row and store its totals: from the teams' pairs, or with `direct` from those of all CTAs."""
     config, lane, totals = context.config, context.thread % WARP, context.totals
     own = const_expr(direct and config.team > 1)
@@ -161,7 +161,7 @@ def fetch(context: SplitContext, row: Int32, tag: Int32, direct: cutlass.Constex
 
 
 @cute.jit
-def send(context: SplitContext, place: cute.Pointer, tag: Int32, pair: tuple) -> None:
+def send(context: SplitContext, place: cute.Pointer, tag: Int32, pair: tuple):
     """Write a pair with its tag, by one thread of the warp."""
     words = [(Int64(tag) << 32) | (Int64(value.bitcast(Int32)) & Int64(0xFFFFFFFF)) for value in pair]
     if context.thread % WARP == 0:
@@ -217,7 +217,7 @@ def merged(top: Float32, total: Float32) -> tuple[Float32, Float32]:
 
 
 @cute.jit
-def advance(context: SplitContext, tag: Int32) -> None:
+def advance(context: SplitContext, tag: Int32):
     """Store the last row's tag for the next launch. The last courier does, once it has the pairs of all CTAs.
 
     A CTA sends its pairs only after it has read the old tag.

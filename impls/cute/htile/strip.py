@@ -23,7 +23,7 @@ class Strip:
     width  values of an exchange
     """
 
-    def __init__(self, config: StripConfig, rows: Int32, heads: Int32 | int, width: int) -> None:
+    def __init__(self, config: StripConfig, rows: Int32, heads: Int32 | int, width: int):
         self.config, self.heads = config, heads
         self.thread = cute.arch.thread_idx()[0]
         self.lane = self.thread % config.threads_per_row
@@ -44,7 +44,7 @@ class Strip:
         """The row of the matrices, one that exists."""
         return cutlass.min(self.place(number), self.rows - 1) * self.heads + self.head
 
-    def has(self, turn: int) -> object:
+    def has(self, turn: int):
         """Whether the row has this thread's vector number `turn`."""
         if self.config.is_inner(turn):
             return True
@@ -89,7 +89,7 @@ class Strip:
         return tile
 
     @cute.jit
-    def request(self, loaders: list, number: Int32) -> None:
+    def request(self, loaders: list, number: Int32):
         """Request row `number` of some matrices, if there is one, as one group."""
         if number < self.count:
             for loader in loaders:
@@ -98,7 +98,7 @@ class Strip:
             cute.arch.cp_async_commit_group()
 
     @cute.jit
-    def wait(self) -> None:
+    def wait(self):
         """Return when the oldest of the rows under way is here."""
         if const_expr(self.config.stages > 1):
             cute.arch.cp_async_wait_group(self.config.ahead)
@@ -122,7 +122,7 @@ class Strip:
         return values
 
     @cute.jit
-    def store(self, matrix: cute.Tensor, turn: cutlass.Constexpr[int], number: Int32, values: cute.TensorSSA) -> None:
+    def store(self, matrix: cute.Tensor, turn: cutlass.Constexpr[int], number: Int32, values: cute.TensorSSA):
         """Round float32 values to vector number `turn` of row `number` of a matrix, where it has that."""
         start = matrix.iterator + Int64(self.row(number)) * matrix.stride[0]
         source, target = rounded(values, matrix.element_type), self.vector(start, turn)
@@ -133,7 +133,7 @@ class Strip:
                 cute.autovec_copy(source, target)
 
     @cute.jit
-    def store_sums(self, sums: tuple, outputs: tuple) -> None:
+    def store_sums(self, sums: tuple, outputs: tuple):
         """Each tile of sums over this thread's rows, added up over the CTA's rows, to (blocks, heads, columns) float32."""
         config = self.config
         for tile, output in zip(sums, outputs, strict=True):
@@ -147,7 +147,7 @@ class Strip:
                 self._store_sums_of_groups(tile, start)
 
     @cute.jit
-    def _store_sums_of_groups(self, tile: VectorRegTile, start: cute.Pointer) -> None:
+    def _store_sums_of_groups(self, tile: VectorRegTile, start: cute.Pointer):
         config = self.config
         layout = cute.make_layout((config.columns, config.rows))
         shared = self.memory.allocate_tensor(Float32, layout, byte_alignment=VECTOR_BYTES)
@@ -168,7 +168,7 @@ class Strip:
 class StripLoader:
     """Rows of one matrix: global -> a ring in shared memory, or -> registers where the ring has one stage."""
 
-    def __init__(self, strip: Strip, matrix: cute.Tensor) -> None:
+    def __init__(self, strip: Strip, matrix: cute.Tensor):
         self.strip, self.config, self.matrix, self.dtype = strip, strip.config, matrix, matrix.element_type
         config = self.config
         self.bytes = config.vector * self.dtype.width // 8
@@ -186,7 +186,7 @@ class StripLoader:
         return cute.make_tensor(vector.iterator.align(min(VECTOR_BYTES, self.bytes)), vector.layout)
 
     @cute.jit
-    def request(self, number: Int32) -> None:
+    def request(self, number: Int32):
         strip, config = self.strip, self.config
         start = self.matrix.iterator + Int64(strip.row(number)) * self.matrix.stride[0]
         exists = strip.place(number) < strip.rows
@@ -201,7 +201,7 @@ class StripLoader:
                     target.fill(self.dtype(0))
 
     @cute.jit
-    def _copy(self, source: cute.Tensor, target: cute.Tensor) -> None:
+    def _copy(self, source: cute.Tensor, target: cute.Tensor):
         if const_expr(self.config.stages == 1):
             cute.autovec_copy(source, target)
         else:

@@ -25,15 +25,15 @@ class CrossEntropy:
     another negative target is 0, and a row whose target is no column has no loss.
     """
 
-    def __init__(self, config: RowTileConfig, ignore: int, smoothing: float, z: float) -> None:
+    def __init__(self, config: RowTileConfig, ignore: int, smoothing: float, z: float):
         self.config, self.ignore, self.smoothing, self.z = config, ignore, smoothing, z
 
     @cute.jit
-    def __call__(self, logits, target, loss, dlogits, stream) -> None:
+    def __call__(self, logits, target, loss, dlogits, stream):
         launch_rows(self.kernel(logits, target, loss, dlogits), self.config, logits.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, logits, target, loss, dlogits) -> None:
+    def kernel(self, logits, target, loss, dlogits):
         overlap()
         config, smoothing, z = self.config, self.smoothing, self.z
         context = RowContext(config, logits, fill=-Float32.inf, width=4 if smoothing else 2)
@@ -82,11 +82,11 @@ class CrossEntropyBackward(CrossEntropy):
     """The gradient from lse and dloss, (rows,) float32, by which it is multiplied."""
 
     @cute.jit
-    def __call__(self, logits, target, lse, dloss, dlogits, stream) -> None:
+    def __call__(self, logits, target, lse, dloss, dlogits, stream):
         launch_rows(self.kernel(logits, target, lse, dloss, dlogits), self.config, logits.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, logits, target, lse, dloss, dlogits) -> None:
+    def kernel(self, logits, target, lse, dloss, dlogits):
         overlap()
         context = RowContext(self.config, logits, fill=None)
         row, out = context.x, RowStorer(context, dlogits)
@@ -105,7 +105,7 @@ class CrossEntropyBackward(CrossEntropy):
 class Target:
     """The target of this thread's row. The thread that has its column reads the logit there, and writes what is one per row."""
 
-    def __init__(self, context: RowContext, target: cute.Tensor, ignore: int) -> None:
+    def __init__(self, context: RowContext, target: cute.Tensor, ignore: int):
         config, (rows, columns) = context.config, context.shape
         self.row = cutlass.min(context.row, rows - 1)
         index = target[self.row]
@@ -128,14 +128,14 @@ class Target:
         return value
 
     @cute.jit
-    def write(self, vector: cute.Tensor, value: Float32) -> None:
+    def write(self, vector: cute.Tensor, value: Float32):
         """Write the row's element of (rows,) float32."""
         row, is_mine = self.row, self.is_mine
         if is_mine:
             vector[row] = cutlass.select_(self.ignored, Float32(0.0), value)
 
     @cute.jit
-    def patch(self, matrix: cute.Tensor, value: Float32) -> None:
+    def patch(self, matrix: cute.Tensor, value: Float32):
         """Write what is right at the target's column over what this thread has stored there."""
         row, column, is_counted = self.row, self.column, self.is_mine & ~self.ignored
         if is_counted:

@@ -42,11 +42,11 @@ class Norm:
     several rows per thread with a residual or heads.
     """
 
-    def __init__(self, config: RowTileConfig, layer: bool, eps: float, heads: bool = False) -> None:
+    def __init__(self, config: RowTileConfig, layer: bool, eps: float, heads: bool = False):
         self.config, self.layer, self.eps, self.heads = config, layer, eps, heads
 
     @cute.jit
-    def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream) -> None:
+    def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream):
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
         if const_expr(self.config.rows_per_thread > 1 and (residual is not None or self.heads)):
@@ -55,7 +55,7 @@ class Norm:
         launch_rows(kernel, self.config, x.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean) -> None:
+    def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean):
         overlap()
         config, width = self.config, PART_WIDTH if self.layer else 1
         more, dtype = (config.rows_per_thread - 1, None) if residual is None else (1, residual.element_type)
@@ -95,7 +95,7 @@ def wants_late_weights(config: RowTileConfig, layer: bool) -> bool:
 class Row:
     """One row of a thread from its loads to its stores; number: among the thread's rows."""
 
-    def __init__(self, context: RowContext, number: int, x, residual, y, residual_out, rstd, mean) -> None:
+    def __init__(self, context: RowContext, number: int, x, residual, y, residual_out, rstd, mean):
         self.context, self.stage = context, number
         self.loaders = [context.x if number == 0 else RowLoader(context, x, context.extra_sX[number - 1])]
         if residual is not None:
@@ -107,11 +107,11 @@ class Row:
         self.exact = rstd is not None and context.config.itemsize == 4 and context.config.peers > 1
         self.centre: Float32 | None = None
 
-    def request(self) -> None:
+    def request(self):
         for loader in self.loaders:
             loader.request()
 
-    def wait(self) -> None:
+    def wait(self):
         for loader in self.loaders:
             loader.wait()
 
@@ -128,14 +128,14 @@ class Row:
     def _sum(values: list[cute.TensorSSA]) -> cute.TensorSSA:
         return values[0] if len(values) == 1 else values[0] + values[1]
 
-    def measure(self, layer: bool) -> None:
+    def measure(self, layer: bool):
         """This warp's part of the statistics, before the warps exchange them."""
         if layer:
             self.part = moments_of(self, self.context)
             if self.context.config.peers > 1:
                 self.context.reduction.send(self.part, self.stage)
 
-    def settle(self, layer: bool, eps: float) -> None:
+    def settle(self, layer: bool, eps: float):
         """The row's scale and, for LayerNorm, its centre."""
         context = self.context
         if layer:
@@ -145,7 +145,7 @@ class Row:
             square = mean_square(self, context, self.stage)
         self.scale = cute.math.rsqrt(square + eps, fastmath=True)
 
-    def store(self, turn: int, weight: cute.TensorSSA | None, bias: cute.TensorSSA | None) -> None:
+    def store(self, turn: int, weight: cute.TensorSSA | None, bias: cute.TensorSSA | None):
         """Vector number `turn`, normalised and scaled, and the sum that it comes from."""
         value = self.again(turn)
         if self.total is not None:
@@ -154,7 +154,7 @@ class Row:
         value = value if weight is None else value * weight
         self.out.store(turn, value if bias is None else value + bias)
 
-    def store_statistics(self) -> None:
+    def store_statistics(self):
         if self.rstd is not None:
             self.context.store_row(self.rstd, self.scale)
         if self.mean is not None:
@@ -168,7 +168,7 @@ class ColumnLoader:
     no registers before; otherwise `request` does, after the rows' own loads, and the reductions hide its latency.
     """
 
-    def __init__(self, context: RowContext, vector: cute.Tensor, delayed: bool = False) -> None:
+    def __init__(self, context: RowContext, vector: cute.Tensor, delayed: bool = False):
         self.context, self.delayed = context, delayed
         every_row = cute.make_layout(context.shape, stride=(0, 1))
         start = vector.iterator
@@ -178,13 +178,13 @@ class ColumnLoader:
         self.tile = context.make_fragment(vector.element_type)
         self.atom = copy.loading(vector.element_type, bits=min(128, 8 * self.part.bytes))
 
-    def request(self) -> None:
+    def request(self):
         """Request this thread's values, unless that is delayed."""
         if not self.delayed:
             for turn in range(self.context.config.vectors_per_thread):
                 self._fetch(turn)
 
-    def _fetch(self, turn: int) -> None:
+    def _fetch(self, turn: int):
         self.context.move(self.atom, self.part, turn, self.part.vectors[None, turn], self.tile.vector(turn))
 
     def values(self, turn: int) -> cute.TensorSSA:

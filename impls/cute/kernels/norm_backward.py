@@ -33,11 +33,11 @@ class NormBackward:
          with its own. Else a deviation below the rounding, as that of a single column, makes them arbitrarily large
     """
 
-    def __init__(self, config: StripConfig, layer: bool, heads: bool, eps: float | None = None) -> None:
+    def __init__(self, config: StripConfig, layer: bool, heads: bool, eps: float | None = None):
         self.config, self.layer, self.heads, self.eps = config, layer, heads, eps
 
     @cute.jit
-    def __call__(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, stream) -> None:
+    def __call__(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, stream):
         config, sums = self.config, dbias if const_expr(dweight is None) else dweight
         heads = 1
         if const_expr(self.heads):
@@ -50,7 +50,7 @@ class NormBackward:
         kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True, **resident)
 
     @cute.kernel
-    def kernel(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, heads) -> None:
+    def kernel(self, dy, t, weight, dtotal, rstd, mean, dx, dresidual, dweight, dbias, heads):
         overlap()
         config = self.config
         width = (4 if self.eps is not None else 2) if self.layer else 1
@@ -101,7 +101,7 @@ def end(strip: Strip, parts: tuple, number: Int32, found: tuple, eps: float | No
     return scale, centre, *means
 
 
-def finish(strip: Strip, rows: list, weight, number: Int32, settled: tuple, outputs: list, sums: tuple, wanted) -> None:
+def finish(strip: Strip, rows: list, weight, number: Int32, settled: tuple, outputs: list, sums: tuple, wanted):
     """Store the gradient of row `number`, and add to the sums over rows."""
     scale, centre, *means = settled
     Row(strip, rows, weight, number, scale, centre).finish(means, outputs, *wanted, sums)
@@ -120,7 +120,7 @@ def statistics(strip: Strip, rstd: cute.Tensor, mean: cute.Tensor | None, number
 class Row:
     """A thread's part of row `number`."""
 
-    def __init__(self, strip: Strip, loaders: list, weight, number: Int32, scale: Float32, centre: Float32) -> None:
+    def __init__(self, strip: Strip, loaders: list, weight, number: Int32, scale: Float32, centre: Float32):
         self.strip, self.loaders, self.weight, self.number = strip, loaders, weight, number
         self.scale, self.centre = scale, centre
 
@@ -141,7 +141,7 @@ class Row:
                     totals[i] += self.strip.counted(turn, term.reduce(ADD, Float32(0.0), 0))
         return tuple(totals)
 
-    def finish(self, means: list, outputs: list, has_weight: bool, has_bias: bool, sums: tuple) -> None:
+    def finish(self, means: list, outputs: list, has_weight: bool, has_bias: bool, sums: tuple):
         """As the function `finish`."""
         slope, *shift = (mean * self.scale for mean in means)
         for turn in range(self.strip.config.turns):

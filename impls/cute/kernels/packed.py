@@ -19,15 +19,15 @@ from ..htile.reduce import ADD, MAX
 class Softmax:
     """`softmax.Softmax` for x and y of one dtype."""
 
-    def __init__(self, config: PackedTileConfig) -> None:
+    def __init__(self, config: PackedTileConfig):
         self.config = config
 
     @cute.jit
-    def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
+    def __call__(self, x: cute.Tensor, y: cute.Tensor, stream):
         launch_packed(self.kernel(x, y), self.config, x.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, x: cute.Tensor, y: cute.Tensor) -> None:
+    def kernel(self, x: cute.Tensor, y: cute.Tensor):
         overlap()
         context = PackedContext(self.config, x, stage=2)
         stretch = context.stretch(x)
@@ -38,7 +38,7 @@ class Softmax:
 
 
 @cute.jit
-def softmax(context: PackedContext, stretch: Stretch, number: Int32) -> None:
+def softmax(context: PackedContext, stretch: Stretch, number: Int32):
     """Row `number` of this thread."""
     units = stretch.units(context.row(number), -Float32.inf)
     config, dtype = context.config, units.dtype
@@ -53,15 +53,15 @@ def softmax(context: PackedContext, stretch: Stretch, number: Int32) -> None:
 class SoftmaxBackward:
     """`softmax_backward.SoftmaxBackward`."""
 
-    def __init__(self, config: PackedTileConfig) -> None:
+    def __init__(self, config: PackedTileConfig):
         self.config = config
 
     @cute.jit
-    def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
+    def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream):
         launch_packed(self.kernel(dy, y, dx), self.config, dy.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor) -> None:
+    def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor):
         overlap()
         context = PackedContext(self.config, dy)
         stretches = context.stretch(dy), context.stretch(y)
@@ -72,7 +72,7 @@ class SoftmaxBackward:
 
 
 @cute.jit
-def softmax_backward(context: PackedContext, stretches: tuple, number: Int32) -> None:
+def softmax_backward(context: PackedContext, stretches: tuple, number: Int32):
     gradient, share = (stretch.units(context.row(number)) for stretch in stretches)
     dy, y = (held(context.config, units.values) for units in (gradient, share))
     total = fold(context, lambda turn: dy.values(turn) * y.values(turn), ADD, Float32(0.0))
@@ -83,16 +83,16 @@ def softmax_backward(context: PackedContext, stretches: tuple, number: Int32) ->
 class Norm:
     """`norm.Norm`, with all matrices in one dtype."""
 
-    def __init__(self, config: PackedTileConfig, layer: bool, eps: float) -> None:
+    def __init__(self, config: PackedTileConfig, layer: bool, eps: float):
         self.config, self.layer, self.eps = config, layer, eps
 
     @cute.jit
-    def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream) -> None:
+    def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream):
         kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
         launch_packed(kernel, self.config, x.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean) -> None:
+    def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean):
         overlap()
         context = PackedContext(self.config, x, stage=2)
         matrices = (x,) if const_expr(residual is None) else (x, residual)
@@ -107,9 +107,7 @@ class Norm:
 
 
 @cute.jit
-def normalise(
-    norm: Norm, context: PackedContext, stretches: tuple, number: Int32, terms: tuple, statistics: tuple
-) -> None:
+def normalise(norm: Norm, context: PackedContext, stretches: tuple, number: Int32, terms: tuple, statistics: tuple):
     row = context.row(number)
     inputs = [stretch.units(row) for stretch in stretches]
     weight, bias = (None if vector is None else context.columns(vector) for vector in terms)

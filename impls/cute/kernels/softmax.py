@@ -20,15 +20,15 @@ class Softmax:
     log     y is the logarithm of the softmax
     """
 
-    def __init__(self, config: RowTileConfig, online: bool = True, log: bool = False) -> None:
+    def __init__(self, config: RowTileConfig, online: bool = True, log: bool = False):
         self.config, self.online, self.log = config, online, log
 
     @cute.jit
-    def __call__(self, x: cute.Tensor, y: cute.Tensor, stream: object) -> None:
+    def __call__(self, x: cute.Tensor, y: cute.Tensor, stream):
         launch_rows(self.kernel(x, y), self.config, x.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, x: cute.Tensor, y: cute.Tensor) -> None:
+    def kernel(self, x: cute.Tensor, y: cute.Tensor):
         overlap()
         online = const_expr(self.online)
         context = RowContext(self.config, x, fill=-Float32.inf, stage=1 if online else 2, width=2 if online else 1)
@@ -67,9 +67,7 @@ class Powers:
     base  this warp's reference, over which its part of the sum is
     """
 
-    def __init__(
-        self, context: RowContext, row: RowLoader, maximum: Float32, dtype: type[cutlass.Numeric], log: bool
-    ) -> None:
+    def __init__(self, context: RowContext, row: RowLoader, maximum: Float32, dtype: type[cutlass.Numeric], log: bool):
         self.config, self.row, self.dtype, self.log = context.config, row, dtype, log
         self.kept = context.config.keep == "registers" and not log
         self.base = lowered(reference(maximum), dtype) if self.kept else reference(maximum)

@@ -22,15 +22,15 @@ class SoftmaxBackward:
     log  y is log_softmax's output, and dx = dy - exp(y) * sum(dy)
     """
 
-    def __init__(self, config: RowTileConfig, log: bool = False) -> None:
+    def __init__(self, config: RowTileConfig, log: bool = False):
         self.config, self.log = config, log
 
     @cute.jit
-    def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream: object) -> None:
+    def __call__(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, stream):
         launch_rows(self.kernel(dy, y, dx), self.config, dy.shape[0], stream)
 
     @cute.kernel
-    def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor) -> None:
+    def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor):
         overlap()
         context = RowContext(self.config, dy, extra_smem_tensors=1)
         gradient, share = context.x, RowLoader(context, y, context.extra_sX[0])

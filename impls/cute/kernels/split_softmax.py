@@ -33,17 +33,17 @@ class SplitSoftmax:
     workspace  int64 (config.workspace_words,), zero before its first launch, for one launch at a time
     """
 
-    def __init__(self, config: SplitTileConfig) -> None:
+    def __init__(self, config: SplitTileConfig):
         self.config = config
 
     @cute.jit
-    def __call__(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor, stream: object) -> None:
+    def __call__(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor, stream):
         kernels = {0: self.read_twice, 1: self.alone}
         kernel = kernels.get(self.config.stages, self.flowing)
         launch_split(kernel(x, y, workspace), self.config, stream)
 
     @cute.kernel
-    def flowing(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+    def flowing(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
         """Several rows, through a ring in shared memory; some warps reduce them, others write them."""
         context = SplitContext(self.config, x, y, workspace)
         ring = Ring(context)
@@ -57,7 +57,7 @@ class SplitSoftmax:
             carry_rows(context, ring)
 
     @cute.kernel
-    def alone(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+    def alone(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
         """A single row, in registers."""
         overlap()
         context = SplitContext(self.config, x, y, workspace)
@@ -73,7 +73,7 @@ class SplitSoftmax:
         advance(context, tag)
 
     @cute.kernel
-    def read_twice(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor) -> None:
+    def read_twice(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
         """One row after the other, of any length."""
         overlap()
         context = SplitContext(self.config, x, y, workspace)
@@ -89,7 +89,7 @@ class SplitSoftmax:
 
 
 @cute.jit
-def exchange(context: SplitContext, row: Int32, tag: Int32) -> None:
+def exchange(context: SplitContext, row: Int32, tag: Int32):
     """Send the CTA's pair and fetch those of all, between two barriers of the CTA."""
     courier = context.courier
     cute.arch.sync_threads()
@@ -103,7 +103,7 @@ def exchange(context: SplitContext, row: Int32, tag: Int32) -> None:
 
 
 @cute.jit
-def reduce_rows(context: SplitContext, ring: Ring) -> None:
+def reduce_rows(context: SplitContext, ring: Ring):
     """Reduce every row, and write the last one."""
     tile, last = registers(context, context.config.vectors_per_thread), context.rows - 1
     for row in cutlass.range(context.rows, unroll=1):
@@ -117,7 +117,7 @@ def reduce_rows(context: SplitContext, ring: Ring) -> None:
 
 
 @cute.jit
-def write_rows(context: SplitContext, ring: Ring) -> None:
+def write_rows(context: SplitContext, ring: Ring):
     """Write every row but the last one."""
     tile = registers(context, context.config.vectors_per_thread)
     first = context.thread - context.config.workers
@@ -130,7 +130,7 @@ def write_rows(context: SplitContext, ring: Ring) -> None:
 
 
 @cute.jit
-def load_row(context: SplitContext, row: Int32, tile: VectorRegTile) -> None:
+def load_row(context: SplitContext, row: Int32, tile: VectorRegTile):
     """This thread's vectors of a row."""
     shift = context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
@@ -150,7 +150,7 @@ def own_pair(context: SplitContext, tile: VectorRegTile) -> tuple[Float32, Float
 
 
 @cute.jit
-def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, pair: tuple[Float32, Float32]) -> None:
+def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, pair: tuple[Float32, Float32]):
     """Normalise this thread's vectors of a row by the row's `totals` and store them, from number `first` on."""
     base, scale, shift = pair[0], cute.arch.rcp_approx(pair[1]), context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
@@ -177,7 +177,7 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
 
 
 @cute.jit
-def rewrite(context: SplitContext, row: Int32) -> None:
+def rewrite(context: SplitContext, row: Int32):
     """Read this thread's vectors of a row again, last first since the cache still has those; normalise, store."""
     base, total = totals(context, row)
     scale, shift, bursts = cute.arch.rcp_approx(total), context.shift(row), context.config.bursts
@@ -191,7 +191,7 @@ def rewrite(context: SplitContext, row: Int32) -> None:
 
 
 @cute.jit
-def load_burst(context: SplitContext, row: Int32, shift: Int32, burst: Int32, tile: VectorRegTile) -> None:
+def load_burst(context: SplitContext, row: Int32, shift: Int32, burst: Int32, tile: VectorRegTile):
     """IN_FLIGHT of this thread's vectors of a row."""
     for turn in cutlass.range_constexpr(IN_FLIGHT):
         index = context.thread + (burst * IN_FLIGHT + turn) * context.config.threads
