@@ -19,29 +19,13 @@ from softbench.model import Case  # noqa: E402
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 
 
-def layout(case):
-    """The table's, of one row a thread."""
-    (build, *_) = _plans.of_case(case, _plans.HOPPER, aligned=True)
-    return replace(build.config, rows_per_thread=1), dict(build.flags)
-
-
 def computed(case, inputs):
-    """All outputs of the kernel for an operator, row by row."""
-    config, flags = layout(case)
-    specs = get(case.operator).output_specs(case)
-    outputs = [torch.empty(spec.shape, dtype=torch.float32).view(case.rows, -1) for spec in specs]
+    """By the table's layout, of one row a thread."""
+    (build, *_) = _plans.of_case(case, _plans.HOPPER, aligned=True)
+    config, (module, name) = replace(build.config, rows_per_thread=1), build.kernel.split(".")
     with emulated_cute.family(config.cluster * config.threads_per_row) as family:
-        for row in range(case.rows):
-            given = [emulated_cute.matrix(case.dtype, (x if x.dim() == 1 else x[row]).float().numpy()) for x in inputs]
-            made = [emulated_cute.matrix(spec.dtype, y[row].numpy()) for spec, y in zip(specs, outputs, strict=True)]
-            if case.operator.endswith("softmax_backward"):
-                family("kernels.softmax_backward").SoftmaxBackward(config, **flags).kernel(*given, *made)
-            else:
-                norm = family("kernels.norm").Norm(config, flags["layer"], flags["eps"])
-                norm.kernel(*emulated_cute.norm_arguments(case.operator, given, made))
-            for y, found in zip(outputs, made, strict=True):
-                y[row] = torch.from_numpy(found.values)
-    return tuple(y.view(spec.shape).to(getattr(torch, spec.dtype)) for y, spec in zip(outputs, specs, strict=True))
+        kernel = getattr(family(f"kernels.{module}"), name)(config, **dict(build.flags)).kernel
+        return emulated_cute.computed(case, inputs, get(case.operator).output_specs(case), kernel)
 
 
 @over("dtype", ["float32", "bfloat16"])

@@ -113,28 +113,13 @@ from softbench.model import Case  # noqa: E402
 
 
 def computed(case, inputs):
-    """All outputs of the packed kernel for an operator, row by row."""
     (build, *_) = _plans.of_case(case, _plans.HOPPER, aligned=False)
     assert build.kernel.startswith("packed.")
     config, name = replace(build.config, passes=1), build.kernel.split(".")[1]
-    specs = get(case.operator).output_specs(case)
-    outputs = [torch.empty(spec.shape, dtype=torch.float32).view(case.rows, -1) for spec in specs]
     with emulated_cute.family(config.threads_per_row, emulated_packed.STAND_INS) as family:
         family("htile.packed")
         kernel = getattr(family("kernels.packed"), name)(config, **dict(build.flags)).kernel
-        for row in range(case.rows):
-            given = [emulated_cute.matrix(case.dtype, (x if x.dim() == 1 else x[row]).float().numpy()) for x in inputs]
-            made = [emulated_cute.matrix(spec.dtype, y[row].numpy()) for spec, y in zip(specs, outputs, strict=True)]
-            kernel(
-                *(
-                    emulated_cute.norm_arguments(case.operator, given, made)
-                    if "norm" in case.operator
-                    else (*given, *made)
-                )
-            )
-            for y, found in zip(outputs, made, strict=True):
-                y[row] = torch.from_numpy(found.values)
-    return tuple(y.view(spec.shape).to(getattr(torch, spec.dtype)) for y, spec in zip(outputs, specs, strict=True))
+        return emulated_cute.computed(case, inputs, get(case.operator).output_specs(case), kernel)
 
 
 @over("dtype", ["float32", "bfloat16", "float16"])

@@ -13,6 +13,7 @@ from types import MappingProxyType, ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
+import torch
 
 from support.paths import ROOT
 
@@ -285,3 +286,15 @@ def family(threads, further=MappingProxyType({})):
         for name in [n for n in sys.modules if n.split(".")[0] in ("cutlass", PACKAGE)]:
             del sys.modules[name]
         sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] == "cutlass"})
+
+
+def computed(case, inputs, specs, run):
+    """All outputs of a kernel, row by row: `run` gets a row of each input and what stands for the outputs' rows."""
+    outputs = [torch.empty(spec.shape, dtype=torch.float32).view(case.rows, -1) for spec in specs]
+    for row in range(case.rows):
+        given = [matrix(case.dtype, (x if x.dim() == 1 else x[row]).float().numpy()) for x in inputs]
+        made = [matrix(spec.dtype, y[row].numpy()) for spec, y in zip(specs, outputs, strict=True)]
+        run(*(norm_arguments(case.operator, given, made) if "norm" in case.operator else (*given, *made)))
+        for y, found in zip(outputs, made, strict=True):
+            y[row] = torch.from_numpy(found.values)
+    return tuple(y.view(spec.shape).to(getattr(torch, spec.dtype)) for y, spec in zip(outputs, specs, strict=True))
