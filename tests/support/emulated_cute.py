@@ -104,6 +104,20 @@ class Cutlass(ModuleType):
         return MagicMock()
 
 
+@contextlib.contextmanager
+def standing_in(dsl):
+    """Modules in the place of the DSL's, for a package PACKAGE of the files of impls/cute."""
+    before, package = dict(sys.modules), ModuleType(PACKAGE)
+    package.__path__ = [str(FOLDER)]
+    sys.modules.update({**dsl, PACKAGE: package})
+    try:
+        yield
+    finally:
+        for name in [n for n in sys.modules if n.split(".")[0] in ("cutlass", PACKAGE)]:
+            del sys.modules[name]
+        sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] == "cutlass"})
+
+
 def _dsl(threads):
     def rmem(shape, _):
         return numbers(np.zeros((shape, threads) if isinstance(shape, int) else shape))
@@ -264,9 +278,6 @@ def family(threads, further=MappingProxyType({})):
 
     further  stand-ins beside STAND_INS
     """
-    before, modules = dict(sys.modules), _dsl(threads)
-    package = ModuleType(PACKAGE)
-    package.__path__ = [str(FOLDER)]
 
     def tile(_, width, count):
         return Tile(np.zeros((count, width, threads)))
@@ -278,14 +289,8 @@ def family(threads, further=MappingProxyType({})):
                 setattr(module, stood_for, stand_in)
         return module
 
-    sys.modules.update({**modules, PACKAGE: package})
-    try:
-        with np.errstate(all="ignore"):
-            yield load
-    finally:
-        for name in [n for n in sys.modules if n.split(".")[0] in ("cutlass", PACKAGE)]:
-            del sys.modules[name]
-        sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] == "cutlass"})
+    with standing_in(_dsl(threads)), np.errstate(all="ignore"):
+        yield load
 
 
 def computed(case, inputs, specs, run):

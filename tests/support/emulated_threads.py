@@ -8,13 +8,12 @@ import contextlib
 import importlib
 import itertools
 import math
-import sys
 import threading
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 
-from support.emulated_cute import FOLDER, PACKAGE, Cutlass
+from support.emulated_cute import PACKAGE, Cutlass, standing_in
 from support.emulated_memory import (
     BOOLEAN,
     DTYPES,
@@ -208,55 +207,45 @@ def assume(x, divby):
 @contextlib.contextmanager
 def family():
     """A function that imports modules of impls/cute, with this file for the DSL."""
-    before = dict(sys.modules)
-    cute, cutlass, package = Cutlass("cutlass.cute"), Cutlass("cutlass"), ModuleType(PACKAGE)
-    package.__path__ = [str(FOLDER)]
+    cute, cutlass = Cutlass("cutlass.cute"), Cutlass("cutlass")
     names = {"Float32": "float32", "Float16": "float16", "BFloat16": "bfloat16"}
     vars(cutlass).update({name: DTYPES[kind] for name, kind in names.items()}, Int32=INT32, Int64=INT64, cute=cute)
     vars(cutlass).update(const_expr=lambda x: x, range_constexpr=range, range=lambda *n, **_: range(*n), min=min)
     vars(cutlass).update(memory=SimpleNamespace(SmemAllocator=SmemAllocator))
     vars(cute).update(
-        jit=lambda f: f, kernel=lambda f: f, arch=_arch(), size=size, autovec_copy=copy, make_layout=Layout
-    )
-    vars(cute).update(
-        make_tensor=Tensor, make_rmem_tensor=new, recast_tensor=lambda x, _: x, rank=lambda x: len(x.shape)
-    )
-    vars(cute).update(make_ordered_layout=lambda shape, order: Layout(shape, order=order), group_modes=lambda x, _: x)
-    vars(cute).update(
+        jit=lambda f: f,
+        kernel=lambda f: f,
+        arch=_arch(),
+        size=size,
+        autovec_copy=copy,
+        make_layout=Layout,
+        make_tensor=Tensor,
+        make_rmem_tensor=new,
+        recast_tensor=lambda x, _: x,
+        rank=lambda x: len(x.shape),
+        make_ordered_layout=lambda shape, order: Layout(shape, order=order),
+        group_modes=lambda x, _: x,
         local_tile=tile,
         make_identity_tensor=Identity,
         copy=vector_copy,
         assume=assume,
         ceil_div=lambda a, b: -(-a // b),
-    )
-    vars(cute).update(domain_offset=lambda place, x: Tensor(x.iterator + x.layout.index(place), x.layout))
-    vars(cute).update(make_rmem_tensor_like=lambda x: new(x.shape, x.element_type))
-    vars(cute).update(
+        domain_offset=lambda place, x: Tensor(x.iterator + x.layout.index(place), x.layout),
+        make_rmem_tensor_like=lambda x: new(x.shape, x.element_type),
         make_copy_atom=lambda _, dtype, num_bits_per_copy=0, **__: SimpleNamespace(
             value_type=dtype, bits=num_bits_per_copy
-        )
+        ),
+        math=SimpleNamespace(rsqrt=lambda x, **_: np.float32(1 / np.sqrt(np.float64(x)))),
+        ReductionOp=SimpleNamespace(MAX=max, ADD=lambda a, b: a + b),
     )
-    vars(cute).update(math=SimpleNamespace(rsqrt=lambda x, **_: np.float32(1 / np.sqrt(np.float64(x)))))
     vars(cutlass).update(Boolean=BOOLEAN, max=max, select_=lambda where, a, b: a if where else b)
-    vars(cute).update(ReductionOp=SimpleNamespace(MAX=max, ADD=lambda a, b: a + b))
-    sys.modules.update(
-        {
-            "cutlass": cutlass,
-            "cutlass.cute": cute,
-            "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu"),
-            PACKAGE: package,
-        }
-    )
-    try:
+    modules = {"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu")}
+    with standing_in(modules):
         copies = importlib.import_module(f"{PACKAGE}.htile.copy")
         copies.copy_async, copies.load_shared = copy_async, load_shared
         copies.tiled_copy_2d, copies.l2_policy = Partition, str
         importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
         yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
-    finally:
-        for name in [n for n in sys.modules if n.split(".")[0] in ("cutlass", PACKAGE)]:
-            del sys.modules[name]
-        sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] == "cutlass"})
 
 
 def tensor(values, dtype="float32", pad=0):
