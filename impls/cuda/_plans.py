@@ -7,19 +7,7 @@ from dataclasses import dataclass
 
 from softbench import Unsupported
 
-from ._program import (
-    THREADS,
-    UNROLL,
-    VECTOR_BYTES,
-    Gpu,
-    Program,
-    Shape,
-    Step,
-    levels,
-    numbered,
-    power_of_two,
-    tiling,
-)
+from ._program import THREADS, UNROLL, VECTOR_BYTES, Gpu, Program, Shape, Step, levels, numbered, power_of_two, tiling
 
 # Parts of a row that every block of the last kernel merges itself: four per thread, 8 KB from the L2.
 MOST_SHARED_CHUNKS = 4 * THREADS

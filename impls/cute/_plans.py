@@ -193,14 +193,7 @@ def norm(
 
 
 def packed(
-    name: str,
-    columns: int,
-    dtypes: tuple[str, ...],
-    gpu: Gpu,
-    dense: bool,
-    tiles: int = 1,
-    terms: int = 0,
-    flags=(),
+    name: str, columns: int, dtypes: tuple[str, ...], gpu: Gpu, dense: bool, tiles: int = 1, terms: int = 0, flags=()
 ) -> Iterator[Build]:
     """The build of `kernels/packed.py` for short dense rows that are no whole vectors, in matrices of one dtype."""
     what = ARGUMENTS[f"packed.{name}"]

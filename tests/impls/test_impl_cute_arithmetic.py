@@ -47,10 +47,7 @@ def verdict(x, out_dtype, y, operator="softmax"):
 
 
 @over(("dtype", "out_dtype"), DTYPES)
-@over(
-    ("columns", "rows"),
-    [(256, 4096), (1024, 4096), (4096, 4096), (16384, 4096), (65536, 16)],
-)
+@over(("columns", "rows"), [(256, 4096), (1024, 4096), (4096, 4096), (16384, 4096), (65536, 16)])
 def test_what_lies_far_below_the_peak_is_not_lost(columns, rows, dtype, out_dtype):
     config, x = layout(columns, dtype, rows), depths.rows(columns, dtype, 120 if columns < 16384 else 24)
     assert not verdict(x, out_dtype, softmax(x, out_dtype, config))

@@ -178,8 +178,7 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("layer", "weight", "mean", "reason"),
-    [(False, "float32", "float32", "no mean"), (True, "int8", "", "int8")],
+    ("layer", "weight", "mean", "reason"), [(False, "float32", "float32", "no mean"), (True, "int8", "", "int8")]
 )
 def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
     dtypes = ("float32", weight, "", "", "float32", "", "", mean)

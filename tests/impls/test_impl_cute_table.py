@@ -240,8 +240,7 @@ def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
 
 
 @every(
-    ("dtype", "columns", "aligned"),
-    itertools.product(("float16", "float32"), (32768, 131072, 262144), (True, False)),
+    ("dtype", "columns", "aligned"), itertools.product(("float16", "float32"), (32768, 131072, 262144), (True, False))
 )
 def test_few_rows_stay_in_registers(dtype, columns, aligned):
     """And as many CTAs are on a multiprocessor as the predicted times count on, or one less."""

@@ -264,12 +264,7 @@ def norm_arguments(operator, given, made):
     return given[0], columns[0], bias, residual, *made, *[None] * (4 - len(made))
 
 
-STAND_INS = {
-    "RowContext": Context,
-    "RowLoader": Loader,
-    "RowStorer": Storer,
-    "ColumnLoader": ColumnLoader,
-}
+STAND_INS = {"RowContext": Context, "RowLoader": Loader, "RowStorer": Storer, "ColumnLoader": ColumnLoader}
 
 
 @contextlib.contextmanager

@@ -41,13 +41,7 @@ def all_lines(screen):
     return [line.rstrip() for line in [*gone, *screen.display]]
 
 
-def on_terminal(
-    folder,
-    *arguments,
-    size=(80, 24),
-    keys=lambda screen: b"",
-    **environment,
-):
+def on_terminal(folder, *arguments, size=(80, 24), keys=lambda screen: b"", **environment):
     """pytest --softbench on a terminal of (columns, lines); keys says what is typed at the sight of a screen."""
     screen, stream = emulated(*size)
     show = Show()

@@ -74,17 +74,7 @@ class Found:
     wrong: list[Wrong] = field(default_factory=list)
 
 
-def search(
-    folders,
-    *,
-    device,
-    cases,
-    seconds,
-    workers,
-    seed,
-    log=None,
-    operators=tuple(SHARES),
-):
+def search(folders, *, device, cases, seconds, workers, seed, log=None, operators=tuple(SHARES)):
     """Ask about so many distinct drawn cases, or for so long; a case that no implementation serves does not count.
 
     workers: processes; 0 for this one. Every question's outcome is one line of JSON in `log`, as it comes.

@@ -39,16 +39,7 @@ class World:
         for module in (rounds, trials, turns, steady):
             monkeypatch.setattr(module, "time", clock)
 
-    def enter(
-        self,
-        name,
-        ns=1e6,
-        role="entrant",
-        spread=1.0,
-        fault=None,
-        tier="",
-        **params,
-    ):
+    def enter(self, name, ns=1e6, role="entrant", spread=1.0, fault=None, tier="", **params):
         entrant = Entrant(variant(name, params=tuple(params.items())), role, slot=len(self.base), tier=tier)
         entrant.prepared_in = SimpleNamespace(is_alive=True)
         self.base[entrant], self.spread[entrant], self.placement[entrant] = ns, spread, (0, 0.0)

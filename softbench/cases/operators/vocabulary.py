@@ -17,14 +17,7 @@ from dataclasses import dataclass
 from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.model import Case
 
-ROW_OPERATORS: tuple[str, ...] = (
-    "softmax",
-    "softmax_backward",
-    "rmsnorm",
-    "layernorm",
-    "add_rmsnorm",
-    "add_layernorm",
-)
+ROW_OPERATORS: tuple[str, ...] = ("softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 """Those that work along the last dimension of a shape of any rank."""
 ATTENTION_OPERATORS: tuple[str, ...] = ("attention", "attention_causal")
 OPERATORS = (*ROW_OPERATORS, *ATTENTION_OPERATORS)

@@ -45,12 +45,7 @@ class Contest:
     _calibrated: int = field(default=0, init=False)
 
     def run(
-        self,
-        case: Case,
-        variants: Sequence[Variant],
-        *,
-        most_looks: int = len(stats.LOOKS),
-        most_s: float = math.inf,
+        self, case: Case, variants: Sequence[Variant], *, most_looks: int = len(stats.LOOKS), most_s: float = math.inf
     ) -> list[Record]:
         """All records of one case: the selected variants', the roof's, and the baseline's if it was not selected.
 
