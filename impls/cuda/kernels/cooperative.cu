@@ -112,8 +112,7 @@ __device__ __forceinline__ void write_share(const Arguments& a, const Share& sha
 
 // A team of blocks to a row, teams take rows in turn.
 extern "C" __global__ void __launch_bounds__(512, 2) split_rows(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
+    overlap();
     const unsigned& last = Exchange(a.words, blockIdx.x, a.chunks, 0).last_tag();
     __syncthreads();
     unsigned tag = last;

@@ -10,9 +10,8 @@
 // (maximum, sum) of every chunk; `group` threads to a chunk, as many chunks to a block as fit it. The sum of a chunk is
 // to the chunk's own maximum, so nothing waits for that of the row.
 extern "C" __global__ void __launch_bounds__(256) block_statistics(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned unit = group_number(a.group);
     const unsigned lane = threadIdx.x % a.group;
     Statistics total = nothing();
     if (unit < a.units) {
@@ -33,9 +32,8 @@ extern "C" __global__ void __launch_bounds__(256) block_statistics(const __grid_
 
 // Merge the chunks of every row; `lanes` threads to a row, a block of them at most.
 extern "C" __global__ void __launch_bounds__(256) global_reduce(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned row = blockIdx.x * (blockDim.x / a.lanes) + threadIdx.x / a.lanes;
+    overlap();
+    const unsigned row = group_number(a.lanes);
     const unsigned lane = threadIdx.x % a.lanes;
     Statistics* partials = static_cast<Statistics*>(a.partials);
     Statistics total = nothing();
@@ -53,16 +51,14 @@ extern "C" __global__ void __launch_bounds__(256) global_reduce(const __grid_con
 // The same by as many blocks as there are thousands of chunks, level by level.
 extern "C" __global__ void __launch_bounds__(256) merge_statistics(const __grid_constant__ Arguments a,
                                                                    const __grid_constant__ Level level) {
-    start_dependents();
-    wait_for_previous();
+    overlap();
     reduce_level<MergePairs>(static_cast<Statistics*>(a.partials), level);
 }
 
 // The first kernel's chunks from the last to the first: what it read last is still in L2.
 extern "C" __global__ void __launch_bounds__(256) normalise(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned place = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned place = group_number(a.group);
     if (place >= a.units) {
         return;
     }
@@ -74,9 +70,8 @@ extern "C" __global__ void __launch_bounds__(256) normalise(const __grid_constan
 
 // Every block merges all chunks of its row for itself, out of the second-level cache, and normalises.
 extern "C" __global__ void __launch_bounds__(256) merge_and_normalise(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned place = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned place = group_number(a.group);
     if (place >= a.units) {
         return;
     }

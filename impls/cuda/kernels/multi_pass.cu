@@ -4,9 +4,8 @@
 #include "rows.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) chunk_maxima(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned unit = group_number(a.group);
     const unsigned lane = threadIdx.x % a.group;
     float maximum = minus_infinity();
     if (unit < a.units) {
@@ -26,16 +25,14 @@ extern "C" __global__ void __launch_bounds__(256) chunk_maxima(const __grid_cons
 
 extern "C" __global__ void __launch_bounds__(256) reduce_maxima(const __grid_constant__ Arguments a,
                                                                 const __grid_constant__ Level level) {
-    start_dependents();
-    wait_for_previous();
+    overlap();
     reduce_level<Maximum>(static_cast<float*>(a.partials), level);
 }
 
 // What is exponentiated is x again: only sums are written, and reduce_sums does not exponentiate a second time.
 extern "C" __global__ void __launch_bounds__(256) chunk_sums(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned unit = group_number(a.group);
     const unsigned lane = threadIdx.x % a.group;
     float* numbers = static_cast<float*>(a.partials);
     float sum = 0.0f;
@@ -57,15 +54,13 @@ extern "C" __global__ void __launch_bounds__(256) chunk_sums(const __grid_consta
 
 extern "C" __global__ void __launch_bounds__(256) reduce_sums(const __grid_constant__ Arguments a,
                                                               const __grid_constant__ Level level) {
-    start_dependents();
-    wait_for_previous();
+    overlap();
     reduce_level<Sum>(static_cast<float*>(a.partials), level);
 }
 
 extern "C" __global__ void __launch_bounds__(256) normalise(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned unit = group_number(a.group);
     if (unit >= a.units) {
         return;
     }

@@ -4,9 +4,8 @@
 
 // The sum of exp(x) of every chunk.
 extern "C" __global__ void __launch_bounds__(256) exp_sums(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned unit = group_number(a.group);
     const unsigned lane = threadIdx.x % a.group;
     float sum = 0.0f;
     if (unit < a.units) {
@@ -26,9 +25,8 @@ extern "C" __global__ void __launch_bounds__(256) exp_sums(const __grid_constant
 
 // Every block adds up its row's sums, then divides.
 extern "C" __global__ void __launch_bounds__(256) divide(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned unit = group_number(a.group);
     if (unit >= a.units) {
         return;
     }

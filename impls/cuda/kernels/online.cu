@@ -13,9 +13,8 @@ __device__ __forceinline__ Statistics take_tile(const Chunk<INPUT>& row, long lo
 
 // A group of threads to a row.
 extern "C" __global__ void __launch_bounds__(256) online_rows(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    overlap();
+    const unsigned unit = group_number(a.group);
     const Chunk<INPUT> row(a, min(unit, a.rows - 1), 0, a.chunk_vectors);
     const long long lane = threadIdx.x % a.group, step = UNROLL * a.group;
     const long long tiles = unit < a.rows ? (row.end + step - 1) / step : 0;
@@ -31,8 +30,7 @@ extern "C" __global__ void __launch_bounds__(256) online_rows(const __grid_const
 
 // The blocks of a row take its tiles in turn, so that all of them are at its end at the same time.
 extern "C" __global__ void __launch_bounds__(256) online_statistics(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
+    overlap();
     const Chunk<INPUT> row(a, blockIdx.x / a.chunks, 0, a.chunk_vectors);
     const long long tile = UNROLL * blockDim.x, step = tile * a.chunks;
     Statistics running = nothing();
@@ -46,8 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) online_statistics(const __grid
 }
 
 extern "C" __global__ void __launch_bounds__(256) online_normalise(const __grid_constant__ Arguments a) {
-    start_dependents();
-    wait_for_previous();
+    overlap();
     const Chunk<INPUT> row(a, blockIdx.x / a.chunks, 0, a.chunk_vectors);
     const Statistics* parts = static_cast<const Statistics*>(a.partials) + row.row * a.chunks;
     Statistics total = nothing();

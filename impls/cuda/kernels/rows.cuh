@@ -24,6 +24,17 @@ struct Arguments {
     unsigned retain;  // whether lines of the input are loaded to stay in the second-level cache
 };
 
+// The start of a kernel: the next launch may begin, and the previous one has ended.
+__device__ __forceinline__ void overlap() {
+    start_dependents();
+    wait_for_previous();
+}
+
+// This thread's group of `group` threads, numbered through the grid.
+__device__ __forceinline__ unsigned group_number(unsigned group) {
+    return blockIdx.x * (blockDim.x / group) + threadIdx.x / group;
+}
+
 // Vectors in flight a thread: 64 bytes.
 constexpr int UNROLL = 4;
 

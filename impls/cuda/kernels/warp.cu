@@ -6,7 +6,7 @@
 template <int count>
 __device__ __forceinline__ void warp_row(const Arguments& a) {
     start_dependents();
-    const unsigned unit = blockIdx.x * (blockDim.x / a.group) + threadIdx.x / a.group;
+    const unsigned unit = group_number(a.group);
     const Chunk<INPUT> row(a, min(unit, a.rows - 1), 0, a.chunk_vectors);
     const unsigned lane = threadIdx.x % a.group;
     wait_for_previous();
