@@ -10,6 +10,7 @@ from typing import Any
 
 from softbench.model.accuracy import Accuracy as Accuracy
 from softbench.model.status import Status as Status
+from softbench.model.tensor import Tensor as Tensor
 
 SCHEMA_VERSION = 1
 DTYPES = ("float16", "bfloat16", "float32", "float64")

@@ -33,7 +33,7 @@ MAY_IMPORT = {
 
 MAY_IMPORT_TORCH = ("cases.operators", "measure", "kernels")
 ONLY_IN = {
-    "torch": MAY_IMPORT_TORCH,
+    "torch": (*MAY_IMPORT_TORCH, "model.tensor"),
     "triton": ("measure.renew", "measure.roof", "measure.spin_kernels", "measure.worker"),
     "numpy": ("measure.worker",),
     "plotly": ("render.report",),

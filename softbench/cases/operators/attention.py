@@ -9,12 +9,9 @@ says; out is contiguous in any order of its dimensions. With fewer keys than que
 rows are 0, as in flash-attn, whose mask this is (aligned to the bottom right; torch's `is_causal` is aligned to the top left).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
@@ -22,10 +19,7 @@ from softbench.cases.operators.inputs import allocate, fill, key_of
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import Layout, check_case, of_others, parse_layout
-from softbench.model import DTYPE_BYTES, Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import DTYPE_BYTES, Case, Tensor
 
 LOGITS = 2**23  # computed at once: 64 MB in float64, held about three times
 ROUNDINGS = 4.0

@@ -1,7 +1,5 @@
 """The operators that a torch program calls, as a profile with weights: torch's dispatch mode sees calls of ATen."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import threading
@@ -9,14 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators.inputs import strides_of
 from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS, parse_layout
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 _NORMS = {"native_layer_norm": "layernorm", "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm"}
 _ATTENTION = re.compile("_scaled_dot_product_(flash|efficient|cudnn)_attention(_for_cpu)?")

@@ -1,12 +1,8 @@
 """Changes to the values of inputs that an implementation can only notice by reading them."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 STEP = 4.0
 """By how much one element is moved: e**4 in a softmax, four standard deviations of a normal input."""

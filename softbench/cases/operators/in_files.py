@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators import bounds, flops, streams
 from softbench.cases.operators.expected import Expected, Invariant, ties
@@ -18,10 +18,7 @@ from softbench.cases.operators.outputs import OutputSpec, as_tuple
 from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.streams import Stream
-from softbench.model import DTYPE_BYTES, Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import DTYPE_BYTES, Case, Tensor
 
 BASELINE = "torch_eager"
 """What the baseline's function is called: boards state speed-ups over that name."""

@@ -1,19 +1,14 @@
 """Inputs by distribution and layout, and their rows as matrices; shared by all operators."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators import drawing
 from softbench.cases.operators.distributions import DISTRIBUTIONS, Slab
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import PLAIN, Layout, check_distribution, is_drawn, parse_layout
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 GUARD_BYTES = 4096  # a multiple of 512, so that a guard leaves the alignment that torch's allocator gives
 DRAW_ELEMENTS = 2**27  # drawn at once: a boolean mask over them takes 128 MB

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
@@ -24,10 +23,7 @@ from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, distinct,
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import Layout, of_others, parse_layout
-from softbench.model import DTYPE_BYTES, Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import DTYPE_BYTES, Case, Tensor
 
 RMS_EPS = 1e-6
 LAYER_EPS = 1e-5

@@ -1,16 +1,11 @@
 """The interface of operators: inputs, outputs, right values, ideal bytes and flops."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.outputs import OutputSpec
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 
 class Operator(Protocol):

@@ -1,17 +1,11 @@
 """What a launch must return, and what it returned, without calling any method that the value's class could override."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators.inputs import share
-from softbench.model import DTYPE_BYTES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
+from softbench.model import DTYPE_BYTES, Tensor
 
 STREAM_BYTES = DTYPE_BYTES | {"bool": 1, "int32": 4, "int64": 8}
 """Bytes of an element of an input or output."""

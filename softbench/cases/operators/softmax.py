@@ -1,19 +1,13 @@
 """Softmax along the last dimension: y = exp(x - max) / sum(exp(x - max))."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.vocabulary import parse_layout
-from softbench.model import DTYPE_BYTES, Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import DTYPE_BYTES, Case, Tensor
 
 EXP_UNDERFLOW = 1e3  # exp(-1000) is 0 in float64; a cap that keeps infinite differences out of products
 

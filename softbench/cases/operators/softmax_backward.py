@@ -1,20 +1,14 @@
 """The gradient of softmax along the last dimension: dx = (dy - sum(dy * y)) * y, with y the softmax's output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, as_rows, distinct, fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.vocabulary import of_others, parse_layout
-from softbench.model import DTYPE_BYTES, Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import DTYPE_BYTES, Case, Tensor
 
 SOFTMAX_ELEMENTS = 2**24  # made into probabilities at once: 64 MB in float32, held about three times
 

@@ -1,20 +1,15 @@
 """What an operator of a file reads and writes: shapes from the case's, dtypes, how inputs are drawn, and the roof that follows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators.inputs import allocate, distinct, fill, fill_whole, key_of
 from softbench.cases.operators.outputs import STREAM_BYTES, OutputSpec
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import Layout, of_others, parse_layout
-from softbench.model import Case
+from softbench.model import Case, Tensor
 from softbench.resources import choose_from
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 READ_SHAPES = ("case", "rows", "columns")
 WRITTEN_SHAPES = ("case", "rows")

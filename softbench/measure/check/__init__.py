@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators import get
 from softbench.cases.operators.changes import nudge, unseen
@@ -21,10 +21,7 @@ from softbench.measure.check.accuracy import Errors
 from softbench.measure.check.judging import Fault, Rows, Seen
 from softbench.measure.check.naming import Witness
 from softbench.measure.check.watching import Launched, watch
-from softbench.model import Accuracy, Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Accuracy, Case, Tensor
 
 CPU_ELEMENTS = 2**26  # up to here a case that is not timed is compared on the CPU: a second or two
 EXACT_ROWS = 16  # at most this many rows are also compared on the CPU

@@ -1,15 +1,9 @@
 """Measures the errors of a right output while it is compared, without waiting for the device."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
 from softbench.cases.operators import Expected
-from softbench.model import Accuracy
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Accuracy, Tensor
 
 BINS = 1000
 """Of the histogram from which the percentile is read: it is right to a thousandth of the bound."""

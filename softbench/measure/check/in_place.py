@@ -1,9 +1,7 @@
 """Launches that overwrite inputs, as their operator declares: they run on copies, so that what was given can be compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases import operators
 from softbench.cases.operators.changes import unseen
@@ -12,10 +10,7 @@ from softbench.cases.operators.outputs import as_tuple, lazy
 from softbench.measure.check import judging
 from softbench.measure.incorrect import Incorrect
 from softbench.measure.sealed.tensors import copy_of
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 Tensors = Sequence["Tensor"]
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from softbench.cases.operators import Expected, Invariant, get
 from softbench.cases.operators.inputs import take_rows
 from softbench.measure.check import kinds
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 Rows: TypeAlias = "slice | Tensor"  # a slice with both ends, or int64 indices
 Tensors: TypeAlias = "tuple[Tensor, ...]"

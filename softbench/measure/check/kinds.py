@@ -1,15 +1,9 @@
 """Names the kind of mistake that a wrong output looks like. Nothing is judged here: the output is known to be wrong."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 from softbench.cases.operators import Expected, Invariant
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 LOW_PRECISION = "low precision"
 SMALL = 2.0**-4

@@ -3,12 +3,10 @@
 If one of them fails, or takes too much memory, the launch keeps the reason that it had.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators import get
 from softbench.cases.operators.changes import unseen
@@ -16,10 +14,7 @@ from softbench.cases.operators.inputs import same_bits
 from softbench.cases.operators.outputs import as_tuple
 from softbench.measure.check import judging, kinds
 from softbench.measure.check.judging import Fault, Rows
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 EARLIER = "an earlier launch's output was returned for new inputs"
 

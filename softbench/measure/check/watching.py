@@ -1,22 +1,17 @@
 """Runs one launch, and sees more than its output's values: bytes past the ends, work that is not done yet."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators import get
 from softbench.cases.operators.inputs import bits, same_bits
 from softbench.cases.operators.outputs import as_tuple
 from softbench.measure.check import canary
 from softbench.measure.check.judging import structure
-from softbench.model import Case
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Case, Tensor
 
 SEEN_ELEMENTS = 2**24  # at the end of each output, which is written last
 LAST_ELEMENTS = 2**14  # of these, seen first, before work on other streams can finish

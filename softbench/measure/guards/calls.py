@@ -1,18 +1,14 @@
 """What timed calls wrote, copied as they return: in memory of their own, and not changed by a thread that goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators.changes import nudge
 from softbench.cases.operators.inputs import same_bits, words_of
 from softbench.cases.operators.outputs import as_tuple, lazy
 from softbench.measure.clocks import COMPARED_ELEMENTS, Placement
 from softbench.measure.incorrect import WrongWhenTimed
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 
 class KeptCalls(Placement):

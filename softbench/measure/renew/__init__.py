@@ -5,18 +5,14 @@ roof. So between the untimed replay and the timed one every output is poisoned a
 launches for all buffers together, and no line of the L2 persists.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators.changes import STEP
 from softbench.cases.operators.inputs import words_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 _FILL_BLOCK = 8192
 _ROWS_BLOCK = 128

@@ -6,19 +6,13 @@ roof takes the operator's inputs and moves the first of them, but no weights and
 that arithmetic may limit.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases import registry
 from softbench.cases.operators.outputs import as_tuple
 from softbench.measure.roof import _any, roofline
-from softbench.model import Case, Variant
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
+from softbench.model import Case, Tensor, Variant
 
 SETS = ("copy", "read2_write1", "read2_write2", "streams", "roofline")
 """Each has a factory of this name for a GPU, in `streams.py` or `roofline.py`, and `host_NAME` in `host.py`."""

@@ -1,14 +1,12 @@
 """An author's side: captures launches, and puts together what the referee needs to rebuild them. Nothing is timed here."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_void_p
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators.outputs import as_tuple, lazy
 from softbench.measure.sealed import driver
@@ -16,9 +14,7 @@ from softbench.measure.sealed.addresses import without
 from softbench.measure.sealed.driver import ATTRIBUTE_BYTES, COPY, EMPTY, FILL, KERNEL, KernelParams
 from softbench.measure.sealed.handover import Builder, Function, HandOver, Node, Output, Stretch, Unit
 from softbench.measure.sealed.images import Images
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 NODE_ATTRIBUTES = (1, 2, 4, 5, 8, 9, 10, 11, 13, 14, 16)
 """The driver's numbers of what a kernel node can carry: cluster, cooperation, priority, shared memory carve-out and others."""

@@ -1,17 +1,12 @@
 """A referee's memory: new physical memory behind the addresses that a hand-over names, and guards around it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from softbench.measure.check.canary import CANARY
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.addresses import PIECE
 from softbench.measure.sealed.arena import reserve
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 UNWRITTEN = 0xFF
 """What all other memory holds before a launch: NaN in floating point."""

@@ -1,12 +1,8 @@
 """Tensors as bytes, and copies of them."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 STRETCH_BYTES = 64 << 20
 """Most bytes of an input that are compared with what they were before a replay."""

@@ -1,11 +1,9 @@
 """Launches that were handed over, in a referee: one graph, with tensors for its buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Sequence
 from ctypes import c_void_p
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.measure.check.canary import ALLOCATION_BYTES, CANARY
 from softbench.measure.sealed import driver
@@ -13,9 +11,7 @@ from softbench.measure.sealed.addresses import overlap, without
 from softbench.measure.sealed.handover import BadHandOver, Package, Unit
 from softbench.measure.sealed.memory import UNWRITTEN, Memory, tensor_at
 from softbench.measure.sealed.rebuild import Rebuilt
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 Inputs = tuple[Any, ...]
 Slack = tuple[tuple[int, int], ...]

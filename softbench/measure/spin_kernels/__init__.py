@@ -5,13 +5,9 @@ another. Its work before the first step and around the spinning takes at most a 
 durations tell a clock's rate from a constant.
 """
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from softbench.model import Tensor
 
 MARK = "softbench_mark"
 """The name of the kernel that `mark` launches, as profilers give it."""

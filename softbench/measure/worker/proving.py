@@ -1,10 +1,7 @@
 """The worker's side of operators in files: takes their code, and proves that a file agrees with itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from softbench.cases import operators
 from softbench.cases.operators import FileOperator
@@ -14,11 +11,8 @@ from softbench.measure import check
 from softbench.measure.check import in_place
 from softbench.measure.worker import loading
 from softbench.measure.worker.wire import Message
-from softbench.model import Case
+from softbench.model import Case, Tensor
 from softbench.texts import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SHAPE = (6, 96)
 """Of the case of a proof, in float32."""
