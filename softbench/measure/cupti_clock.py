@@ -7,22 +7,18 @@ enqueued, so that its kernels follow each other at the GPU's pace and not at the
 A process that was profiled keeps CUPTI loaded and may launch more slowly, so no other clock is read there.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from softbench.cases.operators import Operator
 from softbench.measure import spin_kernels
 from softbench.measure.clocks import Launch, Placement, redrawing, spacer
 from softbench.measure.plans import Plan
-
-if TYPE_CHECKING:
-    from softbench.cases.operators import Operator
-    from softbench.model import Case
+from softbench.model import Case
 
 Inputs = tuple[Any, ...]
 GROUPS = 5

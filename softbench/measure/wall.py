@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from softbench.cases.operators import Operator
 from softbench.measure.clocks import Launch
 from softbench.measure.guards import modes, two_clocks
 from softbench.measure.guards.calls import KeptCalls
 from softbench.measure.incorrect import WrongWhenTimed
-
-if TYPE_CHECKING:
-    from softbench.cases.operators import Operator
-    from softbench.measure.plans import Plan
-    from softbench.model import Case
+from softbench.measure.plans import Plan
+from softbench.model import Case
 
 
 class WallClock:

@@ -1,19 +1,14 @@
 """Known bytes after the outputs of a launch on CUDA, which show whether it wrote past an end."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from softbench.cases.operators import OutputSpec
 from softbench.cases.operators.outputs import STREAM_BYTES, as_tuple
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from softbench.cases.operators import OutputSpec
+from softbench.model import Tensor
 
 CANARY = 0xCB  # -15.6 in float16, -2.7e7 in float32 and bfloat16: no right value, so an unwritten element shows too
 CANARY_BYTES = 2**16

@@ -1,23 +1,16 @@
 """The roof of any streams of a case's size, by one kernel; each thread moves one 16-byte vector of every stream."""
 
-from __future__ import annotations
-
 import functools
 import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases import operators
 from softbench.cases.operators.outputs import STREAM_BYTES
 from softbench.cases.operators.streams import ROOFS
 from softbench.contract import Unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from torch import Tensor
-
-    from softbench.model import Case
+from softbench.model import Case, Tensor
 
 VECTOR_BYTES = 16
 READ_VECTORS = 4

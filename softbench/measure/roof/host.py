@@ -1,19 +1,14 @@
 """The speed of the memory on a CPU: torch's own loops over as many streams as the GPU's roof has."""
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from softbench.cases import operators
 from softbench.contract import implementation
+from softbench.model import Case
 
 from . import _any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from softbench.model import Case
 
 
 @implementation(operator="copy", requires=["torch"])

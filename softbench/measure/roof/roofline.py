@@ -5,22 +5,16 @@ the power that real operands draw; an operator that does more than multiply stay
 Memory: the kernel of `copy` on q and on k, which reads and writes as many bytes as q, k, v and an output have; for a file `_any`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases import operators
 from softbench.cases.operators.attention import keys_of
 from softbench.contract import Unsupported, implementation
-from softbench.model import BALANCE
+from softbench.model import BALANCE, Case
 
 from . import _any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from softbench.model import Case
 
 SIDES = (1024, 2048, 4096, 8192)
 MOVES = ((256, "plain"), (512, "plain"), (256, "evict_first"), (512, "evict_first"))

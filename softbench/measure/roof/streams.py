@@ -3,18 +3,13 @@
 For one read and one write this is the best of many Triton forms of a copy at every size that was tried.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from softbench.contract import implementation
+from softbench.model import Case
 
 from . import _any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from softbench.model import Case
 
 
 @implementation(

@@ -1,25 +1,19 @@
 """An author's process: builds launches in the shared range of addresses, captures them, and writes the hand-over."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from softbench.cases.operators import Operator
 from softbench.measure.plans import Plan
 from softbench.measure.sealed.arena import Arena, NoAddresses
 from softbench.measure.sealed.capture import Capture, Unsealable, captured
 from softbench.measure.sealed.driver import DriverError
 from softbench.measure.sealed.images import Images, NoImages
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from softbench.cases.operators import Operator
-    from softbench.model import Case
+from softbench.model import Case, Tensor
 
 Launch = Callable[..., Any]
 CHECKS = 2

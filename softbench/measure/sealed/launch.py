@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from softbench.cases.operators import Operator, overwritten
 from softbench.cases.operators.outputs import as_tuple
@@ -19,11 +19,7 @@ from softbench.measure.sealed.rebuild import Rebuilt
 from softbench.measure.sealed.stream import Stream, stream
 from softbench.measure.sealed.tensors import bytes_of, copy_of, stretch_of
 from softbench.measure.sealed.unit import Inputs, SealedUnit, own_outputs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from softbench.model import Case
+from softbench.model import Case, Tensor
 
 
 class SealedLaunch:
