@@ -1,5 +1,6 @@
 """Hand-overs that are changed while their author's process writes them; the launches themselves are honest."""
 
+from dataclasses import replace
 from typing import Any
 
 from softbench import implementation
@@ -16,8 +17,6 @@ def forged_code(case: Any) -> Any:
     """Hands over timed launches of another's machine code: a kernel of the same name that does nothing."""
 
     def forge(builder: Any, found: Any) -> Any:
-        from dataclasses import replace
-
         right = found.functions[0]
         name = b"".join(builder._parts)[right.name.start :][: right.name.size].decode()
         images = (*found.images, builder.add(_nothing(name, right.parameters).encode()))
@@ -32,8 +31,6 @@ def forged_address(case: Any) -> Any:
     """Names the memory that a checked launch has written as the output of every timed one."""
 
     def forge(builder: Any, found: Any) -> Any:
-        from dataclasses import replace
-
         first, *others, timed = found.units
         return replace(found, units=(first, *others, replace(timed, outputs=first.outputs * len(timed.outputs))))
 
@@ -51,8 +48,6 @@ def forged_size(case: Any) -> Any:
     """Hands over memory of 2**62 bytes."""
 
     def forge(builder: Any, found: Any) -> Any:
-        from dataclasses import replace
-
         return replace(found, pieces=tuple((address, 1 << 62) for address, _ in found.pieces))
 
     return _forging(forge)
@@ -70,8 +65,6 @@ def _forging(forge: Any) -> Any:
 
 def _timed(found: Any, **changes: Any) -> Any:
     """A hand-over with changes in every timed launch."""
-    from dataclasses import replace
-
     *checked, timed = found.units
     nodes = tuple(replace(node, **changes) for node in timed.nodes)
     return replace(found, units=(*checked, replace(timed, nodes=nodes)))
