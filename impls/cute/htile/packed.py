@@ -1,7 +1,6 @@
 """What a kernel of packed rows does before and after its arithmetic: a CTA's stretch of each matrix, and a thread's units.
 
-A stretch comes by one bulk copy, is overwritten row by row with the result, and leaves by another; a thread overwrites only
-what it has read itself. Only the last CTA's stretch may end inside a vector, whose elements are moved one by one.
+A stretch is overwritten row by row with the result; a thread overwrites only what it has read itself.
 """
 
 from __future__ import annotations

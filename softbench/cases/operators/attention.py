@@ -85,7 +85,6 @@ class Attention:
         return q, k, v
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
-        """See `Operator.refill`."""
         layout = parse_layout(case.layout)
         for name, x in zip("qkv", inputs, strict=True):
             fill(x, of_others(case.distribution), layout, key_of(case, seed, name))

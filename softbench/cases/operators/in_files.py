@@ -150,7 +150,6 @@ class FileOperator:
 
     @property
     def bound(self) -> str:
-        """See `Operator.bound`."""
         return "arithmetic" if self.flops else "memory"
 
     @property
@@ -193,7 +192,6 @@ class FileOperator:
         return flops.count(self.flops, values) if self.flops else 0
 
     def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
-        """See `Operator.make_inputs`."""
         inputs = tuple(stream.made(case, device) for stream in self.reads)
         self.refill(case, inputs, seed)
         return inputs
@@ -215,7 +213,6 @@ class FileOperator:
                 change(*(s.distinct(case, x) for s, x in zip(self.reads, inputs, strict=True)), **dict(case.params))
 
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
-        """See `Operator.output_specs`."""
         return tuple(replace(stream.written(case), is_input=n in self.over) for n, stream in enumerate(self.writes))
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:

@@ -35,7 +35,6 @@ class Softmax:
         return (x,)
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
-        """See `Operator.refill`."""
         fill(inputs[0], case.distribution, parse_layout(case.layout), key=key_of(case, seed))
 
     def output_specs(self, case: Case) -> tuple[OutputSpec]:

@@ -42,7 +42,6 @@ class SoftmaxBackward:
         return inputs[0], inputs[1]
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
-        """See `Operator.refill`."""
         layout = parse_layout(case.layout)
         dy, y = inputs
         fill(dy, of_others(case.distribution), layout, key=key_of(case, seed, "dy"))
