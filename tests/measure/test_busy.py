@@ -132,7 +132,7 @@ import os
 import torch
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def own(case):
     raise RuntimeError(f"{torch.get_num_threads()} of torch, {os.environ.get('OMP_NUM_THREADS')} of others")
 """

@@ -47,7 +47,7 @@ BREAKER = """
 from pathlib import Path
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def own_breaker(case):
     import torch
     if case.rows == 8 and (Path(__file__).parent / "breaks").exists():
@@ -87,7 +87,7 @@ FAILING = """
 import os
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def own_dying(case):
     os._exit(5)
 """

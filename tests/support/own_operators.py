@@ -94,7 +94,7 @@ UNCAPPED = """
 import torch
 from softbench import implementation
 
-@implementation(operator="capped", requires=["torch"])
+@implementation(operator="capped")
 def uncapped(case):
     return lambda x, gate: torch.where(x == 1000, x, torch.tanh(x / case.params[0][1])) * gate
 """
@@ -122,15 +122,15 @@ from softbench import implementation
 def right_gelu(x):
     return x * 0.5 * (1 + torch.erf(x * 0.5**0.5))
 
-@implementation(operator="gelu", requires=["torch"])
+@implementation(operator="gelu")
 def gelu_erf(case):
     return lambda x: right_gelu(x.float()).to(getattr(torch, case.out_dtype))
 
-@implementation(operator="gelu", requires=["torch"])
+@implementation(operator="gelu")
 def gelu_tanh(case):
     return lambda x: torch.nn.functional.gelu(x, approximate="tanh").to(getattr(torch, case.out_dtype))
 
-@implementation(operator="gelu", requires=["torch"])
+@implementation(operator="gelu")
 def gelu_tail(case):
     def launch(x):
         y = right_gelu(x.float()).to(getattr(torch, case.out_dtype))

@@ -3,14 +3,14 @@
 from softbench import implementation
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def honest_eager(case):
     import torch
 
     return lambda x: torch.softmax(x, dim=-1)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def honest_in_place(case):
     """In its own memory, and in another order of the dimensions."""
     import torch
@@ -23,7 +23,7 @@ def honest_in_place(case):
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def honest_workspace(case):
     """Keeps a workspace by shape, and another by the address of its input."""
     import torch
@@ -40,7 +40,7 @@ def honest_workspace(case):
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def honest_random_order(case):
     """Adds up in another order at every call, as atomics do: no two outputs are the same bits."""
     import torch
@@ -54,7 +54,7 @@ def honest_random_order(case):
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def honest_tuner(case):
     """Tries two ways in its first calls, by the host's timer and torch's synchronisation, and goes on with the faster."""
     import time
@@ -76,14 +76,14 @@ def honest_tuner(case):
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def honest_parameter(case):
     import torch
 
     return lambda x: torch.nn.Parameter(torch.softmax(x, dim=-1), requires_grad=False)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def honest_threads(case):
     """Half of the rows on a thread, which it waits for; a thread has a current stream of its own."""
     import threading
