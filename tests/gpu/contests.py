@@ -5,13 +5,18 @@ from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 
 
-def run(pool, case, variants, budget_s=2.0, roofs=None):
-    found = Contest(Rules(budget_s=budget_s, timeout_s=60.0, seed=1), pool, device.gpu(), roofs or {}).run(
-        case, variants
-    )
+def run(pool, case, variants, budget_s=2.0, *, roofs=(), baselines=(), **rules):
+    rules = Rules(**{"budget_s": budget_s, "timeout_s": 60.0, "seed": 1} | rules)
+    found = Contest(rules, pool, device.gpu(), dict(roofs), dict(baselines)).run(case, variants)
     for record in found:
-        print(case.id, record.variant.id, record.status.value, record.tier, record.open_because, record.reason)
+        said = (record.tier, record.open_because, record.reason, record.traffic or "", record.notes)
+        print(case.id, record.variant.id, record.status.value, *said)
     return found
+
+
+def named(*contest, **how):
+    """The same by implementation."""
+    return {record.variant.implementation: record for record in run(*contest, **how)}
 
 
 def end_workers(pool):

@@ -6,13 +6,12 @@ from itertools import chain
 
 import pytest
 import torch
+from contests import named
 
 from softbench import resources
 from softbench.cases import operators, registry
 from softbench.measure import device, spin_kernels
 from softbench.measure.contest import calibrating
-from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.measuring import Rules
 from softbench.measure.cupti_clock import DeviceClock, Unseen
 from softbench.measure.plans import Plan, plan_graph
 from softbench.model import Case, Status, calibration, stats
@@ -50,10 +49,9 @@ def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
     ]
     runs = []
     for number in range(2):
-        contest = Contest(Rules(budget_s=2.0, seed=number, device_clock=True), pool, card())
-        records = contest.run(CASE, [v for v in chosen if v.operator == CASE.operator])
-        assert {r.status for r in records} == {Status.PASSED}
-        runs.append({r.variant.implementation: r for r in records})
+        mine = [v for v in chosen if v.operator == CASE.operator]
+        runs.append(named(pool, CASE, mine, seed=number, device_clock=True))
+        assert {r.status for r in runs[-1].values()} == {Status.PASSED}
     for name, first in runs[0].items():
         again = runs[1][name]
         print(

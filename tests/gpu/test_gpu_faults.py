@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import pytest
+from contests import named
 
 from softbench.cases import registry
-from softbench.measure import device
-from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.measuring import Rules
 from softbench.measure.worker import in_process
 from softbench.model import Case, Status
 
@@ -30,9 +28,7 @@ EXPECTED = {
 
 
 def contest(pool, case, offender):
-    rules = Rules(budget_s=4.0, timeout_s=20.0, seed=1)
-    records = Contest(rules, pool, device.gpu()).run(case, [OFFENDERS[offender], HONEST])
-    found = {r.variant.implementation: r for r in records}
+    found = named(pool, case, [OFFENDERS[offender], HONEST], 4.0, timeout_s=20.0)
     return found[offender], found["twin_a"]
 
 

@@ -5,14 +5,13 @@ import statistics
 from copy import copy
 
 import pytest
+from contests import named
 from support.paths import ROOT
 
 from softbench.cases import operators, registry
 from softbench.doctor import examples
 from softbench.measure import clocks, device, renew
 from softbench.measure.contest import calibrating
-from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.measuring import Rules
 from softbench.measure.plans import plan_graph
 from softbench.measure.worker import loading
 from softbench.model import Case, Status, calibration, stats
@@ -26,7 +25,7 @@ def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool):
     """With the same values in every replay it took 0.79 of the time of the kernel that writes all."""
     case = Case("softmax", (8192, 8192), "float16", "float16")
     pair = [v for v in MEMO if v.implementation in ("writes_what_changed", "writes_all")]
-    found = {r.variant.implementation: r for r in Contest(Rules(budget_s=5.0), pool, device.gpu()).run(case, pair)}
+    found = named(pool, case, pair, 5.0)
     cheat, honest = found["writes_what_changed"], found["writes_all"]
     assert honest.status is Status.PASSED
     if cheat.status is Status.PASSED:

@@ -5,14 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+from contests import named
 
 from softbench import resources
 from softbench.cases import registry
 from softbench.measure import device, roof
 from softbench.measure.contest import traffic
-from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.measuring import Rules
 from softbench.measure.plans import plan_graph
 from softbench.model import OPEN, SEALED, Case, Status
 
@@ -64,11 +63,7 @@ def asked(monkeypatch):
 
 
 def contest(pool, case, variants, **more):
-    rules = dataclasses.replace(Rules(budget_s=0.5, seed=3), traffic=True)
-    records = Contest(rules, pool, device.gpu(), **more).run(case, variants)
-    for record in records:
-        print(record.variant.id, record.status.value, record.tier, record.open_because, record.traffic, record.notes)
-    return {record.variant.implementation: record for record in records}
+    return named(pool, case, variants, 0.5, seed=3, traffic=True, **more)
 
 
 def test_contest_counts_for_everybody(pool):

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
+from contests import named
 
 from softbench import resources
 from softbench.cases import registry
-from softbench.measure import device
-from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.measuring import Rules
 from softbench.model import Case, Status
 
 pytestmark = pytest.mark.gpu
@@ -21,8 +19,7 @@ def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(pool
     eager = registry.find([resources.bundled_impls()])
     baseline = next(v for v in eager if v.implementation == "torch_eager")
     case = Case("softmax", (1 << 19, 8192), "float16", "float16")
-    contest = Contest(Rules(budget_s=5.0, seed=3), pool, device.gpu(), baselines={"softmax": baseline})
-    records = {r.variant.implementation: r for r in contest.run(case, list(TWINS.values()))}
+    records = named(pool, case, list(TWINS.values()), 5.0, baselines={"softmax": baseline}, seed=3)
     assert {r.status for r in records.values()} == {Status.PASSED}
     heats = {name: {s.heat for s in r.clock("graph")} for name, r in records.items()}
     assert len(heats["torch_eager"]) >= 2
