@@ -22,15 +22,9 @@ CASE = Case("softmax", (8192, 8192), "float16", "float16")  # 65 us on an H200
 SMALL = Case("softmax", (256, 256), "float16", "float16")
 
 
-def card():
-    found = device.gpu()
-    assert found is not None
-    return found
-
-
 def test_every_clock_reads_kernels_of_known_duration(pool):
     began = time.monotonic()
-    found = calibrating.calibrate(pool, card().l2_bytes, device=True)
+    found = calibrating.calibrate(pool, device.gpu().l2_bytes, device=True)
     print(f"{time.monotonic() - began:.1f} s", *map(calibration.describe, found), *found, sep="\n")
     assert [c.clock for c in found] == ["graph", "call", "device"]
     assert [c.fault for c in found] == ["", "", ""]
@@ -70,9 +64,9 @@ def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
 
 
 def sampled(launch, case=SMALL):
-    plan = plan_graph(2 * case.elements, 2 * case.elements, card().l2_bytes, card().peak_gb_s)
+    plan = plan_graph(2 * case.elements, 2 * case.elements, device.gpu().l2_bytes, device.gpu().peak_gb_s)
     began = time.perf_counter()
-    groups = DeviceClock().samples(operators.get("softmax"), case, launch, plan, 1, card().l2_bytes)
+    groups = DeviceClock().samples(operators.get("softmax"), case, launch, plan, 1, device.gpu().l2_bytes)
     print(f"{time.perf_counter() - began:.3f} s", groups)
     return list(chain.from_iterable(groups))
 

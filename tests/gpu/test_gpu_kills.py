@@ -32,7 +32,6 @@ GRAIN = 32 << 20
 
 def used_bytes():
     card = device.gpu()
-    assert card is not None
     nvml, handle, memory = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
     assert nvml.nvmlInit_v2() == 0
     assert nvml.nvmlDeviceGetHandleByPciBusId_v2(card.pci.encode(), ctypes.byref(handle)) == 0

@@ -25,9 +25,7 @@ def off(own, share, every=1):
             error[1::2] *= -1
         return expected.values + error
 
-    found = check(own, launch, "cpu", 3).accuracy
-    assert found is not None
-    return found
+    return check(own, launch, "cpu", 3).accuracy
 
 
 def test_largest_percentile_and_bias_are_those_of_errors_that_are_known():

@@ -150,9 +150,7 @@ def measured(tmp_path, monkeypatch, contest):
     monkeypatch.setattr(bench, "_make_contest", lambda seed: contest)
     bench.record(case, variant)
     journal.release()
-    run = journal.result()
-    assert run is not None
-    return list(run.records)
+    return list(journal.result().records)
 
 
 def test_a_record_names_who_was_there_and_the_card(nvml, stranger, tmp_path, monkeypatch):

@@ -130,7 +130,6 @@ def test_the_kernel_of_the_readme_is_right(tmp_path):
     """Run by the README's own command, in Triton's interpreter: 781 columns leave a part of its tile masked."""
     pytest.importorskip("triton")
     code = re.search(r"<!-- kernel -->\n```python\n(.*?)```", README, re.S)
-    assert code
     kernels = tmp_path / "kernels"
     kernels.mkdir()
     (kernels / "mine.py").write_text(code[1])
