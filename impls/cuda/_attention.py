@@ -1,7 +1,5 @@
 """Host side of the attention kernels: the switches of a form, and a launch that packs arguments and enqueues."""
 
-from __future__ import annotations
-
 import math
 import os
 import struct

@@ -1,7 +1,5 @@
 """Kernels of a cubin, loaded through the CUDA driver and launched with arguments packed beforehand."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import threading

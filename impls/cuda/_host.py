@@ -1,7 +1,5 @@
 """Host side of every rung: the kernels for a case's dtypes, and a launch that allocates, packs and enqueues."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """CUDA C++ from `kernels/` compiled at run time by NVRTC, with a cache on disk; needs neither nvcc nor a GPU."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """How each rung of the ladder cuts rows x columns into launches. Pure functions of shape and GPU; no GPU needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

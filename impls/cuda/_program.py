@@ -1,7 +1,5 @@
 """The launches of a call, as data: kernels with their grids, and their numeric arguments."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ They serve one launch at a time. Launches on one stream run one after the other 
 captured on one stream into one graph, but not launches outside the graph, which may run while it does.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -6,8 +6,6 @@ torch.autograd.Function, 5 us: the form without `setup_context`, which would cos
 transforms of torch.func.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """From tensors to kernels: outputs, matrices of rows, the aligned or unaligned build, the first one that the GPU launches."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import threading

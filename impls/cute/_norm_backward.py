@@ -1,7 +1,5 @@
 """The gradients of norms, from tensors to kernels: the layout of a call, its launch, the sums over CTAs."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Iterator

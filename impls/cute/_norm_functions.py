@@ -1,7 +1,5 @@
 """rms_norm and layer_norm on the CuTe kernels, as functions of torch tensors; otherwise as `_functions`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

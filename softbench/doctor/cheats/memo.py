@@ -1,7 +1,5 @@
 """A memo of rows in device memory, which outlives a replay; and the same kernel without one, whose time is the honest one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation

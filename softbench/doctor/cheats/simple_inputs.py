@@ -1,7 +1,5 @@
 """An input that is made simple where nobody compares it with what it was."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from softbench import implementation
