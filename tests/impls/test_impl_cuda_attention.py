@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from support import emulated_cuda
+from support.documents import ATTENTION, rows
 from support.paths import ROOT
 from support.sass import kernels, sass
 from support.settled import every
@@ -209,13 +210,9 @@ def test_blocks_fit_a_multiprocessor_of_hopper(cache):
 
 def test_the_page_says_what_the_cubins_take(cache):
     """Registers as the page's NVRTC gives them; another may take others, within the gates above."""
-    page = (ROOT / "docs" / "attention.md").read_text()
-    table = page[page.index("| form | head dimension |") :].split("\n\n")[0].splitlines()[2:]
-    same_compiler = f"NVRTC {'.'.join(map(str, own._nvrtc._compiler_version()))}" in page
-    found = {}
-    for line in table:
-        name, dimension, *numbers = (cell.strip(" `") for cell in line.strip("|").split("|"))
-        found[name.removeprefix("attention_"), int(dimension)] = tuple(map(int, numbers))
+    same_compiler = f"NVRTC {'.'.join(map(str, own._nvrtc._compiler_version()))}" in ATTENTION
+    table = ([cell.strip("`") for cell in row] for row in rows(ATTENTION, "form"))
+    found = {(form.removeprefix("attention_"), int(dim)): tuple(map(int, more)) for form, dim, *more in table}
     assert found.keys() == {(name, dimension) for name in FORMS for dimension in (64, 128)}
     for (name, dimension), (registers, stack, shared, blocks) in found.items():
         asked = case(shape=(1, 1, 64, dimension))
