@@ -49,7 +49,7 @@ UNSURE = ("Internal Sanitizer Error", "Errors might go undetected", "Results mig
 def sanitizer():
     """The path of compute-sanitizer: of the package `nvidia-cuda-sanitizer-api`, of $PATH, or of a CUDA toolkit's.
 
-    Before 2026.3 its racecheck and synccheck accuse a cluster's mbarriers wrongly (its release notes; docs/htile.md).
+    Before 2026.3 its racecheck and synccheck accuse a cluster's mbarriers wrongly (its release notes).
     """
     packaged = importlib.util.find_spec("nvidia")
     for folder in packaged.submodule_search_locations or () if packaged else ():

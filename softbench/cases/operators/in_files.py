@@ -107,8 +107,7 @@ def operator(
 
     The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
     (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
-    independent of each other. ``@NAME.baseline`` declares the same by torch, in the case's dtypes. ``@NAME.prepare`` makes
-    valid inputs of drawn ones, such as probabilities.
+    independent of each other.
     """
     del reads, bound, flops, hard, needs, overwrites  # read from the source by softbench.cases.operator_files
     known = tuple(params or ())
