@@ -8,9 +8,7 @@ the same with no more rows than a ring has stages. around: only those of a ring,
 """
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -40,8 +38,6 @@ LAYOUTS = ("offset-1+padded-3", "padded-8")
 APART = [(33, 1024), (3, 12288), (3, 98304), (9, 524288)]
 WIDER = [(33, 1023), (3, 12288), (1, 524288)]
 RUNGS = (ladder.TWO_STAGE, ladder.L1, ladder.SHARED)
-
-Work = tuple[Case, Callable[..., Any] | None]
 
 
 def cases(operator):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from support import builders as make
 from support.calibrations import BLIND, CALL, FAST, RIGHT, WHY
-from support.simulated import World
+from support.simulated import CARD, IDLE, World
 
 from softbench.analysis import leaderboard
 from softbench.doctor import known_durations
@@ -24,17 +24,13 @@ from softbench.render.report.trust import checks
 from softbench.session import session
 from softbench.session.selection import Selection
 
-CARD = SimpleNamespace(l2_bytes=1, sm=90, memory_bytes=1 << 37)
-
 
 def measured(monkeypatch, *calibrations):
     world = World(monkeypatch)
     entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
-    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
-    card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
-    Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card, calibrations=calibrations).run(3)
+    Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), IDLE, CARD, calibrations=calibrations).run(3)
     assert all(entrant.is_open for entrant in entrants)
     return world, entrants[1].notes
 

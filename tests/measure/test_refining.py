@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from support import builders as make
 from support.offenders import arena
-from support.simulated import PLAN
+from support.simulated import CARD, IDLE, PLAN
 
 from softbench.cases import registry
 from softbench.measure.contest import apart, measuring
@@ -29,9 +29,7 @@ def open_case(world, monkeypatch, *entrants):
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Preparation, "again", again)
-    pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
-    card = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
-    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, card)
+    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), IDLE, CARD)
     made.run(most_looks=1)
     for entrant in entrants:
         entrant.settle(Status.PASSED, "")

@@ -17,8 +17,6 @@ from support.offenders import processes, seconds_until
 from support.projects import PYTHONPATH, heed_interrupts
 from support.warm import MARK
 
-Cell = tuple[str, str, str]
-"""A case, a role, and an implementation."""
 GIVEN_UP = f"not started again after its process died {MAX_DEATHS} times in a row; "
 OF_A_KILL = re.compile(
     "the process died of SIGKILL|the process is gone, and the one that starts processes|workers cannot be started: "

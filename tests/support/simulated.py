@@ -1,7 +1,6 @@
 """Entrants that are simulated: no process, no clock, no waiting."""
 
 import random
-from collections.abc import Callable
 from types import SimpleNamespace
 
 from softbench.measure.contest import rounds, steady, trials, turns
@@ -16,8 +15,9 @@ PLAN = Plan(launches=20, inputs=2, cache="cold")
 PLACEMENT_SPREAD = 0.0028
 ROUND_SPREAD = 0.002
 """One standard deviation each, as measured on an H200."""
-
-Fault = Callable[[str, int, int], Answer | None]
+IDLE = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+"""A pool of workers that nothing is asked."""
+CARD = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
 
 
 class World:
