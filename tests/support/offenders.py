@@ -41,7 +41,7 @@ except PermissionError:
     pass  # in an arena where it may write nowhere
 BAD_COLUMNS, calls = 64, 0
 {imported}
-@implementation(operator="softmax", requires=["torch"]{declared})
+@implementation(operator="softmax"{declared})
 def {name}(case{arguments}):
     if case.columns == BAD_COLUMNS:
         pass

@@ -58,7 +58,7 @@ def narrowed(y, x):
 def renormed(scores, at):
     return narrowed(scores.double().reshape(-1, scores.shape[-1]).gather(1, at).softmax(1), scores)
 
-@implementation(operator="router", requires=["torch"])
+@implementation(operator="router")
 def last_of_ties(case):
     def launch(scores):
         flat = scores.double().reshape(-1, scores.shape[-1])
@@ -66,7 +66,7 @@ def last_of_ties(case):
         return renormed(scores, at), at.int()
     return launch
 
-@implementation(operator="router", requires=["torch"])
+@implementation(operator="router")
 def twice_the_first(case):
     def launch(scores):
         at = scores.double().reshape(-1, scores.shape[-1]).topk(dict(case.params)["k"], dim=1).indices
@@ -75,7 +75,7 @@ def twice_the_first(case):
         return right, at.int()
     return launch
 
-@implementation(operator="token_loss", requires=["torch"])
+@implementation(operator="token_loss")
 def next_target(case):
     def launch(logits, target):
         rows = logits.double().reshape(-1, logits.shape[-1])
@@ -83,7 +83,7 @@ def next_target(case):
         return narrowed(rows.logsumexp(1) - rows.gather(1, wrong[:, None])[:, 0], logits)
     return launch
 
-@implementation(operator="masked", requires=["torch"])
+@implementation(operator="masked")
 def mask_of_the_first_row(case):
     def launch(x, mask):
         y = (x.double() * dict(case.params)["scale"]).masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
