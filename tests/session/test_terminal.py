@@ -8,7 +8,7 @@ from support.screens import on_terminal
 
 LONG = "own_with_a_name_that_is_longer_than_any_column_of_eighty_can_take_beside_its_figures"
 KERNEL = f"""
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def {LONG}(case):
     return exact
 """

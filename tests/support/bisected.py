@@ -25,7 +25,7 @@ profiles:
 KERNEL = """
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def mine(case):
     import time, torch
 

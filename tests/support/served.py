@@ -16,7 +16,7 @@ TOKEN = "a-token-of-some-length"
 KERNEL = """
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def {name}(case):
     import os, time, torch
     def launch(x):
